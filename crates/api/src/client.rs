@@ -1,0 +1,107 @@
+//! Making a [`Client`], and what it does to every request before it leaves.
+
+use std::time::Duration;
+
+use progenitor_client::{ClientHooks, Error, OperationInfo};
+use reqwest::redirect::Policy;
+
+use crate::{ApiKey, Client};
+
+/// The header that carries the API key.
+const API_KEY_HEADER: &str = "x-api-key";
+
+/// The generator's own header, which the service does not know.
+const UNDOCUMENTED_HEADER: &str = "api-version";
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long an answer may stay silent; a slow one that keeps moving is fine.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Past this many redirects there is a loop.
+const MAX_REDIRECTS: usize = 10;
+
+impl Client {
+    /// A client for the service at `base_url`, which ends in `/api/v1`.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use inferstore_api::{ApiKey, Client};
+    ///
+    /// let client = Client::new("http://127.0.0.1:8787/api/v1", ApiKey::new("…"))?;
+    /// let balance = client.get_balance().await?.into_inner().data;
+    /// println!("{:?}", balance.balance);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The client gives up after 10 seconds without a connection or 60 seconds of silence, and
+    /// follows no redirect to another origin. For other settings start from
+    /// [`http_client_builder`] and use [`new_with_client`](Self::new_with_client).
+    ///
+    /// # Errors
+    ///
+    /// When TLS cannot be set up.
+    pub fn new(base_url: &str, key: ApiKey) -> reqwest::Result<Self> {
+        let http = http_client_builder().build()?;
+        Ok(Self::new_with_client(base_url.trim_end_matches('/'), http, key))
+    }
+}
+
+/// What [`Client::new`] builds its HTTP client from: TLS as the features of this crate choose it,
+/// timeouts for silence rather than for length, proxies from the environment, and no redirect to
+/// another origin, because the API key would go along.
+pub fn http_client_builder() -> reqwest::ClientBuilder {
+    let builder = reqwest::Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .read_timeout(READ_TIMEOUT)
+        .redirect(same_origin_redirects());
+    #[cfg(feature = "rustls-ring")]
+    let builder = builder.tls_backend_preconfigured(rustls_over_ring());
+    builder
+}
+
+fn same_origin_redirects() -> Policy {
+    Policy::custom(|attempt| {
+        let from = attempt.previous().last().map(reqwest::Url::origin);
+        if from != Some(attempt.url().origin()) {
+            attempt.stop()
+        } else if attempt.previous().len() > MAX_REDIRECTS {
+            attempt.error("too many redirects")
+        } else {
+            attempt.follow()
+        }
+    })
+}
+
+/// Named outright, because reqwest would otherwise ask for a provider that the whole process has
+/// agreed on, and panic when there is none.
+#[cfg(feature = "rustls-ring")]
+fn rustls_over_ring() -> rustls::ClientConfig {
+    use rustls::RootCertStore;
+    use rustls_platform_verifier::BuilderVerifierExt;
+
+    let builder = || {
+        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+        rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap_or_else(|_| unreachable!("ring speaks TLS 1.2 and 1.3"))
+    };
+    match builder().with_platform_verifier() {
+        Ok(builder) => builder.with_no_client_auth(),
+        // A system without certificates (a bare container) trusts no server; `http` still works.
+        Err(_) => builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth(),
+    }
+}
+
+impl ClientHooks<ApiKey> for Client {
+    async fn pre<E>(&self, request: &mut reqwest::Request, _: &OperationInfo) -> Result<(), Error<E>> {
+        let key = self.inner.to_header().map_err(|_| {
+            Error::InvalidRequest("the API key holds characters that a header cannot carry".to_owned())
+        })?;
+        let headers = request.headers_mut();
+        headers.insert(API_KEY_HEADER, key);
+        headers.remove(UNDOCUMENTED_HEADER);
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+//! Sample values of a parameter, whose shape says how the parameter is sent.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::scalar::Scalar;
+
+/// A sample value. The catalog gives them as strings, numeric-looking ones included, and a parameter
+/// whose samples are strings is sent as a string. A bare number is kept as one, because it shows
+/// that a bare number is to be sent.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Sample(Scalar);
+
+impl Sample {
+    /// The text of the sample, without quotes.
+    pub fn as_str(&self) -> &str {
+        self.0.text()
+    }
+
+    /// Whether the sample is a string.
+    pub fn is_string(&self) -> bool {
+        self.0.is_quoted()
+    }
+}
+
+impl From<&str> for Sample {
+    fn from(text: &str) -> Self {
+        Self(Scalar::quoted(text))
+    }
+}
+
+impl fmt::Display for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl fmt::Debug for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Serialize for Sample {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Sample {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Scalar::deserialize(deserializer).map(Self)
+    }
+}

@@ -1,0 +1,70 @@
+//! What grants access, in types that cannot be printed by accident.
+
+use std::fmt;
+
+use reqwest::header::{HeaderValue, InvalidHeaderValue};
+use serde::{Deserialize, Serialize};
+
+/// What every secret prints as.
+const MASK: &str = "…";
+
+/// An API key. It prints as `…`; only [`expose`](Self::expose) shows it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKey(String);
+
+impl ApiKey {
+    /// A key as the service issued it. White space around it, as a file or a terminal leaves it, is
+    /// not part of it.
+    pub fn new(key: impl AsRef<str>) -> Self {
+        Self(key.as_ref().trim().to_owned())
+    }
+
+    /// The key itself. Keep it out of logs.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// As the value of a header that prints as `Sensitive`.
+    pub(crate) fn to_header(&self) -> Result<HeaderValue, InvalidHeaderValue> {
+        let mut value = HeaderValue::from_str(&self.0)?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
+
+/// A text that grants access, such as the target of an upload. It prints as `…`; only
+/// [`expose`](Self::expose) shows it. It serializes as the text.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The text itself. Keep it out of logs.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}

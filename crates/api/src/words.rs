@@ -1,0 +1,140 @@
+//! What the enumerations of the document can do, as macros that the generated enums call.
+
+/// Behaviour of an enumeration that is only ever sent: its words are all there are.
+macro_rules! closed_words {
+    ($name:ident: $($variant:ident = $word:literal),+) => {
+        impl $name {
+            /// All words, in the order of the document.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// The word on the wire.
+            pub fn as_str(&self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word),+
+                }
+            }
+        }
+
+        impl ::std::str::FromStr for $name {
+            type Err = crate::UnknownWord;
+
+            fn from_str(word: &str) -> ::std::result::Result<Self, Self::Err> {
+                match word {
+                    $($word => ::std::result::Result::Ok(Self::$variant),)+
+                    _ => ::std::result::Result::Err(crate::UnknownWord::new(word, &[$($word),+])),
+                }
+            }
+        }
+
+        impl<'de> ::serde::Deserialize<'de> for $name {
+            fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> ::std::result::Result<Self, D::Error> {
+                let word = <::std::string::String as ::serde::Deserialize>::deserialize(deserializer)?;
+                word.parse().map_err(::serde::de::Error::custom)
+            }
+        }
+
+        crate::words::written_as_str!($name);
+    };
+}
+
+/// Behaviour of an enumeration that the service may add words to: a word that the document does not
+/// know is kept, and goes out as it came.
+macro_rules! open_words {
+    ($name:ident: $($variant:ident = $word:literal),+) => {
+        impl $name {
+            /// The words that the document knows, in its order.
+            pub const KNOWN: &[Self] = &[$(Self::$variant),+];
+
+            /// The word on the wire.
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$variant => $word,)+
+                    Self::Other(word) => word,
+                }
+            }
+        }
+
+        impl ::std::convert::From<&str> for $name {
+            fn from(word: &str) -> Self {
+                match word {
+                    $($word => Self::$variant,)+
+                    _ => Self::Other(word.to_owned()),
+                }
+            }
+        }
+
+        impl ::std::str::FromStr for $name {
+            type Err = ::std::convert::Infallible;
+
+            fn from_str(word: &str) -> ::std::result::Result<Self, Self::Err> {
+                ::std::result::Result::Ok(Self::from(word))
+            }
+        }
+
+        // By the word, so that an `Other` that holds a known word is that word.
+        impl ::std::cmp::PartialEq for $name {
+            fn eq(&self, other: &Self) -> bool {
+                self.as_str() == other.as_str()
+            }
+        }
+
+        impl ::std::cmp::Eq for $name {}
+
+        impl ::std::hash::Hash for $name {
+            fn hash<H: ::std::hash::Hasher>(&self, state: &mut H) {
+                self.as_str().hash(state);
+            }
+        }
+
+        impl<'de> ::serde::Deserialize<'de> for $name {
+            fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> ::std::result::Result<Self, D::Error> {
+                crate::lenient::required::<D, ::std::string::String>(deserializer).map(|word| Self::from(word.as_str()))
+            }
+        }
+
+        crate::words::written_as_str!($name);
+    };
+}
+
+/// Behaviour that both kinds share.
+macro_rules! written_as_str {
+    ($name:ident) => {
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+
+        impl ::serde::Serialize for $name {
+            fn serialize<S: ::serde::Serializer>(
+                &self,
+                serializer: S,
+            ) -> ::std::result::Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+    };
+}
+
+pub(crate) use {closed_words, open_words, written_as_str};
+
+/// A word that an enumeration of a request does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownWord {
+    word: String,
+    known: &'static [&'static str],
+}
+
+impl UnknownWord {
+    pub(crate) fn new(word: &str, known: &'static [&'static str]) -> Self {
+        Self { word: word.to_owned(), known }
+    }
+}
+
+impl std::error::Error for UnknownWord {}
+
+impl std::fmt::Display for UnknownWord {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} is not among {}", self.word, self.known.join(", "))
+    }
+}

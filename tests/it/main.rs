@@ -1,0 +1,11 @@
+//! What users of the document and of the crates rely on. One binary, so that it links once; one
+//! module for each promise.
+
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+mod support;

@@ -1,0 +1,145 @@
+//! From the document that people read to the one that progenitor reads. What is lost on the way is
+//! lost on purpose, and stays in the published document:
+//!
+//! - failure responses go, so that every failure arrives whole, with its status and body, whatever
+//!   its shape;
+//! - enumerations become types written by [`crate::words`], because progenitor's own refuse a word
+//!   that they do not know, and with it the whole answer;
+//! - amounts, timestamps, samples and secrets become the types of `crates/api` that keep them.
+
+use serde_json::{Map, Value, json};
+
+use crate::validate::operations;
+use crate::words::Words;
+
+/// What to generate, and what to put in place of some schemas.
+pub(crate) struct Lowered {
+    pub(crate) document: Value,
+    pub(crate) words: Vec<Words>,
+    /// Input schema, name of the kind, output schema.
+    pub(crate) kinds: Vec<Kind>,
+}
+
+/// A model kind of the catalog.
+pub(crate) struct Kind {
+    pub(crate) name: String,
+    pub(crate) input: String,
+    pub(crate) output: String,
+}
+
+/// A type of `crates/api` that stands in for every schema of one form.
+pub(crate) struct StandIn {
+    /// The format that marks the schema in the lowered document.
+    pub(crate) format: &'static str,
+    /// Its path in `crates/api`.
+    pub(crate) path: &'static str,
+}
+
+pub(crate) const STAND_INS: [StandIn; 4] = [
+    StandIn { format: "decimal", path: "crate::Decimal" },
+    StandIn { format: "date-time", path: "crate::Timestamp" },
+    StandIn { format: "sample", path: "crate::Sample" },
+    StandIn { format: "secret", path: "crate::Secret" },
+];
+
+pub(crate) fn lower(document: &Value) -> Lowered {
+    let mut lowered = document.clone();
+    drop_failures(&mut lowered);
+    mark_stand_ins(&mut lowered);
+    inline_samples(&mut lowered);
+    let schemas = document["components"]["schemas"].as_object().into_iter().flatten();
+    let kinds = schemas.clone().filter_map(|(input, schema)| {
+        let kind = &schema["x-model-kind"];
+        Some(Kind {
+            name: kind["name"].as_str()?.to_owned(),
+            input: input.clone(),
+            output: kind["output"].as_str()?.to_owned(),
+        })
+    });
+    Lowered {
+        kinds: kinds.collect(),
+        words: schemas.filter_map(|(name, schema)| Words::read(name, schema)).collect(),
+        document: lowered,
+    }
+}
+
+fn drop_failures(document: &mut Value) {
+    let places: Vec<_> =
+        operations(document).map(|(path, method, ..)| (path.to_owned(), method.to_owned())).collect();
+    for (path, method) in places {
+        if let Some(responses) = document["paths"][path][method]["responses"].as_object_mut() {
+            responses.retain(|code, _| code.starts_with('2'));
+        }
+    }
+}
+
+/// Gives every schema that has a stand-in the one form by which the generator recognizes it.
+fn mark_stand_ins(value: &mut Value) {
+    match value {
+        Value::Object(map) => match stand_in_format(map) {
+            Some(format) => {
+                let description = map.remove("description");
+                *value = json!({"type": "string", "format": format});
+                if let (Some(description), Value::Object(map)) = (description, value) {
+                    map.insert("description".to_owned(), description);
+                }
+            }
+            None => {
+                plain_integer(map);
+                map.values_mut().for_each(mark_stand_ins);
+            }
+        },
+        Value::Array(list) => list.iter_mut().for_each(mark_stand_ins),
+        _ => {}
+    }
+}
+
+/// A lower bound makes an integer unsigned. progenitor would turn a bound of 1 into a `NonZero` type,
+/// which is a nuisance to write and still does not know the upper bound.
+fn plain_integer(schema: &mut Map<String, Value>) {
+    let unsigned = schema.get("minimum").and_then(Value::as_i64).is_some_and(|minimum| minimum >= 0);
+    let wide = schema.get("format").is_some_and(|format| format == "int64");
+    if unsigned && schema.get("type").is_some_and(|kind| kind == "integer") {
+        schema.remove("minimum");
+        schema.remove("maximum");
+        schema.insert("format".to_owned(), json!(if wide { "uint64" } else { "uint32" }));
+    }
+}
+
+fn stand_in_format(schema: &Map<String, Value>) -> Option<&'static str> {
+    let is = |key: &str| schema.get(key) == Some(&Value::Bool(true));
+    if is("x-secret") {
+        return Some("secret");
+    }
+    if is("x-keep-shape") {
+        return Some("sample");
+    }
+    let format = schema.get("format")?.as_str()?;
+    STAND_INS.iter().map(|stand_in| stand_in.format).find(|known| *known == format)
+}
+
+/// A named schema becomes a type of that name; one that is only a stand-in needs none, so whatever
+/// refers to it gets a copy.
+fn inline_samples(document: &mut Value) {
+    let Some(schemas) = document["components"]["schemas"].as_object_mut() else { return };
+    let stand_ins: Vec<(String, Value)> = schemas
+        .iter()
+        .filter(|(_, schema)| {
+            schema.as_object().and_then(stand_in_format).is_some() || schema["format"] == "sample"
+        })
+        .map(|(name, schema)| (format!("#/components/schemas/{name}"), schema.clone()))
+        .collect();
+    schemas
+        .retain(|name, _| !stand_ins.iter().any(|(reference, _)| reference.ends_with(&format!("/{name}"))));
+    replace_references(document, &stand_ins);
+}
+
+fn replace_references(value: &mut Value, targets: &[(String, Value)]) {
+    let target = value["$ref"].as_str().and_then(|found| targets.iter().find(|(name, _)| name == found));
+    match (target, &mut *value) {
+        (Some((_, schema)), _) => *value = schema.clone(),
+        (None, Value::Object(map)) => map.values_mut().for_each(|child| replace_references(child, targets)),
+        (None, Value::Array(list)) => list.iter_mut().for_each(|child| replace_references(child, targets)),
+        _ => {}
+    }
+}
