@@ -8,4 +8,12 @@
     reason = "a test that cannot go on says so by panicking"
 )]
 
+mod decimals;
+mod examples;
+mod kinds;
+mod public_api;
+mod readme;
+mod secrets;
 mod support;
+mod tolerance;
+mod wire;

@@ -23,23 +23,23 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    pub(crate) fn id(&self) -> &'static str {
+    pub(crate) fn id(self) -> &'static str {
         self.value["operationId"].as_str().expect("every operation has an operationId")
     }
 
     /// Its parameters, those of the path first, with references followed.
-    pub(crate) fn parameters(&self) -> impl Iterator<Item = &'static Value> {
+    pub(crate) fn parameters(self) -> impl Iterator<Item = &'static Value> {
         items(self.shared_parameters).chain(items(&self.value["parameters"])).map(resolve)
     }
 
     /// The JSON content of its request body, if it has one.
-    pub(crate) fn request(&self) -> Option<&'static Value> {
+    pub(crate) fn request(self) -> Option<&'static Value> {
         let body = self.value.get("requestBody")?;
         Some(&resolve(body)["content"]["application/json"])
     }
 
     /// Its responses by status: `2XX`, `401`, `4XX`, `5XX`.
-    pub(crate) fn responses(&self) -> impl Iterator<Item = (&'static str, &'static Value)> {
+    pub(crate) fn responses(self) -> impl Iterator<Item = (&'static str, &'static Value)> {
         members(&self.value["responses"])
             .map(|(code, response)| (code, &resolve(response)["content"]["application/json"]))
     }

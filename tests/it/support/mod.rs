@@ -1,4 +1,6 @@
-//! What several tests need: the document as data, and a server that records what reaches it.
+//! What several tests need: the document as data, its schemas as judges of JSON, and a server that
+//! records what reaches it.
 
 pub(crate) mod document;
 pub(crate) mod recorder;
+pub(crate) mod schema;
