@@ -4,11 +4,11 @@
 #![expect(
     clippy::expect_used,
     clippy::panic,
-    clippy::unwrap_used,
     reason = "a test that cannot go on says so by panicking"
 )]
 
 mod decimals;
+mod description;
 mod examples;
 mod kinds;
 mod public_api;

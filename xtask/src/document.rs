@@ -1,11 +1,14 @@
-//! The document as data: reading it, and naming places in it.
+//! The document as data: reading it, naming places in it, and telling on which line they stand.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result, anyhow};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
+use serde_saphyr::{SnippetMode, Spanned, UserMessageFormatter, render_options};
 use sha2::{Digest, Sha256};
 
 /// The document as it stands on disk.
@@ -18,15 +21,8 @@ pub(crate) struct Document {
 impl Document {
     pub(crate) fn load(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let mut document = Self { path: path.to_owned(), text, value: Value::Null };
-        match serde_saphyr::from_str(&document.text) {
-            Ok(value) => document.value = value,
-            Err(error) => {
-                let message = format!("not readable as YAML: {}", one_line(&error.to_string()));
-                document.reject(vec![Mistake::new(Place::root(), message)])?;
-            }
-        }
-        Ok(document)
+        let value = serde_saphyr::from_str(&text).map_err(|error| unreadable(path, &error))?;
+        Ok(Self { path: path.to_owned(), text, value })
     }
 
     /// What the generated file is stamped with.
@@ -38,14 +34,38 @@ impl Document {
         Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Fails if there are mistakes, with a line for each.
-    pub(crate) fn reject(&self, list: Vec<Mistake>) -> Result<()> {
-        if list.is_empty() { Ok(()) } else { Err(self.mistakes(list).into()) }
+    /// Fails if there are mistakes.
+    pub(crate) fn reject(&self, mistakes: Vec<Mistake>) -> Result<()> {
+        if mistakes.is_empty() { Ok(()) } else { Err(self.error(mistakes)) }
     }
 
-    pub(crate) fn mistakes(&self, list: Vec<Mistake>) -> Mistakes {
-        Mistakes { path: self.path.clone(), text: self.text.clone(), list }
+    /// The mistakes, one line each, in the order of the document.
+    pub(crate) fn error(&self, mistakes: Vec<Mistake>) -> Error {
+        let lines = Lines::read(self);
+        let mut numbered: Vec<(Option<u64>, Mistake)> =
+            mistakes.into_iter().map(|mistake| (lines.of(&mistake.place), mistake)).collect();
+        numbered.sort_by_key(|(line, _)| *line);
+        let told = numbered.into_iter().map(|(line, Mistake { place, message })| {
+            let line = line.map_or_else(String::new, |line| format!(":{line}"));
+            let place = if place.is_root() { String::new() } else { format!(" at {place}") };
+            format!("{}{line}{place}: {}", self.path.display(), one_line(&message))
+        });
+        anyhow!(told.collect::<Vec<_>>().join("\n"))
     }
+}
+
+fn unreadable(path: &Path, error: &serde_saphyr::Error) -> Error {
+    let position = error
+        .location()
+        .filter(|location| location.line() > 0)
+        .map_or_else(String::new, |location| format!(":{}:{}", location.line(), location.column()));
+    let message = error.render_with_options(render_options! {
+        formatter: &UserMessageFormatter,
+        snippets: SnippetMode::Off,
+    });
+    // The position stands in front already.
+    let message = message.split(" at line ").next().unwrap_or_default();
+    anyhow!("{}{position}: not readable as YAML: {}", path.display(), one_line(message))
 }
 
 /// Where something stands in the document: the keys that lead to it.
@@ -67,26 +87,12 @@ impl Place {
         Self(keys)
     }
 
-    /// The line on which the place begins, counted from 1. The document is written in block style, so
-    /// every key stands on a line of its own, deeper than its parent; where that does not lead to
-    /// the end (inside a flow mapping), the line of the nearest parent has to do.
-    fn line(&self, text: &str) -> Option<usize> {
-        let lines: Vec<&str> = text.lines().collect();
-        let mut found = None;
-        let mut next = 0;
-        let mut indent = -1;
-        for key in &self.0 {
-            let hit = lines.iter().enumerate().skip(next).find_map(|(number, line)| {
-                let trimmed = line.trim_start().trim_start_matches("- ");
-                let depth = i64::try_from(line.len() - line.trim_start().len()).ok()?;
-                let named = [format!("{key}:"), format!("\"{key}\":"), format!("'{key}':")];
-                (depth > indent && named.iter().any(|name| trimmed.starts_with(name)))
-                    .then_some((number, depth))
-            });
-            let Some((number, depth)) = hit else { break };
-            (found, next, indent) = (Some(number + 1), number + 1, depth);
-        }
-        found
+    pub(crate) fn keys(&self) -> &[String] {
+        &self.0
+    }
+
+    fn is_root(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
@@ -111,27 +117,72 @@ impl Mistake {
     }
 }
 
-/// All mistakes of a document, one line each.
-#[derive(Debug)]
-pub(crate) struct Mistakes {
-    path: PathBuf,
-    text: String,
-    list: Vec<Mistake>,
+/// The line of every key and of every item of a list, counted from 1.
+struct Lines(BTreeMap<Place, u64>);
+
+impl Lines {
+    fn read(document: &Document) -> Self {
+        let mut found = BTreeMap::new();
+        let walk = LineWalk { value: &document.value, place: Place::root(), found: &mut found };
+        // The text has been read once. Should it fail here, the messages only lack their lines.
+        let _ = serde_saphyr::with_deserializer_from_str(&document.text, |yaml| walk.deserialize(yaml));
+        Self(found)
+    }
+
+    /// The line of the place, or of the nearest thing around it that is there.
+    fn of(&self, place: &Place) -> Option<u64> {
+        (1..=place.0.len()).rev().find_map(|depth| self.0.get(&Place(place.0[..depth].to_vec()))).copied()
+    }
 }
 
-impl std::error::Error for Mistakes {}
+/// Walks the text along the value that was read from it.
+struct LineWalk<'a> {
+    value: &'a Value,
+    place: Place,
+    found: &'a mut BTreeMap<Place, u64>,
+}
 
-impl fmt::Display for Mistakes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, Mistake { place, message }) in self.list.iter().enumerate() {
-            if index > 0 {
-                writeln!(f)?;
+impl<'de> DeserializeSeed<'de> for LineWalk<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        match self.value {
+            Value::Object(_) => deserializer.deserialize_map(self),
+            Value::Array(_) => deserializer.deserialize_seq(self),
+            _ => {
+                let scalar: Spanned<IgnoredAny> = serde::Deserialize::deserialize(deserializer)?;
+                self.found.entry(self.place).or_insert(scalar.referenced.line());
+                Ok(())
             }
-            write!(f, "{}", self.path.display())?;
-            if let Some(line) = place.line(&self.text) {
-                write!(f, ":{line}")?;
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for LineWalk<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("what was read before")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<Spanned<String>>()? {
+            let place = self.place.at(&key.value);
+            let line = key.referenced.line();
+            // A mapping in a list begins with its first key.
+            self.found.entry(self.place.clone()).or_insert(line);
+            self.found.insert(place.clone(), line);
+            map.next_value_seed(LineWalk { value: &self.value[&key.value], place, found: self.found })?;
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        for index in 0.. {
+            let item = LineWalk { value: &self.value[index], place: self.place.at(index), found: self.found };
+            if list.next_element_seed(item)?.is_none() {
+                break;
             }
-            write!(f, " at {place}: {message}")?;
         }
         Ok(())
     }

@@ -71,20 +71,23 @@ fn types_module(file: &mut File) -> Result<&mut Vec<Item>> {
         .context("progenitor no longer writes a module of types")
 }
 
-/// A property that is a `$ref` has no description of its own, so its field takes that of the schema.
+/// A property that is a `$ref` has no description of its own, so its field takes that of the schema,
+/// which its type is named after.
 fn describe_fields(item: &mut ItemStruct, document: &Value) -> Result<()> {
     let schemas = &document["components"]["schemas"];
-    let properties = &schemas[item.ident.to_string()]["properties"];
     for field in &mut item.fields {
         let Some(name) = &field.ident else { continue };
         if field.attrs.iter().any(|attribute| attribute.path().is_ident("doc")) {
             continue;
         }
-        let name = name.to_string();
-        let target = properties[name.trim_end_matches('_')]["$ref"].as_str();
-        let description =
-            target.and_then(|target| document.pointer(target.strip_prefix('#')?)?["description"].as_str());
-        let Some(description) = description else { bail!("{}.{name} has no description", item.ident) };
+        let kind = &field.ty;
+        let spelling = quote!(#kind).to_string();
+        let mut descriptions = spelling
+            .split(|letter: char| !letter.is_alphanumeric())
+            .filter_map(|word| schemas[word]["description"].as_str());
+        let Some(description) = descriptions.next() else {
+            bail!("{}.{name} has no description", item.ident)
+        };
         field.attrs.insert(0, parse_quote!(#[doc = #description]));
     }
     Ok(())
@@ -134,7 +137,7 @@ fn links(document: &Value) -> BTreeMap<String, String> {
         .collect()
 }
 
-fn snake_case(camel: &str) -> String {
+pub(crate) fn snake_case(camel: &str) -> String {
     camel.chars().flat_map(|c| c.is_uppercase().then_some('_').into_iter().chain(c.to_lowercase())).collect()
 }
 

@@ -5,6 +5,9 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use serde_json::Value;
 
+/// The variant of an open enumeration that keeps the words the document does not know.
+pub(crate) const OTHER: &str = "Other";
+
 /// An enumeration of the document.
 pub(crate) struct Words {
     pub(crate) name: String,
@@ -39,6 +42,11 @@ impl Words {
         })
     }
 
+    /// The variants, each with its word.
+    pub(crate) fn variants(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.list.iter().map(|word| (word.variant.as_str(), word.word.as_str()))
+    }
+
     /// The path under which generated code finds the enum.
     pub(crate) fn path(&self) -> String {
         format!("crate::types::{}", self.name)
@@ -52,9 +60,10 @@ impl Words {
         let variants: Vec<_> = self.list.iter().map(|word| format_ident!("{}", word.variant)).collect();
         let words = self.list.iter().map(|word| &word.word);
         let (derives, other, implement) = if self.open {
+            let variant = format_ident!("{OTHER}");
             let other = quote! {
                 /// A word that the document does not know, kept as it came.
-                Other(String),
+                #variant(String),
             };
             (quote!(Clone, Debug), other, quote!(open_words))
         } else {

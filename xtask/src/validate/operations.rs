@@ -1,0 +1,190 @@
+//! What must hold of paths, operations, parameters, bodies and responses.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::rust_names::has_one_capital_a_word;
+use super::{Check, did_you_mean, items, members, operations, texts};
+use crate::document::Place;
+
+const FAILURES: [&str; 3] = ["401", "4XX", "5XX"];
+const JSON: &str = "application/json";
+
+impl<'a> Check<'a> {
+    pub(super) fn operations(&mut self) {
+        self.paths();
+        let root = self.root;
+        let mut seen: BTreeMap<&str, Place> = BTreeMap::new();
+        for (path, method, shared, operation) in operations(root) {
+            let place = Place::of(&["paths", path, method]);
+            self.operation_id(&place, operation, &mut seen);
+            self.tags(&place, operation);
+            self.security(&place, operation);
+            self.path_parameters(path, &place, shared, operation);
+            self.responses(&place.at("responses"), &operation["responses"]);
+        }
+        self.security(&Place::root(), root);
+        for (parameter, place) in self.all("parameters") {
+            self.parameter(parameter, &place);
+        }
+        for section in ["requestBodies", "responses"] {
+            for (holder, place) in self.all(section) {
+                for (kind, _) in members(&holder["content"]).filter(|(kind, _)| *kind != JSON) {
+                    self.wrong(place.at("content").at(kind), format!("only {JSON} can be generated from"));
+                }
+            }
+        }
+    }
+
+    fn paths(&mut self) {
+        let mut seen: BTreeMap<String, &str> = BTreeMap::new();
+        for (path, _) in members(&self.root["paths"]) {
+            let place = Place::of(&["paths", path]);
+            if !path.starts_with('/') {
+                self.wrong(place.clone(), "a path must begin with a slash");
+            }
+            let Some(template) = Template::read(path) else {
+                self.wrong(place, "the braces in the path do not pair up");
+                continue;
+            };
+            if let Some(first) = seen.insert(template.anonymous, path) {
+                self.wrong(place, format!("differs from {first} only in the name of a parameter"));
+            }
+        }
+    }
+
+    fn operation_id(&mut self, place: &Place, operation: &'a Value, seen: &mut BTreeMap<&'a str, Place>) {
+        let Some(id) = operation["operationId"].as_str() else { return };
+        let here = place.at("operationId");
+        if !id.starts_with(|first: char| first.is_ascii_lowercase()) || !has_one_capital_a_word(id) {
+            self.wrong(
+                here.clone(),
+                format!("{id} must be in camelCase, like getTask: it names a Rust method"),
+            );
+        }
+        if let Some(first) = seen.insert(id, place.clone()) {
+            self.wrong(here, format!("the operationId {id} is taken by {first}"));
+        }
+    }
+
+    fn tags(&mut self, place: &Place, operation: &'a Value) {
+        let declared = || items(&self.root["tags"]).filter_map(|tag| tag["name"].as_str());
+        let unknown: Vec<String> = texts(&operation["tags"])
+            .filter(|tag| !declared().any(|known| known == *tag))
+            .map(|tag| format!("the tag {tag} is not declared under tags{}", did_you_mean(tag, declared())))
+            .collect();
+        for message in unknown {
+            self.wrong(place.at("tags"), message);
+        }
+    }
+
+    fn security(&mut self, place: &Place, holder: &'a Value) {
+        let known = &self.root["components"]["securitySchemes"];
+        for (index, choice) in items(&holder["security"]).enumerate() {
+            for (name, _) in members(choice).filter(|(name, _)| known.get(name).is_none()) {
+                self.wrong(
+                    place.at("security").at(index),
+                    format!("{name} is not declared under components/securitySchemes"),
+                );
+            }
+        }
+    }
+
+    fn path_parameters(&mut self, path: &str, place: &Place, shared: &'a Value, operation: &'a Value) {
+        let own: Vec<&Value> = items(&operation["parameters"]).map(|one| self.resolve(one)).collect();
+        let all = items(shared).map(|one| self.resolve(one)).chain(own.iter().copied());
+        let declared: BTreeSet<&str> =
+            all.filter(|one| one["in"] == "path").filter_map(|one| one["name"].as_str()).collect();
+        let mut seen = BTreeSet::new();
+        for (index, name) in own.iter().map(|one| one["name"].as_str()).enumerate() {
+            if !seen.insert(name) {
+                self.wrong(
+                    place.at("parameters").at(index),
+                    format!("the parameter {} is declared twice", name.unwrap_or_default()),
+                );
+            }
+        }
+        // Braces that do not pair up have been told.
+        let Some(Template { names, .. }) = Template::read(path) else { return };
+        let only = |one: &BTreeSet<&str>, other: &BTreeSet<&str>| {
+            one.difference(other).copied().collect::<Vec<_>>().join(" and ")
+        };
+        let message = match (only(&names, &declared), only(&declared, &names)) {
+            (used, extra) if used.is_empty() && extra.is_empty() => return,
+            (used, extra) if extra.is_empty() => format!("the path parameter {used} is not declared"),
+            (used, extra) if used.is_empty() => format!("the path parameter {extra} is not in the path"),
+            (used, extra) => format!("the path holds {used} where the parameters declare {extra}"),
+        };
+        self.wrong(place.clone(), message);
+    }
+
+    fn parameter(&mut self, parameter: &'a Value, place: &Place) {
+        match parameter["in"].as_str().unwrap_or_default() {
+            "query" | "header" => {}
+            "path" if parameter["required"] == true => {}
+            "path" => self.wrong(place.clone(), "a parameter in the path needs required: true"),
+            other => self.wrong(place.at("in"), format!("must be query, path or header, not {other}")),
+        }
+        let style = parameter["style"].as_str();
+        let usual = if parameter["in"] == "query" { "form" } else { "simple" };
+        if style.is_some_and(|style| style != usual) {
+            self.wrong(place.at("style"), format!("must be {usual}, the only one that progenitor writes"));
+        }
+    }
+
+    fn responses(&mut self, place: &Place, responses: &'a Value) {
+        let codes: Vec<&str> = members(responses).map(|(code, _)| code).collect();
+        let successes: Vec<&str> = codes.iter().copied().filter(|code| code.starts_with('2')).collect();
+        if successes.len() != 1 {
+            let found = if successes.is_empty() { "none".to_owned() } else { successes.join(" and ") };
+            self.wrong(place.clone(), format!("must hold exactly one success response, and holds {found}"));
+        }
+        for code in &codes {
+            if *code == "default" {
+                self.wrong(
+                    place.at(code),
+                    "progenitor cannot read a default response; declare 401, 4XX and 5XX",
+                );
+            } else if !is_status(code) {
+                self.wrong(place.at(code), "must be a status code such as 404, or a range such as 4XX");
+            }
+        }
+        for code in FAILURES.iter().filter(|code| !codes.contains(code)) {
+            self.wrong(place.clone(), format!("the failure response {code} is missing"));
+        }
+    }
+}
+
+fn is_status(code: &str) -> bool {
+    let number = |text: &str| text.parse::<u16>().ok();
+    match code.strip_suffix("XX") {
+        Some(class) => number(class).is_some_and(|class| (1..=5).contains(&class)),
+        None => number(code).is_some_and(|code| (100..600).contains(&code)),
+    }
+}
+
+/// A path with its parameters.
+struct Template<'a> {
+    names: BTreeSet<&'a str>,
+    /// Without the names, since two paths that differ only in them are one.
+    anonymous: String,
+}
+
+impl<'a> Template<'a> {
+    /// Nothing, if the braces do not pair up.
+    fn read(path: &'a str) -> Option<Self> {
+        let mut pieces = path.split('{');
+        let mut template = Self { names: BTreeSet::new(), anonymous: pieces.next()?.to_owned() };
+        for piece in pieces {
+            let (name, rest) = piece.split_once('}')?;
+            template.names.insert(name);
+            template.anonymous.push_str("{}");
+            template.anonymous.push_str(rest);
+        }
+        let odd = |text: &str| text.contains(['{', '}', '/']);
+        let balanced = !template.names.iter().any(|name| name.is_empty() || odd(name))
+            && !template.anonymous.replace("{}", "").contains('}');
+        balanced.then_some(template)
+    }
+}

@@ -1,0 +1,282 @@
+//! What must hold of schemas: their types, properties, descriptions, enumerations and model kinds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::rust_names::{has_one_capital_a_word, is_rust_name};
+use super::{Check, did_you_mean, items, members, texts};
+use crate::document::Place;
+use crate::words::{OTHER, Words};
+
+const TYPES: [&str; 6] = ["string", "number", "integer", "boolean", "array", "object"];
+
+/// The formats that become types of Rust or of `crates/api`. Others would become types of crates that
+/// `crates/api` does without, or nothing at all, which is what a misspelt one must not become.
+const FORMATS: [&str; 8] = ["date-time", "decimal", "double", "email", "float", "int32", "int64", "uri"];
+
+/// The keywords that mean something to certain types only.
+const OWNERS: [(&str, &[&str]); 14] = [
+    ("format", &["string", "number", "integer"]),
+    ("minLength", &["string"]),
+    ("maxLength", &["string"]),
+    ("minimum", &["number", "integer"]),
+    ("maximum", &["number", "integer"]),
+    ("multipleOf", &["number", "integer"]),
+    ("items", &["array"]),
+    ("minItems", &["array"]),
+    ("maxItems", &["array"]),
+    ("uniqueItems", &["array"]),
+    ("properties", &["object"]),
+    ("additionalProperties", &["object"]),
+    ("minProperties", &["object"]),
+    ("maxProperties", &["object"]),
+];
+
+impl<'a> Check<'a> {
+    pub(super) fn schemas(&mut self) {
+        for (schema, place) in self.all("schemas") {
+            self.schema_type(schema, &place);
+            self.bounds(schema, &place);
+            self.schema_parts(schema, &place);
+            self.properties(schema, &place);
+            if let Some(name) = component_name(&place) {
+                self.words(name, schema, &place);
+            } else if schema["enum"].is_array() {
+                self.wrong(place, "an enumeration needs a schema of its own, with a name");
+            }
+        }
+        for (name, schema) in members(&self.root["components"]["schemas"]) {
+            let place = Place::of(&["components", "schemas", name]);
+            if !name.starts_with(|first: char| first.is_ascii_uppercase()) || !has_one_capital_a_word(name) {
+                self.wrong(place.clone(), "must be in PascalCase, like TaskStatus: it names a Rust type");
+            }
+            if let Some(target) = schema["$ref"].as_str() {
+                self.wrong(place, format!("is only a second name of {target}; use that one"));
+            }
+        }
+        self.titles();
+        self.model_kinds();
+    }
+
+    /// The title of an inline object names a Rust type; of two that are named alike, one would
+    /// silently stand in for the other.
+    fn titles(&mut self) {
+        let mut seen: BTreeMap<&str, Place> = BTreeMap::new();
+        for (name, _) in members(&self.root["components"]["schemas"]) {
+            seen.insert(name, Place::of(&["components", "schemas", name]));
+        }
+        for (schema, place) in self.all("schemas").into_iter().filter(|(schema, _)| has_properties(schema)) {
+            let Some(title) = schema["title"].as_str().filter(|_| component_name(&place).is_none()) else {
+                continue;
+            };
+            if let Some(first) = seen.insert(title, place.clone()) {
+                self.wrong(place.at("title"), format!("the title {title} is taken by {first}"));
+            }
+        }
+    }
+
+    fn schema_type(&mut self, schema: &'a Value, place: &Place) {
+        let kind = schema["type"].as_str();
+        if let Some(kind) = kind.filter(|kind| !TYPES.contains(kind)) {
+            let hint = did_you_mean(kind, TYPES.into_iter());
+            let hint =
+                if hint.is_empty() { format!("; it must be one of {}", TYPES.join(", ")) } else { hint };
+            return self.wrong(place.at("type"), format!("{kind} is not a type{hint}"));
+        }
+        if kind.is_none() && schema["nullable"] == true {
+            self.wrong(place.clone(), "nullable needs a type beside it");
+        }
+        if let Some(format) = schema["format"].as_str().filter(|format| !FORMATS.contains(format)) {
+            let hint = did_you_mean(format, FORMATS.into_iter());
+            let hint =
+                if hint.is_empty() { format!("; the known ones are {}", FORMATS.join(", ")) } else { hint };
+            self.wrong(place.at("format"), format!("the format {format} is not known{hint}"));
+        }
+        if kind == Some("array") && schema["items"].is_null() {
+            self.wrong(place.clone(), "the array has no items");
+        }
+        for (keyword, owners) in OWNERS {
+            if schema.get(keyword).is_some() && !kind.is_some_and(|kind| owners.contains(&kind)) {
+                self.wrong(place.clone(), format!("{keyword} needs type: {} beside it", owners.join(" or ")));
+            }
+        }
+    }
+
+    /// Bounds must leave something between them, and a default must be a value of its type.
+    fn bounds(&mut self, schema: &'a Value, place: &Place) {
+        for (keyword, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
+            if schema[keyword] == true && schema[bound].is_null() {
+                self.wrong(place.at(keyword), format!("needs a {bound} beside it"));
+            }
+        }
+        for (low, high) in [
+            ("minimum", "maximum"),
+            ("minLength", "maxLength"),
+            ("minItems", "maxItems"),
+            ("minProperties", "maxProperties"),
+        ] {
+            if is_above(&schema[low], &schema[high]) {
+                self.wrong(place.at(low), format!("the {low} is above the {high}"));
+            }
+        }
+        let Some(default) = schema.get("default") else { return };
+        let (kind, here) = (schema["type"].as_str().unwrap_or_default(), place.at("default"));
+        if !fits(default, kind) {
+            self.wrong(here, format!("the default {default} is not of the type {kind}"));
+        } else if is_above(&schema["minimum"], default) || is_above(default, &schema["maximum"]) {
+            self.wrong(here, format!("the default {default} is out of bounds"));
+        }
+    }
+
+    /// Whatever becomes a Rust item needs a description, and what is composed must fit together.
+    fn schema_parts(&mut self, schema: &'a Value, place: &Place) {
+        if (component_name(place).is_some() || has_properties(schema)) && is_undescribed(schema) {
+            self.wrong(place.clone(), "the schema has no description");
+        }
+        let types: BTreeSet<&str> = items(&schema["allOf"])
+            .map(|part| self.resolve(part))
+            .chain([schema])
+            .filter_map(|part| part["type"].as_str())
+            .collect();
+        if types.len() > 1 && schema["allOf"].is_array() {
+            let types: Vec<&str> = types.into_iter().collect();
+            self.wrong(place.at("allOf"), format!("nothing can be {} at once", types.join(" and ")));
+        }
+    }
+
+    fn properties(&mut self, schema: &'a Value, place: &Place) {
+        let names = || members(&schema["properties"]).map(|(name, _)| name);
+        for name in texts(&schema["required"]) {
+            if !names().any(|known| known == name) {
+                let hint = did_you_mean(name, names());
+                self.wrong(
+                    place.at("required"),
+                    format!("{name} is required and not among the properties{hint}"),
+                );
+            }
+        }
+        for (name, property) in members(&schema["properties"]) {
+            // One that is a `$ref` has the description of its target, one with properties is told of as
+            // a schema.
+            if property.get("$ref").is_none() && !has_properties(property) && is_undescribed(property) {
+                self.wrong(place.at("properties").at(name), "the property has no description");
+            }
+        }
+    }
+
+    fn words(&mut self, name: &str, schema: &'a Value, place: &Place) {
+        let Some(list) = schema["enum"].as_array() else {
+            for key in ["x-open-enum", "x-enumDescriptions", "x-enum-varnames"] {
+                if schema.get(key).is_some() {
+                    self.wrong(place.at(key), "needs an enum beside it");
+                }
+            }
+            return;
+        };
+        let here = place.at("enum");
+        if schema["type"] != "string" {
+            return self.wrong(place.clone(), "an enumeration needs type: string beside it");
+        }
+        if list.is_empty() {
+            return self.wrong(here, "the enumeration has no words");
+        }
+        if let Some(index) = list.iter().position(|word| !word.is_string()) {
+            return self.wrong(here.at(index), format!("must be a text, not {}", list[index]));
+        }
+        let varnames = schema["x-enum-varnames"].as_array();
+        if let Some(names) = varnames.filter(|names| names.len() != list.len()) {
+            return self.wrong(
+                place.at("x-enum-varnames"),
+                format!("must name all {} words of the enum, and names {}", list.len(), names.len()),
+            );
+        }
+        let words = || texts(&schema["enum"]);
+        for word in members(&schema["x-enumDescriptions"]).map(|(word, _)| word) {
+            if !words().any(|known| known == word) {
+                let hint = did_you_mean(word, words());
+                self.wrong(
+                    place.at("x-enumDescriptions").at(word),
+                    format!("{word} is not a word of the enum{hint}"),
+                );
+            }
+        }
+        let is_open = schema["x-open-enum"] == true;
+        let read = Words::read(name, schema);
+        let mut seen: Vec<(&str, &str)> = Vec::new();
+        for (index, (variant, word)) in read.iter().flat_map(Words::variants).enumerate() {
+            let (here, hint) = match varnames {
+                Some(_) => (place.at("x-enum-varnames").at(index), ""),
+                None => (here.at(index), "; name the words in x-enum-varnames"),
+            };
+            let first = seen.iter().find(|(other, _)| *other == variant).map(|(_, word)| *word);
+            if first == Some(word) {
+                self.wrong(place.at("enum").at(index), format!("the word {word} is there twice"));
+            } else if let Some(first) = first {
+                self.wrong(here, format!("{first} and {word} both become the variant {variant}{hint}"));
+            } else if !is_rust_name(variant) {
+                self.wrong(
+                    here,
+                    format!("{word} becomes the variant {variant:?}, which is not a Rust name{hint}"),
+                );
+            } else if is_open && variant == OTHER {
+                self.wrong(
+                    here,
+                    format!("{word} becomes {OTHER}, which open enumerations keep for themselves{hint}"),
+                );
+            }
+            seen.push((variant, word));
+        }
+    }
+
+    fn model_kinds(&mut self) {
+        let schemas = &self.root["components"]["schemas"];
+        let mut names = BTreeSet::new();
+        for (input, schema) in members(schemas) {
+            let kind = &schema["x-model-kind"];
+            let (Some(name), Some(output)) = (kind["name"].as_str(), kind["output"].as_str()) else {
+                continue;
+            };
+            let place = Place::of(&["components", "schemas", input, "x-model-kind"]);
+            if !names.insert(name) {
+                self.wrong(place.at("name"), format!("the kind {name} is taken"));
+            }
+            if schemas.get(output).is_none() {
+                let hint = did_you_mean(output, members(schemas).map(|(name, _)| name));
+                self.wrong(place.at("output"), format!("the output schema {output} does not exist{hint}"));
+            }
+        }
+    }
+}
+
+/// The name of a schema that stands among the components, and not inside another schema.
+fn component_name(place: &Place) -> Option<&str> {
+    match place.keys() {
+        [components, schemas, name] if components == "components" && schemas == "schemas" => Some(name),
+        _ => None,
+    }
+}
+
+fn fits(value: &Value, kind: &str) -> bool {
+    match kind {
+        "string" => value.is_string(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        _ => true,
+    }
+}
+
+fn is_above(one: &Value, other: &Value) -> bool {
+    one.as_f64().zip(other.as_f64()).is_some_and(|(one, other)| one > other)
+}
+
+fn has_properties(schema: &Value) -> bool {
+    members(&schema["properties"]).next().is_some()
+}
+
+fn is_undescribed(schema: &Value) -> bool {
+    schema["description"].as_str().is_none_or(|text| text.trim().is_empty())
+}
