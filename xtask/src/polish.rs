@@ -8,8 +8,9 @@ use anyhow::{Context, Result, bail, ensure};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use serde_json::Value;
+use syn::punctuated::Punctuated;
 use syn::visit_mut::VisitMut;
-use syn::{Attribute, Fields, File, ImplItem, Item, ItemMod, ItemStruct, parse_quote};
+use syn::{Attribute, Field, Fields, File, ImplItem, Item, ItemMod, ItemStruct, Meta, Token, parse_quote};
 
 use crate::lower::Lowered;
 use crate::validate::operations;
@@ -18,10 +19,11 @@ use crate::validate::operations;
 pub(crate) fn polish(file: &mut File, lowered: &Lowered) -> Result<()> {
     drop_items(file)?;
     let types = types_module(file)?;
+    let descriptions = descriptions(types, &lowered.document);
     for item in types {
         if let Item::Struct(item) = item {
-            describe_fields(item, &lowered.document)?;
-            read_leniently(item);
+            describe_fields(item, &descriptions)?;
+            read_leniently(item)?;
         }
     }
     let words: TokenStream = lowered.words.iter().map(|words| words.items()).collect();
@@ -71,10 +73,20 @@ fn types_module(file: &mut File) -> Result<&mut Vec<Item>> {
         .context("progenitor no longer writes a module of types")
 }
 
-/// A property that is a `$ref` has no description of its own, so its field takes that of the schema,
-/// which its type is named after.
-fn describe_fields(item: &mut ItemStruct, document: &Value) -> Result<()> {
-    let schemas = &document["components"]["schemas"];
+/// What the types are for, by name: those that become types, and those that already are.
+fn descriptions(types: &[Item], document: &Value) -> BTreeMap<String, String> {
+    let structs = types.iter().filter_map(|item| match item {
+        Item::Struct(item) => Some((item.ident.to_string(), item.attrs.iter().find_map(doc_text)?)),
+        _ => None,
+    });
+    let schemas = document["components"]["schemas"].as_object().into_iter().flatten();
+    let schemas =
+        schemas.filter_map(|(name, schema)| Some((name.clone(), schema["description"].as_str()?.to_owned())));
+    structs.chain(schemas).collect()
+}
+
+/// A property that is a `$ref` has no description of its own, so its field takes that of its type.
+fn describe_fields(item: &mut ItemStruct, descriptions: &BTreeMap<String, String>) -> Result<()> {
     for field in &mut item.fields {
         let Some(name) = &field.ident else { continue };
         if field.attrs.iter().any(|attribute| attribute.path().is_ident("doc")) {
@@ -82,20 +94,31 @@ fn describe_fields(item: &mut ItemStruct, document: &Value) -> Result<()> {
         }
         let kind = &field.ty;
         let spelling = quote!(#kind).to_string();
-        let mut descriptions = spelling
-            .split(|letter: char| !letter.is_alphanumeric())
-            .filter_map(|word| schemas[word]["description"].as_str());
-        let Some(description) = descriptions.next() else {
-            bail!("{}.{name} has no description", item.ident)
+        let mut words = spelling.split(|letter: char| !letter.is_alphanumeric());
+        let description = match words.find_map(|word| descriptions.get(word)) {
+            Some(description) => description,
+            // progenitor's own, for `additionalProperties` beside `properties`.
+            None if name == "extra" => "Further fields, by name.",
+            None => bail!("{}.{name} has no description", item.ident),
         };
         field.attrs.insert(0, parse_quote!(#[doc = #description]));
     }
     Ok(())
 }
 
+fn doc_text(attribute: &Attribute) -> Option<String> {
+    match &attribute.meta {
+        Meta::NameValue(meta) if meta.path.is_ident("doc") => match &meta.value {
+            syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => Some(text.value()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// Gives every field whose type could refuse a harmless deviation a reader that does not.
-fn read_leniently(item: &mut ItemStruct) {
-    let Fields::Named(fields) = &mut item.fields else { return };
+fn read_leniently(item: &mut ItemStruct) -> Result<()> {
+    let Fields::Named(fields) = &mut item.fields else { return Ok(()) };
     for field in &mut fields.named {
         let kind = &field.ty;
         let spelling = quote!(#kind).to_string().replace([' ', ':'], "");
@@ -110,11 +133,48 @@ fn read_leniently(item: &mut ItemStruct) {
             Some(inner) if inner.starts_with("stdcollectionsBTreeMap") => "crate::lenient::map",
             Some(_) => continue,
         };
-        if reader.ends_with("required") {
+        let is_told = SerdeOptions::take_reader(field)?;
+        if reader.ends_with("required") || is_told.reader || is_told.default {
             field.attrs.push(parse_quote!(#[serde(deserialize_with = #reader)]));
         } else {
             field.attrs.push(parse_quote!(#[serde(default, deserialize_with = #reader)]));
         }
+    }
+    Ok(())
+}
+
+/// What progenitor already tells serde about a field.
+#[derive(Default)]
+struct SerdeOptions {
+    /// A reader, for a field that may be null and must be there all the same.
+    reader: bool,
+    /// What to take for a field that is not there.
+    default: bool,
+}
+
+impl SerdeOptions {
+    /// Takes the reader out, to make room for another.
+    fn take_reader(field: &mut Field) -> Result<Self> {
+        let mut found = Self::default();
+        let mut attributes = Vec::new();
+        for attribute in std::mem::take(&mut field.attrs) {
+            if !attribute.path().is_ident("serde") {
+                attributes.push(attribute);
+                continue;
+            }
+            let mut options: Punctuated<Meta, Token![,]> =
+                attribute.parse_args_with(Punctuated::parse_terminated)?;
+            found.default |= options.iter().any(|option| option.path().is_ident("default"));
+            let before = options.len();
+            options =
+                options.into_iter().filter(|option| !option.path().is_ident("deserialize_with")).collect();
+            found.reader |= options.len() < before;
+            if !options.is_empty() {
+                attributes.push(parse_quote!(#[serde(#options)]));
+            }
+        }
+        field.attrs = attributes;
+        Ok(found)
     }
 }
 
@@ -155,13 +215,7 @@ impl VisitMut for DocComments {
 
 impl DocComments {
     fn split(&self, attribute: Attribute) -> Vec<Attribute> {
-        let text = match &attribute.meta {
-            syn::Meta::NameValue(meta) if meta.path.is_ident("doc") => match &meta.value {
-                syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => text.value(),
-                _ => return vec![attribute],
-            },
-            _ => return vec![attribute],
-        };
+        let Some(text) = doc_text(&attribute) else { return vec![attribute] };
         let text = self.links.iter().fold(text, |text, (id, link)| text.replace(id, link));
         let mut blank = true;
         let mut lines: Vec<String> = Vec::new();

@@ -111,9 +111,10 @@ fn crates_keep_their_directions(files: &Files) -> Vec<String> {
         let allowed =
             DIRECTIONS.iter().find(|(known, _)| *known == folder).map_or(&[][..], |(_, allowed)| allowed);
         for (number, line) in text.lines().enumerate() {
-            let used = line.split(['.', ' ', '=']).next().unwrap_or_default();
-            let is_dependency = line.contains("workspace = true") || line.contains("path =");
-            if is_dependency && workspace.contains(&used) && !allowed.contains(&used) {
+            if let Some(used) = dependency(line)
+                && workspace.contains(&used)
+                && !allowed.contains(&used)
+            {
                 broken.push(format!("{name}:{} uses {used}", number + 1));
             }
         }
@@ -121,12 +122,22 @@ fn crates_keep_their_directions(files: &Files) -> Vec<String> {
     broken
 }
 
+/// The dependency that the line of a manifest declares: `name.workspace = true`,
+/// `name = { path = "…" }` or `[dependencies.name]`.
+fn dependency(line: &str) -> Option<&str> {
+    if let Some((_, name)) = line.trim_end_matches(']').split_once("dependencies.") {
+        return Some(name);
+    }
+    let declares = line.contains("workspace = true") || line.contains("path =");
+    line.split(['.', ' ', '=']).next().filter(|_| declares)
+}
+
 fn package_name(manifest: &str) -> Option<&str> {
     manifest.lines().find_map(|line| line.strip_prefix("name = ")).map(|name| name.trim_matches('"'))
 }
 
-/// insta names a snapshot file `<binary>__<module>__<snapshot>.snap`, and the test that owns it
-/// names the snapshot: as its own name, or in quotes.
+/// insta names a snapshot file `<binary>__<modules>__<snapshot>.snap`, in a folder beside the file of
+/// the test that owns it; and that file names the snapshot.
 fn snapshots_belong_to_tests(files: &Files) -> Vec<String> {
     files
         .ending(".snap")
@@ -134,12 +145,16 @@ fn snapshots_belong_to_tests(files: &Files) -> Vec<String> {
             let Some((folder, file)) = name.rsplit_once("/snapshots/") else { return true };
             let parts: Vec<&str> = file.trim_end_matches(".snap").split("__").collect();
             let [_, modules @ .., snapshot] = &parts[..] else { return true };
-            let source = modules.last().map_or("main", |module| *module);
-            let Some(text) = files.texts.get(&format!("{folder}/{source}.rs")) else { return true };
-            !text.contains(&format!("fn {snapshot}(")) && !text.contains(&format!("\"{snapshot}\""))
+            !modules.iter().chain(&["main", "lib", "mod"]).any(|module| {
+                files.texts.get(&format!("{folder}/{module}.rs")).is_some_and(|text| names(text, snapshot))
+            })
         })
         .map(|(name, _)| name.to_owned())
         .collect()
+}
+
+fn names(text: &str, word: &str) -> bool {
+    text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').any(|found| found == word)
 }
 
 fn generated_file_fits_the_document(files: &Files) -> Vec<String> {

@@ -1,5 +1,5 @@
-//! What may stand where in an OpenAPI 3.0 document, as a table. Some keywords of schemas are left out
-//! on purpose: the generator panics on `not`, turns `pattern` into code that needs a regular
+//! What may stand where in an OpenAPI 3.0 document, as a table. Some keywords are left out on purpose.
+//! Of those of schemas, the generator panics on `not`, turns `pattern` into code that needs a regular
 //! expression engine, and `oneOf` and `anyOf` into enums that nobody can describe.
 
 /// What a value must be.
@@ -48,7 +48,7 @@ pub(super) static DOCUMENT: Kind = Object(&Shape {
         ("tags", List(&Object(&TAG))),
         ("paths", Named(&Object(&PATH))),
         ("components", Object(&COMPONENTS)),
-        ("externalDocs", Object(&LINK)),
+        ("externalDocs", Object(&EXTERNAL_DOCS)),
     ],
 });
 
@@ -61,16 +61,21 @@ static INFO: Shape = Shape {
         ("description", Text),
         ("termsOfService", Text),
         ("contact", Object(&CONTACT)),
-        ("license", Object(&LINK)),
+        ("license", Object(&LICENSE)),
     ],
 };
 
 static CONTACT: Shape =
     Shape { name: "contact", required: &[], keywords: &[("name", Text), ("url", Text), ("email", Text)] };
 
-/// A licence, or further documentation.
-static LINK: Shape =
-    Shape { name: "link", required: &[], keywords: &[("name", Text), ("description", Text), ("url", Text)] };
+static LICENSE: Shape =
+    Shape { name: "license", required: &["name"], keywords: &[("name", Text), ("url", Text)] };
+
+static EXTERNAL_DOCS: Shape = Shape {
+    name: "external documentation",
+    required: &["url"],
+    keywords: &[("description", Text), ("url", Text)],
+};
 
 static SERVER: Shape = Shape {
     name: "server",
@@ -87,7 +92,7 @@ static VARIABLE: Shape = Shape {
 static TAG: Shape = Shape {
     name: "tag",
     required: &["name"],
-    keywords: &[("name", Text), ("description", Text), ("externalDocs", Object(&LINK))],
+    keywords: &[("name", Text), ("description", Text), ("externalDocs", Object(&EXTERNAL_DOCS))],
 };
 
 static PATH: Shape = Shape {
@@ -122,7 +127,7 @@ static OPERATION: Shape = Shape {
         ("responses", Named(&Component("responses", &RESPONSE))),
         ("security", SECURITY),
         ("deprecated", Truth),
-        ("externalDocs", Object(&LINK)),
+        ("externalDocs", Object(&EXTERNAL_DOCS)),
         ("servers", SERVERS),
         ("x-codeSamples", Anything),
         ("x-alias-of", Text),
@@ -250,7 +255,7 @@ static SCHEMA: Shape = Shape {
         ("readOnly", Truth),
         ("writeOnly", Truth),
         ("deprecated", Truth),
-        ("externalDocs", Object(&LINK)),
+        ("externalDocs", Object(&EXTERNAL_DOCS)),
         ("x-open-enum", Truth),
         ("x-enumDescriptions", Named(&Text)),
         ("x-enum-varnames", List(&Text)),
@@ -265,3 +270,9 @@ static MODEL_KIND: Shape = Shape {
     required: &["name", "output"],
     keywords: &[("name", Text), ("output", Text)],
 };
+
+/// Whether the keyword is an extension of our own.
+pub(super) fn is_ours(keyword: &str) -> bool {
+    let ours = OPERATION.keywords.iter().chain(SCHEMA.keywords);
+    keyword.starts_with("x-") && ours.into_iter().any(|(known, _)| *known == keyword)
+}

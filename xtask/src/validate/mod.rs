@@ -27,15 +27,13 @@ const ALIKE: f32 = 0.75;
 pub(crate) fn validate(document: &Document) -> Vec<Mistake> {
     let root = &document.value;
     let mut check = Check { root, mistakes: Vec::new(), found: Vec::new(), references: Vec::new() };
-    let steps: [fn(&mut Check<'_>); 6] = [
+    let steps: [fn(&mut Check<'_>); 7] = [
         |check| check.version(),
         |check| check.shape(check.root, &keywords::DOCUMENT, Place::root()),
         |check| check.references(),
         |check| check.rings(),
-        |check| {
-            check.operations();
-            check.schemas();
-        },
+        |check| check.schemas(),
+        |check| check.operations(),
         |check| check.unused_components(),
     ];
     for step in steps {
@@ -98,7 +96,7 @@ impl<'a> Check<'a> {
     }
 
     fn version(&mut self) {
-        if !self.root.is_object() {
+        if self.root.get("openapi").is_none() {
             return self
                 .wrong(Place::root(), "is not an OpenAPI document; it must begin with openapi: 3.0.3");
         }
@@ -145,7 +143,10 @@ impl<'a> Check<'a> {
                 for reference in same_as(value) {
                     if reference == itself && !told.contains(reference) {
                         told.extend(seen.iter().map(ToString::to_string));
-                        self.wrong(Place::of(&["components", section, name]), "is defined by itself");
+                        self.wrong(
+                            Place::of(&["components", section, name]),
+                            "its $ref leads back to it; it must end at a definition",
+                        );
                     }
                     if seen.insert(reference) {
                         open.extend(self.target(reference));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::rust_names::has_one_capital_a_word;
+use super::rust_names::{has_one_capital_a_word, is_rust_name};
 use super::{Check, did_you_mean, items, members, operations, texts};
 use crate::document::Place;
 
@@ -58,10 +58,10 @@ impl<'a> Check<'a> {
         let Some(id) = operation["operationId"].as_str() else { return };
         let here = place.at("operationId");
         if !id.starts_with(|first: char| first.is_ascii_lowercase()) || !has_one_capital_a_word(id) {
-            self.wrong(
-                here.clone(),
-                format!("{id} must be in camelCase, like getTask: it names a Rust method"),
-            );
+            let message = format!("{id} names a Rust method, so it must be written like getTask or readUrl");
+            self.wrong(here.clone(), message);
+        } else if !is_rust_name(id) {
+            self.wrong(here.clone(), format!("names a Rust method, which cannot be called {id}"));
         }
         if let Some(first) = seen.insert(id, place.clone()) {
             self.wrong(here, format!("the operationId {id} is taken by {first}"));
@@ -125,6 +125,12 @@ impl<'a> Check<'a> {
             "path" if parameter["required"] == true => {}
             "path" => self.wrong(place.clone(), "a parameter in the path needs required: true"),
             other => self.wrong(place.at("in"), format!("must be query, path or header, not {other}")),
+        }
+        let kind = self.resolve(&parameter["schema"])["type"].as_str().unwrap_or("any value");
+        if parameter["in"] != "query" && !["string", "integer", "number", "boolean"].contains(&kind) {
+            let message =
+                format!("in the path or a header, it must be a text, a number or a boolean, not {kind}");
+            self.wrong(place.at("schema"), message);
         }
         let style = parameter["style"].as_str();
         let usual = if parameter["in"] == "query" { "form" } else { "simple" };

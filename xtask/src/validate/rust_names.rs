@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use syn::visit::{self, Visit};
-use syn::{FnArg, ImplItemFn, Item, ItemMod, ItemStruct, Pat};
+use syn::{File, FnArg, ImplItem, ImplItemFn, Item, ItemMod, ItemStruct, Pat};
 
 use super::operations;
 use crate::document::{Mistake, Place};
@@ -27,7 +27,7 @@ pub(super) fn is_rust_name(name: &str) -> bool {
 
 /// Different names of the document that have become one in the generated code. How the generator turns
 /// names is its own affair, so this looks at what it made of them.
-pub(crate) fn clashes(file: &syn::File, document: &Value) -> Vec<Mistake> {
+pub(crate) fn clashes(file: &File, document: &Value) -> Vec<Mistake> {
     let mut clashes = Clashes { document, mistakes: Vec::new() };
     clashes.visit_file(file);
     clashes.mistakes
@@ -44,6 +44,14 @@ impl Clashes<'_> {
         let schemas = Place::of(&["components", "schemas"]);
         let is_one = self.document["components"]["schemas"].get(name).is_some();
         if is_one { schemas.at(name) } else { schemas }
+    }
+
+    fn operation(&self, method: &str) -> Place {
+        operations(self.document)
+            .find(|(.., operation)| {
+                operation["operationId"].as_str().map(snake_case).as_deref() == Some(method)
+            })
+            .map_or_else(Place::root, |(path, verb, ..)| Place::of(&["paths", path, verb]))
     }
 
     fn tell(&mut self, place: Place, what: &str, name: &str) {
@@ -74,6 +82,21 @@ impl<'ast> Visit<'ast> for Clashes<'_> {
         }
     }
 
+    fn visit_file(&mut self, file: &'ast File) {
+        let own = file.items.iter().filter_map(|item| match item {
+            Item::Impl(item) if item.trait_.is_none() => Some(&item.items),
+            _ => None,
+        });
+        let methods = own.flatten().filter_map(|item| match item {
+            ImplItem::Fn(function) => Some(function.sig.ident.to_string()),
+            _ => None,
+        });
+        for name in twice(methods) {
+            self.tell(self.operation(&name).at("operationId"), "methods of the client", &name);
+        }
+        visit::visit_file(self, file);
+    }
+
     fn visit_impl_item_fn(&mut self, function: &'ast ImplItemFn) {
         let method = function.sig.ident.to_string();
         let names = function.sig.inputs.iter().filter_map(|input| match input {
@@ -84,12 +107,7 @@ impl<'ast> Visit<'ast> for Clashes<'_> {
             FnArg::Receiver(_) => None,
         });
         for name in twice(names) {
-            let place = operations(self.document)
-                .find(|(.., operation)| {
-                    operation["operationId"].as_str().map(snake_case).as_ref() == Some(&method)
-                })
-                .map_or_else(Place::root, |(path, verb, ..)| Place::of(&["paths", path, verb]));
-            self.tell(place, "parameters", &name);
+            self.tell(self.operation(&method).at("parameters"), "parameters", &name);
         }
     }
 }

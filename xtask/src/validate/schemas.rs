@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::rust_names::{has_one_capital_a_word, is_rust_name};
-use super::{Check, did_you_mean, items, members, texts};
+use super::{Check, did_you_mean, members, texts};
 use crate::document::Place;
 use crate::words::{OTHER, Words};
 
@@ -43,13 +43,16 @@ impl<'a> Check<'a> {
             if let Some(name) = component_name(&place) {
                 self.words(name, schema, &place);
             } else if schema["enum"].is_array() {
-                self.wrong(place, "an enumeration needs a schema of its own, with a name");
+                self.wrong(place, "an enumeration needs a schema of its own, under components/schemas");
             }
         }
         for (name, schema) in members(&self.root["components"]["schemas"]) {
             let place = Place::of(&["components", "schemas", name]);
             if !name.starts_with(|first: char| first.is_ascii_uppercase()) || !has_one_capital_a_word(name) {
-                self.wrong(place.clone(), "must be in PascalCase, like TaskStatus: it names a Rust type");
+                let message = "names a Rust type, so it must be written like TaskStatus or FileUrl";
+                self.wrong(place.clone(), message);
+            } else if !is_rust_name(name) {
+                self.wrong(place.clone(), format!("names a Rust type, which cannot be called {name}"));
             }
             if let Some(target) = schema["$ref"].as_str() {
                 self.wrong(place, format!("is only a second name of {target}; use that one"));
@@ -85,7 +88,7 @@ impl<'a> Check<'a> {
             return self.wrong(place.at("type"), format!("{kind} is not a type{hint}"));
         }
         if kind.is_none() && schema["nullable"] == true {
-            self.wrong(place.clone(), "nullable needs a type beside it");
+            return self.wrong(place.clone(), "nullable needs a type beside it");
         }
         if let Some(format) = schema["format"].as_str().filter(|format| !FORMATS.contains(format)) {
             let hint = did_you_mean(format, FORMATS.into_iter());
@@ -129,19 +132,25 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Whatever becomes a Rust item needs a description, and what is composed must fit together.
+    /// Whatever becomes a Rust item needs a description. `allOf` is there to put one on a reference.
     fn schema_parts(&mut self, schema: &'a Value, place: &Place) {
         if (component_name(place).is_some() || has_properties(schema)) && is_undescribed(schema) {
             self.wrong(place.clone(), "the schema has no description");
         }
-        let types: BTreeSet<&str> = items(&schema["allOf"])
-            .map(|part| self.resolve(part))
-            .chain([schema])
-            .filter_map(|part| part["type"].as_str())
-            .collect();
-        if types.len() > 1 && schema["allOf"].is_array() {
-            let types: Vec<&str> = types.into_iter().collect();
-            self.wrong(place.at("allOf"), format!("nothing can be {} at once", types.join(" and ")));
+        let Some(parts) = schema["allOf"].as_array() else { return };
+        let here = place.at("allOf");
+        let [part] = &parts[..] else {
+            return self
+                .wrong(here, "must hold one $ref; the generator loses the descriptions of what it merges");
+        };
+        if part["$ref"].is_null() || has_properties(schema) {
+            return self.wrong(here, "must hold one $ref, and nothing to merge it with");
+        }
+        let (own, other) = (schema["type"].as_str(), self.resolve(part)["type"].as_str());
+        if let (Some(own), Some(other)) = (own, other)
+            && own != other
+        {
+            self.wrong(here, format!("nothing can be {own} and {other} at once"));
         }
     }
 
@@ -201,18 +210,22 @@ impl<'a> Check<'a> {
                 );
             }
         }
+        self.variants(name, schema, place);
+    }
+
+    /// Every word must become a variant of its own.
+    fn variants(&mut self, name: &str, schema: &'a Value, place: &Place) {
         let is_open = schema["x-open-enum"] == true;
+        let is_named = schema["x-enum-varnames"].is_array();
+        let hint = if is_named { "" } else { "; name the words in x-enum-varnames" };
         let read = Words::read(name, schema);
         let mut seen: Vec<(&str, &str)> = Vec::new();
         for (index, (variant, word)) in read.iter().flat_map(Words::variants).enumerate() {
-            let (here, hint) = match varnames {
-                Some(_) => (place.at("x-enum-varnames").at(index), ""),
-                None => (here.at(index), "; name the words in x-enum-varnames"),
-            };
-            let first = seen.iter().find(|(other, _)| *other == variant).map(|(_, word)| *word);
-            if first == Some(word) {
+            let here = place.at(if is_named { "x-enum-varnames" } else { "enum" }).at(index);
+            let first = seen.iter().find(|(other, _)| *other == variant);
+            if seen.iter().any(|(_, other)| *other == word) {
                 self.wrong(place.at("enum").at(index), format!("the word {word} is there twice"));
-            } else if let Some(first) = first {
+            } else if let Some((_, first)) = first {
                 self.wrong(here, format!("{first} and {word} both become the variant {variant}{hint}"));
             } else if !is_rust_name(variant) {
                 self.wrong(

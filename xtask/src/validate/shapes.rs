@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::keywords::{Kind, Shape};
+use super::keywords::{Kind, Shape, is_ours};
 use super::{Check, did_you_mean, reference_to};
 use crate::document::Place;
 
@@ -64,13 +64,13 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Extensions of other tools are welcome, as long as they do not look like a misspelt one of ours:
-    /// `x-secret` with a letter missing would put a secret into a log.
+    /// Extensions of other tools are welcome, as long as they do not look like one of ours, misspelt or
+    /// misplaced: `x-secret` with a letter missing would put a secret into a log.
     fn unknown_keyword(&mut self, keyword: &str, shape: &Shape, place: Place) {
         let hint = did_you_mean(keyword, shape.keywords.iter().map(|(known, _)| *known));
         if !hint.is_empty() {
             self.wrong(place, format!("the {} cannot have `{keyword}`{hint}", shape.name));
-        } else if !keyword.starts_with("x-") {
+        } else if is_ours(keyword) || !keyword.starts_with("x-") {
             let message = format!(
                 "the {} cannot have `{keyword}`; xtask/src/validate/keywords.rs lists what it can",
                 shape.name
@@ -87,7 +87,10 @@ impl<'a> Check<'a> {
         place: &Place,
     ) {
         if let Some(beside) = map.keys().find(|key| *key != "$ref") {
-            self.wrong(place.at(beside), format!("`{beside}` does not count beside a $ref"));
+            self.wrong(
+                place.at(beside),
+                format!("`{beside}` does not count beside a $ref; it belongs to what that leads to"),
+            );
         }
         let place = place.at("$ref");
         let folder = reference_to(section, "");

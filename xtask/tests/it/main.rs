@@ -1,0 +1,10 @@
+//! What maintainers rely on when they run `cargo xtask`: the program is run as cargo runs it, on files
+//! in a folder of its own.
+
+#![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on says so by panicking")]
+
+mod generate;
+mod mistakes;
+mod polish;
+mod support;
+mod tidy;

@@ -1,0 +1,50 @@
+//! Names that Rust cannot say, or cannot tell apart.
+
+use super::Mistake;
+
+pub(super) const MISTAKES: &[Mistake] = &[
+    (
+        "a schema in snake case",
+        "    FolderName:\n",
+        "    folder_name:\n      type: string\n      description: A folder.\n    FolderName:\n",
+    ),
+    (
+        "a schema with an abbreviation",
+        "    FolderName:\n",
+        "    FolderURL:\n      type: string\n      description: A folder.\n    FolderName:\n",
+    ),
+    (
+        "a schema named by a keyword",
+        "    FolderName:\n",
+        "    Self:\n      type: string\n      description: A folder.\n    FolderName:\n",
+    ),
+    ("an operation in snake case", "operationId: getModelCost", "operationId: get_model_cost"),
+    ("an operation named by a number", "operationId: getModelCost", "operationId: \"123\""),
+    ("an operation named by a keyword", "operationId: getModelCost", "operationId: move"),
+    (
+        "an operation named like a method of the client",
+        "operationId: getModelCost",
+        "operationId: newWithClient",
+    ),
+    ("a title like the name of a schema", "title: TaskResult", "title: TaskPage"),
+    ("a title like another", "title: TaskResult", "title: NumConfig"),
+    ("a title that becomes the name of a schema", "title: TaskResult", "title: Task page"),
+    (
+        "two properties of one name in Rust",
+        "        wallet_address:\n          type",
+        "        FreeBalance:\n          type",
+    ),
+    ("two parameters of one name in Rust", "- name: page\n", "- name: page_size\n"),
+    (
+        "a parameter named like the body",
+        "- $ref: \"#/components/parameters/ModelId\"\n    post:\n",
+        "- $ref: \"#/components/parameters/ModelId\"\n      - {name: body, in: query, schema: {type: string}}\n    post:\n",
+    ),
+    ("two words of one name in Rust", "enum: [success, fail]", "enum: [success, fail, Fail]"),
+    ("a word that begins with a digit", "enum: [success, fail]", "enum: [success, fail, 2nd]"),
+    ("a word without a letter", "enum: [success, fail]", "enum: [success, fail, \"---\"]"),
+    ("a word that is a keyword", "enum: [success, fail]", "enum: [success, fail, self]"),
+    ("the word that open enumerations need", "enum: [success, fail]", "enum: [success, fail, other]"),
+    ("a name of a word with a blank", "[ShortRange, FullRange]", "[Short range, FullRange]"),
+    ("one name for two words", "[ShortRange, FullRange]", "[ShortRange, ShortRange]"),
+];

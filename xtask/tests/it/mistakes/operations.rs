@@ -1,0 +1,139 @@
+//! Paths, operations, parameters, bodies and responses that cannot be generated from.
+
+use super::Mistake;
+
+pub(super) const MISTAKES: &[Mistake] = &[
+    ("a path without its leading slash", "  /api-key/balance:", "  api-key/balance:"),
+    ("a path with an open brace", "/model/{id}/serving:", "/model/{id/serving:"),
+    ("a path like another", "  /model/{model_id}/task:", "  /api-key/model/{model_id}/task:"),
+    ("a path that is a text", "  /api-key/balance:", "  /api-key/empty: nothing\n  /api-key/balance:"),
+    ("a method that HTTP does not have", "/balance:\n    get:", "/balance:\n    fetch:"),
+    ("an operation that is a text", "/balance:\n    get:", "/balance:\n    put: nothing\n    get:"),
+    ("a second operation of one id", "operationId: getModelCost", "operationId: getModel"),
+    ("an operation without an id", "operationId: getModelCost", "x-id: getModelCost"),
+    ("an operation without a summary", "summary: Quote the cost of a run", "summary: \"\""),
+    (
+        "an operation without a description",
+        "      description: The price of one inference on the",
+        "      x-was: The",
+    ),
+    ("a tag that is not declared", "tags: [Account]", "tags: [Acount]"),
+    ("tags that are a text", "tags: [Account]", "tags: Account"),
+    ("a security scheme that is not declared", "  - ApiKey: []", "  - Key: []"),
+    ("a parameter in the path that is not declared", "/model/{id}/serving:", "/model/{id}/serving/{node}:"),
+    ("a declared parameter that is not in the path", "/model/{id}/serving:", "/model/serving:"),
+    ("a parameter in the path under another name", "/model/{id}/serving:", "/model/{model}/serving:"),
+    (
+        "a parameter in a place of its own",
+        "name: limit\n          in: query",
+        "name: limit\n          in: body",
+    ),
+    ("a parameter in a cookie", "name: limit\n          in: query", "name: limit\n          in: cookie"),
+    ("a parameter that stands nowhere", "name: limit\n          in: query", "name: limit"),
+    ("a parameter without a name", "- name: limit\n          in: query", "- in: query"),
+    (
+        "a parameter without a schema",
+        "          schema:\n            type: integer",
+        "          x-was:\n            type: integer",
+    ),
+    (
+        "a parameter that is there twice",
+        "- name: offset\n          in: query",
+        "- name: limit\n          in: query",
+    ),
+    (
+        "a parameter in the path that is optional",
+        "in: path\n      required: true",
+        "in: path\n      required: false",
+    ),
+    (
+        "a parameter in the path that is a list",
+        "schema:\n        $ref: \"#/components/schemas/TaskId\"",
+        "schema:\n        {type: array, items: {type: string}}",
+    ),
+    (
+        "a parameter in a style of its own",
+        "- name: limit\n          in: query",
+        "- name: limit\n          in: query\n          style: deepObject",
+    ),
+    (
+        "a parameter that holds a secret",
+        "- name: limit\n          in: query",
+        "- name: limit\n          in: query\n          x-secret: true",
+    ),
+    (
+        "parameters that are a mapping",
+        "    parameters:\n      - $ref",
+        "    parameters: {}\n    x-was:\n      - $ref",
+    ),
+    (
+        "a body that is a text",
+        "requestBody:\n        $ref: \"#/components/requestBodies/TaskInput\"",
+        "requestBody: TaskInput",
+    ),
+    (
+        "a body without content",
+        "as the model declares it.\n      content:",
+        "as the model declares it.\n      x-was:",
+    ),
+    (
+        "a body of another type",
+        "description: Which file to delete.\n        content:\n          application/json:",
+        "description: Which file to delete.\n        content:\n          text/plain:",
+    ),
+    (
+        "a body without an example",
+        "            examples:\n              file:",
+        "            x-was:\n              file:",
+    ),
+    ("responses that are a list", "      responses:\n", "      responses: []\n      x-was:\n"),
+    ("no response of success", "        \"2XX\":", "        \"302\":"),
+    (
+        "two responses of success",
+        "        \"401\":",
+        "        \"201\":\n          $ref: \"#/components/responses/TaskCreated\"\n        \"401\":",
+    ),
+    ("no response 401", "        \"401\":", "        \"403\":"),
+    ("no response 4XX", "        4XX:", "        404:"),
+    ("no response 5XX", "        5XX:", "        503:"),
+    (
+        "a default response",
+        "        \"401\":",
+        "        default:\n          $ref: \"#/components/responses/Refused\"\n        \"401\":",
+    ),
+    (
+        "a response of no status",
+        "        \"401\":",
+        "        teapot:\n          $ref: \"#/components/responses/Refused\"\n        \"401\":",
+    ),
+    (
+        "a response that is a text",
+        "        \"401\":\n          $ref: \"#/components/responses/Unauthorized\"",
+        "        \"401\": Unauthorized",
+    ),
+    (
+        "a response that is empty",
+        "        \"401\":\n          $ref: \"#/components/responses/Unauthorized\"",
+        "        \"401\":",
+    ),
+    (
+        "a response without a description",
+        "          description: The price of one inference.",
+        "          x-was: The price of one inference.",
+    ),
+    (
+        "a response without a schema",
+        "              schema:\n                $ref: \"#/components/schemas/TaskCostResponse\"",
+        "              x-was: \"#/components/schemas/TaskCostResponse\"",
+    ),
+    (
+        "a response without an example",
+        "              examples:\n                cost:",
+        "              x-was:\n                cost:",
+    ),
+    (
+        "a response of another type",
+        "description: The price of one inference.\n          content:\n            application/json:",
+        "description: The price of one inference.\n          content:\n            application/xml:",
+    ),
+];

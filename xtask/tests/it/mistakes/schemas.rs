@@ -1,0 +1,182 @@
+//! Schemas that contradict themselves, or say what the generator cannot read.
+
+use super::Mistake;
+
+pub(super) const MISTAKES: &[Mistake] = &[
+    ("a type that does not exist", "    ModelId:\n      type: string", "    ModelId:\n      type: text"),
+    ("a type that is nearly one", "    ModelId:\n      type: string", "    ModelId:\n      type: sting"),
+    (
+        "a list of types, as in 3.1",
+        "type: number\n          format: decimal\n          nullable: true\n          description: The price of one inference.",
+        "type: [number, 'null']\n          description: The price of one inference.",
+    ),
+    (
+        "nullable without a type",
+        "type: string\n          nullable: true\n          description: The wallet",
+        "nullable: true\n          description: The wallet",
+    ),
+    (
+        "nullable that is a word",
+        "nullable: true\n          description: The wallet",
+        "nullable: maybe\n          description: The wallet",
+    ),
+    (
+        "a misspelt keyword",
+        "nullable: true\n          description: The wallet",
+        "nulable: true\n          description: The wallet",
+    ),
+    ("a misspelt keyword of our own", "          x-secret: true", "          x-secrt: true"),
+    (
+        "a keyword of another version",
+        "nullable: true\n          description: The wallet",
+        "const: none\n          description: The wallet",
+    ),
+    (
+        "a keyword that the generator does not read",
+        "nullable: true\n          description: The wallet",
+        "pattern: \"^0x\"\n          description: The wallet",
+    ),
+    ("a misspelt format", "format: date-time", "format: datetime"),
+    (
+        "a format that needs another crate",
+        "nullable: true\n          description: The wallet",
+        "format: uuid\n          description: The wallet",
+    ),
+    (
+        "a keyword of another type",
+        "nullable: true\n          description: The wallet",
+        "minimum: 1\n          description: The wallet",
+    ),
+    (
+        "a bound that is a word",
+        "minimum: 1\n          maximum: 104857600",
+        "minimum: many\n          maximum: 104857600",
+    ),
+    (
+        "a bound below zero",
+        "nullable: true\n          description: The wallet",
+        "minLength: -1\n          description: The wallet",
+    ),
+    (
+        "a bound above the other",
+        "minimum: 1\n          maximum: 104857600",
+        "minimum: 1\n          maximum: 0",
+    ),
+    (
+        "a bound that is excluded and not there",
+        "minimum: 1\n          maximum: 104857600",
+        "exclusiveMinimum: true",
+    ),
+    (
+        "a default of another type",
+        "maximum: 100\n            default: 10",
+        "maximum: 100\n            default: ten",
+    ),
+    (
+        "a default out of bounds",
+        "maximum: 100\n            default: 10",
+        "maximum: 100\n            default: 200",
+    ),
+    (
+        "properties that are a list",
+        "      properties:\n        total_files:",
+        "      properties: []\n      x-was:\n        total_files:",
+    ),
+    (
+        "a property that is a text",
+        "        total_files:\n",
+        "        total_folders: number\n        total_files:\n",
+    ),
+    ("a property that is empty", "        total_files:\n", "        total_folders:\n        total_files:\n"),
+    (
+        "a property without a description",
+        "          description: Free credits.",
+        "          title: Free credits.",
+    ),
+    (
+        "a schema without a description",
+        "      description: How much is stored.",
+        "      title: How much is stored.",
+    ),
+    (
+        "a description that is a list",
+        "      description: How much is stored.",
+        "      description: [How much]",
+    ),
+    ("required that is a word", "required: [folder, mime, name, size]", "required: yes"),
+    (
+        "a required name that is no property",
+        "required: [folder, mime, name, size]",
+        "required: [folder, mime, name, sise]",
+    ),
+    (
+        "an array without items",
+        "          items:\n            $ref: \"#/components/schemas/StorageFile\"",
+        "          x-was: \"#/components/schemas/StorageFile\"",
+    ),
+    (
+        "items that are a list",
+        "          items:\n            $ref: \"#/components/schemas/StorageFile\"",
+        "          items:\n            - $ref: \"#/components/schemas/StorageFile\"",
+    ),
+    (
+        "additionalProperties that is a word",
+        "      additionalProperties: true",
+        "      additionalProperties: any",
+    ),
+    ("a schema that is a text", "    FolderName:\n", "    Another: text\n    FolderName:\n"),
+    (
+        "a choice of schemas",
+        "    FolderName:\n",
+        "    FolderName:\n      oneOf: [{type: string}, {type: integer}]\n    Another:\n",
+    ),
+    (
+        "an allOf of clashing types",
+        "    FolderName:\n      type: string",
+        "    FolderName:\n      type: integer\n      allOf:\n        - $ref: \"#/components/schemas/ModelId\"",
+    ),
+    (
+        "an allOf of two schemas",
+        "    FolderName:\n      type: string",
+        "    FolderName:\n      allOf: [{type: string}, {type: integer}]",
+    ),
+    (
+        "an allOf beside properties",
+        "      description: How much is stored.",
+        "      description: How much is stored.\n      allOf:\n        - $ref: \"#/components/schemas/TaskPage\"",
+    ),
+    (
+        "an enumeration inside a schema",
+        "nullable: true\n          description: The wallet",
+        "enum: [hot, cold]\n          description: The wallet",
+    ),
+    (
+        "an enumeration of another type",
+        "    ModelSort:\n      type: string",
+        "    ModelSort:\n      type: integer",
+    ),
+    ("an enumeration that is a word", "enum: [success, fail]", "enum: success"),
+    ("an enumeration without words", "enum: [success, fail]", "enum: []"),
+    ("an enumeration with a number", "enum: [success, fail]", "enum: [success, fail, 3]"),
+    ("a word that is there twice", "enum: [success, fail]", "enum: [success, fail, fail]"),
+    ("a description of no word", "        success: The call", "        sucess: The call"),
+    ("too few names of words", "[ShortRange, FullRange]", "[ShortRange]"),
+    ("names of words that are a text", "[ShortRange, FullRange]", "ShortRange"),
+    (
+        "an open enumeration without words",
+        "    ModelId:\n      type: string\n",
+        "    ModelId:\n      type: string\n      x-open-enum: true\n",
+    ),
+    (
+        "a model kind without an output",
+        "{name: image-blending, output: ImageBlendingOutput}",
+        "{name: image-blending}",
+    ),
+    ("a model kind that is a word", "{name: image-blending, output: ImageBlendingOutput}", "image-blending"),
+    (
+        "a model kind with an output that is not there",
+        "output: ImageBlendingOutput}",
+        "output: ImageBlendingOutcome}",
+    ),
+    ("two model kinds of one name", "{name: color-harmonization,", "{name: image-blending,"),
+];

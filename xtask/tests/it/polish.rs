@@ -1,0 +1,77 @@
+//! What the generated code must keep when the document changes in ways that it does not use today.
+
+use crate::support::{Folder, real_document, replaced};
+
+/// What is generated from the document after one replacement.
+fn generated_after(name: &str, old: &str, new: &str) -> String {
+    let folder = Folder::new(name);
+    folder.write("document.yaml", &replaced(&real_document(), old, new));
+    folder.generate(&[]).succeeded();
+    folder.read("generated.rs")
+}
+
+/// The lines in front of a field of a struct: its description and its attributes.
+fn above<'a>(code: &'a str, item: &str, field: &str) -> Vec<&'a str> {
+    let start = code.find(&format!("pub struct {item} {{")).expect("the struct is generated");
+    let lines = code[start..].lines().skip(1).map(str::trim);
+    let mut above = Vec::new();
+    for line in lines {
+        if line.starts_with(&format!("pub {field}:")) {
+            return above;
+        }
+        if line.starts_with("pub ") {
+            above.clear();
+        } else if line.starts_with("///") || line.starts_with("#[") {
+            above.push(line);
+        }
+    }
+    panic!("{item} has no field {field}");
+}
+
+#[test]
+fn a_field_that_may_be_null_and_must_be_there_has_one_reader_and_no_default() {
+    let code = generated_after("required_nullable", "required: [task_id]", "required: [task_id, message]");
+    assert_eq!(
+        above(&code, "Task", "message")[1..],
+        ["#[serde(deserialize_with = \"crate::lenient::optional\")]"]
+    );
+}
+
+#[test]
+fn a_field_with_a_default_keeps_it_and_is_read_leniently() {
+    let code = generated_after(
+        "property_default",
+        "        total_files:\n          type: integer\n",
+        "        total_files:\n          type: integer\n          default: 7\n",
+    );
+    let above = above(&code, "StorageStatistics", "total_files").join("\n");
+    assert_eq!(above.matches("default = ").count(), 1, "{above}");
+    assert_eq!(above.matches("deserialize_with = \"crate::lenient::").count(), 1, "{above}");
+}
+
+#[test]
+fn a_field_that_is_a_reference_takes_its_description_whatever_its_name() {
+    let status = "        status:\n          $ref: \"#/components/schemas/TaskStatus\"\n";
+    let renamed = status.replace("status:", "taskStatus:");
+    let code = generated_after("renamed_reference", status, &renamed);
+    let description = above(&code, "Task", "task_status")[0];
+    assert!(description.starts_with("/// Where a task stands."), "{description}");
+}
+
+#[test]
+fn a_reference_inside_an_inline_object_is_described_too() {
+    let properties = "          properties:\n            result:\n";
+    let more = "          properties:\n            of:\n              $ref: \"#/components/schemas/TaskId\"\n            result:\n";
+    let code = generated_after("inline_reference", properties, more);
+    assert_eq!(above(&code, "TaskResult", "of")[0], "/// Identifies a task. Opaque.");
+}
+
+#[test]
+fn further_fields_are_described() {
+    let code = generated_after(
+        "further_fields",
+        "      description: Names the new task.\n",
+        "      description: Names the new task.\n      additionalProperties: {type: string}\n",
+    );
+    assert_eq!(above(&code, "TaskCreated", "extra")[0], "/// Further fields, by name.");
+}

@@ -1,0 +1,165 @@
+//! The rules of the repository: each fires on a planted break, and none on a tree that keeps them.
+
+use crate::support::{Folder, Said, replaced};
+
+const DOCUMENT: &str = "openapi: 3.0.3\n";
+
+/// The SHA-256 of [`DOCUMENT`].
+const HASH: &str = "faa4988e76ddd0d66e9c95e3d7da6faecc44be96bf988ac35b22dd39213ff509";
+
+/// A small repository that keeps every rule.
+fn clean_tree(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    let manifest = |name: &str, dependencies: &str| {
+        format!("[package]\nname = \"{name}\"\n\n[dependencies]\n{dependencies}")
+    };
+    folder.write("openapi/inferstore.yaml", DOCUMENT);
+    folder.write(
+        "crates/api/src/generated.rs",
+        &format!("// @generated\n// SHA-256 of the document: {HASH}\n{}", "mod a {}\n".repeat(500)),
+    );
+    folder.write("crates/api/Cargo.toml", &manifest("inferstore-api", "serde.workspace = true\n"));
+    folder.write("crates/api/src/lib.rs", &format!("//! The raw client.\n{}", "mod a {}\n".repeat(399)));
+    folder.write("crates/client/Cargo.toml", &manifest("inferstore", "inferstore-api.workspace = true\n"));
+    folder.write("tests/it/main.rs", "//! Tests.\nmod wire;\n");
+    folder.write("tests/it/wire.rs", "//! What is sent.\nfn get_task() {}\n// \"a_snapshot\"\n");
+    folder.write("tests/it/snapshots/it__wire__get_task.snap", "");
+    folder.write("tests/it/snapshots/it__wire__a_snapshot.snap", "");
+    folder.write("README.md", "# Inferstore\n");
+    folder.write(".gitignore", "/target\n");
+    folder.write("target/ignored.rs", "fn nobody_looks_at_what_git_ignores() {}\n");
+    folder.git(&["init", "--quiet"]);
+    folder
+}
+
+fn tidy(folder: &Folder) -> Said {
+    Said::by(folder.xtask(&folder.path("xtask")).arg("tidy"))
+}
+
+/// Asserts that the one break is told, as a place and a rule.
+fn assert_broken(folder: &Folder, place: &str, rule: &str) {
+    let expected = format!("error: rules of the repository are broken\n  {place}\n    rule: {rule}\n");
+    assert_eq!(tidy(folder).failed(), expected);
+}
+
+#[test]
+fn a_tree_that_keeps_the_rules_passes() {
+    let report = tidy(&clean_tree("tidy_clean")).succeeded();
+    assert_eq!(report, "11 files keep 6 rules\n");
+}
+
+#[test]
+fn what_is_staged_counts_like_what_is_not() {
+    let folder = clean_tree("tidy_staged");
+    folder.write("xtask/src/main.rs", "fn main() {}\n");
+    folder.git(&["add", "xtask"]);
+    let rule = "a Rust file begins with a line that says what it is for";
+    assert_broken(&folder, "xtask/src/main.rs:1", rule);
+}
+
+#[test]
+fn a_long_file_is_told() {
+    let folder = clean_tree("tidy_long");
+    folder.write("crates/api/src/lib.rs", &format!("//! The raw client.\n{}", "mod a {}\n".repeat(400)));
+    let rule = "a hand-written Rust file has at most 400 lines";
+    assert_broken(&folder, "crates/api/src/lib.rs has 401 lines", rule);
+}
+
+#[test]
+fn a_file_that_does_not_say_what_it_is_for_is_told() {
+    let rule = "a Rust file begins with a line that says what it is for";
+    for (index, text) in
+        ["", "fn main() {}\n", "\n//! Too late.\n", "// A mere comment.\n"].iter().enumerate()
+    {
+        let folder = clean_tree(&format!("tidy_silent_{index}"));
+        folder.write("crates/api/examples/call.rs", text);
+        assert_broken(&folder, "crates/api/examples/call.rs:1", rule);
+    }
+}
+
+#[test]
+fn a_crate_that_uses_one_it_may_not_is_told_however_it_spells_it() {
+    let rule = "crates use each other only in the agreed directions";
+    let spellings = [
+        "inferstore.workspace = true\n",
+        "inferstore = { workspace = true, features = [\"tls\"] }\n",
+        "inferstore = { path = \"../client\" }\n",
+        "[dependencies.inferstore]\n",
+        "[target.'cfg(unix)'.dev-dependencies.inferstore]\n",
+    ];
+    for (index, spelling) in spellings.iter().enumerate() {
+        let folder = clean_tree(&format!("tidy_direction_{index}"));
+        let manifest = folder.read("crates/api/Cargo.toml");
+        folder.write("crates/api/Cargo.toml", &replaced(&manifest, "serde.workspace = true\n", spelling));
+        assert_broken(&folder, "crates/api/Cargo.toml:5 uses inferstore", rule);
+    }
+}
+
+#[test]
+fn a_crate_that_nobody_agreed_on_may_use_none() {
+    let folder = clean_tree("tidy_newcomer");
+    let text = "[package]\nname = \"newcomer\"\n\n[dependencies]\ninferstore-api.workspace = true\n";
+    folder.write("crates/newcomer/Cargo.toml", text);
+    let rule = "crates use each other only in the agreed directions";
+    assert_broken(&folder, "crates/newcomer/Cargo.toml:5 uses inferstore-api", rule);
+}
+
+#[test]
+fn a_snapshot_that_no_test_names_is_told() {
+    let rule = "every snapshot belongs to a test";
+    for (index, snapshot) in
+        ["it__wire__get_tas.snap", "it__gone__get_task.snap", "get_task.snap"].iter().enumerate()
+    {
+        let folder = clean_tree(&format!("tidy_snapshot_{index}"));
+        let place = format!("tests/it/snapshots/{snapshot}");
+        folder.write(&place, "");
+        assert_broken(&folder, &place, rule);
+    }
+}
+
+#[test]
+fn a_generated_file_without_the_hash_of_the_document_is_told() {
+    let rule = "the generated file carries the hash of the document";
+    for (index, (file, text)) in [
+        ("openapi/inferstore.yaml", "openapi: 3.0.4\n"),
+        ("crates/api/src/generated.rs", "// @generated\n"),
+        ("crates/api/src/generated.rs", "// @generated\n// SHA-256 of the document: 00\n"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let folder = clean_tree(&format!("tidy_hash_{index}"));
+        folder.write(file, text);
+        assert_broken(&folder, "crates/api/src/generated.rs:2", rule);
+    }
+}
+
+#[test]
+fn a_path_of_one_machine_is_told_with_its_line() {
+    let rule = "nothing names a path of one machine";
+    // In two pieces, so that this file keeps the rule.
+    for (index, home) in [["/ho", "me/ada"], ["/ro", "ot/.cargo"], ["/Use", "rs/ada"]].iter().enumerate() {
+        let folder = clean_tree(&format!("tidy_machine_{index}"));
+        folder.write("README.md", &format!("# Inferstore\n\nIt lives in {}.\n", home.concat()));
+        assert_broken(&folder, "README.md:3", rule);
+    }
+}
+
+#[test]
+fn every_break_is_told_at_once() {
+    let folder = clean_tree("tidy_many");
+    folder.write("README.md", &["/ho", "me/ada\n"].concat());
+    folder.write("crates/api/src/lib.rs", "");
+    let message = tidy(&folder).failed();
+    assert_eq!(message.matches("    rule: ").count(), 2, "{message}");
+}
+
+#[test]
+fn a_folder_that_is_no_repository_is_told() {
+    let folder = Folder::new("tidy_no_repository");
+    let mut command = folder.xtask(&folder.path("xtask"));
+    // Otherwise git would find the repository that this one stands in.
+    command.env("GIT_CEILING_DIRECTORIES", env!("CARGO_TARGET_TMPDIR"));
+    let message = Said::by(command.arg("tidy")).failed();
+    assert!(message.starts_with("error: git cannot list the files: "), "{message}");
+}
