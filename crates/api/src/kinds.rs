@@ -16,11 +16,11 @@ use serde::de::DeserializeOwned;
 /// assert_eq!(colors.output, "#1f3a5f, #c8b08a");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-pub trait ModelKind: Serialize + DeserializeOwned {
+pub trait ModelKind: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The name of the kind in the document. It is not the identifier of a model: a catalog may hold
     /// several models of one kind.
     const NAME: &'static str;
 
     /// What a run of such a model returns.
-    type Output: Serialize + DeserializeOwned;
+    type Output: Serialize + DeserializeOwned + Send + Sync + 'static;
 }

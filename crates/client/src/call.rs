@@ -1,0 +1,268 @@
+//! The one funnel through which every call to the API goes: send, decide on a repeat, open the
+//! envelope, turn every failure into an [`Error`].
+
+use std::error::Error as StdError;
+use std::time::{Duration, SystemTime};
+
+use inferstore_api::types::{EnvelopeStatus, TaskId};
+use inferstore_api::{Error as RawError, ResponseValue};
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+use tokio::time::{Instant, sleep, timeout_at};
+use tracing::{Instrument, Span, debug, debug_span, field};
+
+use crate::client::Inner;
+use crate::envelope::Envelope;
+use crate::error::{Context, Error, Result};
+use crate::redact::redact;
+use crate::retry::{self, Failure, Safety};
+
+/// How much of a body an error keeps.
+const EXCERPT: usize = 2 * 1024;
+
+/// How much of a failed answer is read to find its message.
+const READ_OF_A_FAILURE: usize = 64 * 1024;
+
+/// How long that may take; the failure is known without it.
+const TIME_FOR_A_FAILURE: Duration = Duration::from_secs(5);
+
+/// Headers in which services and proxies name a request.
+const REQUEST_ID_HEADERS: [&str; 4] = ["x-request-id", "request-id", "x-correlation-id", "cf-ray"];
+
+/// A call, as the file of its noun describes it.
+pub(crate) struct Call {
+    pub(crate) operation: &'static str,
+    pub(crate) safety: Safety,
+    /// When the whole call must be over, repeats included.
+    pub(crate) deadline: Option<Instant>,
+    /// The task that it is about.
+    pub(crate) task: Option<TaskId>,
+}
+
+impl Call {
+    /// A call that may be repeated.
+    pub(crate) fn repeatable(operation: &'static str) -> Self {
+        Self::new(operation, Safety::Repeatable)
+    }
+
+    /// A call that is sent once.
+    pub(crate) fn once(operation: &'static str) -> Self {
+        Self::new(operation, Safety::OnceSent)
+    }
+
+    pub(crate) fn new(operation: &'static str, safety: Safety) -> Self {
+        Self { operation, safety, deadline: None, task: None }
+    }
+
+    pub(crate) fn until(self, deadline: Option<Instant>) -> Self {
+        Self { deadline, ..self }
+    }
+
+    pub(crate) fn about(self, task: &TaskId) -> Self {
+        Self { task: Some(task.clone()), ..self }
+    }
+
+    /// Sends the call, as often as its safety, the budget and the deadline allow.
+    pub(crate) async fn send<E, Sent>(self, client: &Inner, send: impl Fn() -> Sent) -> Result<E::Data>
+    where
+        E: Envelope,
+        Sent: Future<Output = Result<ResponseValue<E>, RawError>>,
+    {
+        let span = debug_span!("inferstore", operation = self.operation, attempts = field::Empty);
+        // Boxed, so that whatever waits for a call stays small.
+        Box::pin(self.attempts(client, send, &span)).instrument(span.clone()).await
+    }
+
+    async fn attempts<E, Sent>(self, client: &Inner, send: impl Fn() -> Sent, span: &Span) -> Result<E::Data>
+    where
+        E: Envelope,
+        Sent: Future<Output = Result<ResponseValue<E>, RawError>>,
+    {
+        let started = Instant::now();
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let attempt = send();
+            let answer = match self.deadline {
+                Some(deadline) => timeout_at(deadline, attempt).await.map_err(|_| Fault::out_of_time()),
+                None => Ok(attempt.await),
+            };
+            let fault = match answer {
+                Ok(Ok(answer)) => match open(answer) {
+                    Ok(data) => {
+                        client.budget.earn();
+                        span.record("attempts", attempts);
+                        return Ok(data);
+                    }
+                    Err(fault) => fault,
+                },
+                Ok(Err(error)) => Fault::read(error, client).await?,
+                Err(fault) => fault,
+            };
+            span.record("attempts", attempts);
+            debug!(attempt = attempts, status = fault.status, failure = ?fault.failure, "the call failed");
+            let Some(pause) = self.pause_before_repeat(client, &fault, attempts) else {
+                return Err(self.give_up(fault, attempts, started));
+            };
+            sleep(pause).await;
+        }
+    }
+
+    /// How long to wait before sending it again, or `None` if it must not be, or there is no time.
+    fn pause_before_repeat(&self, client: &Inner, fault: &Fault, attempts: u32) -> Option<Duration> {
+        let retry = &client.settings.retry;
+        let allowed = attempts < retry.max_attempts && self.safety.allows_repeat_after(fault.failure);
+        let pause = allowed.then(|| retry.pause(attempts, fault.retry_after))?;
+        let in_time = self.deadline.is_none_or(|deadline| Instant::now() + pause < deadline);
+        (in_time && client.budget.take()).then_some(pause)
+    }
+
+    fn give_up(self, fault: Fault, attempts: u32, started: Instant) -> Error {
+        let context = Box::new(Context {
+            operation: self.operation,
+            status: fault.status,
+            message: fault.message,
+            excerpt: fault.excerpt,
+            request_id: fault.request_id,
+            attempts,
+            elapsed: started.elapsed(),
+            repeat_is_safe: self.safety.allows_repeat_after(fault.failure),
+            task: self.task,
+            source: fault.source,
+        });
+        match fault.failure {
+            Failure::Status(401) => Error::KeyRefused(context),
+            Failure::Status(_) | Failure::Permanent => Error::Refused(context),
+            Failure::NothingSent | Failure::Lost => Error::Unreachable(context),
+            Failure::Unreadable => Error::Unreadable(context),
+        }
+    }
+}
+
+/// One failed attempt.
+struct Fault {
+    failure: Failure,
+    status: Option<u16>,
+    message: Option<String>,
+    excerpt: Option<String>,
+    request_id: Option<String>,
+    retry_after: Option<Duration>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Fault {
+    fn new(failure: Failure) -> Self {
+        Self {
+            failure,
+            status: None,
+            message: None,
+            excerpt: None,
+            request_id: None,
+            retry_after: None,
+            source: None,
+        }
+    }
+
+    /// The deadline came first. Whether anything was sent is unknown.
+    fn out_of_time() -> Self {
+        Self { source: Some("the time was up".into()), ..Self::new(Failure::Lost) }
+    }
+
+    /// Reads a failure of the generated client; `Err` if nothing of it concerns the network.
+    async fn read(error: RawError, client: &Inner) -> Result<Self> {
+        Ok(match error {
+            RawError::UnexpectedResponse(response) => Self::answered(response, client).await,
+            RawError::InvalidResponsePayload(body, error) => Self::unreadable(&body, error, client),
+            RawError::CommunicationError(error) => Self::transport(error)?,
+            RawError::ResponseBodyError(error) | RawError::InvalidUpgrade(error) => {
+                Self { source: Some(error.without_url().into()), ..Self::new(Failure::Lost) }
+            }
+            RawError::InvalidRequest(problem) | RawError::Custom(problem) => {
+                return Err(Error::Settings(problem));
+            }
+            // The document declares no failure for the generator, so there is none of this kind.
+            RawError::ErrorResponse(answer) => Self {
+                status: Some(answer.status().as_u16()),
+                ..Self::new(Failure::Status(answer.status().as_u16()))
+            },
+        })
+    }
+
+    fn transport(error: reqwest::Error) -> Result<Self> {
+        let error = error.without_url();
+        if error.is_builder() {
+            return Err(Error::Settings(format!("the request cannot be built: {error}")));
+        }
+        let failure = if error.is_connect() { Failure::NothingSent } else { Failure::Lost };
+        Ok(Self { source: Some(error.into()), ..Self::new(failure) })
+    }
+
+    async fn answered(response: reqwest::Response, client: &Inner) -> Self {
+        let status = response.status().as_u16();
+        let request_id = request_id(response.headers());
+        let asked = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let retry_after = asked.and_then(|value| retry::retry_after(value, SystemTime::now()));
+        let body = beginning(response).await;
+        Self {
+            status: Some(status),
+            request_id,
+            retry_after,
+            message: message(&body).map(|message| redact(&message, client.key.expose())),
+            excerpt: excerpt(&body, client.key.expose()),
+            ..Self::new(Failure::Status(status))
+        }
+    }
+
+    /// A 2xx that is no answer of the operation: a failure in an envelope, or something else.
+    fn unreadable(body: &[u8], error: serde_json::Error, client: &Inner) -> Self {
+        let key = client.key.expose();
+        let refused = serde_json::from_slice::<serde_json::Value>(body).is_ok_and(|json| {
+            json["status"].is_string() && json["status"] != EnvelopeStatus::Success.as_str()
+        });
+        let failure = if refused { Failure::Permanent } else { Failure::Unreadable };
+        Self {
+            message: message(body).filter(|_| refused).map(|message| redact(&message, key)),
+            excerpt: excerpt(body, key),
+            source: Some(error.into()),
+            ..Self::new(failure)
+        }
+    }
+}
+
+fn open<E: Envelope>(answer: ResponseValue<E>) -> Result<E::Data, Fault> {
+    let code = answer.status().as_u16();
+    let (status, message, data) = answer.into_inner().open();
+    match status {
+        EnvelopeStatus::Success => Ok(data),
+        _ => Err(Fault { status: Some(code), message, ..Fault::new(Failure::Permanent) }),
+    }
+}
+
+fn request_id(headers: &HeaderMap) -> Option<String> {
+    REQUEST_ID_HEADERS.iter().find_map(|name| Some(headers.get(*name)?.to_str().ok()?.to_owned()))
+}
+
+/// As much of the body as matters, however slowly it comes and however it ends.
+async fn beginning(mut response: reqwest::Response) -> Vec<u8> {
+    let enough = Instant::now() + TIME_FOR_A_FAILURE;
+    let mut body = Vec::new();
+    while body.len() < READ_OF_A_FAILURE {
+        match timeout_at(enough, response.chunk()).await {
+            Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
+            _ => break,
+        }
+    }
+    body.truncate(READ_OF_A_FAILURE);
+    body
+}
+
+fn message(body: &[u8]) -> Option<String> {
+    let json: serde_json::Value = serde_json::from_slice(body).ok()?;
+    json["message"].as_str().map(str::to_owned)
+}
+
+fn excerpt(body: &[u8], key: &str) -> Option<String> {
+    let text = String::from_utf8_lossy(body);
+    let text = redact(text.trim(), key);
+    let end = (0..=EXCERPT.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    (end > 0).then(|| text[..end].to_owned())
+}

@@ -1,0 +1,304 @@
+//! What the check accepts, how it spells it, and what it says about the rest.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
+
+mod kinds;
+mod messages;
+mod properties;
+
+use std::collections::BTreeMap;
+
+use inferstore_api::Decimal;
+use inferstore_api::types::Descriptor;
+use serde_json::{Value, json};
+
+use super::{Candidate, Checked, check};
+use crate::inputs::{InvalidInputs, Problem};
+
+fn descriptors(schema: Value) -> BTreeMap<String, Descriptor> {
+    serde_json::from_value(schema).unwrap()
+}
+
+fn candidates(values: Value) -> BTreeMap<String, Candidate> {
+    let values: BTreeMap<String, Value> = serde_json::from_value(values).unwrap();
+    values.into_iter().map(|(name, value)| (name, Candidate::Value(value))).collect()
+}
+
+fn check_json(schema: &Value, values: Value) -> Result<Checked, InvalidInputs> {
+    check(&descriptors(schema.clone()), &candidates(values))
+}
+
+/// What becomes of one value for one parameter.
+fn sent(descriptor: &Value, given: Value) -> Result<Value, Vec<Problem>> {
+    match check_json(&json!({ "p": descriptor }), json!({ "p": given })) {
+        Ok(mut checked) => Ok(checked.values.remove("p").unwrap()),
+        Err(invalid) => Err(invalid.violations().iter().map(|one| one.problem().clone()).collect()),
+    }
+}
+
+fn check_file(descriptor: &Value, mime: Option<&str>) -> Result<Checked, InvalidInputs> {
+    let file = Candidate::File { mime: mime.map(str::to_owned) };
+    check(&descriptors(json!({ "p": descriptor })), &BTreeMap::from([("p".to_owned(), file)]))
+}
+
+#[test]
+fn a_model_that_declares_nothing_takes_everything_as_it_is() {
+    let mut inputs = candidates(json!({ "a": " 30 ", "b": null, "c": [1, { "d": 2 }] }));
+    inputs.insert("f".to_owned(), Candidate::File { mime: None });
+    let checked = check(&BTreeMap::new(), &inputs).unwrap();
+    assert_eq!(Value::Object(checked.values), json!({ "a": " 30 ", "b": null, "c": [1, { "d": 2 }] }));
+    assert_eq!(checked.files, ["f"]);
+}
+
+#[test]
+fn null_is_not_given() {
+    let schema = json!({ "a": { "type": "int" }, "b": { "type": "int", "required": true } });
+    let checked = check_json(&schema, json!({ "a": null, "b": 1, "unknown": null })).unwrap();
+    assert_eq!(Value::Object(checked.values), json!({ "b": 1 }));
+    let invalid = check_json(&schema, json!({ "b": null })).unwrap_err();
+    assert!(matches!(invalid.violations()[0].problem(), Problem::Missing { .. }));
+}
+
+#[test]
+fn only_what_says_so_is_required() {
+    for required in [json!(false), json!(null)] {
+        let schema = json!({ "a": { "type": "int", "required": required }, "b": {} });
+        assert!(check_json(&schema, json!({})).unwrap().values.is_empty());
+    }
+    assert!(check_json(&json!({ "a": { "required": true } }), json!({})).is_err());
+}
+
+#[test]
+fn the_samples_say_how_a_number_is_spelled() {
+    let strings = json!(["1", "45"]);
+    let numbers = json!([1, 45]);
+    let mixed = json!(["1", 45]);
+    for (kind, samples, given, expected) in [
+        ("int", &strings, json!(30), json!("30")),
+        ("int", &strings, json!(30.0), json!("30")),
+        ("int", &strings, json!(1e2), json!("100")),
+        ("int", &strings, json!(-0.0), json!("0")),
+        ("int", &strings, json!("30"), json!("30")),
+        ("int", &strings, json!(" 30.0 "), json!("30")),
+        ("int", &strings, json!("+3e1"), json!("30")),
+        ("int", &strings, json!(u64::MAX), json!("18446744073709551615")),
+        ("int", &strings, json!("1e300"), json!("1e300")),
+        ("float", &strings, json!(0.5), json!("0.5")),
+        ("float", &strings, json!(1.0), json!("1")),
+        ("float", &strings, json!(1e-7), json!("0.0000001")),
+        ("float", &strings, json!(" 0.50 "), json!("0.50")),
+        ("int", &numbers, json!("30"), json!(30)),
+        ("int", &numbers, json!("30.0"), json!(30)),
+        ("int", &numbers, json!(30.0), json!(30)),
+        ("int", &numbers, json!("9007199254740993"), json!(9_007_199_254_740_993_u64)),
+        ("float", &numbers, json!("0.5"), json!(0.5)),
+        ("float", &numbers, json!("+.5"), json!(0.5)),
+        ("float", &numbers, json!(0.5), json!(0.5)),
+        ("int", &mixed, json!(30), json!(30)),
+        ("int", &mixed, json!("30"), json!("30")),
+        ("int", &json!([]), json!(30), json!(30)),
+        ("int", &json!(null), json!("30"), json!("30")),
+        ("int", &json!([true]), json!("30"), json!("30")),
+        ("float", &json!(null), json!(30.0), json!(30.0)),
+        ("float", &json!(null), json!("0.50"), json!("0.50")),
+    ] {
+        let descriptor = json!({ "type": kind, "samples": samples });
+        assert_eq!(sent(&descriptor, given.clone()), Ok(expected), "{kind} {samples} {given}");
+    }
+}
+
+/// Numbers of `serde_json` are binary floats, unless another crate of the program asked for more.
+#[test]
+fn what_no_json_number_can_hold_is_left_a_text() {
+    let descriptor = json!({ "type": "float", "samples": [0.5] });
+    for given in ["0.30000000000000000001", "1e400", "1e-400", "9007199254740993.5"] {
+        match sent(&descriptor, json!(given)).unwrap() {
+            Value::String(text) => assert_eq!(text, given),
+            number => assert_eq!(number.to_string().parse::<Decimal>(), given.parse()),
+        }
+    }
+}
+
+/// Reading JSON alone would give the float next to it.
+#[test]
+fn a_text_that_a_float_holds_is_sent_as_that_float() {
+    let descriptor = json!({ "type": "float", "samples": [0.5] });
+    for number in [-1.807_437_454_401_267_4e-308, 0.1 + 0.2, f64::MAX, f64::MIN_POSITIVE, 1e-320] {
+        let Value::Number(read) = sent(&descriptor, json!(format!("{number:e}"))).unwrap() else {
+            panic!("{number:e} was left a text")
+        };
+        assert_eq!(read.to_string().parse::<Decimal>(), json!(number).to_string().parse());
+        assert_eq!(sent(&descriptor, json!(number)), Ok(json!(number)));
+    }
+}
+
+#[test]
+fn numbers_must_be_numbers_in_range() {
+    let descriptor =
+        json!({ "type": "int", "samples": ["1"], "num_config": { "min": 1, "max": 90, "step": 1 } });
+    for given in [json!(1), json!(90), json!("90.0"), json!(9e1)] {
+        assert!(sent(&descriptor, given.clone()).is_ok(), "{given}");
+    }
+    let min = || Problem::BelowMinimum { min: 1.into() };
+    let max = || Problem::AboveMaximum { max: 90.into() };
+    for (given, problems) in [
+        (json!(0), vec![min()]),
+        (json!("0.9999999999999999999999999"), vec![Problem::NotWhole, min()]),
+        (json!("90.00000000000000000000001"), vec![Problem::NotWhole, max()]),
+        (json!(30.5), vec![Problem::NotWhole]),
+        (json!("1e2000000000"), vec![max()]),
+        (json!("30°"), vec![Problem::NotANumber]),
+        (json!(""), vec![Problem::NotANumber]),
+        (json!("NaN"), vec![Problem::NotANumber]),
+        (json!("0x1e"), vec![Problem::NotANumber]),
+    ] {
+        assert_eq!(sent(&descriptor, given.clone()), Err(problems), "{given}");
+    }
+    for given in [json!(true), json!([30]), json!({ "value": 30 })] {
+        let problems = sent(&descriptor, given.clone()).unwrap_err();
+        assert!(matches!(problems[..], [Problem::WrongType { .. }]), "{given}");
+    }
+}
+
+#[test]
+fn steps_are_counted_exactly_from_the_minimum() {
+    let fine = json!({ "type": "float", "num_config": { "min": 0.1, "max": 1, "step": 0.1 } });
+    for given in [json!(0.1), json!(0.3), json!("0.7"), json!(1), json!(0.1 + 0.2)] {
+        assert_eq!(sent(&fine, given.clone()), Ok(given));
+    }
+    assert!(matches!(sent(&fine, json!(0.35)).unwrap_err()[..], [Problem::OffStep { .. }]));
+    let odd = json!({ "type": "int", "num_config": { "min": 1, "step": 2 } });
+    assert!(sent(&odd, json!(31)).is_ok());
+    assert!(matches!(sent(&odd, json!(30)).unwrap_err()[..], [Problem::OffStep { .. }]));
+}
+
+#[test]
+fn a_range_that_makes_no_sense_is_no_range() {
+    for config in [
+        json!({ "min": 90, "max": 1, "step": 7 }),
+        json!({ "step": 0 }),
+        json!({ "step": -1 }),
+        json!({ "min": null, "max": null, "step": null }),
+        json!({}),
+        json!(null),
+    ] {
+        let descriptor = json!({ "type": "float", "num_config": config });
+        assert_eq!(sent(&descriptor, json!(30.25)), Ok(json!(30.25)), "{config}");
+    }
+}
+
+#[test]
+fn options_are_taken_exactly() {
+    let shapes = json!({ "type": "options", "samples": ["v_shape", "t_shape"] });
+    assert_eq!(sent(&shapes, json!("v_shape")), Ok(json!("v_shape")));
+    for given in ["V_shape", " v_shape", "v-shape"] {
+        let problems = sent(&shapes, json!(given)).unwrap_err();
+        let options = vec!["v_shape".to_owned(), "t_shape".to_owned()];
+        assert_eq!(problems, [Problem::NotAnOption { options, did_you_mean: Some("v_shape".to_owned()) }]);
+    }
+    assert!(matches!(sent(&shapes, json!(true)).unwrap_err()[..], [Problem::NotAnOption { .. }]));
+    assert!(matches!(sent(&shapes, json!(["v_shape"])).unwrap_err()[..], [Problem::WrongType { .. }]));
+}
+
+#[test]
+fn options_that_look_like_numbers_are_found_by_numbers() {
+    for (samples, given, expected) in [
+        (json!(["1", "2"]), json!(2), json!("2")),
+        (json!(["1", "2"]), json!(2.0), json!("2")),
+        (json!(["1.0", "1"]), json!(1), json!("1")),
+        (json!(["0.50"]), json!(0.5), json!("0.50")),
+        (json!(["auto", "2"]), json!(2), json!("2")),
+        (json!([1, 2]), json!("2"), json!(2)),
+        (json!([1, "1"]), json!("1"), json!("1")),
+        (json!(["1", 1]), json!(1), json!(1)),
+        (json!(["true", "false"]), json!(true), json!("true")),
+        (json!([]), json!(7), json!(7)),
+    ] {
+        let descriptor = json!({ "type": "options", "samples": samples });
+        assert_eq!(sent(&descriptor, given.clone()), Ok(expected), "{samples} {given}");
+    }
+    assert!(sent(&json!({ "type": "options", "samples": ["1"] }), json!("1.0")).is_err());
+}
+
+#[test]
+fn a_file_is_named_by_a_url_over_http() {
+    let image = json!({ "type": "file", "mime_type": ["image/*"] });
+    for url in [
+        "https://files.test/a.png",
+        "http://127.0.0.1:9/a b.png?x=1",
+        "HTTPS://files.test",
+        "https://files.test/a.mp4",
+    ] {
+        assert_eq!(sent(&image, json!(url)), Ok(json!(url)));
+    }
+    for text in [
+        "",
+        "photo.jpg",
+        "/tmp/photo.jpg",
+        "ftp://files.test/a.png",
+        "data:image/png;base64,AAAA",
+        "https:files.test/a.png",
+        "https:///files.test/a.png",
+        "https://",
+        " https://files.test/a.png",
+        "https://files.test/a.png\n",
+    ] {
+        assert_eq!(sent(&image, json!(text)), Err(vec![Problem::NotAUrl]), "{text}");
+    }
+    assert!(matches!(sent(&image, json!(7)).unwrap_err()[..], [Problem::WrongType { .. }]));
+}
+
+#[test]
+fn a_file_to_upload_must_be_of_an_accepted_type() {
+    let image = json!({ "type": "file", "mime_type": ["image/*"] });
+    for mime in [Some("image/png"), None] {
+        let checked = check_file(&image, mime).unwrap();
+        assert_eq!(checked.files, ["p"]);
+        assert!(checked.values.is_empty());
+    }
+    let invalid = check_file(&image, Some("video/mp4")).unwrap_err();
+    assert!(matches!(invalid.violations()[0].problem(), Problem::MimeMismatch { .. }));
+    assert!(check_file(&json!({ "type": "file" }), Some("video/mp4")).is_ok());
+    assert!(check_file(&json!({ "type": "image" }), Some("image/png")).is_ok());
+    for kind in ["int", "float", "options", "string"] {
+        let invalid = check_file(&json!({ "type": kind }), Some("image/png")).unwrap_err();
+        assert!(matches!(invalid.violations()[0].problem(), Problem::WrongType { found: "a file", .. }));
+    }
+}
+
+#[test]
+fn texts_are_texts() {
+    for (samples, given, expected) in [
+        (json!(["a cat"]), json!("a dog "), json!("a dog ")),
+        (json!(["7"]), json!(7), json!("7")),
+        (json!(["2.0"]), json!(2.0), json!("2.0")),
+        (json!(["yes"]), json!(true), json!("true")),
+        (json!(null), json!(7), json!("7")),
+        (json!([7]), json!(7), json!(7)),
+    ] {
+        let descriptor = json!({ "type": "string", "samples": samples });
+        assert_eq!(sent(&descriptor, given.clone()), Ok(expected), "{samples} {given}");
+    }
+    assert!(matches!(
+        sent(&json!({ "type": "string" }), json!({})).unwrap_err()[..],
+        [Problem::WrongType { .. }]
+    ));
+}
+
+#[test]
+fn a_type_that_is_not_known_takes_everything() {
+    for (descriptor, given, expected) in [
+        (json!({ "type": "number", "samples": ["1"] }), json!(30), json!("30")),
+        (json!({ "samples": ["1"] }), json!(30.0), json!("30")),
+        (json!({ "type": "number", "samples": [1] }), json!("30"), json!("30")),
+        (json!({ "type": "list", "samples": ["a"] }), json!([1, "b"]), json!([1, "b"])),
+        (json!({ "type": "flag", "samples": ["a"] }), json!(true), json!(true)),
+        (json!({}), json!({ "a": 1 }), json!({ "a": 1 })),
+    ] {
+        assert_eq!(sent(&descriptor, given.clone()), Ok(expected), "{descriptor} {given}");
+    }
+}

@@ -1,0 +1,259 @@
+//! What holds of the check whatever is declared and whatever is given.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use inferstore_api::Decimal;
+use inferstore_api::types::{Descriptor, DescriptorType};
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Map, Value, json};
+
+use crate::inputs::check::{Candidate, Checked, check};
+
+/// Few enough that what is given is often what is declared.
+const NAMES: [&str; 6] = ["angle", "input", "input_image", "model", "template", "Änderung"];
+
+const WORDS: [&str; 15] = [
+    "v_shape",
+    "V_shape",
+    "true",
+    "1",
+    "1.0",
+    " 2 ",
+    "0.50",
+    "+.5",
+    "1e2",
+    "-0",
+    "1e400",
+    "1e-400",
+    "NaN",
+    "",
+    "https://files.test/a.png?sig=1",
+];
+
+fn decimal() -> impl Strategy<Value = String> {
+    prop_oneof![
+        (-100_i64..200).prop_map(|number| number.to_string()),
+        (-100_i64..200, 0_u32..100).prop_map(|(whole, part)| format!("{whole}.{part:02}")),
+        (any::<i128>(), -400_i32..400).prop_map(|(digits, exponent)| format!("{digits}e{exponent}")),
+        "[-+]?[0-9]{1,40}(\\.[0-9]{0,40})?([eE][-+]?[0-9]{1,9})?",
+        any::<f64>().prop_filter("finite", |number| number.is_finite()).prop_map(|number| number.to_string()),
+    ]
+}
+
+fn scalar() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::Bool),
+        (-100_i64..200).prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        (-1000_i32..1000).prop_map(|hundredths| json!(f64::from(hundredths) / 100.0)),
+        any::<f64>().prop_map(Value::from),
+        decimal().prop_map(Value::from),
+        select(&WORDS[..]).prop_map(Value::from),
+        any::<String>().prop_map(Value::from),
+    ]
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    scalar().prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..4).prop_map(Value::from),
+            btree_map(any::<String>(), inner, 0..4).prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+fn bound() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        2 => Just(Value::Null),
+        2 => (-10_i64..100).prop_map(Value::from),
+        2 => (0_i32..1000).prop_map(|hundredths| json!(f64::from(hundredths) / 100.0)),
+        1 => decimal().prop_filter("a decimal", |text| text.parse::<Decimal>().is_ok()).prop_map(Value::from),
+    ]
+}
+
+/// Twice the types for which there is most to say.
+fn descriptor() -> impl Strategy<Value = Descriptor> {
+    descriptor_of(&["", "file", "int", "int", "float", "float", "options", "string", "else"])
+}
+
+fn descriptor_of(types: &'static [&'static str]) -> impl Strategy<Value = Descriptor> {
+    let samples = prop_oneof![
+        Just(json!(null)),
+        vec(select(&WORDS[..]), 0..4).prop_map(|samples| json!(samples)),
+        vec(-5_i64..20, 1..4).prop_map(|samples| json!(samples)),
+        vec(value(), 0..4).prop_map(Value::from),
+    ];
+    let mime = prop_oneof![
+        Just(json!(null)),
+        vec(select(&["image/*", "video/mp4", "odd"][..]), 0..3).prop_map(|list| json!(list))
+    ];
+    let order = (any::<Option<bool>>(), proptest::option::of(-3_i64..3));
+    let range = (bound(), bound(), bound());
+    (select(types), samples, mime, order, range).prop_map(
+        |(kind, samples, mime, (required, position), (min, max, step))| {
+            let kind = Some(kind).filter(|kind| !kind.is_empty()).map(DescriptorType::from);
+            let descriptor: Descriptor = serde_json::from_value(json!({
+                "samples": samples, "mime_type": mime, "required": required, "position": position,
+                "num_config": { "min": min, "max": max, "step": step },
+            }))
+            .unwrap();
+            Descriptor { type_: kind, ..descriptor }
+        },
+    )
+}
+
+fn candidate() -> impl Strategy<Value = Candidate> {
+    prop_oneof![
+        9 => value().prop_map(Candidate::Value),
+        1 => proptest::option::of(select(&["image/png", "video/mp4", "nonsense"][..]))
+            .prop_map(|mime| Candidate::File { mime: mime.map(str::to_owned) }),
+    ]
+}
+
+fn declared(count: std::ops::Range<usize>) -> impl Strategy<Value = BTreeMap<String, Descriptor>> {
+    btree_map(select(&NAMES[..]).prop_map(str::to_owned), descriptor(), count)
+}
+
+fn given() -> impl Strategy<Value = Vec<(String, Candidate)>> {
+    let name = prop_oneof![9 => select(&NAMES[..]).prop_map(str::to_owned), 1 => any::<String>()];
+    vec((name, candidate()), 0..5)
+}
+
+/// One parameter and what is given for it, which fits more often than several at once.
+fn pair() -> impl Strategy<Value = (Descriptor, Candidate)> {
+    (descriptor(), candidate())
+}
+
+fn check_one(descriptor: &Descriptor, candidate: &Candidate) -> Option<Checked> {
+    let declared = BTreeMap::from([("p".to_owned(), descriptor.clone())]);
+    check(&declared, &BTreeMap::from([("p".to_owned(), candidate.clone())])).ok()
+}
+
+fn kind(descriptor: &Descriptor) -> &str {
+    descriptor.type_.as_ref().map_or("", |kind| kind.as_str())
+}
+
+fn decimal_of(value: &Value) -> Option<Decimal> {
+    match value {
+        Value::Number(number) => number.to_string().parse().ok(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn whatever_is_given_is_either_sent_or_named(declared in declared(1..6), given in given()) {
+        let inputs: BTreeMap<_, _> = given.into_iter().collect();
+        let names: BTreeSet<&str> = inputs
+            .iter()
+            .filter(|(_, candidate)| **candidate != Candidate::Value(Value::Null))
+            .map(|(name, _)| name.as_str())
+            .collect();
+        match check(&declared, &inputs) {
+            Ok(checked) => {
+                let sent = checked.values.keys().chain(&checked.files).map(String::as_str).collect::<BTreeSet<_>>();
+                prop_assert_eq!(sent, names);
+                prop_assert!(checked.files.iter().all(|name| !checked.values.contains_key(name)));
+            }
+            Err(invalid) => {
+                prop_assert!(!invalid.violations().is_empty());
+                prop_assert_eq!(invalid.parameters().len(), declared.len());
+                for violation in invalid.violations() {
+                    let field = violation.field();
+                    prop_assert!(declared.contains_key(field) || names.contains(field));
+                    prop_assert_eq!(violation.given().is_some(), names.contains(field));
+                    prop_assert_eq!(violation.to_string().lines().count(), 1);
+                }
+                let named = invalid.violations().iter().map(|violation| violation.field()).collect::<BTreeSet<_>>();
+                prop_assert!(names.iter().all(|name| declared.contains_key(*name) || named.contains(name)));
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_declared_means_nothing_changed(given in given()) {
+        let inputs: BTreeMap<_, _> = given.into_iter().collect();
+        let checked = check(&BTreeMap::new(), &inputs).unwrap();
+        let expected: Map<_, _> = inputs
+            .iter()
+            .filter_map(|(name, candidate)| match candidate {
+                Candidate::Value(value) => Some((name.clone(), value.clone())),
+                Candidate::File { .. } => None,
+            })
+            .collect();
+        prop_assert_eq!(checked.values.len() + checked.files.len(), inputs.len());
+        prop_assert_eq!(checked.values, expected);
+    }
+
+    #[test]
+    fn what_fits_fits_again_and_stays_the_same((descriptor, candidate) in pair()) {
+        if let Some(checked) = check_one(&descriptor, &candidate) {
+            let again = checked.values.get("p").cloned().map_or(candidate, Candidate::Value);
+            prop_assert_eq!(check_one(&descriptor, &again), Some(checked));
+        }
+    }
+
+    #[test]
+    fn no_spelling_changes_a_value((descriptor, given) in (descriptor(), value())) {
+        let checked = check_one(&descriptor, &Candidate::Value(given.clone()));
+        let Some(sent) = checked.and_then(|mut checked| checked.values.remove("p")) else { return Ok(()) };
+        match decimal_of(&given) {
+            Some(number) => prop_assert_eq!(decimal_of(&sent), Some(number)),
+            None if given.is_boolean() => {
+                prop_assert_eq!(sent.as_str().map_or(sent.to_string(), str::to_owned), given.to_string());
+            }
+            None if kind(&descriptor) == "options" => {
+                prop_assert_eq!(sent.as_str().map_or(sent.to_string(), str::to_owned), given.as_str().unwrap());
+            }
+            None => prop_assert_eq!(sent, given),
+        }
+    }
+
+    #[test]
+    fn every_number_that_is_accepted_is_in_range(
+        descriptor in descriptor_of(&["int", "float"]),
+        given in scalar(),
+    ) {
+        let checked = check_one(&descriptor, &Candidate::Value(given));
+        let Some(sent) = checked.and_then(|mut checked| checked.values.remove("p")) else { return Ok(()) };
+        let number = decimal_of(&sent).unwrap();
+        let range = descriptor.num_config.unwrap_or_default();
+        if let (Some(min), Some(max)) = (&range.min, &range.max) && min > max {
+            return Ok(());
+        }
+        prop_assert!(range.min.is_none_or(|min| number >= min));
+        prop_assert!(range.max.is_none_or(|max| number <= max));
+    }
+
+    #[test]
+    fn the_order_in_which_inputs_are_given_says_nothing(declared in declared(0..6), given in given()) {
+        let once: BTreeMap<_, _> = given.into_iter().collect();
+        let (mut forward, mut backward) = (BTreeMap::new(), BTreeMap::new());
+        forward.extend(once.clone());
+        backward.extend(once.into_iter().rev());
+        prop_assert_eq!(check(&declared, &forward), check(&declared, &backward));
+    }
+
+    #[test]
+    fn whole_steps_are_never_refused(hundredths in -5_000_i32..5_000, min in -5_000_i32..5_000, step in 1_i32..100) {
+        let number = |hundredths: i32| json!(f64::from(hundredths) / 100.0);
+        let on_step = hundredths.saturating_sub(min).rem_euclid(step) == 0;
+        let descriptor: Descriptor = serde_json::from_value(
+            json!({ "type": "float", "num_config": { "min": number(min), "step": number(step) } }),
+        ).unwrap();
+        for given in [number(hundredths), json!(format!("{:.2}", f64::from(hundredths) / 100.0))] {
+            let accepted = check_one(&descriptor, &Candidate::Value(given)).is_some();
+            prop_assert_eq!(accepted, on_step && hundredths >= min);
+        }
+        // As a program that counts its steps in floats arrives at it.
+        let counted = f64::from(min) / 100.0 + f64::from(hundredths.abs()) * (f64::from(step) / 100.0);
+        let at_least_min = json!(counted.max(f64::from(min) / 100.0));
+        prop_assert!(check_one(&descriptor, &Candidate::Value(at_least_min)).is_some());
+    }
+}

@@ -1,0 +1,110 @@
+//! Inputs of a run: values of any kind, and files that are uploaded on the way.
+
+mod check;
+mod mime;
+mod names;
+mod shown;
+mod violation;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+pub(crate) use check::{Candidate, check};
+pub use violation::{InvalidInputs, Problem, Violation};
+
+use crate::error::{Error, Result};
+use crate::file::File;
+
+/// The inputs of a run, by the names that the model declares.
+///
+/// ```
+/// use inferstore::Inputs;
+///
+/// let inputs = Inputs::new().file("input_image", "photo.jpg").set("template", "v_shape").set("angle", 30);
+/// ```
+///
+/// They are checked against what the model declares before anything is sent, and each is brought to
+/// the spelling that the model wants: `30` goes out as `"30"` where the samples are strings.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs {
+    fields: BTreeMap<String, Input>,
+    /// Values that are not JSON, told when the inputs are used.
+    broken: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Input {
+    Value(Value),
+    File(File),
+}
+
+impl Inputs {
+    /// No inputs yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets a parameter to a value: a number, a word, a URL, anything that serializes.
+    #[must_use]
+    pub fn set(mut self, name: impl Into<String>, value: impl Serialize) -> Self {
+        let name = name.into();
+        match serde_json::to_value(value) {
+            Ok(value) => drop(self.fields.insert(name, Input::Value(value))),
+            Err(error) => self.broken.push(format!("{name} cannot be written as JSON: {error}")),
+        }
+        self
+    }
+
+    /// Sets a parameter to a file, which is uploaded and replaced by its URL: a path, or any
+    /// [`File`].
+    #[must_use]
+    pub fn file(mut self, name: impl Into<String>, file: impl Into<File>) -> Self {
+        self.fields.insert(name.into(), Input::File(file.into()));
+        self
+    }
+
+    /// The fields of anything that serializes to a JSON object, such as the input of a model kind.
+    pub(crate) fn of(value: &impl Serialize) -> Result<Self> {
+        match serde_json::to_value(value) {
+            Ok(Value::Object(fields)) => Ok(Self {
+                fields: fields.into_iter().map(|(name, value)| (name, Input::Value(value))).collect(),
+                broken: Vec::new(),
+            }),
+            Ok(_) => Err(Error::Settings("inputs must serialize to a JSON object".to_owned())),
+            Err(error) => Err(Error::Settings(format!("the inputs cannot be written as JSON: {error}"))),
+        }
+    }
+
+    /// The fields, if all of them can be sent.
+    pub(crate) fn into_fields(self) -> Result<BTreeMap<String, Input>> {
+        match self.broken.first() {
+            None => Ok(self.fields),
+            Some(problem) => Err(Error::Settings(problem.clone())),
+        }
+    }
+}
+
+/// What a run can be given: [`Inputs`], or anything that serializes to a JSON object: the input of a
+/// model kind, a type of your own, a `serde_json::Value`.
+pub trait IntoInputs {
+    /// The inputs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Settings`] when the value does not serialize to a JSON object.
+    fn into_inputs(self) -> Result<Inputs>;
+}
+
+impl IntoInputs for Inputs {
+    fn into_inputs(self) -> Result<Inputs> {
+        Ok(self)
+    }
+}
+
+impl<T: Serialize> IntoInputs for T {
+    fn into_inputs(self) -> Result<Inputs> {
+        Inputs::of(&self)
+    }
+}

@@ -1,0 +1,285 @@
+//! A service and its object storage on one socket of this machine, that answer as a test says and
+//! remember what came. Written by hand, to see what really goes over the wire.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::{ApiKey, Client, Retry, Settings};
+
+pub(crate) type TestResult = Result<(), Box<dyn std::error::Error>>;
+
+/// The largest file that is uploaded as a form.
+pub(crate) const FORM_CEILING: u64 = 5_242_880;
+
+/// What must never be shown, and never reach object storage in the case of the key.
+pub(crate) const KEY: &str = "PLANTED-KEY";
+pub(crate) const SIGNATURE: &str = "PLANTED-SIGNATURE";
+
+/// How much of a body is kept.
+const KEPT: u64 = 8 * 1024 * 1024;
+
+const PRESIGN: &str = "/api/v1/api-key/storage/upload/create-presigned-url";
+
+/// A request as it came.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Request {
+    pub(crate) method: String,
+    pub(crate) target: String,
+    /// With names in lower case.
+    headers: Vec<(String, String)>,
+    /// Its beginning at least.
+    pub(crate) body: Vec<u8>,
+    pub(crate) body_length: u64,
+}
+
+impl Request {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// What becomes of a request to object storage.
+pub(crate) enum Reaction {
+    /// Reads the whole body and answers. A `content-length` of its own replaces the true one.
+    Answer(u16, Vec<(&'static str, String)>, Vec<u8>),
+    /// Answers at once, and only then reads the body.
+    Early(u16),
+    /// Reads so much of the body and drops the connection.
+    DropAfter(u64),
+    /// Reads the body with pauses that are this long all together, and answers 200.
+    Slowly(Duration),
+    /// Reads nothing and never answers.
+    Silence,
+}
+
+impl Reaction {
+    pub(crate) fn status(status: u16) -> Self {
+        Self::Answer(status, Vec::new(), Vec::new())
+    }
+
+    /// A refusal as object storage writes it.
+    pub(crate) fn refusal(status: u16, code: &str) -> Self {
+        let body =
+            format!("<Error><Code>{code}</Code><Message>{SIGNATURE} is not good enough</Message></Error>");
+        Self::Answer(status, Vec::new(), body.into_bytes())
+    }
+}
+
+type React = dyn FnMut(&Request) -> Reaction + Send;
+
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    requests: Arc<Mutex<Vec<Request>>>,
+}
+
+impl Server {
+    /// Presigns whatever is asked for, and reacts to every other request as told, before its body is
+    /// read.
+    pub(crate) async fn start(react: impl FnMut(&Request) -> Reaction + Send + 'static) -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let server = Self { address: listener.local_addr()?, requests: Arc::default() };
+        let requests = Arc::clone(&server.requests);
+        let react: Arc<Mutex<React>> = Arc::new(Mutex::new(react));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (requests, react) = (Arc::clone(&requests), Arc::clone(&react));
+                tokio::spawn(async move { serve(stream, &requests, &react).await });
+            }
+        });
+        Ok(server)
+    }
+
+    /// A client of it that does not wait long for anything but an answer.
+    pub(crate) fn client(&self, settings: Settings) -> crate::Result<Client> {
+        let retry = Retry { first_pause: Duration::from_millis(1), ..settings.retry };
+        Client::with_settings(
+            &format!("http://{}/api/v1", self.address),
+            ApiKey::new(KEY),
+            Settings { retry, ..settings },
+        )
+    }
+
+    /// The requests to object storage so far, in the order in which they ended.
+    pub(crate) fn stored(&self) -> Vec<Request> {
+        self.all().into_iter().filter(|request| request.target != PRESIGN).collect()
+    }
+
+    /// The requests for a target so far.
+    pub(crate) fn presigned(&self) -> Vec<Request> {
+        self.all().into_iter().filter(|request| request.target == PRESIGN).collect()
+    }
+
+    fn all(&self) -> Vec<Request> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+async fn serve(stream: TcpStream, requests: &Mutex<Vec<Request>>, react: &Mutex<React>) -> io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    let mut request = head(&mut stream).await?;
+    let length = request.header("content-length").and_then(|length| length.parse().ok()).unwrap_or_default();
+    let remember = |request: &Request| {
+        let mut requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.push(request.clone());
+        requests.iter().filter(|request| request.target == PRESIGN).count()
+    };
+    if request.target == PRESIGN {
+        body(&mut stream, &mut request, length, Duration::ZERO).await?;
+        let count = remember(&request);
+        return answer(&mut stream, 200, &[], presigned(&request, count).as_bytes()).await;
+    }
+    let reaction = react.lock().unwrap_or_else(PoisonError::into_inner)(&request);
+    match reaction {
+        Reaction::Answer(status, headers, content) => {
+            let read = body(&mut stream, &mut request, length, Duration::ZERO).await;
+            remember(&request);
+            read?;
+            answer(&mut stream, status, &headers, &content).await
+        }
+        Reaction::Early(status) => {
+            remember(&request);
+            answer(&mut stream, status, &[], b"").await?;
+            body(&mut stream, &mut request, length, Duration::ZERO).await
+        }
+        Reaction::DropAfter(some) => {
+            let read = body(&mut stream, &mut request, some.min(length), Duration::ZERO).await;
+            remember(&request);
+            read
+        }
+        Reaction::Slowly(long) => {
+            body(&mut stream, &mut request, length, long).await?;
+            remember(&request);
+            answer(&mut stream, 200, &[], b"").await
+        }
+        Reaction::Silence => {
+            remember(&request);
+            std::future::pending().await
+        }
+    }
+}
+
+async fn head(stream: &mut BufReader<TcpStream>) -> io::Result<Request> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        if stream.read_line(&mut line).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        match line.trim_end() {
+            "" => break,
+            line => lines.push(line.to_owned()),
+        }
+    }
+    let mut words = lines.first().map(String::as_str).unwrap_or_default().split(' ').map(str::to_owned);
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let headers = lines.iter().skip(1).filter_map(|line| line.split_once(": "));
+    let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
+    Ok(Request { method, target, headers, ..Request::default() })
+}
+
+/// Reads so many bytes, in steps with pauses between them.
+async fn body(
+    stream: &mut BufReader<TcpStream>,
+    request: &mut Request,
+    length: u64,
+    long: Duration,
+) -> io::Result<()> {
+    const STEPS: u32 = 50;
+    let step = length.div_ceil(u64::from(STEPS)).max(1);
+    while request.body_length < length {
+        if !long.is_zero() {
+            tokio::time::sleep(long / STEPS).await;
+        }
+        let mut chunk = Vec::new();
+        let read = stream.take(step.min(length - request.body_length)).read_to_end(&mut chunk).await?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        request.body_length += read as u64;
+        if request.body_length <= KEPT {
+            request.body.append(&mut chunk);
+        }
+    }
+    Ok(())
+}
+
+async fn answer(
+    stream: &mut BufReader<TcpStream>,
+    status: u16,
+    headers: &[(&'static str, String)],
+    body: &[u8],
+) -> io::Result<()> {
+    let mut text = format!("HTTP/1.1 {status} Reason\r\nconnection: close\r\n");
+    for (name, value) in headers.iter().filter(|(_, value)| !value.is_empty()) {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    // An empty one means: until the connection ends.
+    if !headers.iter().any(|(name, _)| *name == "content-length") {
+        text.push_str(&format!("content-length: {}\r\n", body.len()));
+    }
+    text.push_str("\r\n");
+    stream.write_all(text.as_bytes()).await?;
+    stream.write_all(body).await?;
+    stream.shutdown().await
+}
+
+/// A target that tells how many there were before it.
+fn presigned(request: &Request, count: usize) -> String {
+    let asked: serde_json::Value = serde_json::from_slice(&request.body).unwrap_or_default();
+    let store = format!("http://{}/bucket", request.header("host").unwrap_or_default());
+    let (endpoint, fields) = if asked["size"].as_u64().unwrap_or_default() > FORM_CEILING {
+        let endpoint = format!("{store}/key?X-Amz-Algorithm=A&X-Amz-Signature={SIGNATURE}&target={count}");
+        (endpoint, json!({ "Content-Type": asked["mime"] }).to_string())
+    } else {
+        let fields =
+            format!(r#"{{"x-amz-signature":"{SIGNATURE}","key":"k","Content-Type":{}}}"#, asked["mime"]);
+        (format!("{store}?target={count}"), fields)
+    };
+    let download_url = format!("https://host.example/{count}");
+    let data = json!({ "endpoint": endpoint, "fields": fields, "download_url": download_url });
+    json!({ "status": "success", "message": "", "data": data }).to_string()
+}
+
+/// A folder that goes with the test.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> io::Result<Self> {
+        let path = std::env::temp_dir().join(format!("inferstore-test-{:016x}", fastrand::u64(..)));
+        std::fs::create_dir(&path)?;
+        Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// A file of this size that takes no space.
+    pub(crate) fn sparse(&self, name: &str, size: u64) -> io::Result<PathBuf> {
+        let path = self.path(name);
+        std::fs::File::create(&path)?.set_len(size)?;
+        Ok(path)
+    }
+
+    /// What is in the folder, by name.
+    pub(crate) fn names(&self) -> io::Result<Vec<String>> {
+        let entries =
+            std::fs::read_dir(&self.0)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        let mut names: Vec<String> = entries.collect::<io::Result<_>>()?;
+        names.sort();
+        Ok(names)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,217 @@
+//! Waiting for one task: a step that reads it, and a loop that knows when to stop.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt};
+use inferstore_api::types::{self, TaskId, TaskStatus};
+use tokio::time::{Instant, sleep_until};
+
+use crate::client::Client;
+use crate::error::{DeadlineReached, Error, Fate, Result, TaskFailure};
+use crate::event::{OnEvent, RunEvent};
+use crate::pace::Pace;
+use crate::tasks::Task;
+
+/// How long a task is waited for, and how. Name what differs and take the rest from the default:
+///
+/// ```
+/// use std::time::Duration;
+/// use inferstore::{Pace, Wait};
+///
+/// let wait = Wait { deadline: Some(Duration::from_secs(300)), pace: Pace::Long, ..Wait::default() };
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Wait {
+    /// How long the whole may take, from the call on. In a run it bounds everything: uploads, the
+    /// create, repeats and the wait. Without one the wait ends when the task does.
+    pub deadline: Option<Duration>,
+    /// How often the task is read.
+    pub pace: Pace,
+    /// Cancels the task at the deadline if it is still in the queue. Otherwise it goes on, and is
+    /// billed if it succeeds.
+    pub cancel_at_deadline: bool,
+}
+
+/// How long a task may answer nothing but refusals before a wait without a deadline gives up. With
+/// one, no failed read ends the wait before it.
+const PATIENCE_WITH_REFUSALS: Duration = Duration::from_secs(60);
+
+/// A last read is placed so long before the deadline, when the pace has none nearer.
+const LAST_LOOK: Duration = Duration::from_millis(500);
+
+/// How long a cancel at the deadline may take; so much later than asked for is the wait over.
+const TIME_TO_CANCEL: Duration = Duration::from_millis(200);
+
+/// How many tasks are canceled at the same time, so that many fit into that.
+const CANCELS_SIDE_BY_SIDE: usize = 32;
+
+impl Task {
+    /// Waits until the task has ended, and returns it if it succeeded.
+    ///
+    /// ```no_run
+    /// # async fn example(client: inferstore::Client, id: String) -> Result<(), inferstore::Error> {
+    /// use std::time::Duration;
+    /// use inferstore::Wait;
+    ///
+    /// let wait = Wait { deadline: Some(Duration::from_secs(300)), ..Wait::default() };
+    /// let outcome = client.task(id).wait(&wait).await?;
+    /// println!("{} for {:?}", outcome.output, outcome.cost);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Dropping the future leaves the task alone. A read that fails does not end the wait.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TaskFailed`] and [`Error::TaskCanceled`] when the task ended so,
+    /// [`Error::DeadlineReached`] when it did not end in time.
+    pub async fn wait(&self, wait: &Wait) -> Result<crate::Outcome> {
+        let id = self.checked_id()?;
+        let mut waiting = Waiting::begin(self.clone(), id, wait.clone(), Instant::now());
+        waiting.read_at_once = true;
+        crate::Outcome::of(waiting.until_the_end(&mut |_| {}).await?)
+    }
+}
+
+/// One wait for one task.
+pub(crate) struct Waiting {
+    task: Task,
+    id: TaskId,
+    wait: Wait,
+    /// When the whole began, which is earlier than the wait in a run.
+    started: Instant,
+    deadline: Option<Instant>,
+    /// Whether the task may have ended already.
+    pub(crate) read_at_once: bool,
+    reads: u32,
+    seen: Option<TaskStatus>,
+    refused_since: Option<Instant>,
+}
+
+impl Waiting {
+    pub(crate) fn begin(task: Task, id: TaskId, wait: Wait, started: Instant) -> Self {
+        let deadline = wait.deadline.map(|length| started + length);
+        Self {
+            task,
+            id,
+            wait,
+            started,
+            deadline,
+            read_at_once: false,
+            reads: 0,
+            seen: None,
+            refused_since: None,
+        }
+    }
+
+    /// Reads the task at its pace until it has ended, and returns it if it succeeded.
+    pub(crate) async fn until_the_end(&mut self, on_event: OnEvent<'_>) -> Result<types::Task> {
+        let began = Instant::now();
+        if !self.read_at_once {
+            self.pause(began).await?;
+        }
+        loop {
+            match self.task.get_until(self.deadline).await {
+                Ok(task) => {
+                    self.refused_since = None;
+                    if let Some(end) = self.step(task, on_event) {
+                        return end;
+                    }
+                }
+                Err(error) => self.failed_read(error, on_event)?,
+            }
+            self.reads += 1;
+            self.pause(began).await?;
+        }
+    }
+
+    /// What a read means: the end of the wait, or not.
+    fn step(&mut self, task: types::Task, on_event: OnEvent<'_>) -> Option<Result<types::Task>> {
+        let status = task.status.clone()?;
+        if self.seen.as_ref() != Some(&status) {
+            on_event(RunEvent::Status(status.clone()));
+        }
+        self.seen = Some(status.clone());
+        match status {
+            TaskStatus::Success | TaskStatus::Failed | TaskStatus::Canceled => Some(ended(task)),
+            // A word that the document does not know is no end: the service may have learned a new one.
+            _ => None,
+        }
+    }
+
+    /// A read that failed ends the wait only when it would fail forever, and nobody set a deadline.
+    fn failed_read(&mut self, error: Error, on_event: OnEvent<'_>) -> Result<()> {
+        let refused = matches!(error, Error::Refused(_) | Error::KeyRefused(_));
+        let since = *self.refused_since.get_or_insert_with(Instant::now);
+        if !refused {
+            self.refused_since = None;
+        } else if self.deadline.is_none() && since.elapsed() >= PATIENCE_WITH_REFUSALS {
+            return Err(error);
+        }
+        on_event(RunEvent::ReadFailed(error.headline()));
+        Ok(())
+    }
+
+    /// Until the next read, or the deadline.
+    async fn pause(&self, began: Instant) -> Result<()> {
+        let now = Instant::now();
+        let mut next = now + self.wait.pace.pause(self.reads, now - began);
+        if let Some(deadline) = self.deadline {
+            if now >= deadline {
+                return Err(self.at_deadline().await);
+            }
+            if next >= deadline {
+                // One more look before time is up, unless this was it.
+                let last_look = deadline.checked_sub(LAST_LOOK).filter(|last_look| *last_look > now);
+                next = last_look.unwrap_or(deadline);
+            }
+        }
+        sleep_until(next).await;
+        match self.deadline {
+            Some(deadline) if Instant::now() >= deadline => Err(self.at_deadline().await),
+            _ => Ok(()),
+        }
+    }
+
+    async fn at_deadline(&self) -> Error {
+        let may_be_queued = matches!(self.seen, None | Some(TaskStatus::InQueue));
+        let fates = match self.wait.cancel_at_deadline && may_be_queued {
+            true => cancel_queued(&self.task.client, vec![self.id.clone()]).await,
+            false => BTreeMap::new(),
+        };
+        Error::DeadlineReached(Box::new(DeadlineReached {
+            task: Some(self.id.clone()),
+            fate: fates.get(self.id.as_str()).copied().unwrap_or(Fate::GoesOn),
+            elapsed: self.started.elapsed(),
+        }))
+    }
+}
+
+/// Cancels tasks that may still be in the queue, and says what became of each.
+pub(crate) async fn cancel_queued(client: &Client, tasks: Vec<TaskId>) -> BTreeMap<String, Fate> {
+    let until = Some(Instant::now() + TIME_TO_CANCEL);
+    let cancel = |id: TaskId| async move {
+        let fate = match client.task(&id).cancel_until(until).await {
+            Ok(()) => Fate::Canceled,
+            Err(Error::Refused(_)) => Fate::GoesOn,
+            Err(_) => Fate::CancelUnanswered,
+        };
+        (id.0, fate)
+    };
+    stream::iter(tasks).map(cancel).buffer_unordered(CANCELS_SIDE_BY_SIDE).collect().await
+}
+
+/// A task that has ended, as a result.
+pub(crate) fn ended(task: types::Task) -> Result<types::Task> {
+    match task.status {
+        Some(TaskStatus::Success) => Ok(task),
+        Some(TaskStatus::Canceled) => Err(Error::TaskCanceled(task.task_id)),
+        _ => Err(Error::TaskFailed(Box::new(TaskFailure {
+            task: task.task_id,
+            message: task.message.filter(|message| !message.is_empty()),
+            detail: task.result.and_then(|result| result.error),
+        }))),
+    }
+}
