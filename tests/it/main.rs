@@ -1,12 +1,9 @@
 //! What users of the document and of the crates rely on. One binary, so that it links once; one
 //! module for each promise.
 
-#![expect(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that cannot go on says so by panicking"
-)]
+#![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
+mod client;
 mod decimals;
 mod description;
 mod examples;

@@ -29,6 +29,7 @@ fn the_readme_needs_two_commands() {
 fn every_path_of_the_map_is_there() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let links = README.match_indices("](").filter_map(|(at, _)| README[at + 2..].split(')').next());
-    let missing: Vec<_> = links.filter(|link| !link.starts_with("http") && !root.join(link).exists()).collect();
+    let missing: Vec<_> =
+        links.filter(|link| !link.starts_with("http") && !root.join(link).exists()).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }

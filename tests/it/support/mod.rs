@@ -4,3 +4,4 @@
 pub(crate) mod document;
 pub(crate) mod recorder;
 pub(crate) mod schema;
+pub(crate) mod scripted;

@@ -1,0 +1,162 @@
+//! A task is created at most once, whatever happens to the create.
+
+use inferstore::{Client, Error};
+use serde_json::json;
+
+use super::{client, inputs, options};
+use crate::support::scripted::{DEFAULT_MODEL, Fault, Route, ScriptedService};
+
+/// Everything that can happen to a create, by name.
+fn faults() -> Vec<(&'static str, Fault)> {
+    let status = |code, committed| Fault::Status {
+        code,
+        headers: Vec::new(),
+        content_type: "application/json".to_owned(),
+        body: json!({"status": "fail", "message": "scripted"}).to_string(),
+        committed,
+    };
+    vec![
+        ("closed before reading", Fault::CloseBeforeReading),
+        ("closed after the headers", Fault::CloseAfterHeaders),
+        ("closed within the body", Fault::CloseMidBody),
+        ("closed after the request", Fault::CloseAfterRequest),
+        ("reset after the request", Fault::ResetAfterRequest),
+        ("closed after the commit", Fault::CloseAfterCommit),
+        ("reset after the commit", Fault::ResetAfterCommit),
+        ("answer cut off", Fault::CutBody),
+        ("answer garbled", Fault::Garble),
+        ("408", status(408, false)),
+        ("409", status(409, false)),
+        ("429", Fault::too_many_requests("0")),
+        ("500 after the commit", status(500, true)),
+        ("502 page", Fault::html_page(502)),
+        ("502 after the commit", status(502, true)),
+        ("503", status(503, false)),
+        ("504 after the commit", status(504, true)),
+        ("envelope that says fail", Fault::FailEnvelope("scripted".to_owned())),
+    ]
+}
+
+/// How often each fault is tried, with an input of its own each time.
+const SEEDS: u32 = 100;
+
+#[tokio::test]
+async fn no_fault_creates_a_task_twice_and_a_committed_one_is_found_again() {
+    for (name, fault) in faults() {
+        let service = ScriptedService::start().await;
+        let client = client(&service);
+        let mut told = 0;
+        for seed in 1..=SEEDS {
+            service.fault(Route::CreateTask, fault.clone()).await;
+            // The history is not always there either.
+            if seed % 3 == 0 {
+                service.fault(Route::ListTasks, Fault::CloseAfterRequest).await;
+            }
+            let before = service.created().len();
+            let result = start(&client, seed).await;
+            let created = &service.created()[before..];
+            assert!(created.len() <= 1, "{name}: {} tasks for one create", created.len());
+            match result {
+                Ok(id) => assert_eq!(created.first().map(|task| task.id.clone()), Some(id), "{name}"),
+                Err(error) => {
+                    assert!(created.is_empty(), "{name}: a task was created, and lost: {error}");
+                    told += 1;
+                }
+            }
+            service.clear_faults().await;
+        }
+        assert_eq!(
+            service.count(Route::CreateTask),
+            usize::try_from(SEEDS).expect("it fits"),
+            "{name}: sent once each"
+        );
+        assert!(told == 0 || told == SEEDS, "{name}: {told} of {SEEDS} failed");
+    }
+}
+
+async fn start(client: &Client, seed: u32) -> Result<String, Error> {
+    let inputs =
+        inputs().set("angle", seed % 90 + 1).set("input_image", format!("https://files.example/{seed}.png"));
+    let task = client.model(DEFAULT_MODEL).start(inputs, options()).await?;
+    Ok(task.id().to_owned())
+}
+
+#[tokio::test]
+async fn a_create_that_nothing_reached_is_repeated_and_one_that_was_refused_is_not() {
+    let settings = super::quick();
+    let closed = inferstore::Client::with_settings(
+        "http://127.0.0.1:9/api/v1",
+        inferstore::ApiKey::new("key"),
+        settings,
+    )
+    .expect("a client can be made");
+    let unchecked = inferstore::RunOptions { skip_check: true, ..options() };
+    let error = closed.model("m").start(inputs(), unchecked).await.expect_err("nobody listens there");
+    let Error::Unreachable(context) = &error else { panic!("{error:?}") };
+    assert!(context.attempts > 1 && context.repeat_is_safe, "{context:?}");
+
+    let service = ScriptedService::start().await;
+    service.fault(Route::CreateTask, Fault::too_many_requests("0").always()).await;
+    let error = start(&client(&service), 1).await.expect_err("it is refused");
+    assert_eq!(error.context().map(|context| (context.status, context.attempts)), Some((Some(429), 1)));
+}
+
+#[tokio::test]
+async fn a_refused_create_is_repeated_when_the_caller_says_so() {
+    let service = ScriptedService::start().await;
+    service.fault(Route::CreateTask, Fault::too_many_requests("0").times(2)).await;
+    let insisting = inferstore::RunOptions { repeat_refused_create: true, ..options() };
+    client(&service).model(DEFAULT_MODEL).start(inputs(), insisting).await.expect("the third one is taken");
+    assert_eq!((service.count(Route::CreateTask), service.created().len()), (3, 1));
+}
+
+#[tokio::test]
+async fn two_tasks_that_may_be_it_are_told_and_none_is_adopted() {
+    let service = ScriptedService::start().await;
+    let input = json!({"input_image": super::IMAGE, "template": "v_shape", "angle": "30"});
+    let other = service.add_task(DEFAULT_MODEL, input);
+    service.fault(Route::CreateTask, Fault::CloseAfterCommit).await;
+    let error =
+        client(&service).model(DEFAULT_MODEL).start(inputs(), options()).await.expect_err("it may be either");
+    let Error::OutcomeUnknown(unknown) = &error else { panic!("{error:?}") };
+    let candidates: Vec<_> = unknown.candidates.iter().map(ToString::to_string).collect();
+    assert_eq!(candidates, [other, service.created()[0].id.clone()]);
+    assert!(error.to_string().contains(&candidates[1]), "{error}");
+}
+
+#[tokio::test]
+async fn a_task_of_this_client_is_not_taken_for_the_lost_one() {
+    let service = ScriptedService::start().await;
+    let client = client(&service);
+    let model = client.model(DEFAULT_MODEL);
+    let first = model.start(inputs(), options()).await.expect("it is created");
+    service.fault(Route::CreateTask, Fault::CloseAfterRequest).await;
+    let error = model.start(inputs(), options()).await.expect_err("it never arrived");
+    let Error::OutcomeUnknown(unknown) = &error else { panic!("{error:?}") };
+    assert!(unknown.candidates.is_empty() && unknown.history_was_read, "not {}: {unknown:?}", first.id());
+    service.fault(Route::CreateTask, Fault::CloseAfterCommit).await;
+    let second = model.start(inputs(), options()).await.expect("it is found");
+    assert_ne!(first.id(), second.id());
+}
+
+#[tokio::test]
+async fn a_lost_task_is_found_at_the_end_of_a_long_history() {
+    let service = ScriptedService::start().await;
+    for number in 0..250 {
+        service.add_task("another-model", json!({"number": number}));
+    }
+    service.fault(Route::CreateTask, Fault::CloseAfterCommit).await;
+    let task = client(&service).model(DEFAULT_MODEL).start(inputs(), options()).await.expect("it is found");
+    assert_eq!(task.id(), service.created()[0].id);
+}
+
+#[tokio::test]
+async fn clocks_that_differ_do_not_hide_a_lost_task() {
+    for seconds in [-45, 45] {
+        let service = ScriptedService::start().await;
+        service.set_clock_ahead(seconds);
+        service.fault(Route::CreateTask, Fault::CloseAfterCommit).await;
+        let task = client(&service).model(DEFAULT_MODEL).start(inputs(), options()).await;
+        assert_eq!(task.expect("it is found").id(), service.created()[0].id);
+    }
+}

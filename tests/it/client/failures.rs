@@ -1,0 +1,137 @@
+//! Every failure keeps its status, its operation and the beginning of its body, whatever its shape.
+
+use std::time::Duration;
+
+use inferstore::{ApiKey, Client, Error, Retry, Settings};
+
+use super::client;
+use crate::support::recorder::{Recorder, response};
+use crate::support::scripted::{Fault, Route, ScriptedService};
+
+const STATUSES: [u16; 12] = [301, 400, 401, 402, 403, 404, 409, 422, 429, 500, 502, 503];
+
+const BODIES: [(&str, &str, &str); 6] = [
+    ("application/json", r#"{"status":"fail","message":"the reason"}"#, "the reason"),
+    ("application/json", r#"{"detail":["off schema"]}"#, "off schema"),
+    ("application/json", r#"{"status":"fail","mess"#, "mess"),
+    ("application/json", "", ""),
+    ("text/html", "<html><body>Bad gateway</body></html>", "Bad gateway"),
+    ("text/plain", "plain words", "plain words"),
+];
+
+#[tokio::test]
+async fn twelve_statuses_with_six_kinds_of_body_keep_status_operation_and_excerpt() {
+    for status in STATUSES {
+        for (content_type, body, part) in BODIES {
+            let server = Recorder::answering(response(&format!("{status} Reason"), content_type, body)).await;
+            let error = impatient(&server.base_url()).account().balance().await.expect_err("it is a failure");
+            let context = error.context().unwrap_or_else(|| panic!("{status} {body:?}: {error:?}"));
+            assert_eq!((context.status, context.operation), (Some(status), "getBalance"), "{body:?}");
+            assert!(context.excerpt.as_deref().unwrap_or_default().contains(part), "{context:?}");
+            assert_eq!(matches!(error, Error::KeyRefused(_)), status == 401, "only 401 has a meaning");
+            let text = error.to_string();
+            assert!(
+                text.contains("getBalance") && (status == 401 || text.contains(&status.to_string())),
+                "{text}"
+            );
+        }
+    }
+}
+
+/// Asks once.
+fn impatient(base_url: &str) -> Client {
+    let retry = Retry { max_attempts: 1, ..Retry::default() };
+    let settings = Settings { retry, ..Settings::default() };
+    Client::with_settings(base_url, ApiKey::new("key"), settings).expect("a client can be made")
+}
+
+#[tokio::test]
+async fn an_envelope_that_says_fail_is_a_failure_although_the_status_is_200() {
+    let service = ScriptedService::start().await;
+    service.fault(Route::GetBalance, Fault::FailEnvelope("not today".to_owned())).await;
+    let error = client(&service).account().balance().await.expect_err("it says fail");
+    let Error::Refused(context) = &error else { panic!("{error:?}") };
+    assert_eq!(context.message.as_deref(), Some("not today"));
+}
+
+#[tokio::test]
+async fn something_that_is_no_answer_of_the_service_is_told_as_that() {
+    let server = Recorder::answering(response("200 OK", "text/html", "<html>welcome</html>")).await;
+    let error = impatient(&server.base_url()).account().balance().await.expect_err("it is no balance");
+    let Error::Unreadable(context) = &error else { panic!("{error:?}") };
+    assert_eq!(context.excerpt.as_deref(), Some("<html>welcome</html>"));
+    assert!(error.hint().contains("base URL"), "{}", error.hint());
+}
+
+#[tokio::test]
+async fn a_request_id_of_the_service_or_of_a_proxy_is_kept() {
+    let answer = "HTTP/1.1 500 Oops\r\nx-request-id: abc-123\r\ncontent-length: 0\r\n\r\n";
+    let server = Recorder::answering(answer).await;
+    let error = impatient(&server.base_url()).account().balance().await.expect_err("it is a failure");
+    assert_eq!(error.context().and_then(|context| context.request_id.as_deref()), Some("abc-123"));
+}
+
+#[tokio::test]
+async fn a_large_body_is_kept_up_to_2_kib_and_its_message_is_still_found() {
+    let body = format!(r#"{{"status":"fail","padding":"{}é","message":"the reason"}}"#, "x".repeat(10_000));
+    let server = Recorder::answering(response("400 Bad Request", "application/json", &body)).await;
+    let error = impatient(&server.base_url()).account().balance().await.expect_err("it is a failure");
+    let context = error.context().expect("it has a context");
+    assert_eq!(context.excerpt.as_ref().map(String::len), Some(2048));
+    assert_eq!(context.message.as_deref(), Some("the reason"));
+}
+
+#[tokio::test]
+async fn reads_are_repeated_and_honour_what_the_service_asks_for() {
+    let service = ScriptedService::start().await;
+    let in_a_moment = httpdate::fmt_http_date(std::time::SystemTime::now() + Duration::from_secs(2));
+    for retry_after in ["0", "1", &in_a_moment, "nonsense"] {
+        let before = service.count(Route::GetBalance);
+        service.fault(Route::GetBalance, Fault::too_many_requests(retry_after).times(2)).await;
+        client(&service).account().balance().await.expect("the third one is answered");
+        assert_eq!(service.count(Route::GetBalance) - before, 3, "{retry_after}");
+    }
+}
+
+#[tokio::test]
+async fn repeats_end_when_nothing_but_failures_come_back() {
+    let service = ScriptedService::start().await;
+    service.fault(Route::GetBalance, Fault::html_page(503).always()).await;
+    let client = client(&service);
+    for _ in 0..100 {
+        client.account().balance().await.expect_err("it is down");
+    }
+    let requests = service.count(Route::GetBalance);
+    assert!(requests <= 100 + 100, "{requests} requests for 100 calls: the budget is shared");
+}
+
+#[tokio::test]
+async fn cancel_and_delete_are_sent_once() {
+    let service = ScriptedService::start().await;
+    let client = client(&service);
+    service.fault(Route::CancelTask, Fault::CloseAfterCommit).await;
+    service.fault(Route::DeleteFile, Fault::CloseAfterCommit).await;
+    let task = service.add_task("color-harmonization", serde_json::json!({}));
+    client.task(task).cancel().await.expect_err("the answer is lost");
+    client.storage().delete("https://files.example/a").await.expect_err("the answer is lost");
+    assert_eq!((service.count(Route::CancelTask), service.count(Route::DeleteFile)), (1, 1));
+}
+
+#[tokio::test]
+async fn an_identifier_that_would_lead_to_another_path_is_refused_before_sending() {
+    let service = ScriptedService::start().await;
+    let client = client(&service);
+    for id in ["", " ", ".", ".."] {
+        for error in [
+            client.model(id).get().await.map(drop).expect_err("it is no identifier"),
+            client.task(id).get().await.map(drop).expect_err("it is no identifier"),
+            client.folder(id).page(&Default::default(), 1).await.map(drop).expect_err("it is no folder"),
+        ] {
+            assert!(matches!(error, Error::Settings(_)), "{error:?}");
+        }
+    }
+    let error =
+        client.folder("statistics").page(&Default::default(), 1).await.expect_err("the path is taken");
+    assert!(error.to_string().contains("another operation"), "{error}");
+    assert_eq!(service.journal().len(), 0, "nothing was sent");
+}

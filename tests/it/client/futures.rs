@@ -1,0 +1,50 @@
+//! The client can be shared, its futures can be spawned, and they are small enough to be moved around.
+
+use inferstore::{Client, Inputs, RunOptions, Wait};
+
+use super::client;
+use crate::support::scripted::ScriptedService;
+
+fn is_send<T: Send>(value: T) -> T {
+    value
+}
+
+fn is_send_and_sync<T: Send + Sync + Clone + 'static>() {}
+
+#[test]
+fn a_client_is_cheap_to_clone_and_can_be_shared() {
+    is_send_and_sync::<Client>();
+    assert_eq!(size_of::<Client>(), size_of::<usize>());
+}
+
+#[test]
+fn an_error_is_small_and_can_cross_threads() {
+    is_send(None::<inferstore::Error>);
+    assert!(size_of::<inferstore::Error>() <= 128, "{}", size_of::<inferstore::Error>());
+}
+
+#[tokio::test]
+async fn all_futures_are_send_and_small() {
+    /// A future that is larger than this should box what makes it so.
+    const LARGEST: usize = 2_048;
+    let service = ScriptedService::start().await;
+    let client = client(&service);
+    let (model, task, folder) = (client.model("m"), client.task("t"), client.folder("samples"));
+    let sizes = [
+        ("balance", size_of_val(&is_send(client.account().balance()))),
+        ("models", size_of_val(&is_send(client.models().page(&Default::default())))),
+        ("model", size_of_val(&is_send(model.get()))),
+        ("run", size_of_val(&is_send(model.run_with(Inputs::new(), RunOptions::default())))),
+        ("start", size_of_val(&is_send(model.start(Inputs::new(), RunOptions::default())))),
+        ("follow", size_of_val(&is_send(model.follow(Inputs::new(), RunOptions::default())))),
+        ("task", size_of_val(&is_send(task.get()))),
+        ("cancel", size_of_val(&is_send(task.cancel()))),
+        ("wait", size_of_val(&is_send(task.wait(&Wait::default())))),
+        ("wait_all", size_of_val(&is_send(client.tasks().wait_all(["a", "b"], Wait::default())))),
+        ("files", size_of_val(&is_send(folder.page(&Default::default(), 1)))),
+        ("upload", size_of_val(&is_send(folder.upload("a.png")))),
+        ("delete", size_of_val(&is_send(client.storage().delete("https://files.example/a")))),
+    ];
+    let large: Vec<_> = sizes.into_iter().filter(|(_, size)| *size > LARGEST).collect();
+    assert!(large.is_empty(), "{large:?}");
+}

@@ -1,0 +1,55 @@
+//! The client against a service that behaves, and against one that does not.
+
+mod creates;
+mod deadlines;
+mod failures;
+mod faults;
+mod futures;
+mod guards;
+mod lists;
+mod runs;
+mod secrets;
+mod waiting;
+
+use std::time::Duration;
+
+use inferstore::{ApiKey, Client, Inputs, Pace, Retry, RunOptions, Settings, Wait};
+
+use crate::support::scripted::ScriptedService;
+
+/// An input that the scripted service has a model for.
+const IMAGE: &str = "https://files.example/street.png";
+
+/// Settings that differ from the defaults only in how long they wait.
+fn quick() -> Settings {
+    let retry = Retry {
+        first_pause: Duration::from_millis(1),
+        max_pause: Duration::from_millis(20),
+        max_retry_after: Duration::from_millis(50),
+        ..Retry::default()
+    };
+    Settings { retry, ..Settings::default() }
+}
+
+fn client(service: &ScriptedService) -> Client {
+    client_with(service, quick())
+}
+
+fn client_with(service: &ScriptedService, settings: Settings) -> Client {
+    Client::with_settings(&service.base_url(), ApiKey::new(service.key()), settings)
+        .expect("a client can be made")
+}
+
+fn inputs() -> Inputs {
+    Inputs::new().set("input_image", IMAGE).set("template", "v_shape").set("angle", 30)
+}
+
+/// Reads a task as often as a test has patience for.
+fn wait() -> Wait {
+    let pace = Pace::Between { first: Duration::from_millis(10), longest: Duration::from_millis(20) };
+    Wait { pace, deadline: Some(Duration::from_secs(30)), ..Wait::default() }
+}
+
+fn options() -> RunOptions {
+    RunOptions { wait: wait(), ..RunOptions::default() }
+}

@@ -1,0 +1,174 @@
+//! Secrets are planted everywhere, and looked for on everything that a program could print.
+
+use std::error::Error as _;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, ThreadId};
+
+use inferstore::{ApiKey, Client, Error, File, Inputs, RunOptions, Settings};
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::{IMAGE, inputs, options, quick};
+use crate::support::recorder::{Recorder, response};
+use crate::support::scripted::{DEFAULT_MODEL, Fault, PRESIGNED_SECRET, Route, ScriptedService};
+
+/// Everything that was printed, with where it came from.
+#[derive(Default)]
+struct Surfaces(Vec<(String, String)>);
+
+impl Surfaces {
+    fn add(&mut self, name: &str, value: &(impl Debug + ?Sized)) {
+        self.0.push((format!("{name} as Debug"), format!("{value:?}")));
+        self.0.push((format!("{name} as pretty Debug"), format!("{value:#?}")));
+    }
+
+    fn add_error(&mut self, name: &str, error: &Error) {
+        self.add(name, error);
+        self.0.push((format!("{name} as Display"), error.to_string()));
+        self.0.push((format!("{name} as headline"), error.headline()));
+        let mut source = error.source();
+        while let Some(inner) = source {
+            self.0.push((format!("source of {name}"), format!("{inner} {inner:?}")));
+            source = inner.source();
+        }
+    }
+
+    fn search(&self, secrets: &[&str]) {
+        let shown = |text: &str| secrets.iter().any(|secret| text.contains(secret));
+        let found: Vec<_> = self.0.iter().filter(|(_, text)| shown(text)).collect();
+        assert!(found.is_empty(), "{found:#?}");
+    }
+}
+
+#[tokio::test]
+async fn no_surface_shows_a_planted_secret() {
+    let log = Log::of_this_thread();
+    let subscriber =
+        tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(log.clone()).finish();
+    // For the whole process: tracing remembers what nobody wanted to hear, and other tests may be first.
+    tracing::subscriber::set_global_default(subscriber).expect("no other test listens");
+    let mut surfaces = Surfaces::default();
+
+    let service = ScriptedService::start().await;
+    let key = service.key();
+    let client = super::client(&service);
+    surfaces.add("client", &client);
+    surfaces.add("settings", &quick());
+    surfaces.add("key", &ApiKey::new(key));
+    surfaces.add("model", &client.model(DEFAULT_MODEL));
+    surfaces.add("task", &client.task("t"));
+    surfaces.add("folder", &client.folder("samples"));
+    surfaces.add("storage", &client.storage());
+    surfaces.add("options", &RunOptions::default());
+
+    // Uploads that work, and uploads that fail in every way that quotes their target.
+    let file = || File::bytes("a.png", vec![7_u8; 64]);
+    let uploaded = client.folder("samples").upload(file()).await.expect("it is uploaded");
+    surfaces.add("upload", &uploaded);
+    let echo = |code| Fault::Status {
+        code,
+        headers: Vec::new(),
+        content_type: "application/xml".to_owned(),
+        body: format!(
+            "<Error><Code>Denied</Code><Message>policy={PRESIGNED_SECRET} x-api-key: {key}</Message></Error>"
+        ),
+        committed: false,
+    };
+    for fault in [
+        echo(400),
+        echo(403),
+        echo(500),
+        Fault::CloseAfterRequest,
+        Fault::Redirect { location: IMAGE.to_owned() },
+    ] {
+        service.fault(Route::StorageUpload, fault.always()).await;
+        let error = client.folder("samples").upload(file()).await.expect_err("it is refused");
+        surfaces.add_error("upload error", &error);
+        let with_file = inputs().file("input_image", file());
+        let error =
+            client.model(DEFAULT_MODEL).run_with(with_file, options()).await.expect_err("no file, no run");
+        surfaces.add_error("run error", &error);
+        service.clear_faults().await;
+    }
+    // A presign whose answer cannot be read, with all its secrets in the body.
+    for fault in [Fault::Garble, Fault::CutBody] {
+        service.fault(Route::CreatePresignedUpload, fault.always()).await;
+        let error = client.folder("samples").upload(file()).await.expect_err("there is no target");
+        surfaces.add_error("presign error", &error);
+        service.clear_faults().await;
+    }
+    // A service that echoes what it was sent.
+    for status in
+        ["400 Bad Request", "401 Unauthorized", "403 Forbidden", "500 Oops", "502 Bad Gateway", "200 OK"]
+    {
+        let body = format!(
+            r#"{{"status":"fail","message":"bad x-api-key: {key}","signature":"X-Amz-Signature={PRESIGNED_SECRET}"}}"#
+        );
+        let server = Recorder::answering(response(status, "application/json", &body)).await;
+        let client = Client::with_settings(&server.base_url(), ApiKey::new(key), quick())
+            .expect("a client can be made");
+        surfaces.add_error("echo", &client.account().balance().await.expect_err("it is a failure"));
+        surfaces.add_error("echo of a create", &create_unchecked(&client).await);
+    }
+    // Nobody there, and keys that cannot be sent.
+    let nobody =
+        Client::with_settings("http://127.0.0.1:9/api/v1", ApiKey::new(key), quick()).expect("a client");
+    surfaces.add_error("nobody", &nobody.account().balance().await.expect_err("nobody is there"));
+    let broken = Client::new(&service.base_url(), ApiKey::new(format!("{key}\nx"))).expect("a client");
+    surfaces.add_error("broken key", &broken.account().balance().await.expect_err("it cannot be sent"));
+    let insecure = Client::with_settings("http://host.example/api/v1", ApiKey::new(key), Settings::default());
+    surfaces.add_error("insecure", &insecure.expect_err("the key would be readable"));
+    // A signed URL as an input that does not fit.
+    let signed = format!("https://files.example/a?X-Amz-Signature={PRESIGNED_SECRET}");
+    let wrong = Inputs::new().set("template", &signed).set("input_image", 5).set("angle", &signed);
+    let error = client.model(DEFAULT_MODEL).run_with(wrong, options()).await.expect_err("it does not fit");
+    surfaces.add_error("inputs", &error);
+
+    surfaces.0.push(("the log at trace level".to_owned(), log.text()));
+    assert!(surfaces.0.len() >= 40, "only {} surfaces", surfaces.0.len());
+    assert!(log.text().contains("getBalance"), "the log is there: {}", log.text());
+    surfaces.search(&[key, PRESIGNED_SECRET]);
+}
+
+async fn create_unchecked(client: &Client) -> Error {
+    let unchecked = RunOptions { skip_check: true, ..options() };
+    client.model(DEFAULT_MODEL).start(inputs(), unchecked).await.expect_err("it is a failure")
+}
+
+/// A log in memory, of the thread that made it.
+#[derive(Clone)]
+struct Log {
+    text: Arc<Mutex<Vec<u8>>>,
+    thread: ThreadId,
+}
+
+impl Log {
+    fn of_this_thread() -> Self {
+        Self { text: Arc::default(), thread: thread::current().id() }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.text.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+}
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if thread::current().id() == self.thread {
+            self.text.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}

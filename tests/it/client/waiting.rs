@@ -1,0 +1,148 @@
+//! Waiting: economical, patient with the network, open to words of tomorrow.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures_util::{StreamExt, TryStreamExt};
+use inferstore::types::TaskStatus;
+use inferstore::{Error, RunEvent, Wait};
+use serde_json::json;
+
+use super::{client, inputs, options, wait};
+use crate::support::scripted::{DEFAULT_MODEL, Fault, Route, ScriptedService, Stay, TaskPlan};
+
+#[tokio::test]
+async fn a_run_tells_what_happens_in_order() {
+    let service = ScriptedService::start().await;
+    let plan =
+        TaskPlan::new().queued(Stay::Reads(2)).status("migrating", Stay::Reads(1)).computing(Stay::Reads(1));
+    service.set_plan(DEFAULT_MODEL, plan);
+    let events = client(&service).model(DEFAULT_MODEL).follow(inputs(), options()).expect("inputs are JSON");
+    let events: Vec<_> = events.try_collect().await.expect("it ends well");
+    let told: Vec<_> = events
+        .iter()
+        .map(|event| match event {
+            RunEvent::Created(_) => "created".to_owned(),
+            RunEvent::Status(status) => status.to_string(),
+            RunEvent::Done(_) => "done".to_owned(),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(told, ["created", "in_queue", "migrating", "computing", "success", "done"]);
+}
+
+#[tokio::test]
+async fn failed_reads_never_end_a_wait() {
+    let service = ScriptedService::start().await;
+    let client = client(&service);
+    let task = client.model(DEFAULT_MODEL).start(inputs(), options()).await.expect("it is created");
+    let faults = [
+        Fault::html_page(502),
+        Fault::failure(404, "no"),
+        Fault::failure(401, "no"),
+        Fault::Garble,
+        Fault::CutBody,
+    ];
+    for fault in faults {
+        service.fault(Route::GetTask, fault.times(7)).await;
+    }
+    let outcome = task.wait(&wait()).await.expect("it ends well after all");
+    assert_eq!(outcome.task.to_string(), task.id());
+    assert_eq!(service.faults_left(), 0);
+}
+
+#[tokio::test]
+async fn a_task_that_failed_says_why_and_one_that_was_canceled_says_so() {
+    let service = ScriptedService::start().await;
+    let model = client(&service).model(DEFAULT_MODEL);
+    let detail = json!({"detail": "unknown image format"});
+    service.set_plan(DEFAULT_MODEL, TaskPlan::new().fails_with("the input is not an image", detail.clone()));
+    let error = model.run_with(inputs(), options()).await.expect_err("it failed");
+    let Error::TaskFailed(failure) = &error else { panic!("{error:?}") };
+    assert_eq!(
+        (failure.message.as_deref(), &failure.detail),
+        (Some("the input is not an image"), &Some(detail))
+    );
+    assert_eq!(error.task_id(), Some(&failure.task));
+    service.set_plan(DEFAULT_MODEL, TaskPlan::new().ends_canceled());
+    let error = model.run_with(inputs(), options()).await.expect_err("it was canceled");
+    assert!(matches!(error, Error::TaskCanceled(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn dropping_a_wait_leaves_the_task_alone() {
+    let service = ScriptedService::start().await;
+    service.set_plan(DEFAULT_MODEL, TaskPlan::new().queued(Stay::Reads(1_000)));
+    let model = client(&service).model(DEFAULT_MODEL);
+    let run = tokio::spawn(async move { model.run_with(inputs(), options()).await });
+    service.until_seen(Route::GetTask, 2).await;
+    run.abort();
+    let _ = run.await;
+    assert_eq!((service.created().len(), service.canceled().len()), (1, 0));
+}
+
+#[tokio::test]
+async fn three_hundred_tasks_are_waited_for_with_few_requests_and_each_comes_once() {
+    const TASKS: usize = 300;
+    let service = ScriptedService::start().await;
+    let plan = |milliseconds| TaskPlan::new().computing(Stay::For(Duration::from_millis(milliseconds)));
+    let ids: Vec<_> = (0..TASKS)
+        .map(|number| {
+            service.set_plan(DEFAULT_MODEL, plan(100 + 300 * (number as u64 % 3)));
+            service.add_task(DEFAULT_MODEL, json!({"number": number}))
+        })
+        .collect();
+    let client = client(&service);
+    let ended: HashMap<_, _> = client
+        .tasks()
+        .wait_all(&ids, wait())
+        .map(|(task, result)| (task.to_string(), result.map(|outcome| outcome.task.to_string())))
+        .collect()
+        .await;
+    assert_eq!(ended.len(), TASKS);
+    for id in &ids {
+        assert_eq!(ended.get(id).and_then(|result| result.as_ref().ok()), Some(id));
+    }
+    let (pages, reads) = (service.count(Route::ListTasks), service.count(Route::GetTask));
+    assert!(reads <= TASKS + TASKS / 10, "{reads} reads: each task is read once, when it has ended");
+    assert!(pages < TASKS, "{pages} pages");
+}
+
+#[tokio::test]
+async fn many_tasks_survive_faults_and_a_deadline_tells_of_each() {
+    let service = ScriptedService::start().await;
+    service.set_plan(DEFAULT_MODEL, TaskPlan::new().computing(Stay::Reads(1)));
+    let quick: Vec<_> =
+        (0..20).map(|number| service.add_task(DEFAULT_MODEL, json!({"number": number}))).collect();
+    service.set_plan(DEFAULT_MODEL, TaskPlan::new().queued(Stay::Reads(1_000_000)));
+    let stuck: Vec<_> =
+        (0..3).map(|number| service.add_task(DEFAULT_MODEL, json!({"stuck": number}))).collect();
+    service.fault_rate(Route::Any, 0.2, vec![Fault::CloseAfterRequest, Fault::html_page(502)], 7).await;
+    let wait = Wait { deadline: Some(Duration::from_secs(2)), cancel_at_deadline: true, ..wait() };
+    let all: Vec<_> = quick.iter().chain(&stuck).collect();
+    let ended: HashMap<_, _> = client(&service)
+        .tasks()
+        .wait_all(all, wait)
+        .map(|(task, result)| (task.to_string(), result))
+        .collect()
+        .await;
+    assert_eq!(ended.len(), 23);
+    for id in &stuck {
+        let Err(error) = &ended[id] else { panic!("{id} has not ended") };
+        assert!(matches!(error, Error::DeadlineReached(_)), "{error:?}");
+        assert_eq!(error.task_id().map(ToString::to_string).as_ref(), Some(id));
+    }
+}
+
+#[tokio::test]
+async fn a_word_of_tomorrow_is_told_and_is_not_the_end() {
+    let service = ScriptedService::start().await;
+    service.set_plan(DEFAULT_MODEL, TaskPlan::new().status("paused", Stay::Reads(3)));
+    let events = client(&service).model(DEFAULT_MODEL).follow(inputs(), options()).expect("inputs are JSON");
+    let events: Vec<_> = events.try_collect().await.expect("it ends well");
+    assert!(
+        events
+            .iter()
+            .any(|event| matches!(event, RunEvent::Status(TaskStatus::Other(word)) if word == "paused"))
+    );
+}
