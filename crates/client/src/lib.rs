@@ -27,6 +27,7 @@
 //! | [`Client::task`] | one task: reading, [waiting](Task::wait), canceling; also in another process |
 //! | [`Client::folder`] | one folder: [uploading](Folder::upload) and listing |
 //! | [`Client::storage`] | statistics, deleting |
+//! | [`Client::download`] | an output as a file, resumed after a drop |
 //!
 //! # What is sent again, and what is not
 //!

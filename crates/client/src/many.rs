@@ -41,7 +41,7 @@ impl Tasks {
         let started = Instant::now();
         let mut many = Many {
             tasks: self.clone(),
-            deadline: wait.deadline.map(|length| started + length),
+            deadline: wait.deadline.and_then(|length| started.checked_add(length)),
             wait,
             started,
             rounds: 0,

@@ -169,7 +169,7 @@ type Fields = BTreeMap<String, Input>;
 impl Run {
     fn new(model: Model, options: RunOptions) -> Self {
         let started = Instant::now();
-        let deadline = options.wait.deadline.map(|length| started + length);
+        let deadline = options.wait.deadline.and_then(|length| started.checked_add(length));
         Self { model, options, started, deadline }
     }
 

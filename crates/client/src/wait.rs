@@ -92,7 +92,7 @@ pub(crate) struct Waiting {
 
 impl Waiting {
     pub(crate) fn begin(task: Task, id: TaskId, wait: Wait, started: Instant) -> Self {
-        let deadline = wait.deadline.map(|length| started + length);
+        let deadline = wait.deadline.and_then(|length| started.checked_add(length));
         Self {
             task,
             id,

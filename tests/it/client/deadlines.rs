@@ -10,8 +10,7 @@ use crate::support::scripted::{DEFAULT_MODEL, Fault, Route, ScriptedService, Sta
 const DEADLINE: Duration = Duration::from_millis(400);
 
 /// What separates a kept deadline from one that was multiplied by repeats, on a machine that is busy
-/// with something else. `cargo bench -p inferstore-tests --bench deadline` measures how exactly it is
-/// kept.
+/// with something else.
 const GENEROUS: Duration = Duration::from_secs(5);
 
 fn hurried() -> RunOptions {
