@@ -252,6 +252,13 @@ impl Opened {
         &self.name
     }
 
+    /// The same file, stored under a name that nothing else has: the service builds the object key from
+    /// folder and name, and does not say what becomes of a file whose key is taken.
+    pub(crate) fn under_a_name_of_its_own(mut self) -> Self {
+        self.name = format!("{:016x}-{}", fastrand::u64(..), self.name);
+        self
+    }
+
     pub(crate) fn size(&self) -> u64 {
         self.size
     }

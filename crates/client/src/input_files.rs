@@ -64,7 +64,7 @@ pub(crate) async fn open(fields: &BTreeMap<String, Input>) -> Result<Vec<InputFi
     for (field, input) in fields {
         if let Input::File(file) = input {
             let opened = file.open().await.map_err(|error| named(error, field))?;
-            files.push(InputFile { field: field.clone(), opened });
+            files.push(InputFile { field: field.clone(), opened: opened.under_a_name_of_its_own() });
         }
     }
     Ok(files)
