@@ -117,9 +117,11 @@ async fn call(way: &str, base_url: &str, calls: u32) {
     }
 }
 
-/// What one would write without this workspace: the same checks, the same types.
+/// What one would write without this workspace: the same bytes on the wire, the same checks, the same
+/// types.
 async fn by_hand(base_url: &str, calls: u32) {
-    let http = inferstore_api::http_client_builder().build().expect("a client");
+    let user_agent = inferstore::Settings::default().user_agent;
+    let http = inferstore_api::http_client_builder().user_agent(user_agent).build().expect("a client");
     for _ in 0..calls {
         let answer = http
             .get(format!("{base_url}/api-key/balance"))
