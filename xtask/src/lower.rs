@@ -46,7 +46,7 @@ pub(crate) fn lower(document: &Value) -> Lowered {
     let mut lowered = document.clone();
     drop_failures(&mut lowered);
     mark_stand_ins(&mut lowered);
-    inline_samples(&mut lowered);
+    inline_stand_ins(&mut lowered);
     let schemas = document["components"]["schemas"].as_object().into_iter().flatten();
     let kinds = schemas.clone().filter_map(|(input, schema)| {
         let kind = &schema["x-model-kind"];
@@ -120,13 +120,11 @@ fn stand_in_format(schema: &Map<String, Value>) -> Option<&'static str> {
 
 /// A named schema becomes a type of that name; one that is only a stand-in needs none, so whatever
 /// refers to it gets a copy.
-fn inline_samples(document: &mut Value) {
+fn inline_stand_ins(document: &mut Value) {
     let Some(schemas) = document["components"]["schemas"].as_object_mut() else { return };
     let stand_ins: Vec<(String, Value)> = schemas
         .iter()
-        .filter(|(_, schema)| {
-            schema.as_object().and_then(stand_in_format).is_some() || schema["format"] == "sample"
-        })
+        .filter(|(_, schema)| schema.as_object().and_then(stand_in_format).is_some())
         .map(|(name, schema)| (format!("#/components/schemas/{name}"), schema.clone()))
         .collect();
     schemas

@@ -201,7 +201,7 @@ impl Fault {
         let request_id = request_id(response.headers());
         let asked = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let retry_after = asked.and_then(|value| retry::retry_after(value, SystemTime::now()));
-        let body = beginning(response).await;
+        let body = beginning(response, READ_OF_A_FAILURE).await;
         Self {
             status: Some(status),
             request_id,
@@ -241,17 +241,15 @@ fn request_id(headers: &HeaderMap) -> Option<String> {
     REQUEST_ID_HEADERS.iter().find_map(|name| Some(headers.get(*name)?.to_str().ok()?.to_owned()))
 }
 
-/// As much of the body as matters, however slowly it comes and however it ends.
-async fn beginning(mut response: reqwest::Response) -> Vec<u8> {
+/// As much of a body as matters, however slowly it comes and however it ends.
+pub(crate) async fn beginning(mut response: reqwest::Response, limit: usize) -> Vec<u8> {
     let enough = Instant::now() + TIME_FOR_A_FAILURE;
     let mut body = Vec::new();
-    while body.len() < READ_OF_A_FAILURE {
-        match timeout_at(enough, response.chunk()).await {
-            Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
-            _ => break,
-        }
+    while body.len() < limit
+        && let Ok(Ok(Some(chunk))) = timeout_at(enough, response.chunk()).await
+    {
+        body.extend_from_slice(&chunk[..chunk.len().min(limit - body.len())]);
     }
-    body.truncate(READ_OF_A_FAILURE);
     body
 }
 

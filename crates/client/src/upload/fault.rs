@@ -5,8 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use reqwest::header::RETRY_AFTER;
 use reqwest::{Response, StatusCode};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
+use crate::call::beginning;
 use crate::client::Inner;
 use crate::error::Error;
 use crate::file::{trouble, trouble_from};
@@ -14,9 +15,6 @@ use crate::retry;
 
 /// How much of a refusal is read to find its message.
 const READ_OF_A_REFUSAL: usize = 16 * 1024;
-
-/// How long that may take; the refusal is known without it.
-const TIME_FOR_A_REFUSAL: Duration = Duration::from_secs(5);
 
 /// How much of a message is shown.
 const SHOWN: usize = 300;
@@ -79,7 +77,7 @@ impl Fault {
         let status = response.status();
         let asked = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let retry_after = asked.and_then(|value| retry::retry_after(value, SystemTime::now()));
-        let refusal = Refusal::read(&beginning(response).await);
+        let refusal = Refusal::read(&beginning(response, READ_OF_A_REFUSAL).await);
         let kind = refusal.kind(status);
         let problem = format!("object storage answered {}{}", status.as_u16(), refusal.shown(mask));
         Self { retry_after, ..Self::new(kind, problem) }
@@ -146,18 +144,6 @@ impl Refusal {
             self.message.as_ref().map(|message| format!(": {}", cut(&mask(message)))).unwrap_or_default();
         format!("{code}{message}")
     }
-}
-
-/// As much of a body as matters, however slowly it comes and however it ends.
-async fn beginning(mut response: Response) -> Vec<u8> {
-    let enough = Instant::now() + TIME_FOR_A_REFUSAL;
-    let mut body = Vec::new();
-    while body.len() < READ_OF_A_REFUSAL
-        && let Ok(Ok(Some(chunk))) = timeout_at(enough, response.chunk()).await
-    {
-        body.extend_from_slice(&chunk[..chunk.len().min(READ_OF_A_REFUSAL - body.len())]);
-    }
-    body
 }
 
 /// The text of the first element of this name. A refusal is too simple for a parser of XML.
