@@ -2,15 +2,16 @@
 //! envelope, turn every failure into an [`Error`].
 
 use std::error::Error as StdError;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use inferstore_api::types::{EnvelopeStatus, TaskId};
 use inferstore_api::{Error as RawError, ResponseValue};
-use reqwest::header::{HeaderMap, RETRY_AFTER};
-use tokio::time::{Instant, sleep, timeout_at};
+use reqwest::header::HeaderMap;
+use tokio::time::{Instant, sleep};
 use tracing::{Instrument, Span, debug, debug_span, field};
 
 use crate::client::Inner;
+use crate::deadline::Deadline;
 use crate::envelope::Envelope;
 use crate::error::{Context, Error, Result};
 use crate::redact::redact;
@@ -33,7 +34,7 @@ pub(crate) struct Call {
     pub(crate) operation: &'static str,
     pub(crate) safety: Safety,
     /// When the whole call must be over, repeats included.
-    pub(crate) deadline: Option<Instant>,
+    pub(crate) deadline: Deadline,
     /// The task that it is about.
     pub(crate) task: Option<TaskId>,
 }
@@ -50,10 +51,10 @@ impl Call {
     }
 
     pub(crate) fn new(operation: &'static str, safety: Safety) -> Self {
-        Self { operation, safety, deadline: None, task: None }
+        Self { operation, safety, deadline: Deadline::never(), task: None }
     }
 
-    pub(crate) fn until(self, deadline: Option<Instant>) -> Self {
+    pub(crate) fn until(self, deadline: Deadline) -> Self {
         Self { deadline, ..self }
     }
 
@@ -81,13 +82,8 @@ impl Call {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let attempt = send();
-            let answer = match self.deadline {
-                Some(deadline) => timeout_at(deadline, attempt).await.map_err(|_| Fault::out_of_time()),
-                None => Ok(attempt.await),
-            };
-            let fault = match answer {
-                Ok(Ok(answer)) => match open(answer) {
+            let fault = match self.deadline.cut(send()).await {
+                Some(Ok(answer)) => match open(answer) {
                     Ok(data) => {
                         client.budget.earn();
                         span.record("attempts", attempts);
@@ -95,8 +91,8 @@ impl Call {
                     }
                     Err(fault) => fault,
                 },
-                Ok(Err(error)) => Fault::read(error, client).await?,
-                Err(fault) => fault,
+                Some(Err(error)) => Fault::read(error, client, self.deadline).await?,
+                None => Fault::out_of_time(),
             };
             span.record("attempts", attempts);
             debug!(attempt = attempts, status = fault.status, failure = ?fault.failure, "the call failed");
@@ -109,11 +105,8 @@ impl Call {
 
     /// How long to wait before sending it again, or `None` if it must not be, or there is no time.
     fn pause_before_repeat(&self, client: &Inner, fault: &Fault, attempts: u32) -> Option<Duration> {
-        let retry = &client.settings.retry;
-        let allowed = attempts < retry.max_attempts && self.safety.allows_repeat_after(fault.failure);
-        let pause = allowed.then(|| retry.pause(attempts, fault.retry_after))?;
-        let in_time = self.deadline.is_none_or(|deadline| Instant::now() + pause < deadline);
-        (in_time && client.budget.take()).then_some(pause)
+        let is_safe = self.safety.allows_repeat_after(fault.failure);
+        is_safe.then(|| client.pause_before_repeat(attempts, fault.retry_after, self.deadline))?
     }
 
     fn give_up(self, fault: Fault, attempts: u32, started: Instant) -> Error {
@@ -168,9 +161,9 @@ impl Fault {
     }
 
     /// Reads a failure of the generated client; `Err` if nothing of it concerns the network.
-    async fn read(error: RawError, client: &Inner) -> Result<Self> {
+    async fn read(error: RawError, client: &Inner, deadline: Deadline) -> Result<Self> {
         Ok(match error {
-            RawError::UnexpectedResponse(response) => Self::answered(response, client).await,
+            RawError::UnexpectedResponse(response) => Self::answered(response, client, deadline).await,
             RawError::InvalidResponsePayload(body, error) => Self::unreadable(&body, error, client),
             RawError::CommunicationError(error) => Self::transport(error)?,
             RawError::ResponseBodyError(error) | RawError::InvalidUpgrade(error) => {
@@ -196,12 +189,11 @@ impl Fault {
         Ok(Self { source: Some(error.into()), ..Self::new(failure) })
     }
 
-    async fn answered(response: reqwest::Response, client: &Inner) -> Self {
+    async fn answered(response: reqwest::Response, client: &Inner, deadline: Deadline) -> Self {
         let status = response.status().as_u16();
         let request_id = request_id(response.headers());
-        let asked = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-        let retry_after = asked.and_then(|value| retry::retry_after(value, SystemTime::now()));
-        let body = beginning(response, READ_OF_A_FAILURE).await;
+        let retry_after = retry::retry_after(response.headers());
+        let body = beginning(response, READ_OF_A_FAILURE, deadline).await;
         Self {
             status: Some(status),
             request_id,
@@ -242,11 +234,11 @@ fn request_id(headers: &HeaderMap) -> Option<String> {
 }
 
 /// As much of a body as matters, however slowly it comes and however it ends.
-pub(crate) async fn beginning(mut response: reqwest::Response, limit: usize) -> Vec<u8> {
-    let enough = Instant::now() + TIME_FOR_A_FAILURE;
+pub(crate) async fn beginning(mut response: reqwest::Response, limit: usize, deadline: Deadline) -> Vec<u8> {
+    let enough = Deadline::after(Some(TIME_FOR_A_FAILURE)).or_earlier(deadline);
     let mut body = Vec::new();
     while body.len() < limit
-        && let Ok(Ok(Some(chunk))) = timeout_at(enough, response.chunk()).await
+        && let Some(Ok(Some(chunk))) = enough.cut(response.chunk()).await
     {
         body.extend_from_slice(&chunk[..chunk.len().min(limit - body.len())]);
     }

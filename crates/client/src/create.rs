@@ -7,11 +7,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use inferstore_api::types::{ModelId, TaskId, TaskInput, TaskRecord};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::sleep;
 use tracing::debug;
 
 use crate::call::Call;
 use crate::client::Client;
+use crate::deadline::Deadline;
 use crate::error::{Context, Error, Result, UnknownOutcome};
 use crate::retry::Safety;
 use crate::same::same_json;
@@ -60,7 +61,7 @@ pub(crate) struct Create<'a> {
     pub(crate) model: &'a ModelId,
     pub(crate) input: &'a TaskInput,
     pub(crate) repeat_refused: bool,
-    pub(crate) deadline: Option<Instant>,
+    pub(crate) deadline: Deadline,
 }
 
 impl Create<'_> {
@@ -91,7 +92,7 @@ impl Create<'_> {
         let mut last = Look::default();
         let mut pause = self.client.inner.settings.retry.first_pause;
         for look in 1..=LOOKS {
-            match self.in_time(self.look(sent_at)).await {
+            match self.deadline.cut(self.look(sent_at)).await {
                 Some(Ok(seen)) => last = seen,
                 Some(Err(error)) => debug!(look, error = %error.headline(), "the history could not be read"),
                 None => break,
@@ -104,7 +105,7 @@ impl Create<'_> {
                 return Ok(task.clone());
             }
             let settled = last.is_whole && !last.matches.is_empty();
-            if settled || look == LOOKS || self.in_time(sleep(pause)).await.is_none() {
+            if settled || look == LOOKS || self.deadline.cut(sleep(pause)).await.is_none() {
                 break;
             }
             pause *= 2;
@@ -114,13 +115,6 @@ impl Create<'_> {
             candidates: last.matches,
             history_was_read: last.is_whole,
         })))
-    }
-
-    async fn in_time<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        match self.deadline {
-            Some(deadline) => timeout_at(deadline, work).await.ok(),
-            None => Some(work.await),
-        }
     }
 
     /// Reads the history from its end, back to before the create was sent.

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use reqwest::Url;
 use tokio::io::AsyncWrite;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tracing::{Instrument, debug, debug_span};
 
 use crate::client::{Client, Inner};
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::file::{TemporaryFile, trouble, trouble_from};
 use crate::upload::fault::{Failed, Fault, Kind};
-use crate::upload::{after, before};
 use exchange::{Exchange, Received};
 use sink::Sink;
 
@@ -165,17 +165,17 @@ async fn download(
     options: &DownloadOptions,
     on_progress: OnProgress<'_>,
 ) -> Result<Downloaded> {
-    let deadline = after(options.deadline);
+    let deadline = Deadline::after(options.deadline);
     let exchange = Exchange { client, url: source(url)?, target, max_size: options.max_size };
     let span = debug_span!("inferstore_download", host = exchange.host());
-    before(deadline, repeatedly(exchange, sink, deadline, on_progress).instrument(span)).await
+    deadline.bound(repeatedly(exchange, sink, deadline, on_progress).instrument(span)).await
 }
 
 /// Begins where the last attempt broke off, as long as that gets anywhere.
 async fn repeatedly(
     exchange: Exchange<'_>,
     sink: &mut Sink<'_>,
-    deadline: Option<Instant>,
+    deadline: Deadline,
     on_progress: OnProgress<'_>,
 ) -> Result<Downloaded> {
     let client = exchange.client;

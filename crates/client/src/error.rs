@@ -8,6 +8,10 @@ use inferstore_api::Decimal;
 use inferstore_api::types::{ModelId, TaskId};
 
 use crate::inputs::InvalidInputs;
+use crate::text::{cut, innermost, one_line};
+
+/// How much of a body stands in a headline.
+const SHOWN: usize = 200;
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -293,7 +297,7 @@ impl Context {
         let status = self.status.map_or_else(String::new, |status| format!(" with {status}"));
         let message = match (&self.message, &self.excerpt) {
             (Some(message), _) => format!(": {message}"),
-            (None, Some(excerpt)) => format!(": {}", one_line(excerpt)),
+            (None, Some(excerpt)) => format!(": {}", cut(&one_line(excerpt), SHOWN)),
             (None, None) => String::new(),
         };
         format!("{} was refused{status}{message}{}", self.operation, self.effort())
@@ -304,13 +308,7 @@ impl Context {
     }
 
     fn because(&self) -> String {
-        let mut source = self.source.as_deref().map(|source| source as &dyn StdError);
-        let mut innermost = None;
-        while let Some(error) = source {
-            innermost = Some(error.to_string());
-            source = error.source();
-        }
-        innermost.map_or_else(String::new, |reason| format!(": {reason}"))
+        self.source.as_deref().map_or_else(String::new, |source| format!(": {}", innermost(source)))
     }
 
     fn effort(&self) -> String {
@@ -382,10 +380,4 @@ impl StdError for Error {
         };
         source.map(|source| source as &(dyn StdError + 'static))
     }
-}
-
-fn one_line(text: &str) -> String {
-    const SHOWN: usize = 200;
-    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= SHOWN { line } else { line.chars().take(SHOWN).chain("…".chars()).collect() }
 }

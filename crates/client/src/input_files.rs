@@ -6,9 +6,9 @@ use std::sync::{Mutex, PoisonError};
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use inferstore_api::types::UploadFolder;
-use tokio::time::Instant;
 
 use crate::client::Client;
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::event::{OnEvent, RunEvent};
 use crate::file::{Fingerprint, Opened};
@@ -74,7 +74,7 @@ pub(crate) async fn open(fields: &BTreeMap<String, Input>) -> Result<Vec<InputFi
 pub(crate) async fn upload(
     client: &Client,
     options: &RunOptions,
-    deadline: Option<Instant>,
+    deadline: Deadline,
     files: Vec<InputFile>,
     on_event: OnEvent<'_>,
 ) -> Result<BTreeMap<String, String>> {
@@ -104,7 +104,7 @@ pub(crate) async fn upload(
 async fn upload_one(
     client: &Client,
     options: &RunOptions,
-    deadline: Option<Instant>,
+    deadline: Deadline,
     file: &InputFile,
     on_event: &Mutex<OnEvent<'_>>,
 ) -> Result<String> {

@@ -62,6 +62,7 @@ mod account;
 mod call;
 mod client;
 mod create;
+mod deadline;
 mod download;
 mod envelope;
 mod error;
@@ -84,6 +85,7 @@ mod segment;
 mod settings;
 mod storage;
 mod tasks;
+mod text;
 mod upload;
 mod wait;
 

@@ -7,7 +7,8 @@ use futures_util::stream::{self, Stream, StreamExt};
 use inferstore_api::types::{self, TaskId, TaskStatus};
 use tokio::time::{Instant, sleep_until};
 
-use crate::error::{DeadlineReached, Error, Fate, Result};
+use crate::deadline::Deadline;
+use crate::error::{Fate, Result};
 use crate::outcome::Outcome;
 use crate::tasks::{MAX_RECORDS, Tasks};
 use crate::wait::{Wait, cancel_queued, ended};
@@ -31,19 +32,17 @@ impl Tasks {
     /// ```
     ///
     /// Every task comes exactly once, with its outcome or its error; at the deadline all that are left
-    /// come with [`Error::DeadlineReached`]. Reads that fail do not end the wait. Dropping the stream
+    /// come with [`Error::DeadlineReached`](crate::Error::DeadlineReached). Reads that fail do not end the wait. Dropping the stream
     /// leaves the tasks alone.
     pub fn wait_all<Ids: IntoIterator<Item: ToString>>(
         &self,
         tasks: Ids,
         wait: Wait,
     ) -> impl Stream<Item = (TaskId, Result<Outcome>)> + Send + use<Ids> {
-        let started = Instant::now();
         let mut many = Many {
             tasks: self.clone(),
-            deadline: wait.deadline.and_then(|length| started.checked_add(length)),
+            deadline: Deadline::after(wait.deadline),
             wait,
-            started,
             rounds: 0,
             pending: HashMap::new(),
             ended: VecDeque::new(),
@@ -64,8 +63,7 @@ impl Tasks {
 struct Many {
     tasks: Tasks,
     wait: Wait,
-    started: Instant,
-    deadline: Option<Instant>,
+    deadline: Deadline,
     rounds: u32,
     pending: HashMap<String, Pending>,
     ended: VecDeque<(TaskId, Result<Outcome>)>,
@@ -91,7 +89,7 @@ impl Many {
             if self.rounds > 0 {
                 self.pause().await;
             }
-            if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            if self.deadline.is_over() {
                 self.give_up().await;
                 continue;
             }
@@ -102,8 +100,8 @@ impl Many {
 
     async fn pause(&self) {
         let now = Instant::now();
-        let next = now + self.wait.pace.pause(self.rounds - 1, now - self.started);
-        sleep_until(self.deadline.map_or(next, |deadline| next.min(deadline))).await;
+        let next = now + self.wait.pace.pause(self.rounds - 1, now - self.deadline.started);
+        sleep_until(self.deadline.at.map_or(next, |deadline| next.min(deadline))).await;
     }
 
     /// Reads what is pending, the cheaper way, and moves what has ended.
@@ -194,9 +192,8 @@ impl Many {
         };
         for (id, task) in self.pending.drain() {
             let fate = fates.get(&id).copied().unwrap_or(Fate::GoesOn);
-            let reached =
-                DeadlineReached { task: Some(task.id.clone()), fate, elapsed: self.started.elapsed() };
-            self.ended.push_back((task.id, Err(Error::DeadlineReached(Box::new(reached)))));
+            let reached = self.deadline.reached(Some(task.id.clone()), fate);
+            self.ended.push_back((task.id, Err(reached)));
         }
     }
 }

@@ -1,5 +1,10 @@
 //! The MIME type of a file: as its owner says, else by its first bytes, else by its extension.
 
+mod pattern;
+mod spelling;
+
+pub(crate) use pattern::is_accepted;
+
 /// What nobody can say.
 const UNKNOWN: &str = "application/octet-stream";
 
@@ -15,45 +20,6 @@ const TEXTUAL: [&str; 6] = [
     "application/postscript",
     "application/rtf",
     "application/xml",
-];
-
-/// Spellings of one type, and types that share their first bytes: within a row there is nothing to
-/// disagree about, and the extension knows better.
-const SAME: [&[&str]; 13] = [
-    &[
-        "application/font-sfnt",
-        "font/otf",
-        "font/ttf",
-        "font/sfnt",
-        "application/x-font-ttf",
-        "font/collection",
-    ],
-    &["application/font-woff", "font/woff", "font/woff2"],
-    &["application/vnd.rar", "application/x-rar-compressed"],
-    &[
-        "application/vnd.microsoft.portable-executable",
-        "application/x-msdownload",
-        "application/x-msdos-program",
-    ],
-    &["audio/midi", "audio/mid"],
-    &["audio/ogg", "audio/opus", "video/ogg", "application/ogg"],
-    &["audio/x-aiff", "audio/aiff"],
-    &["audio/x-flac", "audio/flac"],
-    &["audio/x-wav", "audio/wav", "audio/vnd.wave", "audio/wave"],
-    &["image/heif", "image/heic"],
-    &["image/vnd.microsoft.icon", "image/x-icon"],
-    // One family of containers, told apart by brands that writers use loosely.
-    &[
-        "video/mp4",
-        "video/x-m4v",
-        "video/quicktime",
-        "video/3gpp",
-        "video/3gpp2",
-        "audio/m4a",
-        "audio/mp4",
-        "audio/x-m4a",
-    ],
-    &["video/x-matroska", "audio/x-matroska", "video/webm", "audio/webm"],
 ];
 
 /// The type that a file is declared as.
@@ -88,9 +54,7 @@ pub(crate) fn choose<'a>(explicit: Option<&'a str>, name: &str, beginning: &[u8]
 
 /// Whether the content may well be what the extension says.
 fn is_more_specific(extension: &str, content: &str) -> bool {
-    content.starts_with("text/")
-        || CONTAINERS.contains(&content)
-        || SAME.iter().any(|row| row.contains(&content) && row.contains(&extension))
+    content.starts_with("text/") || CONTAINERS.contains(&content) || spelling::are_alike(extension, content)
 }
 
 /// Whether the first bytes of a plain text only look like the signature of something else. Many are

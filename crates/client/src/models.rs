@@ -4,10 +4,10 @@ use futures_util::Stream;
 use inferstore_api::types::{
     self, ModelId, ModelListRequest, ModelSummary, ModelVersioning, ServingStatus, TaskCost,
 };
-use tokio::time::Instant;
 
 use crate::call::Call;
 use crate::client::Client;
+use crate::deadline::Deadline;
 use crate::error::Result;
 use crate::page::{self, Page};
 use crate::segment::identifier;
@@ -108,10 +108,10 @@ impl Model {
     ///
     /// Those of every call: see [`Error`](crate::Error).
     pub async fn cost(&self) -> Result<TaskCost> {
-        self.cost_until(None).await
+        self.cost_until(Deadline::never()).await
     }
 
-    pub(crate) async fn cost_until(&self, deadline: Option<Instant>) -> Result<TaskCost> {
+    pub(crate) async fn cost_until(&self, deadline: Deadline) -> Result<TaskCost> {
         let (client, id) = (&*self.client.inner, &self.checked_id()?);
         Call::repeatable("getModelCost").until(deadline).send(client, || client.api.get_model_cost(id)).await
     }
@@ -122,10 +122,10 @@ impl Model {
     ///
     /// Those of every call: see [`Error`](crate::Error).
     pub async fn serving(&self) -> Result<ServingStatus> {
-        self.serving_until(None).await
+        self.serving_until(Deadline::never()).await
     }
 
-    pub(crate) async fn serving_until(&self, deadline: Option<Instant>) -> Result<ServingStatus> {
+    pub(crate) async fn serving_until(&self, deadline: Deadline) -> Result<ServingStatus> {
         let (client, id) = (&*self.client.inner, &self.checked_id()?);
         Call::repeatable("getModelServing")
             .until(deadline)

@@ -3,6 +3,11 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+
+use crate::client::Inner;
+use crate::deadline::Deadline;
+
 /// How calls are repeated. The defaults are the values of `Retry::default()`.
 #[derive(Clone, Debug)]
 pub struct Retry {
@@ -79,8 +84,28 @@ impl Retry {
     }
 }
 
+impl Inner {
+    /// How long to wait before something is sent again that may be, or `None` if it was often enough or
+    /// there is no time.
+    pub(crate) fn pause_before_repeat(
+        &self,
+        attempts: u32,
+        asked: Option<Duration>,
+        deadline: Deadline,
+    ) -> Option<Duration> {
+        let retry = &self.settings.retry;
+        let pause = (attempts < retry.max_attempts).then(|| retry.pause(attempts, asked))?;
+        (deadline.allows(pause) && self.budget.take()).then_some(pause)
+    }
+}
+
+/// How long an answer asks to wait.
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    read_retry_after(headers.get(RETRY_AFTER)?.to_str().ok()?, SystemTime::now())
+}
+
 /// Reads `Retry-After`: seconds, or a date.
-pub(crate) fn retry_after(header: &str, now: SystemTime) -> Option<Duration> {
+fn read_retry_after(header: &str, now: SystemTime) -> Option<Duration> {
     let header = header.trim();
     if let Ok(seconds) = header.parse() {
         return Some(Duration::from_secs(seconds));
@@ -155,10 +180,10 @@ mod tests {
     fn retry_after_is_read_as_seconds_and_as_a_date() {
         let now =
             httpdate::parse_http_date("Wed, 21 Oct 2026 07:28:00 GMT").unwrap_or(SystemTime::UNIX_EPOCH);
-        assert_eq!(retry_after(" 7 ", now), Some(Duration::from_secs(7)));
-        assert_eq!(retry_after("Wed, 21 Oct 2026 07:28:30 GMT", now), Some(Duration::from_secs(30)));
-        assert_eq!(retry_after("Wed, 21 Oct 2026 07:00:00 GMT", now), Some(Duration::ZERO), "the past");
-        assert_eq!(retry_after("soon", now), None);
+        assert_eq!(read_retry_after(" 7 ", now), Some(Duration::from_secs(7)));
+        assert_eq!(read_retry_after("Wed, 21 Oct 2026 07:28:30 GMT", now), Some(Duration::from_secs(30)));
+        assert_eq!(read_retry_after("Wed, 21 Oct 2026 07:00:00 GMT", now), Some(Duration::ZERO), "the past");
+        assert_eq!(read_retry_after("soon", now), None);
     }
 
     #[test]

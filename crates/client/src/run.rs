@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use inferstore_api::types::{TaskInput, UploadFolder};
 use inferstore_api::{Decimal, ModelKind};
 use serde_json::Value;
-use tokio::time::{Instant, timeout_at};
 
 use crate::client::Client;
 use crate::create::Create;
-use crate::error::{DeadlineReached, Error, Fate, Result};
+use crate::deadline::Deadline;
+use crate::error::{Error, Result};
 use crate::event::{OnEvent, RunEvent, RunEvents};
 use crate::input_files::{self, InputFile};
 use crate::inputs::{Candidate, Input, IntoInputs, check};
@@ -160,17 +160,15 @@ impl Model {
 struct Run {
     model: Model,
     options: RunOptions,
-    started: Instant,
-    deadline: Option<Instant>,
+    deadline: Deadline,
 }
 
 type Fields = BTreeMap<String, Input>;
 
 impl Run {
     fn new(model: Model, options: RunOptions) -> Self {
-        let started = Instant::now();
-        let deadline = options.wait.deadline.and_then(|length| started.checked_add(length));
-        Self { model, options, started, deadline }
+        let deadline = Deadline::after(options.wait.deadline);
+        Self { model, options, deadline }
     }
 
     fn client(&self) -> &Client {
@@ -180,7 +178,7 @@ impl Run {
     async fn finish(self, fields: Fields, on_event: OnEvent<'_>) -> Result<Outcome> {
         let (task, uploaded) = self.create(fields, on_event).await?;
         let id = task.checked_id()?;
-        let mut waiting = Waiting::begin(task, id, self.options.wait.clone(), self.started);
+        let mut waiting = Waiting::begin(task, id, self.options.wait.clone(), self.deadline);
         let ended = waiting.until_the_end(on_event).await;
         if matches!(ended, Err(Error::TaskFailed(_))) {
             // Perhaps a file is no longer there; the next attempt uploads anew.
@@ -192,7 +190,7 @@ impl Run {
     /// The task, and the URLs of the files that were uploaded for it.
     async fn create(&self, fields: Fields, on_event: OnEvent<'_>) -> Result<(Task, Vec<String>)> {
         let model = self.model.checked_id()?;
-        let prepared = self.before_the_deadline(self.prepare(&fields, on_event)).await?;
+        let prepared = self.deadline.bound(self.prepare(&fields, on_event)).await?;
         let create = Create {
             client: self.client(),
             model: &model,
@@ -209,20 +207,6 @@ impl Run {
     }
 
     /// Everything before the create. Money has not moved when it ends, whichever way.
-    async fn before_the_deadline<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let Some(deadline) = self.deadline else { return work.await };
-        match timeout_at(deadline, work).await {
-            // A call that ran into the deadline says so in its own words.
-            Ok(Err(error)) if Instant::now() < deadline || error.context().is_none() => Err(error),
-            Ok(Ok(prepared)) => Ok(prepared),
-            Ok(Err(_)) | Err(_) => Err(Error::DeadlineReached(Box::new(DeadlineReached {
-                task: None,
-                fate: Fate::NotCreated,
-                elapsed: self.started.elapsed(),
-            }))),
-        }
-    }
-
     async fn prepare(&self, fields: &Fields, on_event: OnEvent<'_>) -> Result<Prepared> {
         let files = input_files::open(fields).await?;
         let declared = match self.options.skip_check {

@@ -8,6 +8,7 @@ use inferstore_api::types::Descriptor;
 use tokio::time::Instant;
 
 use crate::call::Call;
+use crate::deadline::Deadline;
 use crate::error::Result;
 use crate::models::Model;
 
@@ -37,7 +38,7 @@ impl Schemas {
 
 impl Model {
     /// What the model declares as its inputs, read at most once in a while.
-    pub(crate) async fn declared(&self, deadline: Option<Instant>) -> Result<Declared> {
+    pub(crate) async fn declared(&self, deadline: Deadline) -> Result<Declared> {
         let client = &*self.client.inner;
         if let Some(declared) = client.schemas.get(self.id(), client.settings.schema_lifetime) {
             return Ok(declared);
@@ -46,7 +47,7 @@ impl Model {
     }
 
     /// What the model declares now, after something hinted that it may have changed.
-    pub(crate) async fn declared_now(&self, deadline: Option<Instant>) -> Result<Declared> {
+    pub(crate) async fn declared_now(&self, deadline: Deadline) -> Result<Declared> {
         let (client, id) = (&*self.client.inner, &self.checked_id()?);
         client.schemas.forget(self.id());
         let call = Call::repeatable("getModelVersioning").until(deadline);

@@ -2,10 +2,10 @@
 
 use futures_util::Stream;
 use inferstore_api::types::{self, TaskId, TaskRecord};
-use tokio::time::Instant;
 
 use crate::call::Call;
 use crate::client::Client;
+use crate::deadline::Deadline;
 use crate::error::Result;
 use crate::page::{self, Page};
 use crate::segment::identifier;
@@ -55,14 +55,14 @@ impl Tasks {
     ///
     /// Those of every call: see [`Error`](crate::Error).
     pub async fn page(&self, limit: u32, offset: u64) -> Result<Page<TaskRecord>> {
-        self.page_until(limit, offset, None).await
+        self.page_until(limit, offset, Deadline::never()).await
     }
 
     pub(crate) async fn page_until(
         &self,
         limit: u32,
         offset: u64,
-        deadline: Option<Instant>,
+        deadline: Deadline,
     ) -> Result<Page<TaskRecord>> {
         let client = &*self.client.inner;
         let call = Call::repeatable("listTasks").until(deadline);
@@ -87,10 +87,10 @@ impl Task {
     ///
     /// Those of every call: see [`Error`](crate::Error).
     pub async fn get(&self) -> Result<types::Task> {
-        self.get_until(None).await
+        self.get_until(Deadline::never()).await
     }
 
-    pub(crate) async fn get_until(&self, deadline: Option<Instant>) -> Result<types::Task> {
+    pub(crate) async fn get_until(&self, deadline: Deadline) -> Result<types::Task> {
         let (client, id) = (&*self.client.inner, &self.checked_id()?);
         let call = Call::repeatable("getTask").about(id).until(deadline);
         call.send(client, || client.api.get_task(id)).await
@@ -105,10 +105,10 @@ impl Task {
     /// [`Error::Unreachable`](crate::Error::Unreachable) when the answer was lost; read the task to
     /// see whether it was canceled.
     pub async fn cancel(&self) -> Result<()> {
-        self.cancel_until(None).await
+        self.cancel_until(Deadline::never()).await
     }
 
-    pub(crate) async fn cancel_until(&self, deadline: Option<Instant>) -> Result<()> {
+    pub(crate) async fn cancel_until(&self, deadline: Deadline) -> Result<()> {
         let (client, id) = (&*self.client.inner, &self.checked_id()?);
         let call = Call::once("cancelTask").about(id).until(deadline);
         call.send(client, || client.api.cancel_task(id)).await

@@ -8,7 +8,8 @@ use inferstore_api::types::{self, TaskId, TaskStatus};
 use tokio::time::{Instant, sleep_until};
 
 use crate::client::Client;
-use crate::error::{DeadlineReached, Error, Fate, Result, TaskFailure};
+use crate::deadline::Deadline;
+use crate::error::{Error, Fate, Result, TaskFailure};
 use crate::event::{OnEvent, RunEvent};
 use crate::pace::Pace;
 use crate::tasks::Task;
@@ -69,7 +70,7 @@ impl Task {
     /// [`Error::DeadlineReached`] when it did not end in time.
     pub async fn wait(&self, wait: &Wait) -> Result<crate::Outcome> {
         let id = self.checked_id()?;
-        let mut waiting = Waiting::begin(self.clone(), id, wait.clone(), Instant::now());
+        let mut waiting = Waiting::begin(self.clone(), id, wait.clone(), Deadline::after(wait.deadline));
         waiting.read_at_once = true;
         crate::Outcome::of(waiting.until_the_end(&mut |_| {}).await?)
     }
@@ -80,9 +81,8 @@ pub(crate) struct Waiting {
     task: Task,
     id: TaskId,
     wait: Wait,
-    /// When the whole began, which is earlier than the wait in a run.
-    started: Instant,
-    deadline: Option<Instant>,
+    /// Of the whole, which began earlier than the wait in a run.
+    deadline: Deadline,
     /// Whether the task may have ended already.
     pub(crate) read_at_once: bool,
     reads: u32,
@@ -91,19 +91,8 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    pub(crate) fn begin(task: Task, id: TaskId, wait: Wait, started: Instant) -> Self {
-        let deadline = wait.deadline.and_then(|length| started.checked_add(length));
-        Self {
-            task,
-            id,
-            wait,
-            started,
-            deadline,
-            read_at_once: false,
-            reads: 0,
-            seen: None,
-            refused_since: None,
-        }
+    pub(crate) fn begin(task: Task, id: TaskId, wait: Wait, deadline: Deadline) -> Self {
+        Self { task, id, wait, deadline, read_at_once: false, reads: 0, seen: None, refused_since: None }
     }
 
     /// Reads the task at its pace until it has ended, and returns it if it succeeded.
@@ -147,7 +136,7 @@ impl Waiting {
         let since = *self.refused_since.get_or_insert_with(Instant::now);
         if !refused {
             self.refused_since = None;
-        } else if self.deadline.is_none() && since.elapsed() >= PATIENCE_WITH_REFUSALS {
+        } else if self.deadline.at.is_none() && since.elapsed() >= PATIENCE_WITH_REFUSALS {
             return Err(error);
         }
         on_event(RunEvent::ReadFailed(error.headline()));
@@ -158,7 +147,7 @@ impl Waiting {
     async fn pause(&self, began: Instant) -> Result<()> {
         let now = Instant::now();
         let mut next = now + self.wait.pace.pause(self.reads, now - began);
-        if let Some(deadline) = self.deadline {
+        if let Some(deadline) = self.deadline.at {
             if now >= deadline {
                 return Err(self.at_deadline().await);
             }
@@ -169,10 +158,7 @@ impl Waiting {
             }
         }
         sleep_until(next).await;
-        match self.deadline {
-            Some(deadline) if Instant::now() >= deadline => Err(self.at_deadline().await),
-            _ => Ok(()),
-        }
+        if self.deadline.is_over() { Err(self.at_deadline().await) } else { Ok(()) }
     }
 
     async fn at_deadline(&self) -> Error {
@@ -181,17 +167,14 @@ impl Waiting {
             true => cancel_queued(&self.task.client, vec![self.id.clone()]).await,
             false => BTreeMap::new(),
         };
-        Error::DeadlineReached(Box::new(DeadlineReached {
-            task: Some(self.id.clone()),
-            fate: fates.get(self.id.as_str()).copied().unwrap_or(Fate::GoesOn),
-            elapsed: self.started.elapsed(),
-        }))
+        let fate = fates.get(self.id.as_str()).copied().unwrap_or(Fate::GoesOn);
+        self.deadline.reached(Some(self.id.clone()), fate)
     }
 }
 
 /// Cancels tasks that may still be in the queue, and says what became of each.
 pub(crate) async fn cancel_queued(client: &Client, tasks: Vec<TaskId>) -> BTreeMap<String, Fate> {
-    let until = Some(Instant::now() + TIME_TO_CANCEL);
+    let until = Deadline::after(Some(TIME_TO_CANCEL));
     let cancel = |id: TaskId| async move {
         let fate = match client.task(&id).cancel_until(until).await {
             Ok(()) => Fate::Canceled,

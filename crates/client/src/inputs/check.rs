@@ -18,7 +18,8 @@ use serde_json::{Map, Value};
 
 use self::number::{Kind, Numeric};
 use super::violation::{InvalidInputs, Problem, Violation};
-use super::{mime, names, shown};
+use super::{names, shown};
+use crate::mime;
 
 /// What is given for one parameter.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,6 @@
 //! Inputs of a run: values of any kind, and files that are uploaded on the way.
 
 mod check;
-mod mime;
 mod names;
 mod shown;
 mod violation;

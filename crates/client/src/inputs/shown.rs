@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::text::cut;
+
 /// Long enough to recognise a value by.
 const LONGEST: usize = 80;
 
@@ -14,18 +16,18 @@ pub(super) fn value(value: &Value) -> String {
         Value::String(string) => quoted(string),
         Value::Array(items) => format!("a list of {}", items.len()),
         Value::Object(_) => "an object".to_owned(),
-        Value::Null | Value::Bool(_) | Value::Number(_) => shortened(&value.to_string()),
+        Value::Null | Value::Bool(_) | Value::Number(_) => cut(&value.to_string(), LONGEST),
     }
 }
 
 /// A text in quotes.
 pub(super) fn quoted(text: &str) -> String {
-    format!("{:?}", shortened(&without_secrets(text)))
+    format!("{:?}", cut(&without_secrets(text), LONGEST))
 }
 
 /// A name without quotes.
 pub(super) fn name(name: &str) -> String {
-    shortened(&without_secrets(name)).escape_debug().to_string()
+    cut(&without_secrets(name), LONGEST).escape_debug().to_string()
 }
 
 /// Several texts, separated by commas.
@@ -35,13 +37,6 @@ pub(super) fn listed<'a>(texts: &'a [String], shown: impl Fn(&'a str) -> String)
         list.push_str(&format!(" and {more} more"));
     }
     list
-}
-
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }
 
 /// The query of a URL may be a signature, its fragment a token, and what stands before its host a

@@ -1,17 +1,16 @@
 //! How an exchange with object storage fails, in words that grant nothing, and whether to try again.
 
-use std::error::Error as StdError;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use reqwest::header::RETRY_AFTER;
 use reqwest::{Response, StatusCode};
-use tokio::time::Instant;
 
 use crate::call::beginning;
 use crate::client::Inner;
+use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::file::{trouble, trouble_from};
 use crate::retry;
+use crate::text::{cut, innermost, one_line};
 
 /// How much of a refusal is read to find its message.
 const READ_OF_A_REFUSAL: usize = 16 * 1024;
@@ -75,9 +74,9 @@ impl Fault {
     /// A refusal. `mask` takes out what grants access.
     pub(crate) async fn answered(response: Response, mask: impl Fn(&str) -> String) -> Self {
         let status = response.status();
-        let asked = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-        let retry_after = asked.and_then(|value| retry::retry_after(value, SystemTime::now()));
-        let refusal = Refusal::read(&beginning(response, READ_OF_A_REFUSAL).await);
+        let retry_after = retry::retry_after(response.headers());
+        // Whatever talks to object storage is cut at its deadline as a whole.
+        let refusal = Refusal::read(&beginning(response, READ_OF_A_REFUSAL, Deadline::never()).await);
         let kind = refusal.kind(status);
         let problem = format!("object storage answered {}{}", status.as_u16(), refusal.shown(mask));
         Self { retry_after, ..Self::new(kind, problem) }
@@ -88,15 +87,10 @@ impl Fault {
         &self,
         client: &Inner,
         attempts: u32,
-        deadline: Option<Instant>,
+        deadline: Deadline,
     ) -> Option<Duration> {
-        let retry = &client.settings.retry;
-        if self.kind == Kind::Final || attempts >= retry.max_attempts {
-            return None;
-        }
-        let pause = retry.pause(attempts, self.retry_after);
-        let in_time = deadline.is_none_or(|deadline| Instant::now() + pause < deadline);
-        (in_time && client.budget.take()).then_some(pause)
+        let may_help = self.kind != Kind::Final;
+        may_help.then(|| client.pause_before_repeat(attempts, self.retry_after, deadline))?
     }
 
     /// The failure as an error about `file`, with what to try.
@@ -140,9 +134,9 @@ impl Refusal {
 
     fn shown(&self, mask: impl Fn(&str) -> String) -> String {
         let code = self.code.as_ref().map(|code| format!(" ({})", mask(code))).unwrap_or_default();
-        let message =
-            self.message.as_ref().map(|message| format!(": {}", cut(&mask(message)))).unwrap_or_default();
-        format!("{code}{message}")
+        // Cut only after masking: half a secret is not found.
+        let message = self.message.as_ref().map(|message| format!(": {}", cut(&mask(message), SHOWN)));
+        format!("{code}{}", message.unwrap_or_default())
     }
 }
 
@@ -155,27 +149,6 @@ fn element(xml: &str, name: &str) -> Option<String> {
     let text = escapes.iter().fold(text.to_owned(), |text, (escape, c)| text.replace(escape, c));
     // Last, so that nothing is resolved twice.
     Some(text.replace("&amp;", "&"))
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// Only after masking: half a secret is not found.
-fn cut(text: &str) -> String {
-    if text.chars().count() <= SHOWN {
-        text.to_owned()
-    } else {
-        text.chars().take(SHOWN).chain("…".chars()).collect()
-    }
-}
-
-fn innermost(error: &reqwest::Error) -> String {
-    let mut reason: &dyn StdError = error;
-    while let Some(source) = reason.source() {
-        reason = source;
-    }
-    reason.to_string()
 }
 
 #[cfg(test)]

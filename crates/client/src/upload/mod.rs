@@ -10,12 +10,13 @@ mod target;
 use std::time::Duration;
 
 use inferstore_api::types::{PresignRequest, UploadFolder};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::sleep;
 use tracing::{Instrument, debug, debug_span, warn};
 
 use crate::call::Call;
 use crate::client::Inner;
-use crate::error::{DeadlineReached, Error, Fate, Result};
+use crate::deadline::Deadline;
+use crate::error::Result;
 use crate::file::{File, Opened, trouble};
 use crate::storage::Folder;
 use fault::{Failed, Fault, Kind};
@@ -97,8 +98,8 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// [`Error::File`] when the file cannot be read, is empty or larger than 100 MiB, changes meanwhile,
-    /// or is refused by object storage; [`Error::Settings`] for a folder that nothing can be uploaded
+    /// [`Error::File`](crate::Error::File) when the file cannot be read, is empty or larger than 100 MiB, changes meanwhile,
+    /// or is refused by object storage; [`Error::Settings`](crate::Error::Settings) for a folder that nothing can be uploaded
     /// into; and those of every call, because the service has to agree.
     pub async fn upload(&self, file: impl Into<File>) -> Result<Uploaded> {
         self.upload_with(file, UploadOptions::default(), |_| {}).await
@@ -108,7 +109,7 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// As [`upload`](Self::upload), and [`Error::DeadlineReached`].
+    /// As [`upload`](Self::upload), and [`Error::DeadlineReached`](crate::Error::DeadlineReached).
     pub async fn upload_with(
         &self,
         file: impl Into<File>,
@@ -117,8 +118,8 @@ impl Folder {
     ) -> Result<Uploaded> {
         let (folder, file) = (self.uploadable()?, file.into());
         // A reader may take its time, so the deadline bounds that too.
-        let deadline = after(options.deadline);
-        let opened = before(deadline, file.open()).await?;
+        let deadline = Deadline::after(options.deadline);
+        let opened = deadline.bound(file.open()).await?;
         Box::pin(upload(&self.client.inner, folder, &opened, &options, deadline, &mut on_event)).await
     }
 }
@@ -130,10 +131,10 @@ pub(crate) async fn upload(
     folder: UploadFolder,
     file: &Opened,
     options: &UploadOptions,
-    deadline: Option<Instant>,
+    deadline: Deadline,
     on_event: OnUpload<'_>,
 ) -> Result<Uploaded> {
-    let deadline = deadline.into_iter().chain(after(options.deadline)).min();
+    let deadline = deadline.or_earlier(Deadline::after(options.deadline));
     let request = PresignRequest {
         folder,
         mime: file.mime().to_owned(),
@@ -144,36 +145,14 @@ pub(crate) async fn upload(
     let upload = Upload { client, file, request, deadline };
     let listener = Listener { sent: 0, size: file.size(), on_event };
     let span = debug_span!("inferstore_upload", size = file.size());
-    before(deadline, upload.run(listener).instrument(span)).await
-}
-
-/// When a length is over, if there is one that ends.
-pub(crate) fn after(length: Option<Duration>) -> Option<Instant> {
-    length.and_then(|length| Instant::now().checked_add(length))
-}
-
-/// The work, if it is done before the deadline.
-pub(crate) async fn before<T>(
-    deadline: Option<Instant>,
-    work: impl Future<Output = Result<T>> + Send,
-) -> Result<T> {
-    let Some(deadline) = deadline else { return work.await };
-    let started = Instant::now();
-    match timeout_at(deadline, work).await {
-        // A call that ran into the deadline says so in its own words.
-        Ok(done) if !(matches!(done, Err(Error::Unreachable(_))) && Instant::now() >= deadline) => done,
-        _ => {
-            let (task, fate) = (None, Fate::NotCreated);
-            Err(Error::DeadlineReached(Box::new(DeadlineReached { task, fate, elapsed: started.elapsed() })))
-        }
-    }
+    deadline.bound(upload.run(listener).instrument(span)).await
 }
 
 struct Upload<'a> {
     client: &'a Inner,
     file: &'a Opened,
     request: PresignRequest,
-    deadline: Option<Instant>,
+    deadline: Deadline,
 }
 
 impl Upload<'_> {

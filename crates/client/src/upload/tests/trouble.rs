@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::loopback::{FORM_CEILING, KEY, Reaction, SIGNATURE, Scratch, Server, TestResult};
 use super::{at_first, end_of_progress, told};
+use crate::deadline::Deadline;
 use crate::upload::{UploadEvent, UploadOptions};
 use crate::{Error, File, Retry, Settings};
 
@@ -129,7 +130,8 @@ async fn a_file_that_changed_before_it_is_sent_is_not_sent() -> TestResult {
     std::fs::write(&path, "after.")?;
     std::fs::File::options().append(true).open(&path)?.set_modified(std::time::SystemTime::UNIX_EPOCH)?;
     let folder = crate::types::UploadFolder::Samples;
-    let uploaded = crate::upload::upload(&client.inner, folder, &opened, &options, None, &mut |_| {}).await;
+    let uploaded =
+        crate::upload::upload(&client.inner, folder, &opened, &options, Deadline::never(), &mut |_| {}).await;
     let error = uploaded.map_or_else(|error| error.to_string(), |_| "it was taken".to_owned());
     assert!(error.contains("it changed while it was uploaded"), "{error}");
     assert!(server.stored().iter().all(|request| !String::from_utf8_lossy(&request.body).contains("after.")));

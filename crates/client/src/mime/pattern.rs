@@ -1,5 +1,7 @@
 //! Which MIME types the patterns of a file parameter accept.
 
+use super::spelling::canonical;
+
 /// Whether one of the patterns accepts the MIME type. No patterns at all accept everything, and so
 /// does a pattern of a form that is not understood: what it stands for only the service can say.
 pub(crate) fn is_accepted(mime: &str, patterns: &[String]) -> bool {
@@ -13,27 +15,10 @@ pub(crate) fn is_accepted(mime: &str, patterns: &[String]) -> bool {
 }
 
 fn matches(mime: &str, pattern: &str) -> bool {
-    let Some((pattern_type, pattern_subtype)) = parts(pattern) else { return true };
-    let Some((mime_type, mime_subtype)) = parts(mime) else { return pattern == "*/*" };
-    (pattern_type == "*" || pattern_type == mime_type)
-        && (pattern_subtype == "*" || pattern_subtype == mime_subtype)
-}
-
-/// Type and subtype in the spelling that makes equal types equal, without parameters such as
-/// `charset`.
-fn parts(mime: &str) -> Option<(String, String)> {
-    let essence = mime.split(';').next().unwrap_or_default();
-    let (kind, subtype) = essence.split_once('/')?;
-    let (kind, subtype) = (kind.trim().to_ascii_lowercase(), subtype.trim().to_ascii_lowercase());
-    if kind.is_empty() || subtype.is_empty() {
-        return None;
-    }
-    let subtype = match subtype.strip_prefix("x-").unwrap_or(&subtype) {
-        // Not registered, but written in many places.
-        "jpg" => "jpeg",
-        subtype => subtype,
-    };
-    Some((kind, subtype.to_owned()))
+    let Some(pattern) = canonical(pattern) else { return true };
+    let Some(mime) = canonical(mime) else { return pattern == "*/*" };
+    let stands_for = |(pattern, part): (&str, &str)| pattern == "*" || pattern == part;
+    pattern.split('/').zip(mime.split('/')).all(stands_for)
 }
 
 #[cfg(test)]
@@ -58,6 +43,8 @@ mod tests {
             ("image/jpg", "image/jpeg"),
             ("image/jpeg", "image/jpg"),
             ("audio/x-wav", "audio/wav"),
+            ("audio/wav", "audio/vnd.wave"),
+            ("*/png", "image/png"),
             (" image/png , image/webp", "image/webp"),
         ] {
             assert!(accepts(&[pattern], mime), "{pattern} {mime}");
