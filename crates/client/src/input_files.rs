@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::event::{OnEvent, RunEvent};
 use crate::file::{Fingerprint, Opened};
 use crate::inputs::Input;
+use crate::mime;
 use crate::run::RunOptions;
 use crate::upload::{self, UploadOptions};
 
@@ -53,8 +54,9 @@ pub(crate) struct InputFile {
 }
 
 impl InputFile {
-    pub(crate) fn mime(&self) -> &str {
-        self.opened.mime()
+    /// The MIME type, if anybody can tell.
+    pub(crate) fn known_mime(&self) -> Option<&str> {
+        Some(self.opened.mime()).filter(|mime| mime::is_telling(mime))
     }
 }
 

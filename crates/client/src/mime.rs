@@ -30,6 +30,11 @@ pub(crate) struct Chosen {
     pub(crate) overruled_extension: Option<String>,
 }
 
+/// Whether the type says what a file is. Of bytes of any kind nobody knows that.
+pub(crate) fn is_telling(mime: &str) -> bool {
+    spelling::canonical(mime).is_some_and(|mime| mime != UNKNOWN)
+}
+
 /// The type of a file. `Err` hands back what was given as one and is none.
 pub(crate) fn choose<'a>(explicit: Option<&'a str>, name: &str, beginning: &[u8]) -> Result<Chosen, &'a str> {
     let agreed = |mime: &str| Ok(Chosen { mime: mime.to_owned(), overruled_extension: None });

@@ -271,9 +271,10 @@ struct Prepared {
 fn candidates(fields: &Fields, files: &[InputFile]) -> BTreeMap<String, Candidate> {
     let candidate = |name: &String, input: &Input| match input {
         Input::Value(value) => Candidate::Value(value.clone()),
-        Input::File(_) => Candidate::File {
-            mime: files.iter().find(|file| file.field == *name).map(|file| file.mime().to_owned()),
-        },
+        Input::File(_) => {
+            let file = files.iter().find(|file| file.field == *name);
+            Candidate::File { mime: file.and_then(InputFile::known_mime).map(str::to_owned) }
+        }
     };
     fields.iter().map(|(name, input)| (name.clone(), candidate(name, input))).collect()
 }

@@ -99,6 +99,20 @@ async fn a_file_that_is_missing_or_does_not_fit_is_named_with_its_field_before_a
 }
 
 #[tokio::test]
+async fn a_file_that_nobody_can_tell_is_not_refused_for_its_type() {
+    let service = ScriptedService::start().await;
+    let client = client(&service);
+    // A picture of a kind that neither its name nor its first bytes give away.
+    for file in [File::bytes("picture", "?"), File::bytes("picture.bin", "?")] {
+        let with_file = inputs().file("input_image", file);
+        client.model(DEFAULT_MODEL).run_with(with_file, options()).await.expect("it may be an image");
+    }
+    let film = File::bytes("picture", b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom".as_slice());
+    let error = client.model(DEFAULT_MODEL).run_with(inputs().file("input_image", film), options()).await;
+    assert!(matches!(error, Err(inferstore::Error::Inputs(_))), "a film is none: {error:?}");
+}
+
+#[tokio::test]
 async fn a_failed_upload_names_the_field_and_creates_nothing() {
     let service = ScriptedService::start().await;
     service.fault(Route::StorageUpload, Fault::failure(400, "no").always()).await;

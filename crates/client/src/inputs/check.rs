@@ -28,8 +28,7 @@ pub(crate) enum Candidate {
     Value(Value),
     /// A file that is to be uploaded.
     File {
-        /// Its MIME type, if it is known; a guess that says nothing, such as
-        /// `application/octet-stream`, counts as any other type.
+        /// Its MIME type, if it is known. A file that nobody can tell is not refused for its type.
         mime: Option<String>,
     },
 }
