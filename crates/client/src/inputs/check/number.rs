@@ -39,12 +39,8 @@ pub(super) fn is_bare(sample: &Sample) -> bool {
 /// The text as a JSON number, if that holds its exact value.
 pub(super) fn exact(text: &str) -> Option<Value> {
     let value: Decimal = text.parse().ok()?;
-    // Reading JSON is fast rather than exact in the last digit, so the nearest binary float is tried
-    // as well.
-    let as_json = text.parse::<Number>().ok();
-    let as_float = || text.parse().ok().and_then(Number::from_f64);
-    let is_exact = |number: &Number| number.to_string().parse().as_ref() == Ok(&value);
-    as_json.filter(is_exact).or_else(|| as_float().filter(is_exact)).map(Value::Number)
+    let as_json: Number = text.parse().ok()?;
+    (as_json.to_string().parse() == Ok(value)).then_some(Value::Number(as_json))
 }
 
 /// A number as it was given.
