@@ -109,6 +109,20 @@ fn samples_keep_the_shape_that_shows_how_to_send_a_parameter() {
 }
 
 #[test]
+fn a_range_that_cannot_be_read_does_not_lose_the_version_of_a_model() {
+    for odd in [json!("1 to 90"), json!(90), json!(true), json!([1, 90]), json!([{"min": 1}])] {
+        let format = json!({"angle": {"type": "int", "num_config": odd, "samples": ["30"]}});
+        let version: types::ModelVersioning = read(json!({"model_id": "m-1", "input_format": format}));
+        let angle = &version.input_format.expect("the inputs are declared")["angle"];
+        assert_eq!((angle.num_config.clone(), angle.samples.iter().flatten().count()), (None, 1));
+    }
+    let config = json!({"min": "low", "max": {"at": 9}, "step": "0.30000000000000000001", "of": [1]});
+    let descriptor: types::Descriptor = read(json!({"num_config": config}));
+    let range = descriptor.num_config.expect("some of it can be read");
+    assert_eq!((range.min, range.max, range.step), (None, None, "0.30000000000000000001".parse().ok()));
+}
+
+#[test]
 fn answers_can_be_part_of_other_types() {
     // Flattened and untagged fields pass through serde's own buffer, which knows no raw JSON.
     #[derive(serde::Deserialize)]
@@ -120,6 +134,16 @@ fn answers_can_be_part_of_other_types() {
     let report: Report =
         read(json!({"at": "now", "task_id": "t-1", "cost": 0.05, "created_at": "2026-04-02T09:30:00Z"}));
     assert_eq!((report.at.as_str(), report.record.cost), ("now", "0.05".parse().ok()));
+
+    #[derive(serde::Deserialize)]
+    struct Named {
+        #[serde(flatten)]
+        descriptor: types::Descriptor,
+    }
+    let limits = |json| read::<Named>(json).descriptor.num_config.map(|range| (range.min, range.max));
+    let (one, none) = ("1".parse().ok(), None);
+    assert_eq!(limits(json!({"num_config": {"min": 1, "max": "high"}})), Some((one, none)));
+    assert_eq!(limits(json!({"num_config": "1 to 90"})), None);
 }
 
 /// A way to change one value somewhere in an answer.

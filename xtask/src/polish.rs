@@ -1,8 +1,10 @@
 //! What progenitor's output still lacks before people read it and programs rely on it: a description
 //! on every item, answers read leniently, the enumerations, the pairing of the model kinds. And what
-//! it has too much of: a constructor that panics, and a prelude.
+//! it has too much of: a constructor that panics, a prelude, and a header.
 
-use std::collections::BTreeMap;
+mod headers;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
 use proc_macro2::TokenStream;
@@ -20,10 +22,11 @@ pub(crate) fn polish(file: &mut File, lowered: &Lowered) -> Result<()> {
     drop_items(file)?;
     let types = types_module(file)?;
     let descriptions = descriptions(types, &lowered.document);
+    let advisory = advisory(&lowered.document);
     for item in types {
         if let Item::Struct(item) = item {
             describe_fields(item, &descriptions)?;
-            read_leniently(item)?;
+            read_leniently(item, &advisory)?;
         }
     }
     let words: TokenStream = lowered.words.iter().map(|words| words.items()).collect();
@@ -40,7 +43,7 @@ pub(crate) fn polish(file: &mut File, lowered: &Lowered) -> Result<()> {
     });
     file.items.extend(syn::parse2::<File>(kinds.collect())?.items);
     DocComments { links: links(&lowered.document) }.visit_file_mut(file);
-    Ok(())
+    headers::drop_api_version(file, operations(&lowered.document).count())
 }
 
 /// The generated `Client::new` follows redirects to other origins with the API key, limits the whole
@@ -116,8 +119,27 @@ fn doc_text(attribute: &Attribute) -> Option<String> {
     }
 }
 
+/// The names of the types that only help, wherever they stand: a component has its own, a schema within
+/// another has a title.
+fn advisory(document: &Value) -> BTreeSet<String> {
+    fn collect(name: &str, value: &Value, found: &mut BTreeSet<String>) {
+        if value["x-advisory"] == true {
+            found.insert(value["title"].as_str().unwrap_or(name).to_owned());
+        }
+        match value {
+            Value::Object(members) => members.iter().for_each(|(name, value)| collect(name, value, found)),
+            Value::Array(items) => items.iter().for_each(|item| collect("", item, found)),
+            _ => {}
+        }
+    }
+    let mut found = BTreeSet::new();
+    collect("", document, &mut found);
+    found
+}
+
 /// Gives every field whose type could refuse a harmless deviation a reader that does not.
-fn read_leniently(item: &mut ItemStruct) -> Result<()> {
+fn read_leniently(item: &mut ItemStruct, advisory: &BTreeSet<String>) -> Result<()> {
+    let is_advisory = advisory.contains(&item.ident.to_string());
     let Fields::Named(fields) = &mut item.fields else { return Ok(()) };
     for field in &mut fields.named {
         let kind = &field.ty;
@@ -125,6 +147,7 @@ fn read_leniently(item: &mut ItemStruct) -> Result<()> {
         let reader = match unwrapped(&spelling, "stdoptionOption") {
             None if is_scalar(&spelling) => "crate::lenient::required",
             None => continue,
+            Some(inner) if is_advisory || advisory.contains(inner) => "crate::lenient::advisory",
             Some(inner) if is_scalar(inner) => "crate::lenient::optional",
             Some(inner) if inner.starts_with("stdvecVec") && inner.contains("stdstringString") => {
                 "crate::lenient::texts"

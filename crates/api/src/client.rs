@@ -10,9 +10,6 @@ use crate::{ApiKey, Client};
 /// The header that carries the API key.
 const API_KEY_HEADER: &str = "x-api-key";
 
-/// The generator's own header, which the service does not know.
-const UNDOCUMENTED_HEADER: &str = "api-version";
-
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long an answer may stay silent; a slow one that keeps moving is fine.
@@ -99,9 +96,7 @@ impl ClientHooks<ApiKey> for Client {
         let key = self.inner.to_header().map_err(|_| {
             Error::InvalidRequest("the API key holds characters that a header cannot carry".to_owned())
         })?;
-        let headers = request.headers_mut();
-        headers.insert(API_KEY_HEADER, key);
-        headers.remove(UNDOCUMENTED_HEADER);
+        request.headers_mut().insert(API_KEY_HEADER, key);
         Ok(())
     }
 }

@@ -3,10 +3,14 @@
 //! may lose it. The generated fields name these functions in `deserialize_with`.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
-use serde::de::{Deserialize, Deserializer, Error};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
 
-use crate::scalar::Scalar;
+use crate::scalar::{RAW_TEXT, Scalar};
 
 /// A type that can be read from the text of a scalar.
 pub(crate) trait FromScalar: Sized {
@@ -84,4 +88,43 @@ pub(crate) fn map<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
 ) -> Result<Option<BTreeMap<String, T>>, D::Error> {
     let map = Option::<BTreeMap<String, Option<T>>>::deserialize(deserializer)?;
     Ok(map.map(|map| map.into_iter().map(|(name, value)| (name, value.unwrap_or_default())).collect()))
+}
+
+/// Something that only helps: where it cannot be read, it is as if it were not there.
+pub(crate) fn advisory<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    deserializer.deserialize_newtype_struct(RAW_TEXT, Advisory(PhantomData))
+}
+
+struct Advisory<T>(PhantomData<T>);
+
+impl<'de, T: DeserializeOwned> Visitor<'de> for Advisory<T> {
+    type Value = Option<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("anything")
+    }
+
+    /// serde_json, with the untouched text: no digit is lost.
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Option<T>, A::Error> {
+        let text = Box::<RawValue>::deserialize(MapAccessDeserializer::new(map))?;
+        // serde would read a list as an object whose names were left out.
+        let is_list = text.get().starts_with('[');
+        Ok(if is_list { None } else { serde_json::from_str(text.get()).unwrap_or_default() })
+    }
+
+    /// Any other format, such as serde's own buffer behind `flatten`.
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<T>, D::Error> {
+        #[derive(serde::Deserialize)]
+        #[serde(untagged)]
+        enum Readable<T> {
+            Fits(Option<T>),
+            Other(IgnoredAny),
+        }
+        Ok(match Readable::deserialize(deserializer)? {
+            Readable::Fits(value) => value,
+            Readable::Other(_) => None,
+        })
+    }
 }

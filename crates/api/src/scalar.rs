@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 /// The name under which serde_json hands out the untouched text of a value. A format that does not
 /// know it hands out the value itself, which is then as exact as that format is.
-const RAW_TEXT: &str = "$serde_json::private::RawValue";
+pub(crate) const RAW_TEXT: &str = "$serde_json::private::RawValue";
 
 /// What an unquoted `null` is written as.
 const NULL: &str = "null";

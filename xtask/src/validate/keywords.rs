@@ -261,6 +261,7 @@ static SCHEMA: Shape = Shape {
         ("x-enum-varnames", List(&Text)),
         ("x-secret", Truth),
         ("x-keep-shape", Truth),
+        ("x-advisory", Truth),
         ("x-model-kind", Object(&MODEL_KIND)),
     ],
 };

@@ -75,3 +75,23 @@ fn further_fields_are_described() {
     );
     assert_eq!(above(&code, "TaskCreated", "extra")[0], "/// Further fields, by name.");
 }
+
+#[test]
+fn a_request_has_the_headers_of_the_document_and_none_of_the_generator() {
+    let header = |required| {
+        format!(
+            "      parameters:\n        - {{name: x-trace, in: header, required: {required}, \
+             description: Names the call., schema: {{type: string}}}}\n"
+        )
+    };
+    for required in [true, false] {
+        let code = generated_after(
+            if required { "required_header" } else { "optional_header" },
+            "      operationId: getBalance\n",
+            &format!("      operationId: getBalance\n{}", header(required)),
+        );
+        assert!(!code.contains("\"api-version\""));
+        assert_eq!(code.matches(".headers(header_map)").count(), 1);
+        assert!(code.contains("x-trace"));
+    }
+}
