@@ -37,6 +37,8 @@ pub(crate) struct Call {
     pub(crate) deadline: Deadline,
     /// The task that it is about.
     pub(crate) task: Option<TaskId>,
+    /// Whether the clock of the service is set by its answer.
+    sets_clock: bool,
 }
 
 impl Call {
@@ -51,7 +53,7 @@ impl Call {
     }
 
     pub(crate) fn new(operation: &'static str, safety: Safety) -> Self {
-        Self { operation, safety, deadline: Deadline::never(), task: None }
+        Self { operation, safety, deadline: Deadline::never(), task: None, sets_clock: false }
     }
 
     pub(crate) fn until(self, deadline: Deadline) -> Self {
@@ -60,6 +62,10 @@ impl Call {
 
     pub(crate) fn about(self, task: &TaskId) -> Self {
         Self { task: Some(task.clone()), ..self }
+    }
+
+    pub(crate) fn setting_the_clock(self) -> Self {
+        Self { sets_clock: true, ..self }
     }
 
     /// Sends the call, as often as its safety, the budget and the deadline allow.
@@ -83,14 +89,19 @@ impl Call {
         loop {
             attempts += 1;
             let fault = match self.deadline.cut(send()).await {
-                Some(Ok(answer)) => match open(answer) {
-                    Ok(data) => {
-                        client.budget.earn();
-                        span.record("attempts", attempts);
-                        return Ok(data);
+                Some(Ok(answer)) => {
+                    if self.sets_clock {
+                        client.clock.set_by(answer.headers());
                     }
-                    Err(fault) => fault,
-                },
+                    match open(answer) {
+                        Ok(data) => {
+                            client.budget.earn();
+                            span.record("attempts", attempts);
+                            return Ok(data);
+                        }
+                        Err(fault) => fault,
+                    }
+                }
                 Some(Err(error)) => Fault::read(error, client, self.deadline).await?,
                 None => Fault::out_of_time(),
             };

@@ -7,6 +7,7 @@ use std::time::Duration;
 use inferstore_api::{ApiKey, http_client_builder};
 use reqwest::redirect::Policy;
 
+use crate::clock::ServiceClock;
 use crate::create::OwnTasks;
 use crate::error::{Error, Result};
 use crate::input_files::UploadedFiles;
@@ -52,6 +53,7 @@ pub(crate) struct Inner {
     pub(crate) settings: Settings,
     pub(crate) budget: Budget,
     pub(crate) schemas: Schemas,
+    pub(crate) clock: ServiceClock,
     pub(crate) own_tasks: OwnTasks,
     pub(crate) uploaded: UploadedFiles,
 }
@@ -114,6 +116,7 @@ impl Client {
             settings,
             budget: Budget::new(),
             schemas: Schemas::default(),
+            clock: ServiceClock::default(),
             own_tasks: OwnTasks::default(),
             uploaded: UploadedFiles::default(),
         };

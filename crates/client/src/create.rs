@@ -2,12 +2,14 @@
 //! create that may have reached the service is never sent again. When its answer is lost, the task
 //! history tells what happened, or the caller is told that nobody knows.
 
+mod history;
+
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use inferstore_api::types::{ModelId, TaskId, TaskInput, TaskRecord};
-use tokio::time::sleep;
+use inferstore_api::types::{ModelId, TaskId, TaskInput};
+use tokio::time::{Instant, sleep};
 use tracing::debug;
 
 use crate::call::Call;
@@ -15,14 +17,9 @@ use crate::client::Client;
 use crate::deadline::Deadline;
 use crate::error::{Context, Error, Result, UnknownOutcome};
 use crate::retry::Safety;
-use crate::same::same_json;
-use crate::tasks::MAX_RECORDS;
+use history::Look;
 
-/// How far the clocks of the service and of this machine may be apart, beyond the time that the
-/// create itself took, for a task still to be taken for ours.
-const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
-
-/// How often the history is read, with a pause between that begins like that of a repeat: the service
+/// How often the history is read at first, with pauses between that are like those of a repeat: the service
 /// may still be working on the create whose connection broke.
 const LOOKS: u32 = 3;
 
@@ -60,15 +57,39 @@ pub(crate) struct Create<'a> {
     pub(crate) client: &'a Client,
     pub(crate) model: &'a ModelId,
     pub(crate) input: &'a TaskInput,
+    /// Sends it again after a refusal that says to try later.
     pub(crate) repeat_refused: bool,
+    /// Sends it again when its answer was lost and the history, read after so long, shows no trace.
+    pub(crate) repeat_absent: Option<Duration>,
     pub(crate) deadline: Deadline,
 }
 
 impl Create<'_> {
-    /// Sends the create once, and finds out what became of it.
+    /// Sends the create, again only as the caller allows, and finds out what became of it.
     pub(crate) async fn send(&self) -> Result<TaskId> {
+        let mut sent = 0;
+        loop {
+            sent += 1;
+            match self.send_once().await {
+                Err(Error::OutcomeUnknown(unknown))
+                    if unknown.shows_nothing() && self.may_send_again(sent) =>
+                {
+                    debug!(sent, "the history shows no trace of a create, so it is sent again");
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn may_send_again(&self, sent: u32) -> bool {
         let client = &*self.client.inner;
-        let sent_at = SystemTime::now();
+        let is_allowed = self.repeat_absent.is_some() && !self.deadline.is_over();
+        is_allowed && sent < client.settings.retry.max_attempts && client.budget.take()
+    }
+
+    async fn send_once(&self) -> Result<TaskId> {
+        let client = &*self.client.inner;
+        let sent_at = Instant::now();
         let call = Call::new("createTask", Safety::Create { repeat_refused: self.repeat_refused })
             .until(self.deadline);
         match call.send(client, || client.api.create_task(self.model, self.input)).await {
@@ -88,14 +109,17 @@ impl Create<'_> {
     }
 
     /// Adopts the one task in the history that can be the lost one; anything but exactly one is told.
-    async fn look_for_it(&self, context: Context, sent_at: SystemTime) -> Result<TaskId> {
+    async fn look_for_it(&self, context: Context, sent_at: Instant) -> Result<TaskId> {
+        let lost_at = Instant::now();
         let mut last = Look::default();
-        let mut pause = self.client.inner.settings.retry.first_pause;
-        for look in 1..=LOOKS {
+        for look in 1.. {
             match self.deadline.cut(self.look(sent_at)).await {
                 Some(Ok(seen)) => last = seen,
-                Some(Err(error)) => debug!(look, error = %error.headline(), "the history could not be read"),
-                None => break,
+                Some(Err(error)) => {
+                    debug!(look, error = %error.headline(), "the history could not be read");
+                    last.is_whole = false;
+                }
+                None => last.is_whole = false,
             }
             if let [task] = &last.matches[..]
                 && last.is_whole
@@ -104,11 +128,11 @@ impl Create<'_> {
                 debug!(%task, "a create whose answer was lost was found in the history");
                 return Ok(task.clone());
             }
-            let settled = last.is_whole && !last.matches.is_empty();
-            if settled || look == LOOKS || self.deadline.cut(sleep(pause)).await.is_none() {
+            let is_settled = last.is_whole && !last.matches.is_empty();
+            let Some(pause) = self.pause_after(look, lost_at).filter(|_| !is_settled) else { break };
+            if self.deadline.cut(sleep(pause)).await.is_none() {
                 break;
             }
-            pause *= 2;
         }
         Err(Error::OutcomeUnknown(Box::new(UnknownOutcome {
             context,
@@ -117,70 +141,18 @@ impl Create<'_> {
         })))
     }
 
-    /// Reads the history from its end, back to before the create was sent.
-    async fn look(&self, sent_at: SystemTime) -> Result<Look> {
-        let tasks = self.client.tasks();
-        let earliest = sent_at.checked_sub(CLOCK_TOLERANCE).unwrap_or(SystemTime::UNIX_EPOCH);
-        let first = tasks.page_until(MAX_RECORDS, 0, self.deadline).await?;
-        let mut end = first.total.unwrap_or(first.records.len() as u64);
-        let mut page = Some(first).filter(|_| end <= u64::from(MAX_RECORDS));
-        let mut matches = Vec::new();
-        let mut unread = 0;
-        loop {
-            let offset = end.saturating_sub(u64::from(MAX_RECORDS));
-            let limit = u32::try_from(end - offset).unwrap_or(MAX_RECORDS).max(1);
-            let records = match page.take() {
-                Some(page) => page.records,
-                None => tasks.page_until(limit, offset, self.deadline).await?.records,
-            };
-            for record in records.iter().rev().filter(|record| self.may_be_it(record, earliest)) {
-                match self.has_the_same_input(&record.task_id).await {
-                    Ok(true) => matches.push(record.task_id.clone()),
-                    Ok(false) => {}
-                    Err(_) => unread += 1,
-                }
-            }
-            if offset == 0 || records.first().is_none_or(|oldest| is_before(oldest, earliest)) {
-                matches.reverse();
-                return Ok(Look { matches, is_whole: unread == 0 });
-            }
-            end = offset;
+    /// How long to wait for the next look at the history, if there is to be one.
+    fn pause_after(&self, look: u32, lost_at: Instant) -> Option<Duration> {
+        match look {
+            ..LOOKS => Some(self.client.inner.settings.retry.first_pause.saturating_mul(look)),
+            LOOKS => self.repeat_absent.map(|grace| grace.saturating_sub(lost_at.elapsed())),
+            _ => None,
         }
     }
-
-    fn may_be_it(&self, record: &TaskRecord, earliest: SystemTime) -> bool {
-        let same_model = record.model_id.as_deref().is_none_or(|model| model == self.model.as_str());
-        same_model && !is_before(record, earliest) && !self.client.inner.own_tasks.contains(&record.task_id)
-    }
-
-    async fn has_the_same_input(&self, task: &TaskId) -> Result<bool> {
-        let task = self.client.task(task).get_until(self.deadline).await?;
-        Ok(task.input_data.is_some_and(|stored| {
-            same_json(&serde_json::Value::Object(stored), &serde_json::Value::Object(self.input.0.clone()))
-        }))
-    }
-}
-
-/// What one look at the history showed.
-#[derive(Default)]
-struct Look {
-    /// Oldest first.
-    matches: Vec<TaskId>,
-    /// Whether everything that may be the task could be read.
-    is_whole: bool,
 }
 
 /// Statuses with which something in between says that it lost the answer of the service, or the
 /// service that it lost its way after it began.
 fn is_ambiguous(status: u16) -> bool {
     status == 408 || status >= 500
-}
-
-fn is_before(record: &TaskRecord, earliest: SystemTime) -> bool {
-    // A record without a readable time may be anything.
-    record
-        .created_at
-        .as_ref()
-        .and_then(|stamp| stamp.to_system_time())
-        .is_some_and(|created| created < earliest)
 }

@@ -269,7 +269,7 @@ impl Error {
             Self::Unreadable(_) => {
                 "check that the base URL leads to the service and ends in its versioned root"
             }
-            Self::OutcomeUnknown(unknown) if unknown.candidates.is_empty() && unknown.history_was_read => {
+            Self::OutcomeUnknown(unknown) if unknown.shows_nothing() => {
                 "the task history shows no such task; look once more in a moment, then create it again"
             }
             Self::OutcomeUnknown(_) => "look at the candidates and the task history before creating it again",
@@ -320,6 +320,11 @@ impl Context {
 }
 
 impl UnknownOutcome {
+    /// Whether the whole history was read and shows no task that could be the one.
+    pub(crate) fn shows_nothing(&self) -> bool {
+        self.candidates.is_empty() && self.history_was_read
+    }
+
     fn headline(&self) -> String {
         let found = match &self.candidates[..] {
             [] if self.history_was_read => "the task history shows no task that fits".to_owned(),

@@ -34,7 +34,7 @@
 //! | operation | is repeated after |
 //! |---|---|
 //! | every read, the model list, the presigned target | connect failure, timeout, dropped connection, an unreadable answer, 408, 429, 502 to 504, honouring `Retry-After` |
-//! | creating a task | a failure before anything was sent; 429 and 503 only if [`RunOptions::repeat_refused_create`] says so |
+//! | creating a task | a failure before anything was sent; more only if [`RunOptions::repeat_refused_create`] or [`RunOptions::repeat_absent_create`] says so |
 //! | canceling a task, deleting a file | a failure before anything was sent |
 //! | the bytes of an upload | connect failure, dropped connection, timeout, 5xx; with a fresh target when it was refused |
 //!
@@ -61,6 +61,7 @@
 mod account;
 mod call;
 mod client;
+mod clock;
 mod create;
 mod deadline;
 mod download;

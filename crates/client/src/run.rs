@@ -1,6 +1,7 @@
 //! A run: check the inputs, pass the guards, upload the files, create the task, wait for it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use inferstore_api::types::{TaskInput, UploadFolder};
 use inferstore_api::{Decimal, ModelKind};
@@ -39,6 +40,15 @@ pub struct RunOptions {
     /// Sends the create again after a 429 or 503. Only for a service that promises that such a
     /// refusal created nothing.
     pub repeat_refused_create: bool,
+    /// Sends the create again when its answer was lost and the task history, read whole once more after
+    /// so long, shows no task that could be it.
+    ///
+    /// **The history is no proof.** A create that was held up on its way, behind a gateway that has
+    /// given up or in a service that is still working on it, can appear after the last look; then both
+    /// tasks run, and both are billed. Choose longer than anything between here and there holds a
+    /// request, and leave this out where a run is dear. Without it such a create ends in
+    /// [`Error::OutcomeUnknown`], and you decide.
+    pub repeat_absent_create: Option<Duration>,
     /// The folder that files among the inputs are uploaded into.
     pub upload_folder: UploadFolder,
     /// The organization that they are uploaded for, with a key of personal scope.
@@ -53,6 +63,7 @@ impl Default for RunOptions {
             require_serving: false,
             skip_check: false,
             repeat_refused_create: false,
+            repeat_absent_create: None,
             upload_folder: UploadFolder::Samples,
             org_username: None,
         }
@@ -196,6 +207,7 @@ impl Run {
             model: &model,
             input: &prepared.input,
             repeat_refused: self.options.repeat_refused_create,
+            repeat_absent: self.options.repeat_absent_create,
             deadline: self.deadline,
         };
         let task = match create.send().await {

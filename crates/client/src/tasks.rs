@@ -65,7 +65,7 @@ impl Tasks {
         deadline: Deadline,
     ) -> Result<Page<TaskRecord>> {
         let client = &*self.client.inner;
-        let call = Call::repeatable("listTasks").until(deadline);
+        let call = Call::repeatable("listTasks").until(deadline).setting_the_clock();
         let page = call.send(client, || client.api.list_tasks(Some(limit), Some(offset))).await?;
         Ok(Page::new(page.records, page.total))
     }

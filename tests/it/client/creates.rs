@@ -1,6 +1,8 @@
 //! A task is created at most once, whatever happens to the create.
 
-use inferstore::{Client, Error};
+use std::time::Duration;
+
+use inferstore::{Client, Error, RunOptions};
 use serde_json::json;
 
 use super::{client, inputs, options};
@@ -42,6 +44,7 @@ const SEEDS: u32 = 100;
 
 #[tokio::test]
 async fn no_fault_creates_a_task_twice_and_a_committed_one_is_found_again() {
+    let options = options();
     for (name, fault) in faults() {
         let service = ScriptedService::start().await;
         let client = client(&service);
@@ -53,7 +56,7 @@ async fn no_fault_creates_a_task_twice_and_a_committed_one_is_found_again() {
                 service.fault(Route::ListTasks, Fault::CloseAfterRequest).await;
             }
             let before = service.created().len();
-            let result = start(&client, seed).await;
+            let result = start(&client, seed, &options).await;
             let created = &service.created()[before..];
             assert!(created.len() <= 1, "{name}: {} tasks for one create", created.len());
             match result {
@@ -74,10 +77,70 @@ async fn no_fault_creates_a_task_twice_and_a_committed_one_is_found_again() {
     }
 }
 
-async fn start(client: &Client, seed: u32) -> Result<String, Error> {
+/// With all the permission to repeat that there is, and a short grace.
+fn insisting() -> RunOptions {
+    let repeat_absent_create = Some(Duration::from_millis(5));
+    RunOptions { repeat_refused_create: true, repeat_absent_create, ..options() }
+}
+
+#[tokio::test]
+async fn with_all_permission_to_repeat_every_fault_that_passes_ends_in_exactly_one_task() {
+    let options = insisting();
+    // Refusals that say nothing of trying later stay refusals.
+    let final_refusals = ["409", "envelope that says fail"];
+    for (name, fault) in faults().into_iter().filter(|(name, _)| !final_refusals.contains(name)) {
+        let service = ScriptedService::start().await;
+        let client = client(&service);
+        for seed in 1..=SEEDS {
+            // Calls that work refill the budget for repeats, which a create that always fails uses up.
+            for _ in 0..6 {
+                client.account().balance().await.expect("nothing is wrong with the balance");
+            }
+            service.fault(Route::CreateTask, fault.clone().times(1 + seed as usize % 2)).await;
+            if seed % 3 == 0 {
+                service.fault(Route::ListTasks, Fault::CloseAfterRequest).await;
+            }
+            let before = service.created().len();
+            let started = start(&client, seed, &options).await;
+            let created: Vec<_> = service.created()[before..].iter().map(|task| task.id.clone()).collect();
+            assert_eq!(created, [started.unwrap_or_else(|error| panic!("{name}: {error:?}"))], "{name}");
+            service.clear_faults().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_create_that_lands_after_the_grace_runs_twice_which_is_why_that_repeat_is_off_by_default() {
+    let service = ScriptedService::start().await;
+    let client = client(&service);
+    let late = Fault::CommitAfterCloseMs(400);
+    service.fault(Route::CreateTask, late.clone()).await;
+    start(&client, 1, &insisting()).await.expect("the second one is taken at once");
+    assert_eq!(service.count(Route::CreateTask), 2);
+    until_created(&service, 2).await;
+
+    service.fault(Route::CreateTask, late.clone()).await;
+    let error = start(&client, 2, &options()).await.expect_err("nobody can know");
+    assert!(matches!(error, Error::OutcomeUnknown(_)), "{error:?}");
+    until_created(&service, 3).await;
+    assert_eq!(service.count(Route::CreateTask), 3, "sent once without permission");
+
+    service.fault(Route::CreateTask, late).await;
+    let patient = RunOptions { repeat_absent_create: Some(Duration::from_secs(2)), ..insisting() };
+    let task = start(&client, 3, &patient).await.expect("the last look finds it");
+    assert_eq!((service.created().len(), &service.created()[3].id), (4, &task));
+}
+
+async fn until_created(service: &ScriptedService, tasks: usize) {
+    while service.created().len() < tasks {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn start(client: &Client, seed: u32, options: &RunOptions) -> Result<String, Error> {
     let inputs =
         inputs().set("angle", seed % 90 + 1).set("input_image", format!("https://files.example/{seed}.png"));
-    let task = client.model(DEFAULT_MODEL).start(inputs, options()).await?;
+    let task = client.model(DEFAULT_MODEL).start(inputs, options.clone()).await?;
     Ok(task.id().to_owned())
 }
 
@@ -97,7 +160,7 @@ async fn a_create_that_nothing_reached_is_repeated_and_one_that_was_refused_is_n
 
     let service = ScriptedService::start().await;
     service.fault(Route::CreateTask, Fault::too_many_requests("0").always()).await;
-    let error = start(&client(&service), 1).await.expect_err("it is refused");
+    let error = start(&client(&service), 1, &options()).await.expect_err("it is refused");
     assert_eq!(error.context().map(|context| (context.status, context.attempts)), Some((Some(429), 1)));
 }
 
@@ -152,7 +215,7 @@ async fn a_lost_task_is_found_at_the_end_of_a_long_history() {
 
 #[tokio::test]
 async fn clocks_that_differ_do_not_hide_a_lost_task() {
-    for seconds in [-45, 45] {
+    for seconds in [-86_400, -45, 45, 86_400] {
         let service = ScriptedService::start().await;
         service.set_clock_ahead(seconds);
         service.fault(Route::CreateTask, Fault::CloseAfterCommit).await;

@@ -30,6 +30,9 @@ pub(crate) enum Fault {
     Stall,
     /// The request is committed, and the service never answers.
     StallAfterCommit,
+    /// The service reads all and closes, and the request is committed this many milliseconds later, as
+    /// behind a gateway that has given up.
+    CommitAfterCloseMs(u64),
     /// Committed; the answer announces its whole length and stops after half of it.
     CutBody,
     /// Committed; the answer is the first half of the right one, and announces no more than that.
@@ -90,7 +93,7 @@ impl Fault {
             Self::CloseBeforeReading => (Moment::BeforeReading, Ending::Reset),
             Self::CloseAfterHeaders => (Moment::AfterHeaders, Ending::Close),
             Self::CloseMidBody => (Moment::MidBody, Ending::Close),
-            Self::CloseAfterRequest => (Moment::AfterRequest, Ending::Close),
+            Self::CloseAfterRequest | Self::CommitAfterCloseMs(_) => (Moment::AfterRequest, Ending::Close),
             Self::ResetAfterRequest => (Moment::AfterRequest, Ending::Reset),
             Self::Stall => (Moment::AfterRequest, Ending::Stall),
             Self::CloseAfterCommit => (Moment::AfterCommit, Ending::Close),

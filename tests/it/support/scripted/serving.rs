@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -70,7 +71,7 @@ async fn exchange(
     connection: &mut Connection,
     head: Head,
     side: Side,
-    shared: &Shared,
+    shared: &Arc<Shared>,
 ) -> ControlFlow<Ending> {
     let (route, subject) = side.recognize(&head);
     let fault = shared.faults().take(route);
@@ -94,6 +95,9 @@ async fn exchange(
     let keeps_alive = head.keeps_alive();
     let request = Request { route, subject, head, body };
     let upload = shared.state().note_upload(&request);
+    if let Some(Fault::CommitAfterCloseMs(delay)) = fault {
+        tokio::spawn(commit_later(request.clone(), Duration::from_millis(delay), Arc::clone(shared)));
+    }
     end_at(Moment::AfterRequest, fault.as_ref())?;
     let refusal = fault.as_ref().and_then(Fault::refusal);
     let answer = refusal.unwrap_or_else(|| {
@@ -113,6 +117,12 @@ async fn exchange(
         Some(()) if keeps_alive => ControlFlow::Continue(()),
         _ => ControlFlow::Break(Ending::Close),
     }
+}
+
+/// Nobody waits for the answer any more.
+async fn commit_later(request: Request, delay: Duration, shared: Arc<Shared>) {
+    tokio::time::sleep(delay).await;
+    shared.state().answer(&request, None);
 }
 
 fn end_at(moment: Moment, fault: Option<&Fault>) -> ControlFlow<Ending> {

@@ -30,6 +30,7 @@ pub(crate) enum Funds {
 }
 
 /// A request that was read whole.
+#[derive(Clone)]
 pub(super) struct Request {
     pub(super) route: Route,
     /// What its path names: a model, a task, a folder, an object.
