@@ -9,6 +9,7 @@ mod guards;
 mod lists;
 mod runs;
 mod secrets;
+mod uploads;
 mod waiting;
 
 use std::time::Duration;
