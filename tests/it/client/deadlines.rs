@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use inferstore::{Error, Fate, RunOptions, Wait};
+use inferstore::{ApiKey, Client, Error, Fate, RunOptions, Wait};
 
 use super::{client, inputs, wait};
+use crate::support::responder::{Answer, respond};
 use crate::support::scripted::{DEFAULT_MODEL, Fault, Route, ScriptedService, Stay, TaskPlan};
 
 const DEADLINE: Duration = Duration::from_millis(400);
@@ -51,6 +52,26 @@ async fn repeats_do_not_multiply_a_deadline() {
     let error = client.model(DEFAULT_MODEL).run_with(inputs(), hurried()).await.expect_err("it is refused");
     assert!(started.elapsed() < GENEROUS, "{:?}", started.elapsed());
     assert!(matches!(error, Error::Refused(_) | Error::DeadlineReached(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_failure_that_drips_does_not_hold_a_run_beyond_its_deadline() {
+    for operation in ["/versioning", "/task", "/detail"] {
+        let origin = respond(move |request| {
+            let usual = r#"{"status": "success", "data": {"model_id": "m", "data": "t"}}"#.to_owned();
+            Some(match request.line.ends_with(operation) {
+                true => {
+                    Answer { code: 502, body: "x".repeat(100_000), pause: Some(Duration::from_millis(5)) }
+                }
+                false => Answer { code: 200, body: usual, pause: None },
+            })
+        });
+        let client = Client::with_settings(&format!("{origin}/api/v1"), ApiKey::new("key"), super::quick());
+        let started = Instant::now();
+        let run = client.expect("a client can be made").model("m").run_with(inputs(), hurried()).await;
+        run.expect_err("time is up");
+        assert!(started.elapsed() < GENEROUS, "{operation}: {:?}", started.elapsed());
+    }
 }
 
 #[tokio::test]

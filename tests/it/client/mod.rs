@@ -9,6 +9,7 @@ mod guards;
 mod lists;
 mod runs;
 mod secrets;
+mod upload_memory;
 mod uploads;
 mod waiting;
 

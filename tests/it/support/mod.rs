@@ -3,5 +3,7 @@
 
 pub(crate) mod document;
 pub(crate) mod recorder;
+pub(crate) mod responder;
 pub(crate) mod schema;
 pub(crate) mod scripted;
+pub(crate) mod upload_memory;

@@ -1,0 +1,86 @@
+//! How long after its deadline a run ends, whatever the service does:
+//! `cargo bench -p inferstore-tests --bench deadlines`.
+
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and stops when it cannot go on"
+)]
+
+#[path = "../it/support/responder.rs"]
+#[expect(dead_code, reason = "nobody here asks for the lengths of bodies")]
+mod responder;
+
+use std::time::{Duration, Instant};
+
+use inferstore::{ApiKey, Client, Inputs, RunOptions, Wait};
+use responder::{Answer, respond};
+
+const DEADLINE: Duration = Duration::from_millis(1_500);
+
+/// What the bar is.
+const ALLOWED: Duration = Duration::from_millis(250);
+
+/// How often each is tried; the worst counts.
+const TIMES: u32 = 5;
+
+/// What a service does wrong: a name, the operation that meets it, and the answer, if any.
+type Trouble = (&'static str, &'static str, fn() -> Option<Answer>);
+
+const TROUBLES: [Trouble; 8] = [
+    ("the inputs of the model never come", "versioning", || None),
+    ("they come byte by byte", "versioning", || drip(200)),
+    ("they are refused for now", "versioning", || whole(503, "")),
+    ("the create is never answered", "task", || None),
+    ("the create fails byte by byte", "task", || drip(502)),
+    ("the task never ends", "none", || None),
+    ("the task is never told", "detail", || None),
+    ("a failure is told instead, byte by byte", "detail", || drip(500)),
+];
+
+fn whole(code: u16, body: &str) -> Option<Answer> {
+    Some(Answer { code, body: body.to_owned(), pause: None })
+}
+
+fn drip(code: u16) -> Option<Answer> {
+    Some(Answer { code, body: "x".repeat(100_000), pause: Some(Duration::from_millis(5)) })
+}
+
+/// What a service answers that has one task, which never ends.
+fn usual(operation: &str) -> Option<Answer> {
+    let data = match operation {
+        "versioning" => r#"{"model_id":"m"}"#,
+        "task" => r#"{"data":"t-1"}"#,
+        "detail" => r#"{"task_id":"t-1","status":"in_queue"}"#,
+        // A cancel comes at the very end, and is not answered either.
+        "cancel" => return None,
+        _ => r#"{"records":[],"total":0}"#,
+    };
+    whole(200, &format!(r#"{{"status":"success","message":"ok","data":{data}}}"#))
+}
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let mut worst = Duration::ZERO;
+    for (name, troubled, trouble) in TROUBLES {
+        let origin = respond(move |request| {
+            let operation = request.line.rsplit('/').next().unwrap_or_default();
+            if operation == troubled { trouble() } else { usual(operation) }
+        });
+        let late = (0..TIMES).map(|_| runtime.block_on(overshoot(&origin))).max().unwrap_or_default();
+        println!("{name:40} {:4} ms after a deadline of {DEADLINE:?}", late.as_millis());
+        worst = worst.max(late);
+    }
+    println!("the worst run ended {} ms late; {} are allowed", worst.as_millis(), ALLOWED.as_millis());
+    assert!(worst <= ALLOWED, "a deadline was not kept");
+}
+
+/// How much later than at its deadline a run ends.
+async fn overshoot(origin: &str) -> Duration {
+    let client = Client::new(&format!("{origin}/api/v1"), ApiKey::new("key")).expect("a client");
+    let wait = Wait { deadline: Some(DEADLINE), cancel_at_deadline: true, ..Wait::default() };
+    let options = RunOptions { wait, ..RunOptions::default() };
+    let started = Instant::now();
+    client.model("m").run_with(Inputs::new().set("x", 1), options).await.expect_err("it cannot end well");
+    started.elapsed().saturating_sub(DEADLINE)
+}

@@ -1,0 +1,46 @@
+//! How much memory an upload of 100 MiB takes above an idle client, in both tiers. It also checks that
+//! each says its length beforehand and that the progress adds up:
+//! `cargo bench -p inferstore-tests --bench upload_memory`. Needs Linux.
+
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and stops when it cannot go on"
+)]
+
+#[path = "../it/support/responder.rs"]
+mod responder;
+#[path = "../it/support/upload_memory.rs"]
+mod upload_memory;
+
+use std::env;
+use std::process::Command;
+
+use upload_memory::{Tier, measure, upload};
+
+/// What the bar is: 4 MB, in KiB.
+const ALLOWED: u64 = 4_000_000 / 1024;
+
+fn main() {
+    let arguments: Vec<String> = env::args().collect();
+    if let [_, word, base_url, file] = &arguments[..]
+        && word == "upload"
+    {
+        println!("{}", upload(base_url, file));
+        return;
+    }
+    for tier in [Tier::Form, Tier::Put] {
+        let measured = measure(tier, |base_url, path| {
+            let mut child = Command::new(env::current_exe().expect("this program has a path"));
+            child.args(["upload", base_url]).arg(path);
+            child
+        });
+        let taken = measured.peak.saturating_sub(measured.idle);
+        println!(
+            "100 MiB as {tier:?}: {taken} KiB above {} KiB idle; {ALLOWED} KiB are allowed",
+            measured.idle
+        );
+        assert!(taken <= ALLOWED, "the upload takes too much memory");
+    }
+}

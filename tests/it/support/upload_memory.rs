@@ -1,0 +1,97 @@
+//! What an upload of 100 MiB needs, measured in a process of its own, so that nothing else counts.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use inferstore::{ApiKey, Client, UploadEvent, UploadOptions};
+use serde_json::json;
+
+use super::responder::{Answer, respond};
+
+const SIZE: u64 = 104_857_600;
+
+/// What was measured.
+pub(crate) struct Measured {
+    /// The memory of a client that has sent nothing yet, in KiB.
+    pub(crate) idle: u64,
+    /// The most that the process ever took from then on.
+    pub(crate) peak: u64,
+}
+
+/// The two ways in which bytes reach object storage.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Tier {
+    Form,
+    Put,
+}
+
+/// Uploads through the tier in the process that `child` describes, which has to call [`upload`] with the
+/// two arguments that it is given: the base URL, and the path of the file.
+pub(crate) fn measure(tier: Tier, child: impl FnOnce(&str, &Path) -> Command) -> Measured {
+    let (method, path) = match tier {
+        Tier::Form => ("POST", "/bucket"),
+        Tier::Put => ("PUT", "/bucket/key?X-Amz-Algorithm=AWS4-HMAC-SHA256"),
+    };
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&received);
+    let storage = respond(move |request| {
+        let seen = &mut *seen.lock().expect("no thread panicked");
+        seen.push((
+            request.line.split(' ').next() == Some(method),
+            request.content_length,
+            request.body_length,
+        ));
+        Some(Answer { code: 200, body: String::new(), pause: None })
+    });
+    let endpoint = format!("{storage}{path}");
+    let target =
+        json!({"endpoint": endpoint, "fields": "{\"key\":\"k\"}", "download_url": "https://files.example/k"});
+    let answer = json!({"status": "success", "message": "ok", "data": target}).to_string();
+    let api = respond(move |_| Some(Answer { code: 200, body: answer.clone(), pause: None }));
+
+    let path = std::env::temp_dir().join(format!("inferstore-100-mib-{tier:?}-{}", std::process::id()));
+    fs::File::create(&path).and_then(|file| file.set_len(SIZE)).expect("a sparse file can be made");
+    let output = child(&format!("{api}/api/v1"), &path).output().expect("the child runs");
+    fs::remove_file(&path).expect("the file is ours");
+
+    let report = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{report}{}", String::from_utf8_lossy(&output.stderr));
+    let number = |name: &str| -> u64 {
+        let line = report.lines().find_map(|line| line.split_once(name)).map(|(_, rest)| rest);
+        let digits = line.map(|rest| rest.chars().take_while(char::is_ascii_digit).collect::<String>());
+        digits.and_then(|digits| digits.parse().ok()).unwrap_or_else(|| panic!("no {name} in {report}"))
+    };
+    assert_eq!(number("progress="), SIZE, "the pieces add up to the size");
+    let received = received.lock().expect("no thread panicked");
+    let [(true, Some(announced), arrived)] = received[..] else { panic!("{tier:?}: {received:?}") };
+    assert!(announced == arrived && arrived >= SIZE, "{announced} were announced, {arrived} came");
+    Measured { idle: number("idle="), peak: number("peak=") }
+}
+
+/// The part of the child: uploads, and prints what it took.
+pub(crate) fn upload(base_url: &str, path: &str) -> String {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let client = Client::new(base_url, ApiKey::new("key")).expect("a client");
+    let idle = memory("VmRSS:");
+    // Forgets the peak of starting up, which may have been higher.
+    fs::write("/proc/self/clear_refs", "5").expect("the peak can be forgotten");
+    let mut progress = 0;
+    let on_event = |event| {
+        if let UploadEvent::Progress { sent, .. } = event {
+            assert!(sent > progress, "it never goes back");
+            progress = sent;
+        }
+    };
+    let folder = client.folder("samples");
+    runtime.block_on(folder.upload_with(path, UploadOptions::default(), on_event)).expect("it is stored");
+    format!("idle={idle} peak={} progress={progress}", memory("VmHWM:"))
+}
+
+/// A line of what the system knows of this process, in KiB.
+fn memory(name: &str) -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("the system tells");
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).expect("a number of kB")
+}
