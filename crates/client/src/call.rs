@@ -74,7 +74,12 @@ impl Call {
         E: Envelope,
         Sent: Future<Output = Result<ResponseValue<E>, RawError>>,
     {
-        let span = debug_span!("inferstore", operation = self.operation, attempts = field::Empty);
+        let span = debug_span!(
+            "inferstore",
+            operation = self.operation,
+            attempts = field::Empty,
+            status = field::Empty
+        );
         // Boxed, so that whatever waits for a call stays small.
         Box::pin(self.attempts(client, send, &span)).instrument(span.clone()).await
     }
@@ -93,10 +98,11 @@ impl Call {
                     if self.sets_clock {
                         client.clock.set_by(answer.headers());
                     }
+                    let status = answer.status().as_u16();
                     match open(answer) {
                         Ok(data) => {
                             client.budget.earn();
-                            span.record("attempts", attempts);
+                            span.record("attempts", attempts).record("status", status);
                             return Ok(data);
                         }
                         Err(fault) => fault,
@@ -105,7 +111,7 @@ impl Call {
                 Some(Err(error)) => Fault::read(error, client, self.deadline).await?,
                 None => Fault::out_of_time(),
             };
-            span.record("attempts", attempts);
+            span.record("attempts", attempts).record("status", fault.status);
             debug!(attempt = attempts, status = fault.status, failure = ?fault.failure, "the call failed");
             let Some(pause) = self.pause_before_repeat(client, &fault, attempts) else {
                 return Err(self.give_up(fault, attempts, started));
@@ -232,12 +238,12 @@ impl Fault {
 }
 
 fn open<E: Envelope>(answer: ResponseValue<E>) -> Result<E::Data, Fault> {
-    let code = answer.status().as_u16();
-    let (status, message, data) = answer.into_inner().open();
-    match status {
-        EnvelopeStatus::Success => Ok(data),
-        _ => Err(Fault { status: Some(code), message, ..Fault::new(Failure::Permanent) }),
+    if answer.is_success() {
+        return Ok(answer.into_inner().open().1);
     }
+    let (status, request_id) = (Some(answer.status().as_u16()), request_id(answer.headers()));
+    let (message, _) = answer.into_inner().open();
+    Err(Fault { status, request_id, message, ..Fault::new(Failure::Permanent) })
 }
 
 fn request_id(headers: &HeaderMap) -> Option<String> {

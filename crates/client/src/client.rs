@@ -108,9 +108,13 @@ impl Client {
             Some(http) => http.clone(),
             None => build(builder().read_timeout(settings.read_timeout))?,
         };
+        let storage = match &settings.http_for_storage {
+            Some(storage) => storage.clone(),
+            None => build(builder().read_timeout(WATCHED_ELSEWHERE).redirect(Policy::none()))?,
+        };
         let inner = Inner {
             api: inferstore_api::Client::new_with_client(&base_url, http, key.clone()),
-            storage: build(builder().read_timeout(WATCHED_ELSEWHERE).redirect(Policy::none()))?,
+            storage,
             base_url,
             key,
             settings,

@@ -7,8 +7,11 @@ pub(crate) trait Envelope: Send {
     /// What the envelope holds.
     type Data: Send;
 
-    /// The status, the message and the payload.
-    fn open(self) -> (EnvelopeStatus, Option<String>, Self::Data);
+    /// Whether it says that the call worked.
+    fn is_success(&self) -> bool;
+
+    /// The message and the payload.
+    fn open(self) -> (Option<String>, Self::Data);
 }
 
 macro_rules! envelopes {
@@ -16,8 +19,12 @@ macro_rules! envelopes {
         $(impl Envelope for types::$envelope {
             type Data = $data;
 
-            fn open(self) -> (EnvelopeStatus, Option<String>, $data) {
-                (self.status, self.message, self.data)
+            fn is_success(&self) -> bool {
+                self.status == EnvelopeStatus::Success
+            }
+
+            fn open(self) -> (Option<String>, $data) {
+                (self.message, self.data)
             }
         })+
     };
@@ -41,7 +48,11 @@ envelopes! {
 impl Envelope for types::Acknowledgement {
     type Data = ();
 
-    fn open(self) -> (EnvelopeStatus, Option<String>, ()) {
-        (self.status, self.message, ())
+    fn is_success(&self) -> bool {
+        self.status == EnvelopeStatus::Success
+    }
+
+    fn open(self) -> (Option<String>, ()) {
+        (self.message, ())
     }
 }

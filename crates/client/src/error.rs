@@ -97,7 +97,8 @@ pub enum Error {
 pub struct Context {
     /// The operation, as the document names it.
     pub operation: &'static str,
-    /// The status of the answer, if there was one outside 2xx.
+    /// The status of the answer, if one came that could be read. A 2xx can be a failure too: its body
+    /// says so.
     pub status: Option<u16>,
     /// The message of the service, if the body had one.
     pub message: Option<String>,

@@ -24,7 +24,7 @@
 //! | [`Client::models`] | the catalog, searched, sorted and filtered, as a stream or page by page |
 //! | [`Client::model`] | one model: its record, its price, whether it is served, and running it: [`run`](Model::run), [`follow`](Model::follow), [`start`](Model::start) |
 //! | [`Client::tasks`] | the history; waiting for [many tasks at once](Tasks::wait_all) |
-//! | [`Client::task`] | one task: reading, [waiting](Task::wait), canceling; also in another process |
+//! | [`Client::task`] | one task: reading, [waiting](Task::wait), [following](Task::follow), canceling; also in another process |
 //! | [`Client::folder`] | one folder: [uploading](Folder::upload) and listing |
 //! | [`Client::storage`] | statistics, deleting |
 //! | [`Client::download`] | an output as a file, resumed after a drop |

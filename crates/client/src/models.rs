@@ -61,11 +61,11 @@ impl Models {
     /// `limit` is the size of a page and `offset` where to begin. The stream ends with its first error.
     pub fn list(&self, query: ModelListRequest) -> impl Stream<Item = Result<ModelSummary>> + Send + use<> {
         let (models, first) = (self.clone(), query.offset.unwrap_or(0));
-        page::records(first, move |offset| {
+        page::records(first, move |position| {
             let (models, query) = (models.clone(), query.clone());
             async move {
                 let limit = query.limit.or(Some(RECORDS_PER_PAGE));
-                models.page(&ModelListRequest { limit, offset: Some(offset), ..query }).await
+                models.page(&ModelListRequest { limit, offset: Some(position.offset), ..query }).await
             }
         })
     }

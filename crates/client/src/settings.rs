@@ -35,9 +35,12 @@ pub struct Settings {
     pub allow_insecure_http: bool,
     /// An HTTP client of your own for the API, with its own timeouts, proxies and TLS. It must not
     /// follow redirects to other origins, because the key would go along:
-    /// [`http_client_builder`](crate::http_client_builder) is a good start. Object storage is always
-    /// reached by a client that has never seen the key.
+    /// [`http_client_builder`](crate::http_client_builder) is a good start.
     pub http: Option<reqwest::Client>,
+    /// An HTTP client of your own for object storage, where files go to and come from. It must follow no
+    /// redirects, send no headers of its own, and have no timeout for a whole request. Without one, a
+    /// client is made that has never seen the key.
+    pub http_for_storage: Option<reqwest::Client>,
 }
 
 impl Default for Settings {
@@ -52,6 +55,7 @@ impl Default for Settings {
             parallel_uploads: 4,
             allow_insecure_http: false,
             http: None,
+            http_for_storage: None,
         }
     }
 }

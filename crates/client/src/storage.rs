@@ -102,13 +102,29 @@ impl Folder {
     }
 
     /// All files that match, as a stream that reads page after page.
+    ///
+    /// ```no_run
+    /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
+    /// use futures_util::TryStreamExt;
+    /// use inferstore::{FileQuery, types::MimeCategory};
+    ///
+    /// let images = FileQuery { category: Some(MimeCategory::Image), ..FileQuery::default() };
+    /// let mut files = std::pin::pin!(client.folder("samples").list(images));
+    /// while let Some(file) = files.try_next().await? {
+    ///     println!("{file:?}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The stream ends with its first error.
     pub fn list(&self, query: FileQuery) -> impl Stream<Item = Result<StorageFile>> + Send + use<> {
         let folder = self.clone();
         let size = query.page_size.unwrap_or(FILES_PER_PAGE).max(1);
-        page::records(0, move |offset| {
+        page::records(0, move |position| {
             let (folder, query) = (folder.clone(), FileQuery { page_size: Some(size), ..query.clone() });
-            // Pages are counted from 1, and every page but the last is full.
-            async move { folder.page(&query, offset / u64::from(size) + 1).await }
+            // Counted from 1, and not from what was asked for: the service may return less at once.
+            async move { folder.page(&query, position.pages + 1).await }
         })
     }
 

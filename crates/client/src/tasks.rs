@@ -41,11 +41,25 @@ impl Client {
 
 impl Tasks {
     /// The whole history, oldest first, as a stream that reads page after page.
+    ///
+    /// ```no_run
+    /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
+    /// use futures_util::TryStreamExt;
+    ///
+    /// let mut tasks = std::pin::pin!(client.tasks().list());
+    /// while let Some(task) = tasks.try_next().await? {
+    ///     println!("{}: {:?} for {:?}", task.task_id, task.status, task.cost);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The stream ends with its first error.
     pub fn list(&self) -> impl Stream<Item = Result<TaskRecord>> + Send + use<> {
         let tasks = self.clone();
-        page::records(0, move |offset| {
+        page::records(0, move |position| {
             let tasks = tasks.clone();
-            async move { tasks.page(MAX_RECORDS, offset).await }
+            async move { tasks.page(MAX_RECORDS, position.offset).await }
         })
     }
 

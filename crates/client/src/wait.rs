@@ -10,7 +10,8 @@ use tokio::time::{Instant, sleep_until};
 use crate::client::Client;
 use crate::deadline::Deadline;
 use crate::error::{Error, Fate, Result, TaskFailure};
-use crate::event::{OnEvent, RunEvent};
+use crate::event::{OnEvent, RunEvent, RunEvents};
+use crate::outcome::Outcome;
 use crate::pace::Pace;
 use crate::tasks::Task;
 
@@ -68,11 +69,40 @@ impl Task {
     ///
     /// [`Error::TaskFailed`] and [`Error::TaskCanceled`] when the task ended so,
     /// [`Error::DeadlineReached`] when it did not end in time.
-    pub async fn wait(&self, wait: &Wait) -> Result<crate::Outcome> {
-        let id = self.checked_id()?;
-        let mut waiting = Waiting::begin(self.clone(), id, wait.clone(), Deadline::after(wait.deadline));
+    pub async fn wait(&self, wait: &Wait) -> Result<Outcome> {
+        self.outcome(wait.clone(), &mut |_| {}).await
+    }
+
+    /// Waits for the task, as a stream of what happens.
+    ///
+    /// ```no_run
+    /// # async fn example(client: inferstore::Client, id: String) -> Result<(), inferstore::Error> {
+    /// use futures_util::TryStreamExt;
+    /// use inferstore::{RunEvent, Wait};
+    ///
+    /// let mut events = client.task(id).follow(Wait::default());
+    /// while let Some(event) = events.try_next().await? {
+    ///     match event {
+    ///         RunEvent::Status(status) => println!("{status}"),
+    ///         RunEvent::Done(outcome) => println!("{}", outcome.output),
+    ///         _ => {}
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It ends as [`wait`](Self::wait) does: with [`RunEvent::Done`], or with an error.
+    pub fn follow(&self, wait: Wait) -> RunEvents {
+        let task = self.clone();
+        RunEvents::of(|mut on_event| async move { task.outcome(wait, &mut *on_event).await })
+    }
+
+    async fn outcome(&self, wait: Wait, on_event: OnEvent<'_>) -> Result<Outcome> {
+        let (id, deadline) = (self.checked_id()?, Deadline::after(wait.deadline));
+        let mut waiting = Waiting::begin(self.clone(), id, wait, deadline);
         waiting.read_at_once = true;
-        crate::Outcome::of(waiting.until_the_end(&mut |_| {}).await?)
+        Outcome::of(waiting.until_the_end(on_event).await?)
     }
 }
 

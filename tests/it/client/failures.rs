@@ -135,3 +135,17 @@ async fn an_identifier_that_would_lead_to_another_path_is_refused_before_sending
     assert!(error.to_string().contains("another operation"), "{error}");
     assert_eq!(service.journal().len(), 0, "nothing was sent");
 }
+
+#[tokio::test]
+async fn the_identifier_of_a_request_is_kept_however_it_fails() {
+    let body = r#"{"status":"fail","message":"no","data":{}}"#;
+    for status in ["500 Oops", "200 OK"] {
+        let head = format!("HTTP/1.1 {status}\r\nx-request-id: r-1\r\ncontent-type: application/json\r\n");
+        let answer = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+        let server = Recorder::answering(answer).await;
+        let error = impatient(&server.base_url()).account().balance().await.expect_err("it is a failure");
+        let known =
+            error.context().map(|context| (context.request_id.as_deref(), context.message.as_deref()));
+        assert_eq!(known, Some((Some("r-1"), Some("no"))), "{error:?}");
+    }
+}

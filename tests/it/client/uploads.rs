@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use inferstore::{Client, Error, File, Result, UploadEvent, UploadOptions, Uploaded};
+use inferstore::{Client, Error, File, Result, Settings, UploadEvent, UploadOptions, Uploaded};
 
 use super::client;
 use crate::support::scripted::{Content, Fault, PRESIGNED_SECRET, Route, ScriptedService, Upload};
@@ -250,4 +250,16 @@ async fn a_folder_that_takes_no_uploads_is_refused_before_anything_is_sent() {
         assert!(matches!(error, Err(Error::Settings(_))), "{folder}: {error:?}");
     }
     assert_eq!(service.journal().len(), 0);
+}
+
+#[tokio::test]
+async fn http_clients_of_ones_own_are_used_for_what_they_are_given_for() {
+    let service = ScriptedService::start().await;
+    let named = |name: &str| inferstore::http_client_builder().user_agent(name).build().ok();
+    let (http, http_for_storage) = (named("for the API"), named("for storage"));
+    let own = super::client_with(&service, Settings { http, http_for_storage, ..super::quick() });
+    own.folder("samples").upload(File::bytes("a.png", PNG)).await.expect("it is stored");
+    let agents: Vec<_> =
+        service.journal().iter().map(|entry| entry.header("user-agent").map(str::to_owned)).collect();
+    assert_eq!(agents, ["for the API", "for storage"].map(|name| Some(name.to_owned())));
 }

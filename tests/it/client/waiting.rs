@@ -146,3 +146,18 @@ async fn a_word_of_tomorrow_is_told_and_is_not_the_end() {
             .any(|event| matches!(event, RunEvent::Status(TaskStatus::Other(word)) if word == "paused"))
     );
 }
+
+#[tokio::test]
+async fn a_task_that_another_process_created_can_be_followed_to_its_end() {
+    let service = ScriptedService::start().await;
+    service.set_plan(DEFAULT_MODEL, TaskPlan::new().queued(Stay::Reads(1)).computing(Stay::Reads(1)));
+    let id = service.add_task(DEFAULT_MODEL, json!({}));
+    let events: Vec<_> = client(&service).task(&id).follow(wait()).try_collect().await.expect("it ends well");
+    let [RunEvent::Status(first), .., RunEvent::Status(last), RunEvent::Done(outcome)] = &events[..] else {
+        panic!("{events:?}")
+    };
+    assert_ne!(first, last);
+    assert_eq!((last, outcome.task.as_str()), (&TaskStatus::Success, id.as_str()));
+    let error = client(&service).task("..").follow(wait()).try_collect::<Vec<_>>().await;
+    assert!(matches!(error, Err(Error::Settings(_))), "{error:?}");
+}

@@ -119,7 +119,7 @@ impl Folder {
         let (folder, file) = (self.uploadable()?, file.into());
         // A reader may take its time, so the deadline bounds that too.
         let deadline = Deadline::after(options.deadline);
-        let opened = deadline.bound(file.open()).await?;
+        let opened = deadline.bound(Box::pin(file.open())).await?;
         Box::pin(upload(&self.client.inner, folder, &opened, &options, deadline, &mut on_event)).await
     }
 }
