@@ -92,7 +92,7 @@ pub enum Error {
 }
 
 /// What is known of a call that failed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Context {
     /// The operation, as the document names it.
@@ -262,6 +262,9 @@ impl Error {
             Self::File(_) => "check the file and try again",
             Self::KeyRefused(_) => "check the API key and which service the base URL leads to",
             Self::Refused(context) if context.repeat_is_safe => "try again later",
+            Self::Refused(context) if matches!(context.status, Some(429 | 503)) => {
+                "try again later, if the service promises that such a refusal had no effect"
+            }
             Self::Refused(_) => "read the message of the service; repeating the call as it is will not help",
             Self::Unreachable(context) if context.repeat_is_safe => {
                 "check the network and the base URL, then try again"

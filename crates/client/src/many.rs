@@ -11,7 +11,7 @@ use crate::deadline::Deadline;
 use crate::error::{Fate, Result};
 use crate::outcome::Outcome;
 use crate::tasks::{MAX_RECORDS, Tasks};
-use crate::wait::{Wait, cancel_queued, ended};
+use crate::wait::{Patience, Wait, cancel_queued, ended};
 
 /// How many tasks are read by themselves at the same time.
 const SIDE_BY_SIDE: usize = 8;
@@ -32,8 +32,8 @@ impl Tasks {
     /// ```
     ///
     /// Every task comes exactly once, with its outcome or its error; at the deadline all that are left
-    /// come with [`Error::DeadlineReached`](crate::Error::DeadlineReached). Reads that fail do not end the wait. Dropping the stream
-    /// leaves the tasks alone.
+    /// come with [`Error::DeadlineReached`](crate::Error::DeadlineReached). Reads that fail do not end the wait, unless there is no deadline and a task was refused for a
+    /// minute. Dropping the stream leaves the tasks alone.
     pub fn wait_all<Ids: IntoIterator<Item: ToString>>(
         &self,
         tasks: Ids,
@@ -51,7 +51,7 @@ impl Tasks {
         for id in tasks {
             match self.client.task(id.to_string()).checked_id() {
                 Ok(id) => {
-                    drop(many.pending.insert(id.to_string(), Pending { id, position: None, status: None }));
+                    drop(many.pending.insert(id.to_string(), Pending::new(id)));
                 }
                 Err(error) => many.ended.push_back((TaskId(id.to_string()), Err(error))),
             }
@@ -75,6 +75,7 @@ struct Pending {
     /// Its place in the history, which only grows at its end.
     position: Option<u64>,
     status: Option<TaskStatus>,
+    patience: Patience,
 }
 
 impl Many {
@@ -120,21 +121,32 @@ impl Many {
         } else {
             self.pending.values().map(|task| task.id.clone()).collect()
         };
-        let (tasks, deadline) = (&self.tasks, self.deadline);
-        let read =
-            stream::iter(alone).map(|id| async move { tasks.client.task(id).get_until(deadline).await });
-        let read: Vec<Result<types::Task>> = read.buffer_unordered(SIDE_BY_SIDE).collect().await;
-        for task in read.into_iter().flatten() {
-            self.learn(task);
+        let (client, deadline) = (&self.tasks.client, self.deadline);
+        let read = stream::iter(alone).map(|id| async move {
+            let task = client.task(&id).get_until(deadline).await;
+            (id, task)
+        });
+        let read: Vec<(TaskId, Result<types::Task>)> = read.buffer_unordered(SIDE_BY_SIDE).collect().await;
+        for (id, task) in read {
+            self.learn(&id, task);
         }
     }
 
-    fn learn(&mut self, task: types::Task) {
-        let Some(pending) = self.pending.get_mut(task.task_id.as_str()) else { return };
-        pending.status.clone_from(&task.status);
-        if pending.has_ended() {
-            self.pending.remove(task.task_id.as_str());
-            self.ended.push_back((task.task_id.clone(), ended(task).and_then(Outcome::of)));
+    /// Takes what a read says of a task, which may be its end.
+    fn learn(&mut self, id: &TaskId, read: Result<types::Task>) {
+        let Some(pending) = self.pending.get_mut(id.as_str()) else { return };
+        let end = match read {
+            Ok(task) => {
+                pending.patience.renew();
+                pending.status.clone_from(&task.status);
+                pending.has_ended().then(|| ended(task).and_then(Outcome::of))
+            }
+            Err(error) => pending.patience.ends_with(&error, self.deadline).then_some(Err(error)),
+        };
+        if let Some(end) = end
+            && let Some(pending) = self.pending.remove(id.as_str())
+        {
+            self.ended.push_back((pending.id, end));
         }
     }
 
@@ -199,6 +211,10 @@ impl Many {
 }
 
 impl Pending {
+    fn new(id: TaskId) -> Self {
+        Self { id, position: None, status: None, patience: Patience::default() }
+    }
+
     fn has_ended(&self) -> bool {
         matches!(self.status, Some(TaskStatus::Success | TaskStatus::Failed | TaskStatus::Canceled))
     }

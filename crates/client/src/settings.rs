@@ -7,7 +7,8 @@ use reqwest::Url;
 use crate::error::{Error, Result};
 use crate::retry::Retry;
 
-/// How a client behaves. Name what differs and take the rest from the default:
+/// How a client behaves. Proxies are taken from the environment as reqwest does, unless an HTTP client
+/// of your own says otherwise. Name what differs and take the rest from the default:
 ///
 /// ```
 /// use std::time::Duration;

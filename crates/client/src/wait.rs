@@ -63,7 +63,8 @@ impl Task {
     /// # }
     /// ```
     ///
-    /// Dropping the future leaves the task alone. A read that fails does not end the wait.
+    /// Dropping the future leaves the task alone. A read that fails does not end the wait, unless there
+    /// is no deadline and the service refused it for a minute.
     ///
     /// # Errors
     ///
@@ -117,12 +118,43 @@ pub(crate) struct Waiting {
     pub(crate) read_at_once: bool,
     reads: u32,
     seen: Option<TaskStatus>,
-    refused_since: Option<Instant>,
+    patience: Patience,
+}
+
+/// How long reads have been refused.
+#[derive(Debug, Default)]
+pub(crate) struct Patience(Option<Instant>);
+
+impl Patience {
+    /// Whether a read that failed ends the wait: only when it would fail forever, and nobody set a
+    /// deadline.
+    pub(crate) fn ends_with(&mut self, error: &Error, deadline: Deadline) -> bool {
+        if !matches!(error, Error::Refused(_) | Error::KeyRefused(_)) {
+            self.renew();
+            return false;
+        }
+        let since = *self.0.get_or_insert_with(Instant::now);
+        deadline.at.is_none() && since.elapsed() >= PATIENCE_WITH_REFUSALS
+    }
+
+    /// Something other than a refusal came.
+    pub(crate) fn renew(&mut self) {
+        self.0 = None;
+    }
 }
 
 impl Waiting {
     pub(crate) fn begin(task: Task, id: TaskId, wait: Wait, deadline: Deadline) -> Self {
-        Self { task, id, wait, deadline, read_at_once: false, reads: 0, seen: None, refused_since: None }
+        Self {
+            task,
+            id,
+            wait,
+            deadline,
+            read_at_once: false,
+            reads: 0,
+            seen: None,
+            patience: Patience::default(),
+        }
     }
 
     /// Reads the task at its pace until it has ended, and returns it if it succeeded.
@@ -134,7 +166,7 @@ impl Waiting {
         loop {
             match self.task.get_until(self.deadline).await {
                 Ok(task) => {
-                    self.refused_since = None;
+                    self.patience.renew();
                     if let Some(end) = self.step(task, on_event) {
                         return end;
                     }
@@ -160,13 +192,8 @@ impl Waiting {
         }
     }
 
-    /// A read that failed ends the wait only when it would fail forever, and nobody set a deadline.
     fn failed_read(&mut self, error: Error, on_event: OnEvent<'_>) -> Result<()> {
-        let refused = matches!(error, Error::Refused(_) | Error::KeyRefused(_));
-        let since = *self.refused_since.get_or_insert_with(Instant::now);
-        if !refused {
-            self.refused_since = None;
-        } else if self.deadline.at.is_none() && since.elapsed() >= PATIENCE_WITH_REFUSALS {
+        if self.patience.ends_with(&error, self.deadline) {
             return Err(error);
         }
         on_event(RunEvent::ReadFailed(error.headline()));
@@ -226,5 +253,24 @@ pub(crate) fn ended(task: types::Task) -> Result<types::Task> {
             message: task.message.filter(|message| !message.is_empty()),
             detail: task.result.and_then(|result| result.error),
         }))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_minute_of_refusals_ends_a_wait_and_only_one_without_a_deadline() {
+        let refusal = Error::Refused(Box::default());
+        let silence = Error::Unreachable(Box::default());
+        let (forever, bounded) = (Deadline::never(), Deadline::after(Some(Duration::from_secs(3600))));
+        let mut patience = Patience::default();
+        assert!(!patience.ends_with(&refusal, forever), "the first one");
+        tokio::time::advance(PATIENCE_WITH_REFUSALS).await;
+        assert!(!patience.ends_with(&refusal, bounded), "the deadline will end it");
+        assert!(patience.ends_with(&refusal, forever));
+        assert!(!patience.ends_with(&silence, forever), "the network may come back");
+        assert!(!patience.ends_with(&refusal, forever), "and refusals are counted anew");
     }
 }
