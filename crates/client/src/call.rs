@@ -93,30 +93,38 @@ impl Call {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let fault = match self.deadline.cut(send()).await {
-                Some(Ok(answer)) => {
-                    if self.sets_clock {
-                        client.clock.set_by(answer.headers());
-                    }
-                    let status = answer.status().as_u16();
-                    match open(answer) {
-                        Ok(data) => {
-                            client.budget.earn();
-                            span.record("attempts", attempts).record("status", status);
-                            return Ok(data);
-                        }
-                        Err(fault) => fault,
-                    }
+            let fault = match self.attempt(client, send()).await? {
+                Ok((status, data)) => {
+                    client.budget.earn();
+                    span.record("attempts", attempts).record("status", status);
+                    return Ok(data);
                 }
-                Some(Err(error)) => Fault::read(error, client, self.deadline).await?,
-                None => Fault::out_of_time(),
+                Err(fault) => fault,
             };
-            span.record("attempts", attempts).record("status", fault.status);
-            debug!(attempt = attempts, status = fault.status, failure = ?fault.failure, "the call failed");
+            span.record("attempts", attempts).record("status", fault.seen.status);
+            debug!(attempt = attempts, status = fault.seen.status, failure = ?fault.failure, "the call failed");
             let Some(pause) = self.pause_before_repeat(client, &fault, attempts) else {
                 return Err(self.give_up(fault, attempts, started));
             };
             sleep(pause).await;
+        }
+    }
+
+    /// The status and the payload, or how it failed; an error if the call cannot be sent at all.
+    async fn attempt<E: Envelope>(
+        &self,
+        client: &Inner,
+        sent: impl Future<Output = Result<ResponseValue<E>, RawError>>,
+    ) -> Result<Result<(u16, E::Data), Fault>> {
+        match self.deadline.cut(sent).await {
+            Some(Ok(answer)) => {
+                if self.sets_clock {
+                    client.clock.set_by(answer.headers());
+                }
+                Ok(open(answer))
+            }
+            Some(Err(error)) => Fault::read(error, client, self.deadline).await.map(Err),
+            None => Ok(Err(Fault::because(Failure::Lost, "the time was up"))),
         }
     }
 
@@ -129,15 +137,11 @@ impl Call {
     fn give_up(self, fault: Fault, attempts: u32, started: Instant) -> Error {
         let context = Box::new(Context {
             operation: self.operation,
-            status: fault.status,
-            message: fault.message,
-            excerpt: fault.excerpt,
-            request_id: fault.request_id,
             attempts,
             elapsed: started.elapsed(),
             repeat_is_safe: self.safety.allows_repeat_after(fault.failure),
             task: self.task,
-            source: fault.source,
+            ..*fault.seen
         });
         match fault.failure {
             Failure::Status(401) => Error::KeyRefused(context),
@@ -151,30 +155,19 @@ impl Call {
 /// One failed attempt.
 struct Fault {
     failure: Failure,
-    status: Option<u16>,
-    message: Option<String>,
-    excerpt: Option<String>,
-    request_id: Option<String>,
     retry_after: Option<Duration>,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    /// What is seen of it from here; the call knows the rest.
+    seen: Box<Context>,
 }
 
 impl Fault {
-    fn new(failure: Failure) -> Self {
-        Self {
-            failure,
-            status: None,
-            message: None,
-            excerpt: None,
-            request_id: None,
-            retry_after: None,
-            source: None,
-        }
+    fn new(failure: Failure, seen: Context) -> Self {
+        Self { failure, retry_after: None, seen: Box::new(seen) }
     }
 
-    /// The deadline came first. Whether anything was sent is unknown.
-    fn out_of_time() -> Self {
-        Self { source: Some("the time was up".into()), ..Self::new(Failure::Lost) }
+    /// Something else went wrong on the way.
+    fn because(failure: Failure, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::new(failure, Context { source: Some(source.into()), ..Context::default() })
     }
 
     /// Reads a failure of the generated client; `Err` if nothing of it concerns the network.
@@ -184,16 +177,16 @@ impl Fault {
             RawError::InvalidResponsePayload(body, error) => Self::unreadable(&body, error, client),
             RawError::CommunicationError(error) => Self::transport(error)?,
             RawError::ResponseBodyError(error) | RawError::InvalidUpgrade(error) => {
-                Self { source: Some(error.without_url().into()), ..Self::new(Failure::Lost) }
+                Self::because(Failure::Lost, error.without_url())
             }
             RawError::InvalidRequest(problem) | RawError::Custom(problem) => {
                 return Err(Error::Settings(problem));
             }
             // The document declares no failure for the generator, so there is none of this kind.
-            RawError::ErrorResponse(answer) => Self {
-                status: Some(answer.status().as_u16()),
-                ..Self::new(Failure::Status(answer.status().as_u16()))
-            },
+            RawError::ErrorResponse(answer) => {
+                let status = answer.status().as_u16();
+                Self::new(Failure::Status(status), Context { status: Some(status), ..Context::default() })
+            }
         })
     }
 
@@ -203,7 +196,7 @@ impl Fault {
             return Err(Error::Settings(format!("the request cannot be built: {error}")));
         }
         let failure = if error.is_connect() { Failure::NothingSent } else { Failure::Lost };
-        Ok(Self { source: Some(error.into()), ..Self::new(failure) })
+        Ok(Self::because(failure, error))
     }
 
     async fn answered(response: reqwest::Response, client: &Inner, deadline: Deadline) -> Self {
@@ -211,14 +204,14 @@ impl Fault {
         let request_id = request_id(response.headers());
         let retry_after = retry::retry_after(response.headers());
         let body = beginning(response, READ_OF_A_FAILURE, deadline).await;
-        Self {
+        let seen = Context {
             status: Some(status),
             request_id,
-            retry_after,
             message: message(&body).map(|message| redact(&message, client.key.expose())),
             excerpt: excerpt(&body, client.key.expose()),
-            ..Self::new(Failure::Status(status))
-        }
+            ..Context::default()
+        };
+        Self { retry_after, ..Self::new(Failure::Status(status), seen) }
     }
 
     /// A 2xx that is no answer of the operation: a failure in an envelope, or something else.
@@ -228,22 +221,24 @@ impl Fault {
             json["status"].is_string() && json["status"] != EnvelopeStatus::Success.as_str()
         });
         let failure = if refused { Failure::Permanent } else { Failure::Unreadable };
-        Self {
+        let seen = Context {
             message: message(body).filter(|_| refused).map(|message| redact(&message, key)),
             excerpt: excerpt(body, key),
             source: Some(error.into()),
-            ..Self::new(failure)
-        }
+            ..Context::default()
+        };
+        Self::new(failure, seen)
     }
 }
 
-fn open<E: Envelope>(answer: ResponseValue<E>) -> Result<E::Data, Fault> {
+fn open<E: Envelope>(answer: ResponseValue<E>) -> Result<(u16, E::Data), Fault> {
+    let status = answer.status().as_u16();
     if answer.is_success() {
-        return Ok(answer.into_inner().open().1);
+        return Ok((status, answer.into_inner().open().1));
     }
-    let (status, request_id) = (Some(answer.status().as_u16()), request_id(answer.headers()));
+    let (status, request_id) = (Some(status), request_id(answer.headers()));
     let (message, _) = answer.into_inner().open();
-    Err(Fault { status, request_id, message, ..Fault::new(Failure::Permanent) })
+    Err(Fault::new(Failure::Permanent, Context { status, request_id, message, ..Context::default() }))
 }
 
 fn request_id(headers: &HeaderMap) -> Option<String> {
