@@ -1,6 +1,6 @@
 //! Creating a task at most once. There is no key that would make a second create harmless, so a
-//! create that may have reached the service is never sent again. When its answer is lost, the task
-//! history tells what happened, or the caller is told that nobody knows.
+//! create that may have reached the service is not sent again unless the caller takes the risk. When
+//! its answer is lost, the task history tells what happened, or the caller is told that nobody knows.
 
 mod history;
 

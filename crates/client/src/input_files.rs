@@ -72,61 +72,59 @@ pub(crate) async fn open(fields: &BTreeMap<String, Input>) -> Result<Vec<InputFi
     Ok(files)
 }
 
-/// Uploads the files and returns the URL for each field.
-pub(crate) async fn upload(
-    client: &Client,
-    options: &RunOptions,
+/// The uploads of one run.
+pub(crate) struct Uploads<'a> {
+    client: &'a Client,
+    options: &'a RunOptions,
     deadline: Deadline,
-    files: Vec<InputFile>,
-    on_event: OnEvent<'_>,
-) -> Result<BTreeMap<String, String>> {
-    let mut contents: HashMap<Fingerprint, Vec<InputFile>> = HashMap::new();
-    for file in files {
-        contents.entry(file.opened.fingerprint().clone()).or_default().push(file);
-    }
-    let on_event = &Mutex::new(on_event);
-    let uploads = contents.into_iter().map(|(fingerprint, files)| async move {
-        let key = (options.upload_folder, options.org_username.clone(), fingerprint);
-        let url = match (client.inner.uploaded.get(&key), files.first()) {
-            (Some(url), _) => url,
-            (None, Some(first)) => {
-                let url = upload_one(client, options, deadline, first, on_event).await?;
-                client.inner.uploaded.put(key, url.clone());
-                url
-            }
-            (None, None) => return Ok(Vec::new()),
-        };
-        Ok::<_, Error>(files.into_iter().map(|file| (file.field, url.clone())).collect())
-    });
-    let side_by_side = client.inner.settings.parallel_uploads.max(1);
-    let urls: Vec<Vec<_>> = stream::iter(uploads).buffer_unordered(side_by_side).try_collect().await?;
-    Ok(urls.into_iter().flatten().collect())
+    /// Shared by the uploads that go side by side.
+    on_event: Mutex<OnEvent<'a>>,
 }
 
-async fn upload_one(
-    client: &Client,
-    options: &RunOptions,
-    deadline: Deadline,
-    file: &InputFile,
-    on_event: &Mutex<OnEvent<'_>>,
-) -> Result<String> {
-    let upload_options =
-        UploadOptions { org_username: options.org_username.clone(), ..UploadOptions::default() };
-    let mut on_upload = |event| {
-        let mut on_event = on_event.lock().unwrap_or_else(PoisonError::into_inner);
-        on_event(RunEvent::Upload { field: file.field.clone(), event });
-    };
-    let uploaded = upload::upload(
-        &client.inner,
-        options.upload_folder,
-        &file.opened,
-        &upload_options,
-        deadline,
-        &mut on_upload,
-    )
-    .await
-    .map_err(|error| named(error, &file.field))?;
-    Ok(uploaded.download_url)
+impl<'a> Uploads<'a> {
+    pub(crate) fn new(
+        client: &'a Client,
+        options: &'a RunOptions,
+        deadline: Deadline,
+        on_event: OnEvent<'a>,
+    ) -> Self {
+        Self { client, options, deadline, on_event: Mutex::new(on_event) }
+    }
+
+    /// The URL for each field, once all files are stored.
+    pub(crate) async fn urls(&self, files: Vec<InputFile>) -> Result<BTreeMap<String, String>> {
+        let mut contents: HashMap<Fingerprint, Vec<InputFile>> = HashMap::new();
+        for file in files {
+            contents.entry(file.opened.fingerprint().clone()).or_default().push(file);
+        }
+        let uploads = contents.into_values().map(|same| async move {
+            let Some(one) = same.first() else { return Ok(Vec::new()) };
+            let url = self.url(one).await.map_err(|error| named(error, &one.field))?;
+            Ok::<_, Error>(same.into_iter().map(|file| (file.field, url.clone())).collect())
+        });
+        let side_by_side = self.client.inner.settings.parallel_uploads.max(1);
+        let urls: Vec<Vec<_>> = stream::iter(uploads).buffer_unordered(side_by_side).try_collect().await?;
+        Ok(urls.into_iter().flatten().collect())
+    }
+
+    /// Where the content of the file is stored, perhaps since an earlier run.
+    async fn url(&self, file: &InputFile) -> Result<String> {
+        let (client, options) = (&self.client.inner, self.options);
+        let (folder, organization) = (options.upload_folder, options.org_username.clone());
+        let key = (folder, organization.clone(), file.opened.fingerprint().clone());
+        if let Some(url) = client.uploaded.get(&key) {
+            return Ok(url);
+        }
+        let options = UploadOptions { org_username: organization, ..UploadOptions::default() };
+        let mut on_upload = |event| {
+            let mut on_event = self.on_event.lock().unwrap_or_else(PoisonError::into_inner);
+            on_event(RunEvent::Upload { field: file.field.clone(), event });
+        };
+        let upload = upload::upload(client, folder, &file.opened, &options, self.deadline, &mut on_upload);
+        let url = upload.await?.download_url;
+        client.uploaded.put(key, url.clone());
+        Ok(url)
+    }
 }
 
 /// The error with the name of the field that the file was given for.

@@ -12,7 +12,7 @@ use crate::create::Create;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::event::{OnEvent, RunEvent, RunEvents};
-use crate::input_files::{self, InputFile};
+use crate::input_files::{self, InputFile, Uploads};
 use crate::inputs::{Candidate, Input, IntoInputs, check};
 use crate::models::Model;
 use crate::outcome::Outcome;
@@ -227,8 +227,8 @@ impl Run {
         };
         let checked = check(&declared, &candidates(fields, &files)).map_err(Error::Inputs)?;
         self.guard().await?;
-        let uploaded =
-            input_files::upload(self.client(), &self.options, self.deadline, files, on_event).await?;
+        let uploads = Uploads::new(self.client(), &self.options, self.deadline, on_event);
+        let uploaded = uploads.urls(files).await?;
         let mut input = checked.values;
         let urls = uploaded.values().cloned().collect();
         input.extend(uploaded.into_iter().map(|(field, url)| (field, Value::String(url))));
