@@ -128,7 +128,8 @@ impl Create<'_> {
                 debug!(%task, "a create whose answer was lost was found in the history");
                 return Ok(task.clone());
             }
-            let is_settled = last.is_whole && !last.matches.is_empty();
+            // A single one that another run has claimed meanwhile is not shown by the next look.
+            let is_settled = last.is_whole && last.matches.len() > 1;
             let Some(pause) = self.pause_after(look, lost_at).filter(|_| !is_settled) else { break };
             if self.deadline.cut(sleep(pause)).await.is_none() {
                 break;
