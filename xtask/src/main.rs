@@ -1,11 +1,16 @@
 //! Repository tasks, as `cargo xtask <task>`.
 
+mod contract;
+mod diff;
 mod document;
 mod generate;
 mod lint;
 mod lower;
 mod polish;
+mod publish;
 mod tidy;
+mod tools;
+mod tree;
 mod validate;
 mod words;
 
@@ -22,28 +27,54 @@ Repository tasks
   cargo xtask generate            write crates/api/src/generated.rs from openapi/inferstore.yaml
   cargo xtask generate --check    compare instead; fails when it is not up to date
   cargo xtask lint                run the three OpenAPI linters over the document
+  cargo xtask diff [OLD] [NEW]    tell what changed between two documents, and whom it breaks
+  cargo xtask publish             write target/publish, for other teams; --prove opens it in a browser,
+                                  --release keeps the document in openapi/published
+  cargo xtask contract            drive the service with clients generated from what is published;
+                                  --prepare only generates and compiles them; --base-url URL with
+                                  --api-key-env NAME drives a service that runs already
   cargo xtask tidy                check the rules of the repository
 
 generate also takes --document FILE and --output FILE, in place of the two above.
+
+diff compares the document with its last published version unless told otherwise. It also takes
+--format json, and --check, which fails when info.version is too low for what changed. It ends with
+0 when nothing breaks, 1 when something does, 2 when a document cannot be read.
 ";
+
+/// How `diff` ends when there is nothing to compare.
+const NOT_COMPARED: u8 = 2;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     match run(&arguments.iter().map(String::as_str).collect::<Vec<_>>()) {
-        Ok(report) => {
+        Ok((report, code)) => {
             // Whoever closes the pipe has read enough.
             let _ = write!(io::stdout(), "{report}");
-            ExitCode::SUCCESS
+            code
         }
         Err(error) => {
             let _ = writeln!(io::stderr(), "error: {error:#}");
-            ExitCode::FAILURE
+            // A 1 of `diff` says that something breaks.
+            if arguments.first().is_some_and(|task| task == "diff") {
+                ExitCode::from(NOT_COMPARED)
+            } else {
+                ExitCode::FAILURE
+            }
         }
     }
 }
 
-/// Runs one task and returns what it has to say.
-fn run(arguments: &[&str]) -> Result<String> {
+/// Runs one task and returns what it has to say, and how it ended.
+fn run(arguments: &[&str]) -> Result<(String, ExitCode)> {
+    match arguments {
+        ["diff", options @ ..] => diff::Job::read(&root()?, options)?.run(),
+        others => Ok((report(others)?, ExitCode::SUCCESS)),
+    }
+}
+
+/// Runs a task that ends well or with an error.
+fn report(arguments: &[&str]) -> Result<String> {
     match arguments {
         ["generate", options @ ..] => {
             let root = root()?;
@@ -64,6 +95,19 @@ fn run(arguments: &[&str]) -> Result<String> {
             job.run()
         }
         ["lint"] => lint::lint(&root()?),
+        ["publish", options @ ..] => {
+            let root = root()?;
+            let mut job = publish::Job { root: &root, prove: false, release: false };
+            for option in options {
+                match *option {
+                    "--prove" => job.prove = true,
+                    "--release" => job.release = true,
+                    other => bail!("publish has no option {other}\n\n{USAGE}"),
+                }
+            }
+            job.run()
+        }
+        ["contract", options @ ..] => contract::Job::read(&root()?, options)?.run(),
         ["tidy"] => tidy::tidy(&root()?),
         ["help" | "--help" | "-h"] => Ok(USAGE.to_owned()),
         [] => bail!("which task?\n\n{USAGE}"),

@@ -14,7 +14,7 @@ use similar::get_close_matches;
 
 use crate::document::{Document, Mistake, Place};
 
-const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
+pub(crate) const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
 /// The sections of the components whose entries must be of use.
 const SECTIONS: [&str; 6] = ["schemas", "responses", "parameters", "requestBodies", "headers", "examples"];

@@ -3,8 +3,11 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
+mod diff;
 mod generate;
 mod mistakes;
 mod polish;
+mod publish;
 mod support;
 mod tidy;
+mod tools;

@@ -1,0 +1,149 @@
+//! `cargo xtask contract`: shows that others can use what is published. Clients in TypeScript and
+//! Python are generated from it and drive a running service through the whole life of a caller;
+//! Schemathesis looks for answers that the document does not describe; the published flows are run.
+
+mod consumers;
+mod service;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::json;
+
+use crate::lint::LINTERS;
+use crate::tools::{Set, Tools, absolute, must};
+use service::Service;
+
+const SCHEMATHESIS: Set = Set { name: "schemathesis", npm: &[], pypi: &["schemathesis==4.32.5"] };
+
+/// A model with one input, `input`, that takes an image.
+const MODEL: &str = "color-extraction";
+
+/// What to drive, if anything.
+pub(crate) struct Job<'a> {
+    pub(crate) root: &'a Path,
+    /// A service that runs already, with the name of the variable that holds its key; without one, the
+    /// command of this repository is started.
+    pub(crate) running: Option<(String, String)>,
+    /// Only generate the clients and compile them.
+    pub(crate) prepare: bool,
+}
+
+impl<'a> Job<'a> {
+    pub(crate) fn read(root: &'a Path, options: &[&str]) -> Result<Self> {
+        let (mut prepare, mut base_url, mut key_variable) = (false, None, None);
+        let mut options = options.iter();
+        while let Some(option) = options.next() {
+            let mut value = || options.next().with_context(|| format!("{option} needs a value"));
+            match *option {
+                "--prepare" => prepare = true,
+                "--base-url" => base_url = Some((*value()?).to_owned()),
+                "--api-key-env" => key_variable = Some((*value()?).to_owned()),
+                other => bail!("contract has no option {other}"),
+            }
+        }
+        let running = match (base_url, key_variable) {
+            (Some(base_url), Some(variable)) => Some((base_url, variable)),
+            (None, None) => None,
+            _ => bail!("--base-url and --api-key-env go together: where the service is, and its key"),
+        };
+        Ok(Self { root, running, prepare })
+    }
+
+    pub(crate) fn run(&self) -> Result<String> {
+        let document = self.published("inferstore.yaml")?;
+        let typescript = consumers::TypeScript::generate(self.root, &document)?;
+        let python = consumers::Python::generate(self.root, &document)?;
+        let mut report = "the generated clients compile, in TypeScript and in Python\n".to_owned();
+        if self.prepare {
+            return Ok(report);
+        }
+        let service = match &self.running {
+            Some((base_url, variable)) => Service::that_runs(base_url, variable)?,
+            None => Service::start()?,
+        };
+        report.push_str(&driven("TypeScript", &mut typescript.command(), &service)?);
+        report.push_str(&driven("Python", &mut python.command(), &service)?);
+        report.push_str(&self.schemathesis(&document, &service)?);
+        report.push_str(&self.flows(&python, &service)?);
+        Ok(report)
+    }
+
+    fn published(&self, name: &str) -> Result<PathBuf> {
+        let path = absolute(&self.root.join("target/publish").join(name))?;
+        ensure!(path.is_file(), "{} is not there; run `cargo xtask publish` first", path.display());
+        Ok(path)
+    }
+
+    fn schemathesis(&self, document: &Path, service: &Service) -> Result<String> {
+        let tools = Tools::install(self.root, &SCHEMATHESIS)?;
+        let mut command = tools.python("schemathesis")?;
+        command.arg("--config-file").arg(absolute(&self.root.join("tests/contract/schemathesis.toml"))?);
+        command.arg("run").arg(document).args(["--url", &service.base_url]);
+        // It leaves notes where it is run.
+        command.current_dir(self.folder("schemathesis")?);
+        driven("Schemathesis", &mut command, service)
+    }
+
+    /// A folder to work in.
+    fn folder(&self, name: &str) -> Result<PathBuf> {
+        let folder = absolute(&self.root.join(consumers::WORK).join(name))?;
+        fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        Ok(folder)
+    }
+
+    /// Copies of the flows and of the document that they run against.
+    fn flows_with_exact_codes(&self) -> Result<PathBuf> {
+        let folder = self.folder("flows")?;
+        for (name, change) in
+            [("inferstore.yaml", with_exact_code as fn(&str) -> String), ("flows.arazzo.yaml", str::to_owned)]
+        {
+            let text = fs::read_to_string(self.published(name)?).context("cannot read a publication")?;
+            fs::write(folder.join(name), change(&text)).context("cannot write a copy")?;
+        }
+        Ok(folder.join("flows.arazzo.yaml"))
+    }
+
+    /// The flows take what they need as inputs; the picture is uploaded by the Python client, since
+    /// object storage is not part of the API.
+    fn flows(&self, python: &consumers::Python, service: &Service) -> Result<String> {
+        let mut upload = python.command();
+        let uploaded = must("Python", service.told_to(upload.arg("upload")))?;
+        let picture = String::from_utf8_lossy(&uploaded.stdout).trim().to_owned();
+        let flows = self.flows_with_exact_codes()?;
+        let tools = Tools::install(self.root, &LINTERS)?;
+        let mut report = String::new();
+        for (flow, size, mime) in [
+            ("declareSmallUpload", 1_000, "image/png"),
+            ("declareLargeUpload", 6_000_000, "video/mp4"),
+            ("runModel", 0, ""),
+            ("cancelQueuedTask", 0, ""),
+            ("refusedKey", 0, ""),
+        ] {
+            let inputs = json!({
+                "api_key": service.api_key, "model_id": MODEL, "task_input": {"input": picture},
+                "name": "flow", "mime": mime, "size": size,
+            });
+            let mut command = tools.node("redocly")?;
+            command.arg("respect").arg(&flows).args(["--workflow", flow]);
+            command.args(["--server", &format!("inferstore={}", service.base_url)]);
+            command.env("REDOCLY_CLI_RESPECT_INPUT", inputs.to_string());
+            report.push_str(&driven(&format!("the flow {flow}"), &mut command, service)?);
+        }
+        Ok(report)
+    }
+}
+
+/// Redocly holds an answer to the schema of its exact code and does not know `2XX`. Our service
+/// answers 200.
+fn with_exact_code(document: &str) -> String {
+    document.replace("\"2XX\":", "\"200\":")
+}
+
+/// Runs a consumer; the report keeps one line of what it says when all is well.
+fn driven(name: &str, command: &mut Command, service: &Service) -> Result<String> {
+    must(name, service.told_to(command))?;
+    Ok(format!("{name}: the service keeps its promises\n"))
+}

@@ -1,0 +1,125 @@
+//! Changes as people read them, as programs do, and as a changelog shows them.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use super::{Change, Changes, Severity};
+
+impl Severity {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Docs => "docs only",
+            Self::Compatible => "compatible",
+            Self::Breaking => "breaking",
+        }
+    }
+}
+
+pub(crate) fn verdict_in_words(verdict: Option<Severity>) -> &'static str {
+    verdict.map_or("no change", Severity::word)
+}
+
+/// What changed in one group of operations: the same change in a shared schema is told once.
+struct Group<'a> {
+    heading: String,
+    changes: Vec<&'a Change>,
+}
+
+/// For people.
+pub(super) fn text(changes: &Changes, old: &str, new: &str) -> String {
+    let mut text = format!("{old} → {new}: {}\n", verdict_in_words(changes.verdict()));
+    for group in groups(changes) {
+        text.push_str(&format!("\n{}\n", group.heading));
+        for change in group.changes {
+            let severity = change.severity.word();
+            text.push_str(&format!("  {severity:<10}  {}\n              {}\n", change.place, change.message));
+        }
+    }
+    if !changes.list.is_empty() {
+        text.push_str(&format!("\n{}\n", counts(changes)));
+    }
+    text
+}
+
+/// For programs.
+pub(super) fn json(changes: &Changes) -> Result<String> {
+    let list: Vec<_> = changes
+        .list
+        .iter()
+        .map(|change| {
+            json!({
+                "severity": change.severity,
+                "operation": change.operation,
+                "place": change.place.to_string(),
+                "message": change.message,
+            })
+        })
+        .collect();
+    let verdict = changes.verdict().map_or_else(|| json!("none"), |verdict| json!(verdict));
+    let report = json!({"verdict": verdict, "changes": list});
+    Ok(format!("{}\n", serde_json::to_string_pretty(&report).context("cannot write the report")?))
+}
+
+/// For the changelog: a list under a heading for each group.
+pub(crate) fn changes_as_markdown(changes: &Changes) -> String {
+    let mut text = String::new();
+    for group in groups(changes) {
+        text.push_str(&format!("### {}\n\n", group.heading));
+        for change in group.changes {
+            text.push_str(&format!(
+                "- **{}** `{}`: {}\n",
+                change.severity.word(),
+                change.place,
+                change.message
+            ));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn counts(changes: &Changes) -> String {
+    let count = |severity| changes.list.iter().filter(|change| change.severity == severity).count();
+    let told = [Severity::Breaking, Severity::Compatible, Severity::Docs]
+        .map(|severity| format!("{} {}", count(severity), severity.word()));
+    told.join(", ")
+}
+
+/// The changes by what they concern, in the order in which they were found; the worst first in each.
+fn groups(changes: &Changes) -> Vec<Group<'_>> {
+    let mut groups: Vec<(BTreeSet<Option<&str>>, Vec<&Change>)> = Vec::new();
+    for (index, change) in changes.list.iter().enumerate() {
+        let is_same = |other: &Change| {
+            (other.severity, &other.place, &other.message)
+                == (change.severity, &change.place, &change.message)
+        };
+        if changes.list[..index].iter().any(is_same) {
+            continue;
+        }
+        let same = changes.list[index..].iter().filter(|other| is_same(other));
+        let concerned: BTreeSet<Option<&str>> = same.map(|other| other.operation.as_deref()).collect();
+        match groups.iter_mut().find(|(others, _)| *others == concerned) {
+            Some((_, list)) => list.push(change),
+            None => groups.push((concerned, vec![change])),
+        }
+    }
+    groups
+        .into_iter()
+        .map(|(concerned, mut list)| {
+            list.sort_by_key(|change| std::cmp::Reverse(change.severity));
+            Group { heading: heading(&concerned, &changes.operations), changes: list }
+        })
+        .collect()
+}
+
+fn heading(concerned: &BTreeSet<Option<&str>>, operations: &BTreeSet<String>) -> String {
+    let every = operations.len() > 1
+        && operations.iter().all(|operation| concerned.contains(&Some(operation.as_str())));
+    if every {
+        return "every operation".to_owned();
+    }
+    let told: Vec<&str> = concerned.iter().map(|one| one.unwrap_or("the whole document")).collect();
+    told.join(", ")
+}

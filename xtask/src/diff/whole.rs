@@ -1,0 +1,182 @@
+//! The document as a whole: its frame, its operations, its model kinds, its names.
+
+use std::collections::BTreeMap;
+
+use super::node::{Node, shown, side_by_side};
+use super::{Comparison, Direction};
+
+impl Comparison {
+    pub(super) fn documents(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        self.about(None);
+        self.openapi(old, new);
+        // `info.version` is the answer to a change and not a change.
+        let (old_info, new_info) = (old.at("info"), new.at("info"));
+        self.words(&old_info, &new_info, &["title", "description", "termsOfService", "contact", "license"]);
+        self.extensions(&old_info, &new_info, &[]);
+        self.words(old, new, &["externalDocs"]);
+        self.extensions(old, new, &[]);
+        self.tags(old, new);
+        self.operations(old, new);
+        self.kinds(old, new);
+        self.about(None);
+        self.components(old, new);
+    }
+
+    fn openapi(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        let minor = |document: &Node<'_>| {
+            let version = document.text("openapi").unwrap_or_default();
+            version.rsplit_once('.').map_or_else(|| version.to_owned(), |(minor, _)| minor.to_owned())
+        };
+        if old.value["openapi"] == new.value["openapi"] {
+            return;
+        }
+        let place = new.place.at("openapi");
+        if minor(old) == minor(new) {
+            self.says(&place, "another patch of the same OpenAPI version; nobody breaks");
+        } else {
+            let message = format!(
+                "OpenAPI {} in place of {}: generators that read only that one fail",
+                minor(new),
+                minor(old)
+            );
+            self.breaks(&place, message);
+        }
+    }
+
+    /// What the document says of its tags. Which operations carry them is told with the operations.
+    fn tags(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        let by_name = |document: &Node<'_>| -> BTreeMap<String, String> {
+            let tags = document.at("tags");
+            let named = tags.items().filter_map(|tag| Some((tag.text("name")?.to_owned(), tag)));
+            named.map(|(name, tag)| (name, tag.value.to_string())).collect()
+        };
+        let (old_tags, new_tags) = (by_name(old), by_name(new));
+        for name in old_tags.keys().chain(new_tags.keys().filter(|name| !old_tags.contains_key(*name))) {
+            let place = new.place.at("tags");
+            match (old_tags.get(name), new_tags.get(name)) {
+                (Some(_), None) => self.says(&place, format!("the tag {name} is no longer described")),
+                (None, Some(_)) => self.says(&place, format!("the tag {name} is described now")),
+                (old, new) if old != new => {
+                    self.says(&place, format!("the tag {name} is described otherwise; nobody breaks"));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The model kinds: inputs are sent, outputs are answered, though no operation refers to them.
+    fn kinds(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        let (old_kinds, new_kinds) = (kinds(old), kinds(new));
+        for (name, (old_input, old_output)) in &old_kinds {
+            self.about(Some(&format!("model kind {name}")));
+            let Some((new_input, new_output)) = new_kinds.get(name) else {
+                let message = "the model kind is gone: code that uses its typed input and output breaks";
+                self.breaks(&old_input.place, message);
+                continue;
+            };
+            for (old, new, direction) in
+                [(old_input, new_input, Direction::Request), (old_output, new_output, Direction::Answer)]
+            {
+                let names = (old.place.keys().last(), new.place.keys().last());
+                if let (Some(old_name), Some(new_name)) = names
+                    && old_name != new_name
+                {
+                    self.replaced.insert(old_name.clone(), new_name.clone());
+                }
+                self.schema(old, new, direction);
+            }
+        }
+        for (name, (input, _)) in new_kinds.iter().filter(|(name, _)| !old_kinds.contains_key(*name)) {
+            self.about(Some(&format!("model kind {name}")));
+            self.allows(&input.place, "the model kind is new; nobody breaks");
+        }
+    }
+
+    /// Names of components are names of types in generated code.
+    fn components(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        for section in ["schemas", "responses", "parameters", "requestBodies", "headers"] {
+            let (old, new) = (old.at("components").at(section), new.at("components").at(section));
+            for (name, was, is) in side_by_side(&old, &new) {
+                match (was, is) {
+                    (Some(was), None) => {
+                        let now = self.replaced.get(name).filter(|now| new.has(now));
+                        let message = match now {
+                            Some(now) => format!("{name} is called {now} now"),
+                            None => format!("{name} is gone"),
+                        };
+                        self.breaks(&was.place, format!("{message}: generated code that names it breaks"));
+                    }
+                    (None, Some(is)) if !self.replaced.values().any(|now| now == name) => {
+                        self.allows(&is.place, format!("{name} is new; nobody breaks"));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        self.words(&old.at("components"), &new.at("components"), &["examples"]);
+        self.security_schemes(&old.at("components"), &new.at("components"));
+    }
+
+    /// The servers of the document, or those of one operation in their place.
+    pub(super) fn servers(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        let urls = |servers: &Node<'_>| -> Vec<String> {
+            servers.items().filter_map(|server| server.text("url").map(str::to_owned)).collect()
+        };
+        let (old_urls, new_urls) = (urls(old), urls(new));
+        let first = (old_urls.first(), new_urls.first());
+        for url in old_urls.iter().filter(|url| !new_urls.contains(url)) {
+            self.breaks(&old.place, format!("the server {url} is gone: whoever calls it breaks"));
+        }
+        for url in new_urls.iter().filter(|url| !old_urls.contains(url)) {
+            self.allows(&new.place, format!("the server {url} is new; nobody breaks"));
+        }
+        if let (Some(was), Some(is)) = first
+            && was != is
+            && new_urls.contains(was)
+        {
+            let message = format!("the first server is {is} and no longer {was}: generated clients call it");
+            self.breaks(&new.place, message);
+        }
+        for server in old.items() {
+            if let Some(same) = new.items().find(|other| other.text("url") == server.text("url")) {
+                self.words(&server, &same, &["description"]);
+                self.server_variables(&server.at("variables"), &same.at("variables"));
+            }
+        }
+    }
+
+    fn server_variables(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        for (name, was, is) in side_by_side(old, new) {
+            let (Some(was), Some(is)) = (was, is) else {
+                self.breaks(&new.place.at(name), format!("the variable {name} came or went: URLs differ"));
+                continue;
+            };
+            self.words(&was, &is, &["description"]);
+            if was.value["default"] != is.value["default"] {
+                let message = format!(
+                    "{} in place of {}: whoever relies on the default calls another server",
+                    shown(&is.value["default"]),
+                    shown(&was.value["default"])
+                );
+                self.breaks(&is.place.at("default"), message);
+            }
+            let (old_words, new_words) = (was.texts("enum"), is.texts("enum"));
+            if is.has("enum") && (!was.has("enum") || !old_words.is_subset(&new_words)) {
+                self.breaks(&is.place.at("enum"), "fewer values are allowed: whoever uses another breaks");
+            } else if old_words != new_words {
+                self.allows(&is.place, "more values are allowed; nobody breaks");
+            }
+        }
+    }
+}
+
+/// The model kinds of a document by name: the schemas of input and output.
+fn kinds<'a>(document: &Node<'a>) -> BTreeMap<String, (Node<'a>, Node<'a>)> {
+    let schemas = document.at("components").at("schemas");
+    let kind = |schema: Node<'a>| {
+        let kind = schema.at("x-model-kind");
+        let output = schemas.at(kind.text("output")?);
+        Some((kind.text("name")?.to_owned(), (schema, output)))
+    };
+    schemas.members().filter_map(|(_, schema)| kind(schema)).collect()
+}

@@ -1,0 +1,34 @@
+//! What changed in the API from version to version, told by our own comparison of the documents.
+
+use std::path::Path;
+
+use anyhow::Result;
+use serde_json::Value;
+
+use crate::diff::{Version, changes_as_markdown, compare, published, read, verdict_in_words};
+
+/// The changelog of all published versions and of this document, the last one first.
+pub(super) fn changelog(root: &Path, document: &Value) -> Result<String> {
+    let mut versions = Vec::new();
+    for (version, path) in published(root)? {
+        versions.push((version, read(&path)?));
+    }
+    let version = Version::of(document)?;
+    if versions.iter().all(|(published, _)| *published != version) {
+        versions.push((version, document.clone()));
+    }
+    let mut text = "# Changes of the Inferstore API\n\n\
+        A breaking change raises the first number of the version, an addition the second, a word the \
+        third.\n"
+        .to_owned();
+    for pair in versions.windows(2).rev() {
+        let [(old, was), (new, is)] = pair else { continue };
+        let changes = compare(was, is);
+        let verdict = verdict_in_words(changes.verdict());
+        text.push_str(&format!("\n## {new}\n\nSince {old}: {verdict}.\n\n{}", changes_as_markdown(&changes)));
+    }
+    if let Some((first, _)) = versions.first() {
+        text.push_str(&format!("\n## {first}\n\nThe first published version.\n"));
+    }
+    Ok(text)
+}

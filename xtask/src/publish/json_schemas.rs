@@ -1,0 +1,117 @@
+//! Every resource, every model input and every model output as a JSON Schema of its own, which needs
+//! no other file.
+
+use std::collections::BTreeSet;
+
+use indexmap::IndexMap;
+use serde_json::json;
+
+use super::view31;
+use crate::tree::Tree;
+
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+const COMPONENTS: &str = "#/components/schemas/";
+const DEFINITIONS: &str = "#/$defs/";
+
+/// The schemas of a document by name.
+pub(super) struct JsonSchemas {
+    version: String,
+    all: IndexMap<String, Tree>,
+}
+
+impl JsonSchemas {
+    pub(super) fn of(document: &Tree, version: &str) -> Self {
+        let schemas = document.get("components").and_then(|components| components.get("schemas"));
+        let all = schemas.into_iter().flat_map(Tree::members);
+        let all = all.map(|(name, schema)| (name.to_owned(), pointed(&view31::schema(schema))));
+        Self { version: version.to_owned(), all: all.collect() }
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.all.keys().map(String::as_str)
+    }
+
+    /// The schema of that name with all that it refers to.
+    pub(super) fn named(&self, name: &str) -> Option<Tree> {
+        Some(self.whole(Some(name), self.all.get(name)?))
+    }
+
+    /// A schema that stands in the document without a name.
+    pub(super) fn unnamed(&self, schema: &Tree) -> Tree {
+        self.whole(None, &pointed(&view31::schema(schema)))
+    }
+
+    fn whole(&self, name: Option<&str>, schema: &Tree) -> Tree {
+        let mut whole = IndexMap::from([("$schema".to_owned(), Tree::text(DIALECT))]);
+        if let Some(name) = name {
+            whole.insert("$id".to_owned(), Tree::text(format!("urn:inferstore:{}:{name}", self.version)));
+            whole.insert("title".to_owned(), Tree::text(name));
+        }
+        whole.extend(schema.members().map(|(key, value)| (key.to_owned(), value.clone())));
+        let used = self.used_by(schema);
+        if !used.is_empty() {
+            let definitions = self.all.iter().filter(|(name, _)| used.contains(name.as_str()));
+            let definitions = definitions.map(|(name, schema)| (name.clone(), schema.clone())).collect();
+            whole.insert("$defs".to_owned(), Tree::Map(definitions));
+        }
+        Tree::Map(whole)
+    }
+
+    /// The names of all schemas that the schema refers to, itself or by way of others.
+    fn used_by(&self, schema: &Tree) -> BTreeSet<String> {
+        let mut used = BTreeSet::new();
+        let mut open = vec![schema];
+        while let Some(schema) = open.pop() {
+            let mut names = Vec::new();
+            references(schema, &mut names);
+            for name in names {
+                if used.insert(name.to_owned()) {
+                    open.extend(self.all.get(name));
+                }
+            }
+        }
+        used
+    }
+
+    /// The model kinds, for programs that look for the schema of an input: name, input, output.
+    pub(super) fn kinds(&self) -> Tree {
+        let kinds = self.all.iter().filter_map(|(input, schema)| {
+            let kind = schema.get("x-model-kind")?;
+            let (name, output) = (kind.get("name")?.as_str()?, kind.get("output")?.as_str()?);
+            let files = json!({"input": format!("{input}.json"), "output": format!("{output}.json")});
+            Some((name.to_owned(), Tree::from(files)))
+        });
+        Tree::Map(kinds.collect())
+    }
+}
+
+fn references<'a>(schema: &'a Tree, names: &mut Vec<&'a str>) {
+    match schema {
+        Tree::Map(members) => {
+            let reference = members.get("$ref").and_then(Tree::as_str);
+            names.extend(reference.and_then(|reference| reference.strip_prefix(DEFINITIONS)));
+            members.values().for_each(|value| references(value, names));
+        }
+        Tree::List(items) => items.iter().for_each(|item| references(item, names)),
+        Tree::Scalar(_) => {}
+    }
+}
+
+/// The schema with references to where the definitions stand in a file of its own.
+fn pointed(schema: &Tree) -> Tree {
+    match schema {
+        Tree::Map(members) => {
+            let point = |(key, value): (&String, &Tree)| {
+                let name = value.as_str().and_then(|text| text.strip_prefix(COMPONENTS));
+                let value = match name.filter(|_| key == "$ref") {
+                    Some(name) => Tree::text(format!("{DEFINITIONS}{name}")),
+                    None => pointed(value),
+                };
+                (key.clone(), value)
+            };
+            Tree::Map(members.iter().map(point).collect())
+        }
+        Tree::List(items) => Tree::List(items.iter().map(pointed).collect()),
+        scalar => scalar.clone(),
+    }
+}

