@@ -16,13 +16,17 @@ const MAX_LINES: usize = 400;
 const GENERATED: &str = "crates/api/src/generated.rs";
 
 /// Which crates of the workspace a crate may use. A crate that is not listed may use none.
-const DIRECTIONS: [(&str, &[&str]); 5] = [
+const DIRECTIONS: [(&str, &[&str]); 6] = [
     ("crates/client", &["inferstore-api"]),
     ("crates/cli", &["inferstore", "inferstore-service"]),
-    ("tests", &["inferstore", "inferstore-api", "inferstore-cli", "inferstore-service"]),
+    ("crates/service", &["inferstore-models"]),
+    (
+        "tests",
+        &["inferstore", "inferstore-api", "inferstore-cli", "inferstore-models", "inferstore-service"],
+    ),
     // Stand here to say that they stand alone.
     ("crates/api", &[]),
-    ("crates/service", &[]),
+    ("crates/models", &[]),
 ];
 
 /// Marks of the machine that something was written on.

@@ -1,0 +1,50 @@
+//! How long each model takes for a picture of one megapixel: `cargo bench -p inferstore-models`. Fails
+//! when one takes more than is allowed. The ratio says how many times as long as merely reading and
+//! writing the same picture it takes, which depends less on the machine.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and stops when it cannot go on"
+)]
+
+use std::time::Instant;
+
+use inferstore_models::{Limits, built_in};
+
+#[path = "../tests/it/scenes.rs"]
+mod scenes;
+#[path = "../tests/it/support.rs"]
+#[expect(dead_code, reason = "the tests use more of it")]
+mod support;
+
+/// The bar, in seconds.
+const ALLOWED: f64 = 5.0;
+const ROUNDS: usize = 3;
+
+fn main() {
+    let bytes = support::png(&scenes::hazy(1184, 888));
+    let codec = fastest(|| {
+        let picture = image::load_from_memory(&bytes).expect("it was just written");
+        support::encoded(&picture, image::ImageFormat::Png);
+    });
+    println!("{:32} {codec:8.3} s", "reading and writing alone");
+    for model in built_in() {
+        let inputs = support::inputs_of(model.kind(), &bytes);
+        let seconds = fastest(|| drop(model.run(&inputs, &Limits::default()).expect("a good picture")));
+        println!("{:32} {seconds:8.3} s {:8.1} times", model.kind(), seconds / codec);
+        assert!(seconds <= ALLOWED, "{} takes too long", model.kind());
+    }
+}
+
+/// The time of the fastest round: the others were disturbed.
+fn fastest(mut run: impl FnMut()) -> f64 {
+    let time = |()| {
+        let start = Instant::now();
+        run();
+        start.elapsed().as_secs_f64()
+    };
+    [(); ROUNDS].map(time).into_iter().fold(f64::INFINITY, f64::min)
+}

@@ -1,0 +1,170 @@
+//! Color extraction: the colors of a picture that a person would name, by clustering in Oklab.
+
+use std::collections::HashMap;
+
+use crate::oklab;
+use crate::picture::{LIBRARIES, Picture, to_byte};
+use crate::{Error, Inputs, Limits, Model, Output};
+
+/// How many clusters there are at first; those that look alike are merged afterwards.
+const CLUSTERS: usize = 12;
+/// At most this many colors are returned.
+const COLORS: usize = 8;
+/// Colors nearer than this look like one.
+const ALIKE: f32 = 0.1;
+/// A color that covers less of the picture than this is noise.
+const LEAST_SHARE: f64 = 0.01;
+const ROUNDS: usize = 20;
+/// Bytes for a pixel at the peak.
+const NEED: u64 = 24;
+
+pub(crate) struct ColorExtraction;
+
+impl Model for ColorExtraction {
+    fn kind(&self) -> &'static str {
+        "color-extraction"
+    }
+
+    fn method(&self) -> &'static str {
+        "K-means clusters of the colors in Oklab, merged where they look alike: up to eight codes, the most \
+         frequent first; no neural network."
+    }
+
+    fn libraries(&self) -> &'static [&'static str] {
+        LIBRARIES
+    }
+
+    fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
+        let picture = Picture::read(inputs, "input", NEED, limits)?;
+        let samples = samples(&picture);
+        if samples.is_empty() {
+            let reason = "every pixel is transparent; send a picture that shows something".to_owned();
+            return Err(Error::Unusable { input: "input".to_owned(), reason });
+        }
+        let codes: Vec<String> = palette(&samples, limits)?.into_iter().map(code).collect();
+        Ok(vec![("output", Output::Text(codes.join(", ")))])
+    }
+}
+
+/// A color in Oklab, and how many pixels have it.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    color: [f32; 3],
+    weight: f64,
+}
+
+/// The colors of the picture without those of transparent pixels, counted in cells of a fine grid:
+/// clustering takes no longer for a large picture.
+fn samples(picture: &Picture) -> Vec<Sample> {
+    let mut cells: HashMap<[u8; 3], ([f64; 3], f64)> = HashMap::new();
+    let mut alphas = picture.alpha.iter().flat_map(|alpha| alpha.values.iter().copied());
+    for color in picture.pixels() {
+        let weight = f64::from(alphas.next().unwrap_or(1.0));
+        if weight > 0.0 {
+            let (sum, total) = cells.entry(color.map(|value| to_byte(value) >> 3)).or_default();
+            for (sum, value) in sum.iter_mut().zip(color) {
+                *sum += weight * f64::from(value);
+            }
+            *total += weight;
+        }
+    }
+    let mut cells: Vec<_> = cells.into_iter().collect();
+    // A hash map has another order in every run.
+    cells.sort_unstable_by_key(|(cell, _)| *cell);
+    let mean = |(sum, weight): ([f64; 3], f64)| Sample {
+        color: oklab::from_srgb(sum.map(|sum| (sum / weight) as f32)),
+        weight,
+    };
+    cells.into_iter().map(|(_, cell)| mean(cell)).collect()
+}
+
+/// The main colors, the most frequent first.
+fn palette(samples: &[Sample], limits: &Limits) -> Result<Vec<[f32; 3]>, Error> {
+    let mut centers = far_apart(samples);
+    let mut clusters = assign(samples, &centers);
+    for _ in 0..ROUNDS {
+        limits.check_time()?;
+        let moved: Vec<[f32; 3]> = clusters.iter().map(|cluster| cluster.color).collect();
+        let still = moved.iter().zip(&centers).all(|(new, old)| distance(*new, *old) < 1e-6);
+        centers = moved;
+        clusters = assign(samples, &centers);
+        if still {
+            break;
+        }
+    }
+    merge_alike(&mut clusters);
+    clusters.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+    let total: f64 = clusters.iter().map(|cluster| cluster.weight).sum();
+    let mut main: Vec<_> = clusters.iter().filter(|cluster| cluster.weight >= LEAST_SHARE * total).collect();
+    main.truncate(COLORS);
+    Ok(main.into_iter().map(|cluster| cluster.color).collect())
+}
+
+/// First centers: the most frequent color, then always the one that is farthest from those taken, where
+/// a frequent color counts more than a rare one. Nothing is random, so equal pictures give equal colors.
+fn far_apart(samples: &[Sample]) -> Vec<[f32; 3]> {
+    let heaviest = samples.iter().max_by(|a, b| a.weight.total_cmp(&b.weight));
+    let mut centers: Vec<[f32; 3]> = heaviest.map(|sample| sample.color).into_iter().collect();
+    while centers.len() < CLUSTERS {
+        let worth = |sample: &Sample| {
+            let nearest =
+                centers.iter().map(|center| distance(sample.color, *center)).fold(f32::MAX, f32::min);
+            f64::from(nearest) * sample.weight.sqrt()
+        };
+        match samples.iter().max_by(|a, b| worth(a).total_cmp(&worth(b))) {
+            Some(best) if worth(best) > 0.0 => centers.push(best.color),
+            _ => break,
+        }
+    }
+    centers
+}
+
+/// Gives every sample to its nearest center; the clusters that got some, with their means.
+fn assign(samples: &[Sample], centers: &[[f32; 3]]) -> Vec<Sample> {
+    let mut sums = vec![([0.0_f64; 3], 0.0); centers.len()];
+    for sample in samples {
+        let far = |center: &[f32; 3]| distance(sample.color, *center);
+        let nearest = centers.iter().zip(&mut sums).min_by(|(a, _), (b, _)| far(a).total_cmp(&far(b)));
+        if let Some((_, (sum, weight))) = nearest {
+            for (sum, value) in sum.iter_mut().zip(sample.color) {
+                *sum += f64::from(value) * sample.weight;
+            }
+            *weight += sample.weight;
+        }
+    }
+    let filled = sums.into_iter().filter(|(_, weight)| *weight > 0.0);
+    filled.map(|(sum, weight)| Sample { color: sum.map(|sum| (sum / weight) as f32), weight }).collect()
+}
+
+fn merge_alike(clusters: &mut Vec<Sample>) {
+    while let Some((one, other)) = nearest_pair(clusters) {
+        let gone = clusters.swap_remove(other);
+        if let Some(kept) = clusters.get_mut(one) {
+            let total = kept.weight + gone.weight;
+            let share = (gone.weight / total) as f32;
+            for (value, added) in kept.color.iter_mut().zip(gone.color) {
+                *value += share * (added - *value);
+            }
+            kept.weight = total;
+        }
+    }
+}
+
+/// The two clusters that look most alike, if any do: a smaller and a larger index.
+fn nearest_pair(clusters: &[Sample]) -> Option<(usize, usize)> {
+    let pairs = clusters.iter().enumerate().flat_map(|(other, b)| {
+        clusters.iter().enumerate().take(other).map(move |(one, a)| (distance(a.color, b.color), one, other))
+    });
+    let (nearest, one, other) = pairs.min_by(|(a, ..), (b, ..)| a.total_cmp(b))?;
+    (nearest < ALIKE * ALIKE).then_some((one, other))
+}
+
+/// The square of how different two colors look.
+fn distance(one: [f32; 3], other: [f32; 3]) -> f32 {
+    one.iter().zip(other).map(|(a, b)| (a - b) * (a - b)).sum()
+}
+
+fn code(color: [f32; 3]) -> String {
+    let [r, g, b] = oklab::to_srgb(color).map(to_byte);
+    format!("#{r:02x}{g:02x}{b:02x}")
+}

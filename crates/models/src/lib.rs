@@ -1,0 +1,34 @@
+//! The built-in models of the local service: pure functions from inputs to outputs.
+//!
+//! Nothing here reaches a network or a file. Every model says in a sentence which [method] it is,
+//! because some kinds of the catalog are neural networks elsewhere and classical methods here. What a
+//! run may take is bounded by [`Limits`]; what cannot be done is an [`Error`], never a panic.
+//!
+//! ```
+//! use inferstore_models::{Error, Input, Inputs, Limits, built_in};
+//!
+//! let extraction = built_in().iter().find(|model| model.kind() == "color-extraction").unwrap();
+//! let inputs = Inputs::from_iter([("input", Input::File(b"not a picture".to_vec()))]);
+//! let error = extraction.run(&inputs, &Limits::default()).unwrap_err();
+//! assert!(matches!(error, Error::NotAPicture { .. }));
+//! ```
+//!
+//! [method]: Model::method
+
+mod color_extraction;
+mod error;
+mod guided;
+mod haze_removal;
+mod model;
+mod oklab;
+mod picture;
+mod plane;
+
+pub use error::Error;
+pub use model::{Input, Inputs, Limits, Model, Output};
+
+/// Every model that this crate has, in the order of the catalog.
+#[must_use]
+pub fn built_in() -> &'static [&'static dyn Model] {
+    &[&haze_removal::HazeRemoval, &color_extraction::ColorExtraction]
+}

@@ -1,0 +1,149 @@
+//! Pictures: from the bytes of an input to planes, and from planes to the bytes of an output.
+
+use std::io::Cursor;
+
+use image::codecs::png::{CompressionType, FilterType, PngEncoder};
+use image::{DynamicImage, ExtendedColorType, ImageDecoder, ImageEncoder, ImageError, ImageReader};
+
+use crate::plane::Plane;
+use crate::{Error, Inputs, Limits, Output};
+
+/// The libraries that read and write pictures.
+pub(crate) const LIBRARIES: &[&str] = &["image"];
+
+/// A picture in sRGB: its colors, and how opaque it is unless it is so everywhere.
+#[derive(Debug, Clone)]
+pub(crate) struct Picture {
+    pub(crate) colors: [Plane; 3],
+    pub(crate) alpha: Option<Plane>,
+}
+
+impl Picture {
+    /// Reads the file `name` of the inputs and turns it as its camera says. `need` is how many bytes
+    /// the model takes for each pixel; the picture is refused by its header if that is too much.
+    pub(crate) fn read(inputs: &Inputs, name: &str, need: u64, limits: &Limits) -> Result<Self, Error> {
+        decode(inputs, name, need, limits).map(Self::from_image)
+    }
+
+    fn from_image(image: DynamicImage) -> Self {
+        let (width, height) = (image.width() as usize, image.height() as usize);
+        let has_alpha = image.color().has_alpha();
+        let deep = image.color().bytes_per_pixel() > image.color().channel_count();
+        let mut planes = [(); 4].map(|()| Vec::with_capacity(width * height));
+        let mut push = |pixel: [f32; 4]| {
+            for (plane, value) in planes.iter_mut().zip(pixel) {
+                plane.push(value);
+            }
+        };
+        if deep {
+            image
+                .into_rgba16()
+                .pixels()
+                .for_each(|pixel| push(pixel.0.map(|value| f32::from(value) / 65535.0)));
+        } else {
+            image.into_rgba8().pixels().for_each(|pixel| push(pixel.0.map(|value| f32::from(value) / 255.0)));
+        }
+        let [red, green, blue, alpha] = planes.map(|values| Plane { width, height, values });
+        let alpha = (has_alpha && alpha.values.iter().any(|value| *value < 1.0)).then_some(alpha);
+        Self { colors: [red, green, blue], alpha }
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        self.colors[0].width
+    }
+
+    pub(crate) fn height(&self) -> usize {
+        self.colors[0].height
+    }
+
+    /// The color of every pixel.
+    pub(crate) fn pixels(&self) -> impl Iterator<Item = [f32; 3]> {
+        let [red, green, blue] = &self.colors;
+        red.values.iter().zip(&green.values).zip(&blue.values).map(|((r, g), b)| [*r, *g, *b])
+    }
+
+    /// How bright the eye sees it, by the weights of Rec. 709 on the encoded values.
+    pub(crate) fn luma(&self) -> Plane {
+        let values = self.pixels().map(|[r, g, b]| 0.2126 * r + 0.7152 * g + 0.0722 * b).collect();
+        Plane { width: self.width(), height: self.height(), values }
+    }
+
+    /// As a PNG file.
+    pub(crate) fn into_png(self) -> Result<Output, Error> {
+        let channels = if self.alpha.is_some() { 4 } else { 3 };
+        let mut bytes = vec![0; self.width() * self.height() * channels];
+        for (channel, plane) in self.colors.iter().chain(&self.alpha).enumerate() {
+            for (pixel, value) in bytes.chunks_exact_mut(channels).zip(&plane.values) {
+                pixel[channel] = to_byte(*value);
+            }
+        }
+        let color = if channels == 4 { ExtendedColorType::Rgba8 } else { ExtendedColorType::Rgb8 };
+        png(&bytes, self.width(), self.height(), color)
+    }
+}
+
+/// From 0 to 1 into a byte; what lies outside becomes the nearest one.
+pub(crate) fn to_byte(value: f32) -> u8 {
+    (value * 255.0 + 0.5) as u8
+}
+
+/// Writes rows of bytes as a PNG file, quickly rather than smallest.
+pub(crate) fn png(
+    bytes: &[u8],
+    width: usize,
+    height: usize,
+    color: ExtendedColorType,
+) -> Result<Output, Error> {
+    let failed = |reason: String| Error::Failed { reason: format!("writing the picture: {reason}") };
+    let [width, height] = [width, height].map(u32::try_from);
+    let (Ok(width), Ok(height)) = (width, height) else { return Err(failed("it is too large".to_owned())) };
+    let mut file = Vec::new();
+    PngEncoder::new_with_quality(&mut file, CompressionType::Fast, FilterType::Adaptive)
+        .write_image(bytes, width, height, color)
+        .map_err(|error| failed(error.to_string()))?;
+    Ok(Output::File { bytes: file, mime: "image/png", extension: "png" })
+}
+
+fn decode(inputs: &Inputs, name: &str, need: u64, limits: &Limits) -> Result<DynamicImage, Error> {
+    limits.check_time()?;
+    let bytes = inputs.file(name)?;
+    let unreadable = |error: ImageError| match error {
+        ImageError::Limits(error) => too_large(name, error.to_string()),
+        error => Error::NotAPicture { input: name.to_owned(), reason: error.to_string() },
+    };
+    let mut reader = ImageReader::new(Cursor::new(bytes))
+        .with_guessed_format()
+        .map_err(|error| unreadable(ImageError::IoError(error)))?;
+    let mut allocations = image::Limits::no_limits();
+    allocations.max_alloc = Some(limits.memory);
+    reader.limits(allocations);
+    let mut decoder = reader.into_decoder().map_err(unreadable)?;
+    let (width, height) = decoder.dimensions();
+    let pixels = u64::from(width) * u64::from(height);
+    if pixels == 0 {
+        return Err(Error::NotAPicture { input: name.to_owned(), reason: "it has no pixels".to_owned() });
+    }
+    if pixels > limits.pixels {
+        return Err(too_large(
+            name,
+            format!("it has {width} x {height} pixels, and {} are allowed in all", limits.pixels),
+        ));
+    }
+    let needed = pixels.saturating_mul(need);
+    if needed > limits.memory {
+        return Err(too_large(
+            name,
+            format!("{width} x {height} pixels need {needed} bytes here, and {} are allowed", limits.memory),
+        ));
+    }
+    // A picture whose orientation cannot be read is shown as it is.
+    let orientation = decoder.orientation().unwrap_or(image::metadata::Orientation::NoTransforms);
+    let mut image = DynamicImage::from_decoder(decoder).map_err(unreadable)?;
+    image.apply_orientation(orientation);
+    limits.check_time()?;
+    Ok(image)
+}
+
+fn too_large(input: &str, reason: String) -> Error {
+    Error::TooLarge { input: input.to_owned(), reason }
+}

@@ -1,0 +1,170 @@
+//! One channel of a picture in floating point, and the filters that most methods share.
+
+use crate::{Error, Limits};
+
+/// One channel: a value for every pixel, row by row. Colors are from 0 to 1.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Plane {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) values: Vec<f32>,
+}
+
+impl Plane {
+    pub(crate) fn filled(width: usize, height: usize, value: f32) -> Self {
+        Self { width, height, values: vec![value; width * height] }
+    }
+
+    /// A plane of the same size, from the values of this one.
+    pub(crate) fn map(&self, function: impl Fn(f32) -> f32) -> Self {
+        let values = self.values.iter().map(|value| function(*value)).collect();
+        Self { width: self.width, height: self.height, values }
+    }
+
+    /// A plane of the same size, from the values of two.
+    pub(crate) fn zip(&self, other: &Self, function: impl Fn(f32, f32) -> f32) -> Self {
+        let values = self.values.iter().zip(&other.values).map(|(a, b)| function(*a, *b)).collect();
+        Self { width: self.width, height: self.height, values }
+    }
+
+    pub(crate) fn rows(&self) -> impl DoubleEndedIterator<Item = &[f32]> {
+        self.values.chunks_exact(self.width)
+    }
+
+    pub(crate) fn rows_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut [f32]> {
+        self.values.chunks_exact_mut(self.width)
+    }
+
+    /// The row at `y`, or the nearest one.
+    pub(crate) fn row(&self, y: isize) -> &[f32] {
+        let start = clamp(y, self.height) * self.width;
+        &self.values[start..start + self.width]
+    }
+
+    /// Columns become rows.
+    pub(crate) fn transposed(&self) -> Self {
+        /// Blocks of this size stay in the cache.
+        const BLOCK: usize = 32;
+        let mut turned = Self::filled(self.height, self.width, 0.0);
+        for top in (0..self.height).step_by(BLOCK) {
+            for left in (0..self.width).step_by(BLOCK) {
+                for y in top..(top + BLOCK).min(self.height) {
+                    for x in left..(left + BLOCK).min(self.width) {
+                        turned.values[x * self.height + y] = self.values[y * self.width + x];
+                    }
+                }
+            }
+        }
+        turned
+    }
+
+    /// Runs a filter of lines over the rows and then over the columns.
+    fn separable(&self, limits: &Limits, mut filter: impl FnMut(&[f32], &mut [f32])) -> Result<Self, Error> {
+        let mut pass = |source: &Self| {
+            let mut result = Self::filled(source.width, source.height, 0.0);
+            for (from, to) in source.rows().zip(result.rows_mut()) {
+                limits.check_time()?;
+                filter(from, to);
+            }
+            Ok(result)
+        };
+        let rows_done = pass(self)?.transposed();
+        Ok(pass(&rows_done)?.transposed())
+    }
+
+    /// The mean of the square of `2 * radius + 1` around every pixel, as far as it is in the picture.
+    pub(crate) fn box_mean(&self, radius: usize, limits: &Limits) -> Result<Self, Error> {
+        self.separable(limits, |from, to| {
+            let length = from.len();
+            // Single precision would drift along a long line.
+            let mut sum: f64 = from.iter().take(radius).map(|value| f64::from(*value)).sum();
+            for (at, mean) in to.iter_mut().enumerate() {
+                if let Some(entering) = from.get(at + radius) {
+                    sum += f64::from(*entering);
+                }
+                if let Some(leaving) = at.checked_sub(radius + 1) {
+                    sum -= f64::from(from[leaving]);
+                }
+                let count = (at + radius + 1).min(length) - at.saturating_sub(radius);
+                *mean = (sum / count as f64) as f32;
+            }
+        })
+    }
+
+    /// The smallest value of the square of `2 * radius + 1` around every pixel, in a time that does not
+    /// depend on the radius (van Herk's method).
+    pub(crate) fn minimum(&self, radius: usize, limits: &Limits) -> Result<Self, Error> {
+        let window = 2 * radius + 1;
+        let (mut padded, mut forward, mut backward) = (Vec::new(), Vec::new(), Vec::new());
+        self.separable(limits, |from, to| {
+            padded.clear();
+            padded.resize(radius, f32::INFINITY);
+            padded.extend_from_slice(from);
+            padded.resize((from.len() + 2 * radius).next_multiple_of(window), f32::INFINITY);
+            forward.clone_from(&padded);
+            backward.clone_from(&padded);
+            for block in forward.chunks_exact_mut(window) {
+                for at in 1..window {
+                    block[at] = block[at].min(block[at - 1]);
+                }
+            }
+            for block in backward.chunks_exact_mut(window) {
+                for at in (1..window).rev() {
+                    block[at - 1] = block[at - 1].min(block[at]);
+                }
+            }
+            let ends = forward.iter().skip(window - 1);
+            for ((smallest, start), end) in to.iter_mut().zip(&backward).zip(ends) {
+                *smallest = start.min(*end);
+            }
+        })
+    }
+}
+
+/// `at`, or the nearest place from 0 up to `length`.
+pub(crate) fn clamp(at: isize, length: usize) -> usize {
+    usize::try_from(at).unwrap_or(0).min(length.saturating_sub(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ramp(width: usize, height: usize) -> Plane {
+        let values = (0..width * height).map(|at| ((at * 7919) % 101) as f32 / 100.0).collect();
+        Plane { width, height, values }
+    }
+
+    /// The same by definition: over every window of every pixel.
+    fn by_definition(plane: &Plane, radius: usize, fold: impl Fn(&[f32]) -> f32) -> Vec<f32> {
+        let (width, height) = (plane.width, plane.height);
+        let mut result = Vec::new();
+        for y in 0..height {
+            for x in 0..width {
+                let mut window = Vec::new();
+                for near in y.saturating_sub(radius)..(y + radius + 1).min(height) {
+                    let row = plane.row(near as isize);
+                    window.extend_from_slice(&row[x.saturating_sub(radius)..(x + radius + 1).min(width)]);
+                }
+                result.push(fold(&window));
+            }
+        }
+        result
+    }
+
+    #[test]
+    fn fast_filters_give_what_their_definitions_say() {
+        let limits = Limits::default();
+        for (width, height, radius) in [(1, 1, 3), (7, 5, 2), (40, 33, 4), (3, 50, 8), (9, 9, 0)] {
+            let plane = ramp(width, height);
+            let smallest = |window: &[f32]| window.iter().copied().fold(f32::INFINITY, f32::min);
+            let mean = |window: &[f32]| window.iter().sum::<f32>() / window.len() as f32;
+            let minimum = plane.minimum(radius, &limits).unwrap();
+            assert_eq!(minimum.values, by_definition(&plane, radius, smallest));
+            let means = plane.box_mean(radius, &limits).unwrap();
+            for (fast, slow) in means.values.iter().zip(by_definition(&plane, radius, mean)) {
+                assert!((fast - slow).abs() < 1e-5, "{fast} is not {slow}");
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Results that a person looked at and accepted, as pictures in `tests/golden/`. After a change that
+//! should change them, `ACCEPT=1 cargo test -p inferstore-models golden` writes them anew: look at each
+//! before committing it.
+
+use std::path::PathBuf;
+use std::{env, fs};
+
+use image::DynamicImage;
+
+use inferstore_models::Input;
+
+use crate::scenes;
+use crate::support::{file, png, run};
+
+/// How far a result may be from its golden picture, in steps of 255: on average, and at the worst
+/// pixel. Processors and versions of libraries round differently.
+const MEAN: f64 = 0.5;
+const WORST: u8 = 24;
+
+fn check(name: &str, picture: &DynamicImage) {
+    let path: PathBuf =
+        [env!("CARGO_MANIFEST_DIR"), "tests", "golden", &format!("{name}.png")].iter().collect();
+    if env::var_os("ACCEPT").is_some() {
+        picture.save(&path).expect("the folder is there");
+    }
+    let golden = image::load_from_memory(&fs::read(&path).expect("a golden picture; ACCEPT=1 makes it"));
+    let (golden, picture) = (golden.expect("it is a picture").into_rgba8(), picture.to_rgba8());
+    assert_eq!(golden.dimensions(), picture.dimensions(), "{name} has another size than its golden picture");
+    let differences = golden.as_raw().iter().zip(picture.as_raw()).map(|(a, b)| a.abs_diff(*b));
+    let worst = differences.clone().max().unwrap_or(0);
+    let mean = differences.map(f64::from).sum::<f64>() / golden.as_raw().len() as f64;
+    assert!(
+        mean <= MEAN && worst <= WORST,
+        "{name} differs from its golden picture by {mean:.2} on average and {worst} at worst"
+    );
+}
+
+#[test]
+fn scenes_are_what_the_models_were_judged_by() {
+    check("scene-landscape", &scenes::landscape(240, 180).0.into());
+    check("scene-hazy", &scenes::hazy(240, 180).into());
+}
+
+#[test]
+fn haze_removal_shows_what_the_haze_hid() {
+    let outputs = run("haze-removal", [("input_image", file(&scenes::hazy(240, 180)))]);
+    check("haze-removal", &outputs.picture("output_image"));
+}
+
+#[test]
+fn color_extraction_names_the_colors_of_a_flag_by_their_share() {
+    let flag = scenes::draw(64, 64, |_, y| match y {
+        y if y < 0.5 => [1.0, 0.0, 0.0],
+        y if y < 0.8 => [1.0, 1.0, 1.0],
+        _ => [0.0, 0.0, 1.0],
+    });
+    let outputs = run("color-extraction", [("input", file(&flag))]);
+    assert_eq!(outputs.text("output"), "#ff0000, #ffffff, #0000ff");
+}
+
+#[test]
+fn color_extraction_finds_the_colors_of_a_landscape() {
+    let landscape = scenes::landscape(240, 180).0;
+    let outputs = run("color-extraction", [("input", file(&landscape))]);
+    let codes: Vec<&str> = outputs.text("output").split(", ").collect();
+    assert!((3..=8).contains(&codes.len()), "{codes:?}");
+    let again = run("color-extraction", [("input", Input::File(png(&landscape)))]);
+    assert_eq!(again.text("output"), outputs.text("output"), "equal pictures give equal colors");
+    // Beside the picture, for a person.
+    let swatches = DynamicImage::from(scenes::draw(240, 40, |x, _| {
+        let code = codes[(x * codes.len() as f32) as usize];
+        let number = u32::from_str_radix(&code[1..], 16).expect("a hex code");
+        [16, 8, 0].map(|shift| ((number >> shift) & 255) as f32 / 255.0)
+    }));
+    check("color-extraction", &swatches);
+}

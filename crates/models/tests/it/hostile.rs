@@ -1,0 +1,171 @@
+//! Inputs that mean harm, or are just odd: every model answers with a result or an error that names the
+//! input, within its limits.
+
+use std::time::{Duration, Instant};
+
+use image::{DynamicImage, ImageFormat};
+use inferstore_models::{Error, Inputs, Limits, built_in};
+use proptest::prelude::*;
+
+use crate::scenes;
+use crate::support::{encoded, inputs_of, model, png, run_file};
+
+fn kinds() -> impl Iterator<Item = &'static str> {
+    built_in().iter().map(|model| model.kind())
+}
+
+/// A result that is well formed, or an error whose text says something.
+fn survives(kind: &str, bytes: &[u8]) {
+    match run_file(kind, bytes.to_vec(), &Limits { pixels: 1_000_000, ..Limits::default() }) {
+        Ok(outputs) => assert!(!outputs.0.is_empty()),
+        Err(error) => assert!(error.to_string().len() > 20, "{kind}: {error}"),
+    }
+}
+
+#[test]
+fn every_kind_and_method_is_told_once() {
+    let mut seen: Vec<&str> = kinds().collect();
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), built_in().len(), "no kind has two models");
+    for model in built_in() {
+        assert!(model.method().ends_with('.') && model.method().len() > 40, "{}", model.kind());
+        assert!(!model.libraries().is_empty());
+    }
+}
+
+#[test]
+fn pictures_of_every_odd_size_work_or_are_refused_with_a_reason() {
+    for (width, height) in [(1, 1), (1, 2), (2, 1), (3, 5), (1, 300), (300, 1), (17, 31), (64, 3)] {
+        let bytes = png(&scenes::landscape(width, height).0);
+        for kind in kinds() {
+            survives(kind, &bytes);
+        }
+    }
+}
+
+#[test]
+fn pictures_in_every_format_and_color_type_work() {
+    let rgb = DynamicImage::from(scenes::landscape(48, 36).0);
+    let color_types: [DynamicImage; 7] = [
+        rgb.to_luma8().into(),
+        rgb.to_luma_alpha8().into(),
+        rgb.to_rgba8().into(),
+        rgb.to_luma16().into(),
+        rgb.to_luma_alpha16().into(),
+        rgb.to_rgb16().into(),
+        rgb.to_rgba16().into(),
+    ];
+    let mut files: Vec<Vec<u8>> = color_types.iter().map(|image| encoded(image, ImageFormat::Png)).collect();
+    for format in [ImageFormat::Jpeg, ImageFormat::WebP, ImageFormat::Gif, ImageFormat::Bmp] {
+        files.push(encoded(&rgb, format));
+    }
+    for kind in kinds() {
+        for bytes in &files {
+            run_file(kind, bytes.clone(), &Limits::default()).expect("a good picture");
+        }
+    }
+}
+
+#[test]
+fn a_picture_cut_anywhere_is_no_panic() {
+    let rgb = DynamicImage::from(scenes::landscape(40, 30).0);
+    for format in [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::WebP, ImageFormat::Gif, ImageFormat::Bmp]
+    {
+        let bytes = encoded(&rgb, format);
+        for tenth in 0..10 {
+            for kind in kinds() {
+                survives(kind, &bytes[..bytes.len() * tenth / 10]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_tiny_file_that_claims_to_be_huge_is_refused_by_its_header() {
+    let mut bytes = png(&scenes::landscape(8, 8).0);
+    for side in [16..20, 20..24] {
+        bytes[side].copy_from_slice(&60_000_u32.to_be_bytes());
+    }
+    // Else the reader stops at the checksum of the header.
+    let checksum = crc32(&bytes[12..29]);
+    bytes[29..33].copy_from_slice(&checksum.to_be_bytes());
+    for kind in kinds() {
+        let start = Instant::now();
+        let error = run_file(kind, bytes.clone(), &Limits::default()).expect_err("3600 megapixels");
+        assert!(matches!(error, Error::TooLarge { .. }), "{kind}: {error}");
+        assert!(start.elapsed() < Duration::from_millis(100));
+    }
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |state, byte| {
+        (0..8).fold(state ^ u32::from(*byte), |state, _| {
+            if state & 1 == 1 { (state >> 1) ^ 0xEDB8_8320 } else { state >> 1 }
+        })
+    })
+}
+
+#[test]
+fn limits_of_pixels_memory_and_time_are_kept() {
+    let bytes = png(&scenes::landscape(64, 48).0);
+    for kind in kinds() {
+        let with = |limits: Limits| run_file(kind, bytes.clone(), &limits).expect_err("a limit is passed");
+        let few_pixels = with(Limits { pixels: 64 * 48 - 1, ..Limits::default() });
+        assert!(few_pixels.to_string().contains("64 x 48"), "{few_pixels}");
+        let little_memory = with(Limits { memory: 20_000, ..Limits::default() });
+        assert!(matches!(little_memory, Error::TooLarge { .. }), "{little_memory}");
+        let no_time = with(Limits { deadline: Some(Instant::now()), ..Limits::default() });
+        assert_eq!(no_time, Error::TimedOut);
+    }
+}
+
+#[test]
+fn what_is_missing_or_of_another_type_is_told_by_name() {
+    for kind in kinds() {
+        let error = model(kind).run(&Inputs::default(), &Limits::default()).expect_err("nothing is there");
+        assert!(matches!(error, Error::Missing { .. }), "{kind}: {error}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn arbitrary_bytes_are_no_panic(
+        start in prop::sample::select(vec![&b""[..], b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF89a", b"BM", b"RIFF....WEBP"]),
+        rest in prop::collection::vec(any::<u8>(), 0..400),
+    ) {
+        let bytes = [start, &rest].concat();
+        for kind in kinds() {
+            survives(kind, &bytes);
+        }
+    }
+
+    #[test]
+    fn damaged_pictures_are_no_panic(
+        format in prop::sample::select(vec![ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::WebP, ImageFormat::Gif, ImageFormat::Bmp]),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+    ) {
+        let mut bytes = encoded(&scenes::landscape(24, 18).0.into(), format);
+        for (place, value) in damage {
+            let place = place.index(bytes.len());
+            bytes[place] = value;
+        }
+        for kind in kinds() {
+            survives(kind, &bytes);
+        }
+    }
+
+    #[test]
+    fn pictures_of_noise_of_any_size_work(width in 1_u32..40, height in 1_u32..40, seed in any::<i32>()) {
+        let noise = scenes::draw(width, height, |x, y| {
+            [0, 1, 2].map(|channel| scenes::hash(seed ^ (x * 1e4) as i32, (y * 1e4) as i32 + channel))
+        });
+        let bytes = png(&noise);
+        for kind in kinds() {
+            prop_assert!(inputs_of(kind, &bytes) == inputs_of(kind, &bytes));
+            survives(kind, &bytes);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Test scenes, drawn by this project: the same pixels in every run, at any size.
+
+use image::{Rgb, RgbImage};
+
+pub(crate) type Color = [f32; 3];
+
+/// A landscape: sky and sun, three ranges of hills, a meadow, a house and trees. Returns the picture and how
+/// far away every pixel is, from 0 to 1.
+pub(crate) fn landscape(width: u32, height: u32) -> (RgbImage, Vec<f32>) {
+    let mut depths = Vec::with_capacity((width * height) as usize);
+    let picture = draw(width, height, |x, y| {
+        let (color, depth) = landscape_at(x, y);
+        depths.push(depth);
+        color
+    });
+    (picture, depths)
+}
+
+/// What stands at a place of the landscape, where both coordinates run from 0 to 1.
+fn landscape_at(x: f32, y: f32) -> (Color, f32) {
+    let fine = noise(x * 90.0, y * 90.0) - 0.5;
+    let mut place = (mix([0.25, 0.5, 0.9], [0.7, 0.82, 0.95], y * 1.8), 1.0);
+    if (x - 0.78).hypot((y - 0.14) * 0.8) < 0.05 {
+        place.0 = [1.0, 0.95, 0.75];
+    }
+    let ranges: [(f32, f32, Color, f32, f32); 3] = [
+        (0.40, 0.16, [0.34, 0.38, 0.42], 0.72, 3.0),
+        (0.52, 0.10, [0.20, 0.34, 0.22], 0.45, 5.0),
+        (0.66, 0.06, [0.28, 0.42, 0.12], 0.22, 2.0),
+    ];
+    for (base, rise, color, depth, frequency) in ranges {
+        let ridge = base - rise * (noise(x * frequency + base * 40.0, 3.0) - 0.3);
+        if y > ridge {
+            place = (shade(color, 1.0 + 0.5 * fine), depth);
+        }
+    }
+    if y > 0.78 {
+        place = (shade([0.35, 0.5, 0.14], 1.0 + 0.9 * fine), 0.12 - 0.1 * (y - 0.78));
+    }
+    for (left, foot, size) in [(0.12, 0.80, 0.22), (0.30, 0.74, 0.14), (0.88, 0.84, 0.28), (0.70, 0.72, 0.10)]
+    {
+        let up = (foot - y) / size;
+        let off = (x - left).abs() / size;
+        if (0.0..1.0).contains(&up) && off < 0.05 && up < 0.25 {
+            place = ([0.25, 0.16, 0.09], 0.1);
+        } else if (0.2..1.0).contains(&up) && off < 0.3 * (1.0 - up) * (0.8 + 0.4 * (up * 14.0).sin().abs()) {
+            place = (shade([0.07, 0.22, 0.09], 1.0 + 1.4 * fine), 0.1);
+        }
+    }
+    house(x, y).map_or(place, |color| (shade(color, 1.0 + 0.15 * fine), 0.14))
+}
+
+fn house(x: f32, y: f32) -> Option<Color> {
+    let (across, up) = ((x - 0.5) / 0.12, (0.82 - y) / 0.12);
+    if across.abs() < 1.15 && (1.0..1.8).contains(&up) && across.abs() < 1.15 - (up - 1.0) * 1.3 {
+        return Some(if ((up * 22.0) as i32) % 3 == 0 { [0.55, 0.13, 0.1] } else { [0.68, 0.18, 0.12] });
+    }
+    if across.abs() > 1.0 || !(0.0..1.0).contains(&up) {
+        return None;
+    }
+    let window = |center: f32| (across - center).abs() < 0.2 && (up - 0.55).abs() < 0.18;
+    if across.abs() < 0.16 && up < 0.62 {
+        return Some([0.3, 0.18, 0.1]);
+    }
+    Some(if window(-0.6) || window(0.6) { [0.2, 0.26, 0.36] } else { [0.9, 0.86, 0.76] })
+}
+
+/// The landscape in haze, which is thicker the farther away a thing is.
+pub(crate) fn hazy(width: u32, height: u32) -> RgbImage {
+    let (mut picture, depths) = landscape(width, height);
+    for (pixel, depth) in picture.pixels_mut().zip(depths) {
+        let through = (-2.2 * depth).exp();
+        let clear = pixel.0.map(|value| f32::from(value) / 255.0);
+        *pixel = to_pixel(mix([0.82, 0.84, 0.86], clear, through));
+    }
+    picture
+}
+
+/// Draws a picture from what stands at each place; `x` and `y` run from 0 to 1.
+pub(crate) fn draw(width: u32, height: u32, mut at: impl FnMut(f32, f32) -> Color) -> RgbImage {
+    let mut picture = RgbImage::new(width, height);
+    for (x, y, pixel) in picture.enumerate_pixels_mut() {
+        let [x, y] = [(x, width), (y, height)].map(|(at, size)| (at as f32 + 0.5) / size as f32);
+        *pixel = to_pixel(at(x, y));
+    }
+    picture
+}
+
+pub(crate) fn to_pixel(color: Color) -> Rgb<u8> {
+    Rgb(color.map(|value| (value * 255.0 + 0.5) as u8))
+}
+
+pub(crate) fn mix(one: Color, other: Color, share: f32) -> Color {
+    let share = share.clamp(0.0, 1.0);
+    [0, 1, 2].map(|channel| one[channel] + share * (other[channel] - one[channel]))
+}
+
+pub(crate) fn shade(color: Color, by: f32) -> Color {
+    color.map(|value| value * by)
+}
+
+/// Smooth noise from 0 to 1, in three octaves.
+pub(crate) fn noise(x: f32, y: f32) -> f32 {
+    (0..3)
+        .map(|octave| smooth(x * (1 << octave) as f32, y * (1 << octave) as f32) / (2 << octave) as f32)
+        .sum::<f32>()
+        / 0.875
+}
+
+fn smooth(x: f32, y: f32) -> f32 {
+    let (left, top) = (x.floor(), y.floor());
+    let ease = |t: f32| t * t * (3.0 - 2.0 * t);
+    let (across, down) = (ease(x - left), ease(y - top));
+    let corner = |dx: i32, dy: i32| hash(left as i32 + dx, top as i32 + dy);
+    let upper = corner(0, 0) + across * (corner(1, 0) - corner(0, 0));
+    let lower = corner(0, 1) + across * (corner(1, 1) - corner(0, 1));
+    upper + down * (lower - upper)
+}
+
+/// A number from 0 to 1 that looks random.
+pub(crate) fn hash(x: i32, y: i32) -> f32 {
+    let mut state = (x as u32).wrapping_mul(0x9E37_79B1) ^ (y as u32).wrapping_mul(0x85EB_CA77);
+    state = (state ^ (state >> 15)).wrapping_mul(0x2C1B_3C6D);
+    state = (state ^ (state >> 12)).wrapping_mul(0x297A_2D39);
+    (state ^ (state >> 15)) as f32 / u32::MAX as f32
+}

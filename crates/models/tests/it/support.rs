@@ -1,0 +1,71 @@
+//! Running a model by its kind, and files of pictures.
+
+use std::io::Cursor;
+
+use image::{DynamicImage, ImageFormat, RgbImage};
+use inferstore_models::{Error, Input, Inputs, Limits, Model, Output, built_in};
+
+pub(crate) fn model(kind: &str) -> &'static dyn Model {
+    *built_in().iter().find(|model| model.kind() == kind).expect("a built-in model has this kind")
+}
+
+pub(crate) fn run<const COUNT: usize>(kind: &str, inputs: [(&str, Input); COUNT]) -> Outputs {
+    Outputs(model(kind).run(&Inputs::from_iter(inputs), &Limits::default()).expect("the inputs are good"))
+}
+
+pub(crate) fn run_file(kind: &str, bytes: Vec<u8>, limits: &Limits) -> Result<Outputs, Error> {
+    model(kind).run(&inputs_of(kind, &bytes), limits).map(Outputs)
+}
+
+/// What the model of this kind takes, with the same file wherever it wants one.
+pub(crate) fn inputs_of(kind: &str, bytes: &[u8]) -> Inputs {
+    let file = || Input::File(bytes.to_vec());
+    let text = |text: &str| Input::Text(text.to_owned());
+    match kind {
+        "haze-removal" => Inputs::from_iter([("input_image", file())]),
+        "color-extraction" => Inputs::from_iter([("input", file())]),
+        _ => panic!("a new kind: say what it takes ({})", text(kind) == text("")),
+    }
+}
+
+/// The outputs of a run, by name.
+#[derive(Debug)]
+pub(crate) struct Outputs(pub(crate) Vec<(&'static str, Output)>);
+
+impl Outputs {
+    pub(crate) fn picture(&self, name: &str) -> DynamicImage {
+        image::load_from_memory(self.bytes(name)).expect("the output is a picture")
+    }
+
+    pub(crate) fn bytes(&self, name: &str) -> &[u8] {
+        match self.get(name) {
+            Output::File { bytes, .. } => bytes,
+            Output::Text(text) => panic!("{name} is the text {text:?}"),
+        }
+    }
+
+    pub(crate) fn text(&self, name: &str) -> &str {
+        match self.get(name) {
+            Output::Text(text) => text,
+            Output::File { mime, .. } => panic!("{name} is a file, {mime}"),
+        }
+    }
+
+    fn get(&self, name: &str) -> &Output {
+        &self.0.iter().find(|(known, _)| *known == name).expect("the output is there").1
+    }
+}
+
+pub(crate) fn png(picture: &RgbImage) -> Vec<u8> {
+    encoded(&picture.clone().into(), ImageFormat::Png)
+}
+
+pub(crate) fn file(picture: &RgbImage) -> Input {
+    Input::File(png(picture))
+}
+
+pub(crate) fn encoded(picture: &DynamicImage, format: ImageFormat) -> Vec<u8> {
+    let mut bytes = Cursor::new(Vec::new());
+    picture.write_to(&mut bytes, format).expect("it fits in memory");
+    bytes.into_inner()
+}
