@@ -16,13 +16,20 @@
 //! [method]: Model::method
 
 mod color_extraction;
+mod color_harmonization;
 mod error;
 mod guided;
 mod haze_removal;
+mod hue_wheel;
+mod image_blending;
+mod low_light_enhancement;
 mod model;
 mod oklab;
 mod picture;
 mod plane;
+mod poisson;
+mod pyramid;
+mod template;
 
 pub use error::Error;
 pub use model::{Input, Inputs, Limits, Model, Output};
@@ -30,5 +37,11 @@ pub use model::{Input, Inputs, Limits, Model, Output};
 /// Every model that this crate has, in the order of the catalog.
 #[must_use]
 pub fn built_in() -> &'static [&'static dyn Model] {
-    &[&haze_removal::HazeRemoval, &color_extraction::ColorExtraction]
+    &[
+        &image_blending::ImageBlending,
+        &color_harmonization::ColorHarmonization,
+        &low_light_enhancement::LowLightEnhancement,
+        &haze_removal::HazeRemoval,
+        &color_extraction::ColorExtraction,
+    ]
 }

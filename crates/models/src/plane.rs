@@ -1,5 +1,8 @@
 //! One channel of a picture in floating point, and the filters that most methods share.
 
+use image::imageops::{self, FilterType};
+use image::{ImageBuffer, Luma};
+
 use crate::{Error, Limits};
 
 /// One channel: a value for every pixel, row by row. Colors are from 0 to 1.
@@ -25,6 +28,11 @@ impl Plane {
     pub(crate) fn zip(&self, other: &Self, function: impl Fn(f32, f32) -> f32) -> Self {
         let values = self.values.iter().zip(&other.values).map(|(a, b)| function(*a, *b)).collect();
         Self { width: self.width, height: self.height, values }
+    }
+
+    pub(crate) fn mean(&self) -> f32 {
+        let sum: f64 = self.values.iter().map(|value| f64::from(*value)).sum();
+        (sum / self.values.len().max(1) as f64) as f32
     }
 
     pub(crate) fn rows(&self) -> impl DoubleEndedIterator<Item = &[f32]> {
@@ -56,6 +64,38 @@ impl Plane {
             }
         }
         turned
+    }
+
+    /// The plane at another size: by Lanczos' filter, which neither blurs nor aliases.
+    pub(crate) fn resized(self, width: usize, height: usize) -> Self {
+        let sizes = [self.width, self.height, width, height].map(u32::try_from);
+        let [Ok(old_width), Ok(old_height), Ok(new_width), Ok(new_height)] = sizes else { return self };
+        if (old_width, old_height) == (new_width, new_height) {
+            return self;
+        }
+        let values = ImageBuffer::<Luma<f32>, _>::from_raw(old_width, old_height, self.values)
+            .map(|old| imageops::resize(&old, new_width, new_height, FilterType::Lanczos3).into_raw())
+            .unwrap_or_default();
+        Self { width, height, values }
+    }
+
+    /// The plane in the middle of a larger one, with `around` there or else the nearest value.
+    pub(crate) fn centered(&self, width: usize, height: usize, around: Option<f32>) -> Self {
+        let (left, top) = (width.saturating_sub(self.width) / 2, height.saturating_sub(self.height) / 2);
+        let mut larger = Self::filled(width, height, around.unwrap_or(0.0));
+        for (y, row) in larger.rows_mut().enumerate() {
+            let from_y = y as isize - top as isize;
+            let from = self.row(from_y);
+            for (x, value) in row.iter_mut().enumerate() {
+                let from_x = x as isize - left as isize;
+                let is_there = clamp(from_x, self.width) as isize == from_x
+                    && clamp(from_y, self.height) as isize == from_y;
+                if is_there || around.is_none() {
+                    *value = from[clamp(from_x, self.width)];
+                }
+            }
+        }
+        larger
     }
 
     /// Runs a filter of lines over the rows and then over the columns.
@@ -127,6 +167,7 @@ pub(crate) fn clamp(at: isize, length: usize) -> usize {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
 

@@ -42,6 +42,88 @@ fn scenes_are_what_the_models_were_judged_by() {
 }
 
 #[test]
+fn image_blending_puts_a_ball_into_the_sky_by_every_method() {
+    let (landscape, _) = scenes::landscape(240, 180);
+    let (ball, mask) = scenes::ball(240, 180);
+    check("scene-ball", &ball.clone().into());
+    for method in ["Poisson", "Laplacian", "Mixed Gradient"] {
+        let outputs = run(
+            "image-blending",
+            [
+                ("bg_img", file(&landscape)),
+                ("obj_img", file(&ball)),
+                ("mask_img", file(&mask)),
+                ("method", Input::Text(method.to_owned())),
+            ],
+        );
+        let name = format!("image-blending-{}", method.to_lowercase().replace(' ', "-"));
+        check(&name, &outputs.picture("output"));
+    }
+}
+
+#[test]
+fn image_blending_fits_objects_and_masks_of_other_sizes() {
+    let (landscape, _) = scenes::landscape(240, 180);
+    for (name, (width, height)) in [("smaller", (120, 80)), ("larger", (400, 300))] {
+        let (ball, _) = scenes::ball(width, height);
+        let (_, mask) = scenes::ball(90, 60);
+        let outputs = run(
+            "image-blending",
+            [
+                ("bg_img", file(&landscape)),
+                ("obj_img", file(&ball)),
+                ("mask_img", file(&mask)),
+                ("method", Input::Text("Laplacian".to_owned())),
+            ],
+        );
+        check(&format!("image-blending-{name}-object"), &outputs.picture("output"));
+    }
+}
+
+#[test]
+fn color_harmonization_draws_the_hues_into_every_template() {
+    let landscape = file(&scenes::landscape(240, 180).0);
+    for template in [
+        "vertical_bar",
+        "v_shape",
+        "right_angle",
+        "left_angle",
+        "double_bar",
+        "t_shape",
+        "y_branch",
+        "x_cross",
+    ] {
+        let outputs = run(
+            "color-harmonization",
+            [
+                ("input_image", landscape.clone()),
+                ("template", Input::Text(template.to_owned())),
+                ("angle", Input::Number(20.0)),
+            ],
+        );
+        check(&format!("color-harmonization-{template}"), &outputs.picture("output_image"));
+        check(&format!("color-harmonization-{template}-hue"), &outputs.picture("output_hue"));
+    }
+}
+
+#[test]
+fn low_light_enhancement_shows_the_landscape_at_night() {
+    let dark = scenes::dark(240, 180);
+    check("scene-dark", &dark.clone().into());
+    let outputs = run("low-light-enhancement", [("input_image", file(&dark))]);
+    check("low-light-enhancement", &outputs.picture("output_image"));
+}
+
+#[test]
+fn low_light_enhancement_leaves_a_bright_picture_alone() {
+    let (landscape, _) = scenes::landscape(240, 180);
+    let outputs = run("low-light-enhancement", [("input_image", file(&landscape))]);
+    let result = outputs.picture("output_image").to_rgb8();
+    let change = landscape.as_raw().iter().zip(result.as_raw()).map(|(a, b)| f64::from(a.abs_diff(*b)));
+    assert!(change.sum::<f64>() / (landscape.as_raw().len() as f64) < 8.0);
+}
+
+#[test]
 fn haze_removal_shows_what_the_haze_hid() {
     let outputs = run("haze-removal", [("input_image", file(&scenes::hazy(240, 180)))]);
     check("haze-removal", &outputs.picture("output_image"));

@@ -76,6 +76,44 @@ pub(crate) fn hazy(width: u32, height: u32) -> RgbImage {
     picture
 }
 
+/// The landscape at night: little light, more of it near the house, and the noise of a camera.
+pub(crate) fn dark(width: u32, height: u32) -> RgbImage {
+    let (mut picture, _) = landscape(width, height);
+    for (x, y, pixel) in picture.enumerate_pixels_mut() {
+        let [near_x, near_y] =
+            [(x, width, 0.5), (y, height, 0.75)].map(|(at, size, lamp)| at as f32 / size as f32 - lamp);
+        let light = 0.025 + 0.05 * (-6.0 * near_x.hypot(near_y)).exp();
+        let mut channel = 0;
+        *pixel = to_pixel(pixel.0.map(|value| {
+            channel += 1;
+            let linear = (f32::from(value) / 255.0).powf(2.2) * light;
+            (linear.powf(1.0 / 2.2) + 0.02 * (hash(x as i32 * 3 + channel, y as i32) - 0.5)).max(0.0)
+        }));
+    }
+    picture
+}
+
+/// A ball on a gray wall, at the left of the picture, and the mask that marks it with some of the wall.
+pub(crate) fn ball(width: u32, height: u32) -> (RgbImage, RgbImage) {
+    let from_center = |x: f32, y: f32| ((x - 0.27) * 1.3333, y - 0.4);
+    let ball = draw(width, height, |x, y| {
+        let (dx, dy) = from_center(x, y);
+        let far = dx.hypot(dy) / 0.16;
+        let wall = shade([0.55, 0.52, 0.5], 0.9 + 0.2 * noise(x * 30.0, y * 30.0));
+        if far > 1.0 {
+            return wall;
+        }
+        let light = 0.35 + 0.75 * (1.0 - far * far).sqrt() * (0.8 - 1.5 * dx - 1.5 * dy).clamp(0.0, 1.3);
+        let stripe = ((dx * 22.0 + dy * 9.0).sin() > 0.3) as i32 as f32;
+        shade(mix([0.9, 0.25, 0.1], [0.95, 0.85, 0.3], stripe), light)
+    });
+    let mask = draw(width, height, |x, y| {
+        let (dx, dy) = from_center(x, y);
+        [((dx.hypot(dy) < 0.185) as i32) as f32; 3]
+    });
+    (ball, mask)
+}
+
 /// Draws a picture from what stands at each place; `x` and `y` run from 0 to 1.
 pub(crate) fn draw(width: u32, height: u32, mut at: impl FnMut(f32, f32) -> Color) -> RgbImage {
     let mut picture = RgbImage::new(width, height);

@@ -19,13 +19,18 @@ pub(crate) fn run_file(kind: &str, bytes: Vec<u8>, limits: &Limits) -> Result<Ou
 
 /// What the model of this kind takes, with the same file wherever it wants one.
 pub(crate) fn inputs_of(kind: &str, bytes: &[u8]) -> Inputs {
-    let file = || Input::File(bytes.to_vec());
-    let text = |text: &str| Input::Text(text.to_owned());
-    match kind {
-        "haze-removal" => Inputs::from_iter([("input_image", file())]),
-        "color-extraction" => Inputs::from_iter([("input", file())]),
-        _ => panic!("a new kind: say what it takes ({})", text(kind) == text("")),
-    }
+    let files: &[&str] = match kind {
+        "image-blending" => &["bg_img", "obj_img", "mask_img"],
+        "color-extraction" => &["input"],
+        _ => &["input_image"],
+    };
+    let others: &[(&str, &str)] = match kind {
+        "image-blending" => &[("method", "Mixed Gradient")],
+        "color-harmonization" => &[("template", "y_branch"), ("angle", "30")],
+        _ => &[],
+    };
+    let files = files.iter().map(|name| (*name, Input::File(bytes.to_vec())));
+    files.chain(others.iter().map(|(name, text)| (*name, Input::Text((*text).to_owned())))).collect()
 }
 
 /// The outputs of a run, by name.

@@ -1,0 +1,112 @@
+//! Color harmonization: draws the hues of a picture into a template of harmonic hues.
+
+use crate::hue_wheel;
+use crate::oklab;
+use crate::picture::{LIBRARIES, Picture};
+use crate::template::{Histogram, TEMPLATES, Turned};
+use crate::{Error, Inputs, Limits, Model, Output};
+
+/// Bytes for a pixel at the peak.
+const NEED: u64 = 90;
+/// Less colorful pixels than this are gray to the eye, and their hue means nothing.
+const GRAY: f32 = 0.01;
+
+pub(crate) struct ColorHarmonization;
+
+impl Model for ColorHarmonization {
+    fn kind(&self) -> &'static str {
+        "color-harmonization"
+    }
+
+    fn method(&self) -> &'static str {
+        "The template is turned to where it fits the picture best and then clockwise by `angle` degrees; hues \
+         are drawn into its nearest sectors after Cohen-Or et al., in Oklab, so lightness stays. \
+         `output_hue` shows the hues before and after. No neural network."
+    }
+
+    fn libraries(&self) -> &'static [&'static str] {
+        LIBRARIES
+    }
+
+    fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
+        let sectors = inputs.choice("template", TEMPLATES)?;
+        let angle = inputs.number("angle", 1.0..=90.0)? as f32;
+        let mut picture = Picture::read(inputs, "input_image", NEED, limits)?;
+        change_pixels(&mut picture, limits, |_, color| oklab::from_srgb(color))?;
+        let before = histogram(&picture);
+        let mut template = Turned::fitting(sectors, &before);
+        template.turn += angle;
+        let [_, a, b] = &picture.colors;
+        // Whole regions go to the same sector, also where their hues are noisy.
+        let radius = picture.width().min(picture.height()) / 200 + 1;
+        let (smooth_a, smooth_b) = (a.box_mean(radius, limits)?, b.box_mean(radius, limits)?);
+        change_pixels(&mut picture, limits, |at, [lightness, a, b]| {
+            let region = hue(smooth_a.values[at], smooth_b.values[at]);
+            let chroma = a.hypot(b);
+            let drawn =
+                template.nearest(region).map_or(region, |sector| template.drawn_into(sector, hue(a, b)));
+            let (sin, cos) = drawn.to_radians().sin_cos();
+            [lightness, chroma * cos, chroma * sin]
+        })?;
+        let after = histogram(&picture);
+        change_pixels(&mut picture, limits, |_, color| shown(color))?;
+        Ok(vec![
+            ("output_image", picture.into_png()?),
+            ("output_hue", hue_wheel::before_and_after(&before, &after, &template, limits)?),
+        ])
+    }
+}
+
+fn change_pixels(
+    picture: &mut Picture,
+    limits: &Limits,
+    change: impl Fn(usize, [f32; 3]) -> [f32; 3],
+) -> Result<(), Error> {
+    let width = picture.width();
+    let [red, green, blue] = &mut picture.colors;
+    let pixels = red.values.iter_mut().zip(&mut green.values).zip(&mut blue.values);
+    for (at, ((red, green), blue)) in pixels.enumerate() {
+        if at % width == 0 {
+            limits.check_time()?;
+        }
+        [*red, *green, *blue] = change(at, [*red, *green, *blue]);
+    }
+    Ok(())
+}
+
+/// The hue in degrees.
+fn hue(a: f32, b: f32) -> f32 {
+    b.atan2(a).to_degrees().rem_euclid(360.0)
+}
+
+/// How much of each hue a picture in Oklab has; colorful pixels count more, transparent ones less.
+fn histogram(picture: &Picture) -> Histogram {
+    let mut hues = [0.0_f64; 360];
+    let mut alphas = picture.alpha.iter().flat_map(|alpha| alpha.values.iter().copied());
+    for [_, a, b] in picture.pixels() {
+        let weight = alphas.next().unwrap_or(1.0) * (a.hypot(b) - GRAY).max(0.0);
+        if let Some(bin) = hues.get_mut(hue(a, b) as usize) {
+            *bin += f64::from(weight);
+        }
+    }
+    hues.map(|weight| weight as f32)
+}
+
+/// A color in Oklab as sRGB, with only as much chroma as sRGB can show.
+fn shown([lightness, a, b]: [f32; 3]) -> [f32; 3] {
+    let fits = |color: [f32; 3]| color.iter().all(|value| (-0.002..=1.002).contains(value));
+    let with = |share: f32| oklab::to_srgb([lightness, a * share, b * share]);
+    if fits(with(1.0)) {
+        return with(1.0);
+    }
+    let (mut fitting, mut too_much) = (0.0, 1.0);
+    for _ in 0..6 {
+        let middle = (fitting + too_much) / 2.0;
+        if fits(with(middle)) {
+            fitting = middle;
+        } else {
+            too_much = middle;
+        }
+    }
+    with(fitting)
+}

@@ -1,0 +1,165 @@
+//! Solving Poisson's equation inside a mask, by multigrid: coarse grids carry what is far away, fine
+//! ones what is near, so the time grows with the number of pixels and no faster.
+
+use crate::plane::Plane;
+use crate::{Error, Limits};
+
+/// Enough for an error that no one can see in eight bits.
+const CYCLES: usize = 10;
+const SMOOTHINGS: usize = 2;
+/// On the coarsest grid, which is tiny.
+const LAST_SMOOTHINGS: usize = 60;
+
+/// Where the equation holds. A pixel at the edge of the picture never is inside: something has to be
+/// known around what is sought.
+pub(crate) struct Domain {
+    width: usize,
+    inside: Vec<bool>,
+}
+
+impl Domain {
+    pub(crate) fn new(width: usize, height: usize, is_inside: impl Fn(usize) -> bool) -> Self {
+        let edge = |at: usize| {
+            let (x, y) = (at % width, at / width);
+            x == 0 || y == 0 || x + 1 == width || y + 1 == height
+        };
+        Self { width, inside: (0..width * height).map(|at| !edge(at) && is_inside(at)).collect() }
+    }
+
+    pub(crate) fn contains(&self, at: usize) -> bool {
+        self.inside.get(at).copied().unwrap_or(false)
+    }
+
+    fn height(&self) -> usize {
+        self.inside.len() / self.width
+    }
+
+    /// Every second grid line, and inside only where all of the fine pixels are.
+    fn coarse(&self) -> Self {
+        let (width, height) = (self.width.div_ceil(2), self.height().div_ceil(2));
+        Self::new(width, height, |at| {
+            let fine = 2 * (at / width) * self.width + 2 * (at % width);
+            [0, 1, self.width, self.width + 1].into_iter().all(|step| self.contains(fine + step))
+        })
+    }
+
+    /// The places inside, row by row, each with its index.
+    fn places(&self) -> impl Iterator<Item = usize> {
+        self.inside.iter().enumerate().filter_map(|(at, inside)| inside.then_some(at))
+    }
+}
+
+/// Changes `field` inside the domain until four times each value, less its four neighbors, is `source`
+/// there. Outside, `field` stays as it is.
+pub(crate) fn solve(
+    field: &mut Plane,
+    source: &[f32],
+    domain: &Domain,
+    limits: &Limits,
+) -> Result<(), Error> {
+    let mut domains = Vec::new();
+    let mut next = domain.coarse();
+    while next.width > 2 && next.height() > 2 && next.inside.contains(&true) {
+        let coarser = next.coarse();
+        domains.push(next);
+        next = coarser;
+    }
+    for _ in 0..CYCLES {
+        cycle(&mut field.values, source, domain, &domains, limits)?;
+    }
+    Ok(())
+}
+
+fn cycle(
+    field: &mut [f32],
+    source: &[f32],
+    domain: &Domain,
+    coarser: &[Domain],
+    limits: &Limits,
+) -> Result<(), Error> {
+    let Some((coarse, rest)) = coarser.split_first() else {
+        return smooth(field, source, domain, LAST_SMOOTHINGS, limits);
+    };
+    smooth(field, source, domain, SMOOTHINGS, limits)?;
+    let mut residual = vec![0.0; coarse.inside.len()];
+    for at in domain.places() {
+        let (x, y) = (at % domain.width, at / domain.width);
+        // Four fine pixels make a coarse one; the grid is twice as wide, so the source counts fourfold.
+        residual[y / 2 * coarse.width + x / 2] +=
+            source[at] + neighbors(field, domain.width, at) - 4.0 * field[at];
+    }
+    let mut correction = vec![0.0; residual.len()];
+    cycle(&mut correction, &residual, coarse, rest, limits)?;
+    let (last_column, last_row) = (coarse.width - 1, coarse.height() - 1);
+    for at in domain.places() {
+        let (x, y) = (at % domain.width, at / domain.width);
+        // Between the centers of coarse pixels: three quarters of the nearest, one of the next.
+        let column = x / 2;
+        let other_column = if x % 2 == 0 { column.saturating_sub(1) } else { (column + 1).min(last_column) };
+        let row = y / 2;
+        let other_row = if y % 2 == 0 { row.saturating_sub(1) } else { (row + 1).min(last_row) };
+        let value = |row: usize, column: usize| correction[row * coarse.width + column];
+        let near = 0.75 * value(row, column) + 0.25 * value(row, other_column);
+        let far = 0.75 * value(other_row, column) + 0.25 * value(other_row, other_column);
+        field[at] += 0.75 * near + 0.25 * far;
+    }
+    smooth(field, source, domain, SMOOTHINGS, limits)
+}
+
+/// Gauss and Seidel's rounds, first over the black squares of a chessboard, then over the white ones.
+fn smooth(
+    field: &mut [f32],
+    source: &[f32],
+    domain: &Domain,
+    rounds: usize,
+    limits: &Limits,
+) -> Result<(), Error> {
+    let width = domain.width;
+    for color in (0..2 * rounds).map(|half| half % 2) {
+        limits.check_time()?;
+        for y in 1..domain.height().saturating_sub(1) {
+            for at in (y * width + 1 + (y + color) % 2..(y + 1) * width - 1).step_by(2) {
+                if domain.inside[at] {
+                    field[at] = (source[at] + neighbors(field, width, at)) / 4.0;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The sum of the four neighbors of a place that is not at the edge.
+pub(crate) fn neighbors(field: &[f32], width: usize, at: usize) -> f32 {
+    field[at - width] + field[at - 1] + field[at + 1] + field[at + width]
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plane_that_is_harmonic_is_found_from_its_border() {
+        for (width, height) in [(3, 3), (4, 7), (65, 40), (200, 201)] {
+            let harmonic = |at: usize| {
+                let (x, y) = ((at % width) as f32 / width as f32, (at / width) as f32 / width as f32);
+                x * x - y * y + 0.5 * x
+            };
+            // A disc, so that the coarse grids do not fit it.
+            let disc = |at: usize| {
+                let (x, y) =
+                    ((at % width) as f32 / width as f32 - 0.5, (at / width) as f32 / height as f32 - 0.5);
+                x.hypot(y) < 0.49
+            };
+            let domain = Domain::new(width, height, disc);
+            let mut field = Plane::filled(width, height, 0.0);
+            for (at, value) in field.values.iter_mut().enumerate().filter(|(at, _)| !domain.contains(*at)) {
+                *value = harmonic(at);
+            }
+            solve(&mut field, &vec![0.0; width * height], &domain, &Limits::default()).unwrap();
+            for (at, value) in field.values.iter().enumerate() {
+                assert!((value - harmonic(at)).abs() < 1e-3, "{width} x {height}: {value} at {at}");
+            }
+        }
+    }
+}
