@@ -15,9 +15,14 @@
 //!
 //! [method]: Model::method
 
+mod cascade;
 mod color_extraction;
 mod color_harmonization;
+mod draw;
 mod error;
+mod face_detection;
+mod feature_matching;
+mod features;
 mod guided;
 mod haze_removal;
 mod hue_wheel;
@@ -29,6 +34,8 @@ mod picture;
 mod plane;
 mod poisson;
 mod pyramid;
+mod super_resolution;
+mod super_resolution_alt;
 mod template;
 
 pub use error::Error;
@@ -40,7 +47,11 @@ pub fn built_in() -> &'static [&'static dyn Model] {
     &[
         &image_blending::ImageBlending,
         &color_harmonization::ColorHarmonization,
+        &face_detection::FaceDetection,
+        &feature_matching::FeatureMatching,
         &low_light_enhancement::LowLightEnhancement,
+        &super_resolution::SuperResolution,
+        &super_resolution_alt::SuperResolutionAlt,
         &haze_removal::HazeRemoval,
         &color_extraction::ColorExtraction,
     ]

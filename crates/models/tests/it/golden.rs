@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::{env, fs};
 
 use image::DynamicImage;
+use image::imageops::FilterType;
 
 use inferstore_models::Input;
 
@@ -121,6 +122,76 @@ fn low_light_enhancement_leaves_a_bright_picture_alone() {
     let result = outputs.picture("output_image").to_rgb8();
     let change = landscape.as_raw().iter().zip(result.as_raw()).map(|(a, b)| f64::from(a.abs_diff(*b)));
     assert!(change.sum::<f64>() / (landscape.as_raw().len() as f64) < 8.0);
+}
+
+#[test]
+fn face_detection_boxes_the_faces_that_each_range_looks_for() {
+    let people = scenes::people(320, 240);
+    for (name, model) in [
+        ("short", "Short-range model (best for faces within 2 meters)"),
+        ("full", "Full-range model (best for faces within 5 meters)"),
+    ] {
+        let outputs = run(
+            "face-detection",
+            [
+                ("input", file(&people)),
+                ("model", Input::Text(model.to_owned())),
+                ("confidence", Input::Number(0.5)),
+            ],
+        );
+        check(&format!("face-detection-{name}"), &outputs.picture("output"));
+    }
+}
+
+#[test]
+fn feature_matching_finds_the_same_points_in_another_view() {
+    let (first, _) = scenes::landscape(320, 240);
+    let outputs = run(
+        "feature-matching",
+        [("input_1", file(&first)), ("input_2", file(&scenes::second_view(240, 260)))],
+    );
+    check("feature-matching", &outputs.picture("output"));
+}
+
+#[test]
+fn feature_matching_draws_no_line_between_different_things() {
+    let outputs = run(
+        "feature-matching",
+        [("input_1", file(&scenes::landscape(160, 120).0)), ("input_2", file(&scenes::people(160, 120)))],
+    );
+    check("feature-matching-none", &outputs.picture("output"));
+}
+
+/// How near two pictures are, in decibels; a border is left out, where every method has to guess.
+fn nearness(one: &DynamicImage, other: &DynamicImage) -> f64 {
+    let inner =
+        |image: &DynamicImage| image.crop_imm(8, 8, image.width() - 16, image.height() - 16).into_rgb8();
+    let (one, other) = (inner(one), inner(other));
+    let squares = one.as_raw().iter().zip(other.as_raw()).map(|(a, b)| f64::from(a.abs_diff(*b)).powi(2));
+    -10.0 * (squares.sum::<f64>() / one.as_raw().len() as f64 / 255.0_f64.powi(2)).log10()
+}
+
+#[test]
+fn super_resolution_comes_nearer_to_the_large_scene_than_plain_scaling() {
+    let large = DynamicImage::from(scenes::people(320, 240));
+    let small = large.resize_exact(160, 120, FilterType::Triangle);
+    let plain = small.resize_exact(320, 240, FilterType::CatmullRom);
+    let outputs = run("super-resolution", [("input_image", file(&small.to_rgb8()))]);
+    let result = outputs.picture("output_image");
+    check("super-resolution", &result);
+    let (ours, plain) = (nearness(&large, &result), nearness(&large, &plain));
+    assert!(ours > plain + 0.5, "{ours:.2} dB, and {plain:.2} dB by plain scaling");
+}
+
+#[test]
+fn the_other_super_resolution_keeps_every_given_pixel_and_its_edges_smooth() {
+    let large = DynamicImage::from(scenes::people(320, 240));
+    let small = large.resize_exact(160, 120, FilterType::Triangle).into_rgb8();
+    let outputs = run("super-resolution-alt", [("input_image", file(&small))]);
+    let result = outputs.picture("output_image");
+    check("super-resolution-alt", &result);
+    let result = result.to_rgb8();
+    assert!(small.enumerate_pixels().all(|(x, y, pixel)| result.get_pixel(2 * x, 2 * y) == pixel));
 }
 
 #[test]

@@ -93,6 +93,60 @@ pub(crate) fn dark(width: u32, height: u32) -> RgbImage {
     picture
 }
 
+/// Two people before a wall: one near, one farther away.
+pub(crate) fn people(width: u32, height: u32) -> RgbImage {
+    let aspect = width as f32 / height as f32;
+    draw(width, height, |x, y| {
+        let mut color = shade([0.62, 0.68, 0.72], 0.92 + 0.12 * noise(x * 14.0, y * 14.0));
+        for (center, middle, size, shirt) in
+            [(0.78, 0.4, 0.058, [0.25, 0.35, 0.6]), (0.33, 0.5, 0.3, [0.6, 0.2, 0.22])]
+        {
+            color = person((x - center) * aspect / size, (y - middle) / size, shirt).unwrap_or(color);
+        }
+        color
+    })
+}
+
+/// A person whose face reaches from -1 to 1, seen from the front in soft light.
+fn person(x: f32, y: f32, shirt: Color) -> Option<Color> {
+    let soft = |at: f32, wide: f32| (-(at / wide).powi(2)).exp();
+    let oval = (x / 0.76).hypot(if y < 0.0 { y / 1.0 } else { y / 1.08 });
+    let hair = (x / 0.9).hypot((y + 0.18) / 1.05);
+    let skin = [0.93, 0.74, 0.62];
+    if oval < 1.0 && y > -0.62 - 0.12 * (x * 2.5).cos() {
+        let mirrored = x.abs();
+        let mut light = 0.8 + 0.22 * (1.0 - oval * oval).max(0.0).sqrt() - 0.08 * x;
+        // Sockets, brows, pupils, the bridge and the shadow of the nose, the lips.
+        light -= 0.30 * soft(mirrored - 0.34, 0.2) * soft(y + 0.16, 0.13);
+        light -= 0.42 * soft(mirrored - 0.35, 0.17) * soft(y + 0.33 + 0.1 * (mirrored - 0.35).powi(2), 0.05);
+        light -= 0.5 * soft(mirrored - 0.34, 0.085) * soft(y + 0.15, 0.06);
+        light += 0.1 * soft(x, 0.07) * soft(y - 0.05, 0.3);
+        light -= 0.3 * soft(mirrored - 0.1, 0.07) * soft(y - 0.3, 0.04);
+        light -= 0.12 * soft(x, 0.16) * soft(y - 0.36, 0.06);
+        let lips = soft(x, 0.24) * soft(y - 0.56, 0.055);
+        light -= 0.25 * lips + 0.3 * soft(x, 0.22) * soft(y - 0.555, 0.018);
+        light -= 0.1 * soft(x, 0.25) * soft(y - 0.72, 0.05);
+        return Some(shade(mix(skin, [0.8, 0.4, 0.38], lips), light.max(0.05)));
+    }
+    if hair < 1.0 && y < 0.35 {
+        return Some(shade([0.24, 0.15, 0.1], 0.9 + 0.5 * soft(x + 0.2, 0.3) * soft(y + 0.9, 0.2)));
+    }
+    if y > 0.7 && y < 1.35 && x.abs() < 0.36 {
+        return Some(shade(skin, 0.66));
+    }
+    (y > 1.2 + 0.25 * x * x && x.abs() < 1.7).then(|| shade(shirt, 0.9 + 0.15 * soft(x, 0.6)))
+}
+
+/// The landscape from elsewhere: turned, nearer, in other light, and cut differently.
+pub(crate) fn second_view(width: u32, height: u32) -> RgbImage {
+    let (sin, cos) = 0.2_f32.sin_cos();
+    draw(width, height, |x, y| {
+        let (x, y) = ((x - 0.5) * 0.8, (y - 0.5) * 0.6);
+        let (color, _) = landscape_at((x * cos + y * sin) + 0.55, (y * cos - x * sin) / 0.75 + 0.56);
+        shade(color, 0.8)
+    })
+}
+
 /// A ball on a gray wall, at the left of the picture, and the mask that marks it with some of the wall.
 pub(crate) fn ball(width: u32, height: u32) -> (RgbImage, RgbImage) {
     let from_center = |x: f32, y: f32| ((x - 0.27) * 1.3333, y - 0.4);

@@ -21,12 +21,16 @@ pub(crate) fn run_file(kind: &str, bytes: Vec<u8>, limits: &Limits) -> Result<Ou
 pub(crate) fn inputs_of(kind: &str, bytes: &[u8]) -> Inputs {
     let files: &[&str] = match kind {
         "image-blending" => &["bg_img", "obj_img", "mask_img"],
-        "color-extraction" => &["input"],
+        "feature-matching" => &["input_1", "input_2"],
+        "color-extraction" | "face-detection" => &["input"],
         _ => &["input_image"],
     };
     let others: &[(&str, &str)] = match kind {
         "image-blending" => &[("method", "Mixed Gradient")],
         "color-harmonization" => &[("template", "y_branch"), ("angle", "30")],
+        "face-detection" => {
+            &[("model", "Full-range model (best for faces within 5 meters)"), ("confidence", "0.5")]
+        }
         _ => &[],
     };
     let files = files.iter().map(|name| (*name, Input::File(bytes.to_vec())));

@@ -1,0 +1,145 @@
+//! Face detection: finds frontal faces with a cascade of Haar features and draws a box around each.
+
+use std::sync::OnceLock;
+
+use crate::cascade::{Cascade, WINDOW};
+use crate::draw;
+use crate::picture::{LIBRARIES, Picture};
+use crate::pyramid::halved;
+use crate::{Error, Inputs, Limits, Model, Output};
+
+/// Bytes for a pixel at the peak.
+const NEED: u64 = 60;
+/// From one size of faces to the next.
+const GROWTH: f64 = 1.1;
+/// Windows that differ by less than this share of their size show the same face.
+const SAME: f32 = 0.2;
+/// How many windows have to agree on a face for a confidence of one half.
+const HALF_SURE: f64 = 4.0;
+const GREEN: [f32; 3] = [0.1, 0.95, 0.3];
+const BLACK: [f32; 3] = [0.0; 3];
+
+pub(crate) struct FaceDetection;
+
+/// The smallest face looked for, as a share of the shorter side of the picture: people who are near look
+/// large.
+const RANGES: &[(&str, f64)] = &[
+    ("Short-range model (best for faces within 2 meters)", 1.0 / 7.0),
+    ("Full-range model (best for faces within 5 meters)", 1.0 / 30.0),
+];
+
+impl Model for FaceDetection {
+    fn kind(&self) -> &'static str {
+        "face-detection"
+    }
+
+    fn method(&self) -> &'static str {
+        "A cascade of Haar features for frontal faces (the one of OpenCV), not a neural network. The short \
+         range looks for faces from a seventh of the shorter side, the full range from a thirtieth. The \
+         confidence is n / (n + 4), where n windows agree on a face."
+    }
+
+    fn libraries(&self) -> &'static [&'static str] {
+        LIBRARIES
+    }
+
+    fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
+        let share = inputs.choice("model", RANGES)?;
+        let confidence = inputs.number("confidence", 0.0..=1.0)?;
+        let mut picture = Picture::read(inputs, "input", NEED, limits)?;
+        let faces = faces(&picture, share, confidence, limits)?;
+        let thickness = (picture.width().min(picture.height()) as f32 / 300.0).max(1.5);
+        for Window { left, top, size } in faces {
+            let corners = ((left, top), (left + size, top + size));
+            // A dark rim keeps the box visible on bright and on green things.
+            draw::rectangle(&mut picture, corners.0, corners.1, thickness + 2.0, BLACK);
+            draw::rectangle(&mut picture, corners.0, corners.1, thickness, GREEN);
+        }
+        Ok(vec![("output", picture.into_png()?)])
+    }
+}
+
+/// A square of the picture that may be a face.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    left: f32,
+    top: f32,
+    size: f32,
+}
+
+fn faces(picture: &Picture, share: f64, confidence: f64, limits: &Limits) -> Result<Vec<Window>, Error> {
+    static CASCADE: OnceLock<Option<Cascade>> = OnceLock::new();
+    let parse = || Cascade::parse(include_str!("../data/frontal-face/cascade.txt"));
+    let Some(cascade) = CASCADE.get_or_init(parse) else {
+        return Err(Error::Failed { reason: "the cascade of the face detector is damaged".to_owned() });
+    };
+    let luma = picture.luma();
+    let shorter = luma.width.min(luma.height) as f64;
+    let mut size = (shorter * share).max(WINDOW as f64);
+    let (mut windows, mut base) = (Vec::new(), luma.clone());
+    while size <= shorter {
+        let scale = size / WINDOW as f64;
+        let [width, height] = [luma.width, luma.height].map(|side| (side as f64 / scale).round() as usize);
+        // From the half nearest in size: scaling down the whole picture every time takes the most time.
+        while width * 2 <= base.width && height * 2 <= base.height {
+            base = halved(&base, limits)?;
+        }
+        let small = base.clone().resized(width, height);
+        // Small faces are looked for at every second pixel: they are many, and their pixels are fine.
+        let step = if scale > 2.0 { 1 } else { 2 };
+        for (left, top) in cascade.passing(&small, step, limits)? {
+            let [left, top] = [left, top].map(|at| (at as f64 * scale) as f32);
+            windows.push(Window { left, top, size: size as f32 });
+        }
+        size *= GROWTH;
+    }
+    let sure = |group: &Vec<Window>| {
+        let agreeing = group.len() as f64;
+        agreeing / (agreeing + HALF_SURE) >= confidence
+    };
+    Ok(without_inner(
+        groups(&windows).iter().filter(|group| sure(group)).filter_map(|group| mean(group)).collect(),
+    ))
+}
+
+/// Windows that show the same face.
+fn groups(windows: &[Window]) -> Vec<Vec<Window>> {
+    let mut groups: Vec<Vec<Window>> = Vec::new();
+    for window in windows {
+        let same = |other: &Window| {
+            let near = SAME * 0.5 * (window.size.min(other.size) * 2.0);
+            [window.left - other.left, window.top - other.top, window.size - other.size]
+                .into_iter()
+                .all(|difference| difference.abs() <= near)
+        };
+        // A window may join groups that were apart before.
+        let (joined, mut rest): (Vec<_>, Vec<_>) =
+            groups.into_iter().partition(|group| group.iter().any(same));
+        let mut group: Vec<Window> = joined.into_iter().flatten().collect();
+        group.push(*window);
+        rest.push(group);
+        groups = rest;
+    }
+    groups
+}
+
+fn mean(group: &[Window]) -> Option<Window> {
+    let count = group.len() as f32;
+    let of = |part: fn(&Window) -> f32| group.iter().map(part).sum::<f32>() / count;
+    (count > 0.0).then(|| Window {
+        left: of(|window| window.left),
+        top: of(|window| window.top),
+        size: of(|window| window.size),
+    })
+}
+
+/// Drops boxes that lie in the middle of a larger one: a face has no face on its nose.
+fn without_inner(faces: Vec<Window>) -> Vec<Window> {
+    let holds = |outer: &Window, inner: &Window| {
+        let middle = (inner.left + inner.size / 2.0, inner.top + inner.size / 2.0);
+        outer.size > inner.size
+            && (outer.left..outer.left + outer.size).contains(&middle.0)
+            && (outer.top..outer.top + outer.size).contains(&middle.1)
+    };
+    faces.iter().filter(|inner| !faces.iter().any(|outer| holds(outer, inner))).copied().collect()
+}

@@ -1,0 +1,200 @@
+//! Image feature matching: finds the same points in two views and draws lines between them.
+
+use crate::draw;
+use crate::features::{self, Feature};
+use crate::picture::{LIBRARIES, Picture};
+use crate::plane::Plane;
+use crate::{Error, Inputs, Limits, Model, Output};
+
+/// Bytes for a pixel at the peak. There are two pictures, and both again side by side.
+const NEED: u64 = 120;
+const MOST_FEATURES: usize = 1500;
+/// The best match has to be this much better than the second best.
+const RATIO: f32 = 0.85;
+/// More bits than this differ only between different things.
+const MOST_DIFFERENT: u32 = 72;
+/// More lines than this hide the picture.
+const MOST_LINES: usize = 80;
+/// Rounds of guessing how the one view became the other, and how far a match may be from a guess, as a
+/// share of the picture.
+const GUESSES: usize = 2000;
+const TOLERANCE: f32 = 0.02;
+/// Fewer matches than this agree on a guess by chance.
+const LEAST_AGREEING: usize = 8;
+
+pub(crate) struct FeatureMatching;
+
+impl Model for FeatureMatching {
+    fn kind(&self) -> &'static str {
+        "feature-matching"
+    }
+
+    fn method(&self) -> &'static str {
+        "Corners on seven scales with oriented binary descriptors (after ORB), matched both ways with a ratio \
+         test, keeping those that agree on one affine change of view (RANSAC); a classical method, not a \
+         neural network."
+    }
+
+    fn libraries(&self) -> &'static [&'static str] {
+        LIBRARIES
+    }
+
+    fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
+        let first = Picture::read(inputs, "input_1", NEED, limits)?;
+        let second = Picture::read(inputs, "input_2", NEED, limits)?;
+        let ours = features::find(&first.luma(), MOST_FEATURES, limits)?;
+        let theirs = features::find(&second.luma(), MOST_FEATURES, limits)?;
+        let size = second.width().max(second.height()) as f32;
+        let matches = agreeing(matches(&ours, &theirs, limits)?, TOLERANCE * size, limits)?;
+        Ok(vec![("output", drawn(&first, &second, &matches).into_png()?)])
+    }
+}
+
+/// The same point in both views.
+#[derive(Debug, Clone, Copy)]
+struct Match {
+    first: (f32, f32),
+    second: (f32, f32),
+    difference: u32,
+}
+
+/// The pairs of features of which each is the other's best, clearly.
+fn matches(ours: &[Feature], theirs: &[Feature], limits: &Limits) -> Result<Vec<Match>, Error> {
+    let forth = best(ours, theirs, limits)?;
+    let back = best(theirs, ours, limits)?;
+    let mut matches = Vec::new();
+    for (index, (feature, found)) in ours.iter().zip(&forth).enumerate() {
+        if let Some((other, difference)) = *found
+            && let Some(Some((returned, _))) = back.get(other)
+            && *returned == index
+        {
+            matches.push(Match { first: feature.place, second: theirs[other].place, difference });
+        }
+    }
+    matches.sort_by_key(|found| found.difference);
+    Ok(matches)
+}
+
+/// For each feature, the index of the one that is most like it, unless another is nearly as much.
+fn best(
+    features: &[Feature],
+    among: &[Feature],
+    limits: &Limits,
+) -> Result<Vec<Option<(usize, u32)>>, Error> {
+    let mut found = Vec::with_capacity(features.len());
+    for feature in features {
+        limits.check_time()?;
+        let (mut nearest, mut least, mut next) = (None, u32::MAX, u32::MAX);
+        for (index, other) in among.iter().enumerate() {
+            let difference = features::distance(&feature.descriptor, &other.descriptor);
+            // The same point on another scale is no rival.
+            let same = |index: usize| {
+                let (a, b) = (among[index].place, other.place);
+                (a.0 - b.0).hypot(a.1 - b.1) < 6.0
+            };
+            if difference < least {
+                if !nearest.is_some_and(same) {
+                    next = least;
+                }
+                (nearest, least) = (Some(index), difference);
+            } else if difference < next && !nearest.is_some_and(same) {
+                next = difference;
+            }
+        }
+        let clear = least <= MOST_DIFFERENT && (least as f32) < RATIO * next as f32;
+        found.push(nearest.filter(|_| clear).map(|index| (index, least)));
+    }
+    Ok(found)
+}
+
+/// How a view became another: what to multiply both coordinates with, and what to add.
+type Affine = [[f32; 3]; 2];
+
+/// The matches that agree with the guess that most agree with; none when that could be chance.
+fn agreeing(matches: Vec<Match>, tolerance: f32, limits: &Limits) -> Result<Vec<Match>, Error> {
+    let mut state = 1_u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let fits = |affine: &Affine, found: &Match| {
+        let [x, y] =
+            affine.map(|[across, down, shift]| across * found.first.0 + down * found.first.1 + shift);
+        (x - found.second.0).hypot(y - found.second.1) < tolerance
+    };
+    let (mut most, mut best) = (LEAST_AGREEING - 1, None);
+    for _ in 0..GUESSES {
+        limits.check_time()?;
+        if matches.len() < LEAST_AGREEING {
+            break;
+        }
+        // Good matches come first and are guessed from more often.
+        let mut pick = || {
+            let within = random(matches.len()) + 1;
+            matches[random(within)]
+        };
+        if let Some(affine) = affine([pick(), pick(), pick()]) {
+            let count = matches.iter().filter(|found| fits(&affine, found)).count();
+            if count > most {
+                (most, best) = (count, Some(affine));
+            }
+        }
+    }
+    let Some(best) = best else { return Ok(Vec::new()) };
+    Ok(matches.into_iter().filter(|found| fits(&best, found)).collect())
+}
+
+/// The change of view that three matches define, unless it is absurd: mirrored, or much larger or
+/// smaller.
+fn affine([a, b, c]: [Match; 3]) -> Option<Affine> {
+    let side = |from: (f32, f32), to: (f32, f32)| (to.0 - from.0, to.1 - from.1);
+    let (u, v) = (side(a.first, b.first), side(a.first, c.first));
+    let area = u.0 * v.1 - u.1 * v.0;
+    if area.abs() < 100.0 {
+        return None;
+    }
+    let (p, q) = (side(a.second, b.second), side(a.second, c.second));
+    let change = (p.0 * q.1 - p.1 * q.0) / area;
+    let row = |p: f32, q: f32, end: f32| {
+        let across = (p * v.1 - q * u.1) / area;
+        let down = (q * u.0 - p * v.0) / area;
+        [across, down, end - across * a.first.0 - down * a.first.1]
+    };
+    (0.05..20.0).contains(&change).then(|| [row(p.0, q.0, a.second.0), row(p.1, q.1, a.second.1)])
+}
+
+/// Both views side by side, with a line for each match, the clearest ones last.
+fn drawn(first: &Picture, second: &Picture, matches: &[Match]) -> Picture {
+    let mut both = side_by_side(first, second);
+    let offset = first.width() as f32;
+    let thickness = (both.height() as f32 / 400.0).max(1.0);
+    let shown = matches.len().min(MOST_LINES);
+    // Every so many-th, so that they come from everywhere.
+    for index in 0..shown {
+        let found = matches[index * matches.len() / shown];
+        let hue = index as f32 * 137.5;
+        let color = [0.0, 120.0, 240.0].map(|shift| 0.55 + 0.45 * (hue + shift).to_radians().cos());
+        let (from, to) = (found.first, (found.second.0 + offset, found.second.1));
+        draw::line(&mut both, from, to, thickness, color);
+        for end in [from, to] {
+            draw::dot(&mut both, end, 4.0 * thickness, color);
+        }
+    }
+    both
+}
+
+fn side_by_side(first: &Picture, second: &Picture) -> Picture {
+    let (width, height) = (first.width() + second.width(), first.height().max(second.height()));
+    let joined = |one: &Plane, other: &Plane, around: f32| {
+        let mut joined = Plane::filled(width, height, around);
+        for (plane, left) in [(one, 0), (other, one.width)] {
+            for (from, to) in plane.rows().zip(joined.rows_mut()) {
+                to[left..left + plane.width].copy_from_slice(from);
+            }
+        }
+        joined
+    };
+    let colors = [0, 1, 2].map(|channel| joined(&first.colors[channel], &second.colors[channel], 1.0));
+    // Lines have to be seen over transparent places too, so the views lose their transparency.
+    Picture { colors, alpha: None }
+}

@@ -1,0 +1,208 @@
+//! Features of a picture that are found again in another view of the same things: corners on several
+//! scales, each with its orientation and a binary descriptor (after ORB, Rublee et al., 2011).
+
+use crate::plane::Plane;
+use crate::{Error, Limits};
+
+/// From one scale to the next.
+const SCALE: f32 = 1.25;
+const SCALES: usize = 7;
+/// How many pixels around a corner the descriptor looks at, in any direction.
+const REACH: usize = 16;
+/// The circle on which a corner is tested: a pixel is a corner when nine pixels in a row on the circle are
+/// all brighter, or all darker (FAST-9, Rosten and Drummond, 2006).
+const CIRCLE: [(isize, isize); 16] = [
+    (0, -3),
+    (1, -3),
+    (2, -2),
+    (3, -1),
+    (3, 0),
+    (3, 1),
+    (2, 2),
+    (1, 3),
+    (0, 3),
+    (-1, 3),
+    (-2, 2),
+    (-3, 1),
+    (-3, 0),
+    (-3, -1),
+    (-2, -2),
+    (-1, -3),
+];
+const ARC: u32 = 9;
+const CONTRAST: f32 = 0.04;
+const PAIRS: usize = 256;
+
+/// What is compared: one bit for each pair of pixels, saying which is brighter.
+pub(crate) type Descriptor = [u64; PAIRS / 64];
+
+#[derive(Debug, Clone)]
+pub(crate) struct Feature {
+    /// In pixels of the picture.
+    pub(crate) place: (f32, f32),
+    pub(crate) descriptor: Descriptor,
+    strength: f32,
+}
+
+/// At most `most` features, spread over the picture.
+pub(crate) fn find(luma: &Plane, most: usize, limits: &Limits) -> Result<Vec<Feature>, Error> {
+    let pairs = pairs();
+    let mut features = Vec::new();
+    let mut scale = 1.0;
+    for _ in 0..SCALES {
+        let [width, height] = [luma.width, luma.height].map(|size| (size as f32 / scale).round() as usize);
+        if width <= 2 * REACH || height <= 2 * REACH {
+            break;
+        }
+        let level = luma.clone().resized(width, height);
+        let smooth = level.box_mean(1, limits)?.box_mean(1, limits)?;
+        // Each scale has its share, by its number of pixels.
+        let share = (most as f32 / (scale * scale) * (1.0 - 1.0 / (SCALE * SCALE))) as usize;
+        for (x, y, strength) in spread(corners(&level, limits)?, &level, share.max(8)) {
+            let angle = orientation(&smooth, x, y);
+            let place = ((x as f32 + 0.5) * scale, (y as f32 + 0.5) * scale);
+            features.push(Feature { place, descriptor: describe(&smooth, x, y, angle, &pairs), strength });
+        }
+        scale *= SCALE;
+    }
+    features.sort_by(|a, b| b.strength.total_cmp(&a.strength));
+    features.truncate(most);
+    Ok(features)
+}
+
+type Corner = (usize, usize, f32);
+
+/// Corners that are stronger than their neighbors.
+fn corners(level: &Plane, limits: &Limits) -> Result<Vec<Corner>, Error> {
+    let mut strengths = Plane::filled(level.width, level.height, 0.0);
+    let steps = CIRCLE.map(|(dx, dy)| dy * level.width as isize + dx);
+    for y in REACH..level.height - REACH {
+        limits.check_time()?;
+        for x in REACH..level.width - REACH {
+            let at = y * level.width + x;
+            let center = level.values[at];
+            let differences = steps.map(|step| level.values[at.wrapping_add_signed(step)] - center);
+            let mask = |is: &dyn Fn(f32) -> bool| {
+                differences
+                    .iter()
+                    .enumerate()
+                    .fold(0_u32, |mask, (bit, value)| mask | u32::from(is(*value)) << bit)
+            };
+            if has_arc(mask(&|value| value > CONTRAST)) || has_arc(mask(&|value| value < -CONTRAST)) {
+                strengths.values[at] =
+                    differences.iter().map(|value| (value.abs() - CONTRAST).max(0.0)).sum();
+            }
+        }
+    }
+    let mut corners = Vec::new();
+    for y in REACH..level.height - REACH {
+        for x in REACH..level.width - REACH {
+            let at = y * level.width + x;
+            let strength = strengths.values[at];
+            let rows = [at - level.width, at, at + level.width];
+            let strongest =
+                rows.iter().all(|row| strengths.values[row - 1..=row + 1].iter().all(|s| *s <= strength));
+            if strength > 0.0 && strongest {
+                corners.push((x, y, strength));
+            }
+        }
+    }
+    Ok(corners)
+}
+
+/// Whether enough bits in a row are set, around the circle.
+fn has_arc(mask: u32) -> bool {
+    let twice = mask | mask << 16;
+    (1..ARC).fold(twice, |runs, step| runs & (twice >> step)) & 0xFFFF != 0
+}
+
+/// The strongest corners of each cell of a grid, about `most` in all: features everywhere are worth more
+/// than many in one place.
+fn spread(mut corners: Vec<Corner>, level: &Plane, most: usize) -> Vec<Corner> {
+    const CELLS: usize = 12;
+    let cell = |(x, y, _): &Corner| y * CELLS / level.height * CELLS + x * CELLS / level.width;
+    corners.sort_by(|a, b| b.2.total_cmp(&a.2));
+    let mut taken = vec![0; CELLS * CELLS];
+    let fair = (3 * most / (CELLS * CELLS)).max(2);
+    corners.retain(|corner| {
+        taken[cell(corner)] += 1;
+        taken[cell(corner)] <= fair
+    });
+    corners.truncate(most);
+    corners
+}
+
+/// The direction from a corner to where it is brighter.
+fn orientation(level: &Plane, x: usize, y: usize) -> f32 {
+    let reach = REACH as isize - 1;
+    let (mut right, mut down) = (0.0, 0.0);
+    for dy in -reach..=reach {
+        let row = level.row(y as isize + dy);
+        for dx in -reach..=reach {
+            if dx * dx + dy * dy <= reach * reach {
+                let value = row[x.wrapping_add_signed(dx)];
+                right += value * dx as f32;
+                down += value * dy as f32;
+            }
+        }
+    }
+    f32::atan2(down, right)
+}
+
+fn describe(level: &Plane, x: usize, y: usize, angle: f32, pairs: &[[f32; 4]]) -> Descriptor {
+    let (sin, cos) = angle.sin_cos();
+    let value = |dx: f32, dy: f32| {
+        let [right, down] = [dx * cos - dy * sin, dx * sin + dy * cos].map(|step| step.round() as isize);
+        level.row(y as isize + down)[x.wrapping_add_signed(right)]
+    };
+    let mut descriptor = [0; PAIRS / 64];
+    for (bit, [ax, ay, bx, by]) in pairs.iter().enumerate() {
+        if value(*ax, *ay) < value(*bx, *by) {
+            descriptor[bit / 64] |= 1 << (bit % 64);
+        }
+    }
+    descriptor
+}
+
+/// The pairs of pixels that are compared, the same for every feature: near the corner more than far from
+/// it, and within the reach also when turned.
+fn pairs() -> Vec<[f32; 4]> {
+    let mut state = 0x2545_F491_4F6C_DD1D_u64;
+    let mut random = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1 << 24) as f32
+    };
+    let mut place = || {
+        // The sum of three is about a normal distribution.
+        let mut offset = || (random() + random() + random() - 1.5) * 0.66 * (REACH - 2) as f32;
+        (offset(), offset())
+    };
+    (0..PAIRS)
+        .map(|_| {
+            let ((ax, ay), (bx, by)) = (place(), place());
+            let within = |x: f32, y: f32| 1.0_f32.min((REACH - 2) as f32 / x.hypot(y).max(1.0));
+            let (a, b) = (within(ax, ay), within(bx, by));
+            [ax * a, ay * a, bx * b, by * b]
+        })
+        .collect()
+}
+
+/// How many bits differ.
+pub(crate) fn distance(one: &Descriptor, other: &Descriptor) -> u32 {
+    one.iter().zip(other).map(|(a, b)| (a ^ b).count_ones()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_arc_needs_nine_in_a_row_around_the_circle() {
+        assert!(has_arc(0b0000_0001_1111_1111));
+        assert!(has_arc(0b1111_0000_0001_1111));
+        assert!(!has_arc(0b0000_0000_1111_1111));
+        assert!(!has_arc(0b0101_0101_0101_0101));
+    }
+}
