@@ -15,9 +15,13 @@
 //!
 //! [method]: Model::method
 
+mod background_removal;
+mod background_replacement;
 mod cascade;
 mod color_extraction;
 mod color_harmonization;
+mod color_model;
+mod cutout;
 mod draw;
 mod error;
 mod face_detection;
@@ -49,10 +53,12 @@ pub fn built_in() -> &'static [&'static dyn Model] {
         &color_harmonization::ColorHarmonization,
         &face_detection::FaceDetection,
         &feature_matching::FeatureMatching,
+        &background_replacement::BackgroundReplacement,
         &low_light_enhancement::LowLightEnhancement,
         &super_resolution::SuperResolution,
         &super_resolution_alt::SuperResolutionAlt,
         &haze_removal::HazeRemoval,
+        &background_removal::BackgroundRemoval,
         &color_extraction::ColorExtraction,
     ]
 }

@@ -79,6 +79,12 @@ impl Plane {
         Self { width, height, values }
     }
 
+    /// A part of the plane, which has to lie within it.
+    pub(crate) fn cut(&self, left: usize, top: usize, width: usize, height: usize) -> Self {
+        let rows = self.rows().skip(top).take(height);
+        Self { width, height, values: rows.flat_map(|row| &row[left..left + width]).copied().collect() }
+    }
+
     /// The plane in the middle of a larger one, with `around` there or else the nearest value.
     pub(crate) fn centered(&self, width: usize, height: usize, around: Option<f32>) -> Self {
         let (left, top) = (width.saturating_sub(self.width) / 2, height.saturating_sub(self.height) / 2);

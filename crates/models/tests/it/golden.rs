@@ -195,6 +195,24 @@ fn the_other_super_resolution_keeps_every_given_pixel_and_its_edges_smooth() {
 }
 
 #[test]
+fn background_removal_cuts_people_out_of_their_wall() {
+    let outputs = run("background-removal", [("input", file(&scenes::people(320, 240)))]);
+    check("background-removal", &outputs.picture("output"));
+}
+
+#[test]
+fn background_replacement_puts_people_into_a_landscape() {
+    let outputs = run(
+        "background-replacement",
+        [
+            ("input", file(&scenes::landscape(240, 120).0)),
+            ("background_path", file(&scenes::people(320, 240))),
+        ],
+    );
+    check("background-replacement", &outputs.picture("output"));
+}
+
+#[test]
 fn haze_removal_shows_what_the_haze_hid() {
     let outputs = run("haze-removal", [("input_image", file(&scenes::hazy(240, 180)))]);
     check("haze-removal", &outputs.picture("output_image"));

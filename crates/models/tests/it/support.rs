@@ -22,7 +22,8 @@ pub(crate) fn inputs_of(kind: &str, bytes: &[u8]) -> Inputs {
     let files: &[&str] = match kind {
         "image-blending" => &["bg_img", "obj_img", "mask_img"],
         "feature-matching" => &["input_1", "input_2"],
-        "color-extraction" | "face-detection" => &["input"],
+        "background-replacement" => &["input", "background_path"],
+        "background-removal" | "color-extraction" | "face-detection" => &["input"],
         _ => &["input_image"],
     };
     let others: &[(&str, &str)] = match kind {

@@ -1,0 +1,227 @@
+//! Cutting out what a picture shows: which pixels belong to the subject, and what color they have without
+//! the background that shines through at their edges.
+//!
+//! The border of a picture mostly shows background. What has other colors is taken for the subject;
+//! then color models of both and a random walk that stops at edges (Grady, 2005) correct each other.
+
+use crate::color_model::{Color, ColorModel};
+use crate::guided::guided_filter;
+use crate::oklab;
+use crate::picture::Picture;
+use crate::plane::Plane;
+use crate::{Error, Limits};
+
+/// The longer side of the small picture on which the subject is sought.
+const SMALL: usize = 320;
+/// How wide the border is that counts as background, as a share of the shorter side.
+const BORDER: f32 = 0.06;
+const ROUNDS: usize = 5;
+const SWEEPS: usize = 120;
+/// More than 1 overshoots, which makes long ways short.
+const OVERRELAXATION: f32 = 1.85;
+/// How much a color says against what its neighbors say.
+const TRUST: f32 = 0.04;
+/// Less or more of the picture than this is no subject but a mistake.
+const PLAUSIBLE: std::ops::Range<f32> = 0.005..0.97;
+/// Pieces smaller than this share of the largest one are specks.
+const SPECK: f32 = 0.05;
+
+/// How much each pixel belongs to the subject, from 0 to 1.
+pub(crate) fn subject(picture: &Picture, input: &str, limits: &Limits) -> Result<Plane, Error> {
+    let (width, height) = (picture.width(), picture.height());
+    let shrink = (SMALL as f32 / width.max(height) as f32).min(1.0);
+    let [small_width, small_height] =
+        [width, height].map(|side| ((side as f32 * shrink).round() as usize).max(1));
+    let small = picture.colors.each_ref().map(|plane| plane.clone().resized(small_width, small_height));
+    let small = Picture { colors: small, alpha: None };
+    let colors: Vec<Color> = small.pixels().map(oklab::from_srgb).collect();
+    let rough = without_specks(&search(&colors, small_width, small_height, limits)?);
+    let found = rough.mean();
+    if !PLAUSIBLE.contains(&found) {
+        let reason = "nothing stands out from its border; send a picture whose subject differs from its \
+                      background in color";
+        return Err(Error::Unusable { input: input.to_owned(), reason: reason.to_owned() });
+    }
+    // The edges are those of the large picture.
+    let radius = (2.0 / shrink).ceil() as usize;
+    let smooth = guided_filter(&rough.resized(width, height), &picture.luma(), radius, 1e-4, limits)?;
+    Ok(smooth.map(|value| ((value - 0.5) * 2.2 + 0.5).clamp(0.0, 1.0)))
+}
+
+fn search(colors: &[Color], width: usize, height: usize, limits: &Limits) -> Result<Plane, Error> {
+    let failed = || Error::Failed { reason: "the colors of the picture cannot be modeled".to_owned() };
+    let border = border(width, height);
+    let weighted = |weight: &dyn Fn(usize) -> f32| -> Vec<(Color, f32)> {
+        colors.iter().enumerate().map(|(at, color)| (*color, weight(at))).collect()
+    };
+    let background = ColorModel::fit(&weighted(&|at| border.values[at])).ok_or_else(failed)?;
+    // Whatever is some deviations away from the border's colors stands out.
+    let first = |at: usize| {
+        let away = (background.distance(colors[at]).sqrt() - 3.0).clamp(-4.0, 4.0);
+        let outside = 2.5 * border.values[at];
+        sigmoid(away - outside)
+    };
+    let guesses: Vec<f32> = (0..colors.len()).map(first).collect();
+    let edges = Edges::of(colors, width, height);
+    let mut subject = edges.walk(Plane { width, height, values: guesses }, limits)?;
+    for _ in 0..ROUNDS {
+        let belongs: Vec<f32> =
+            subject.values.iter().map(|value| ((value - 0.5) * 4.0 + 0.5).clamp(0.0, 1.0)).collect();
+        let (Some(ours), Some(theirs)) = (
+            ColorModel::fit(&weighted(&|at| belongs[at])),
+            ColorModel::fit(&weighted(&|at| 1.0 - belongs[at])),
+        ) else {
+            break;
+        };
+        let guesses = colors.iter().enumerate().map(|(at, color)| {
+            let colors_say = (ours.log_density(*color) - theirs.log_density(*color)).clamp(-4.0, 4.0);
+            let place_says = 2.0 * (2.0 * subject.values[at] - 1.0) - 2.5 * border.values[at];
+            sigmoid(colors_say + place_says)
+        });
+        let guesses = Plane { width, height, values: guesses.collect() };
+        subject = edges.walk(guesses, limits)?;
+    }
+    Ok(subject.map(|value| sigmoid((value - 0.5) * 16.0)))
+}
+
+fn sigmoid(odds: f32) -> f32 {
+    1.0 / (1.0 + (-odds).exp())
+}
+
+/// 1 at the left, right and upper border. What a picture shows often stands on the lower one.
+fn border(width: usize, height: usize) -> Plane {
+    let wide = (width.min(height) as f32 * BORDER).max(1.0) as usize;
+    let mut border = Plane::filled(width, height, 0.0);
+    for (y, row) in border.rows_mut().enumerate() {
+        for (x, value) in row.iter_mut().enumerate() {
+            if y < wide || ((x < wide || x + wide >= width) && y < height * 9 / 10) {
+                *value = 1.0;
+            }
+        }
+    }
+    border
+}
+
+/// How alike neighbors are: to the right and below.
+struct Edges {
+    right: Vec<f32>,
+    below: Vec<f32>,
+}
+
+impl Edges {
+    fn of(colors: &[Color], width: usize, height: usize) -> Self {
+        let step =
+            |one: Color, other: Color| -> f32 { one.iter().zip(other).map(|(a, b)| (a - b) * (a - b)).sum() };
+        let mut right = vec![0.0; colors.len()];
+        let mut below = vec![0.0; colors.len()];
+        for at in 0..colors.len() {
+            if at % width + 1 < width {
+                right[at] = step(colors[at], colors[at + 1]);
+            }
+            if at / width + 1 < height {
+                below[at] = step(colors[at], colors[at + width]);
+            }
+        }
+        let mean = (right.iter().chain(&below).sum::<f32>() / (2 * colors.len()) as f32).max(1e-6);
+        let alike = |steps: Vec<f32>, there: &dyn Fn(usize) -> bool| {
+            let alike =
+                |(at, step): (usize, f32)| if there(at) { (-step / (2.0 * mean)).exp() + 1e-3 } else { 0.0 };
+            steps.into_iter().enumerate().map(alike).collect()
+        };
+        Self {
+            right: alike(right, &|at| at % width + 1 < width),
+            below: alike(below, &|at| at / width + 1 < height),
+        }
+    }
+
+    /// Lets every guess spread to its neighbors as far as they are alike: where a walker from each pixel,
+    /// who steps to like neighbors and sometimes stops, ends on average.
+    fn walk(&self, guesses: Plane, limits: &Limits) -> Result<Plane, Error> {
+        let (width, height) = (guesses.width, guesses.height);
+        let mut field = guesses.values.clone();
+        for sweep in 0..2 * SWEEPS {
+            limits.check_time()?;
+            for y in 0..height {
+                for x in ((y + sweep) % 2..width).step_by(2) {
+                    let at = y * width + x;
+                    let (mut sum, mut weights) = (TRUST * guesses.values[at], TRUST);
+                    let mut add = |weight: f32, value: f32| {
+                        sum += weight * value;
+                        weights += weight;
+                    };
+                    if x > 0 {
+                        add(self.right[at - 1], field[at - 1]);
+                    }
+                    if x + 1 < width {
+                        add(self.right[at], field[at + 1]);
+                    }
+                    if y > 0 {
+                        add(self.below[at - width], field[at - width]);
+                    }
+                    if y + 1 < height {
+                        add(self.below[at], field[at + width]);
+                    }
+                    field[at] += OVERRELAXATION * (sum / weights - field[at]);
+                }
+            }
+        }
+        Ok(Plane { width, height, values: field })
+    }
+}
+
+/// Drops small pieces, and fills small holes.
+fn without_specks(subject: &Plane) -> Plane {
+    let mut cleaned = subject.clone();
+    for is_piece in [true, false] {
+        let pieces = pieces(&cleaned, is_piece);
+        let largest = pieces.iter().map(Vec::len).max().unwrap_or(0) as f32;
+        for piece in pieces.iter().filter(|piece| (piece.len() as f32) < SPECK * largest) {
+            for at in piece {
+                cleaned.values[*at] = if is_piece { 0.0 } else { 1.0 };
+            }
+        }
+    }
+    cleaned
+}
+
+/// The connected regions on one side of one half.
+fn pieces(subject: &Plane, above: bool) -> Vec<Vec<usize>> {
+    let (width, height) = (subject.width, subject.height);
+    let mut open: Vec<bool> = subject.values.iter().map(|value| (*value >= 0.5) == above).collect();
+    let mut pieces = Vec::new();
+    for start in 0..open.len() {
+        let mut piece = Vec::new();
+        let mut next = vec![start];
+        while let Some(at) = next.pop() {
+            if std::mem::take(&mut open[at]) {
+                piece.push(at);
+                let (x, y) = (at % width, at / width);
+                next.extend((x > 0).then(|| at - 1));
+                next.extend((x + 1 < width).then(|| at + 1));
+                next.extend((y > 0).then(|| at - width));
+                next.extend((y + 1 < height).then(|| at + width));
+            }
+        }
+        if !piece.is_empty() {
+            pieces.push(piece);
+        }
+    }
+    pieces
+}
+
+/// Takes the background out of the colors at the edge: they become those of the subject nearby.
+pub(crate) fn clean_edges(picture: &mut Picture, subject: &Plane, limits: &Limits) -> Result<(), Error> {
+    let radius = (picture.width().max(picture.height()) / 150).max(2);
+    let sure = subject.map(|value| if value > 0.97 { 1.0 } else { 0.0 });
+    let near = sure.box_mean(radius, limits)?;
+    for plane in &mut picture.colors {
+        let inner = plane.zip(&sure, |value, sure| value * sure).box_mean(radius, limits)?;
+        let places = subject.values.iter().zip(near.values.iter().zip(&inner.values));
+        for (value, (subject, (near, inner))) in plane.values.iter_mut().zip(places) {
+            if *near > 1e-3 && *subject < 0.97 {
+                *value += (1.0 - subject) * (inner / near - *value);
+            }
+        }
+    }
+    Ok(())
+}
