@@ -16,8 +16,8 @@ impl Model for BackgroundRemoval {
 
     fn method(&self) -> &'static str {
         "Color models of the border and of what differs from it, refined by a random walk that stops at edges; \
-         a classical method that knows colors, not things, so it needs a subject that differs from a \
-         rather plain background. The result is transparent there."
+         a classical method that knows colors, not things, and refuses \
+         pictures whose subject does not differ from its background. The result is transparent there."
     }
 
     fn libraries(&self) -> &'static [&'static str] {

@@ -21,8 +21,13 @@ const SWEEPS: usize = 120;
 const OVERRELAXATION: f32 = 1.85;
 /// How much a color says against what its neighbors say.
 const TRUST: f32 = 0.04;
+/// How much the middle speaks for the subject, and the outside against it.
+const CENTER: f32 = 1.2;
 /// Less or more of the picture than this is no subject but a mistake.
 const PLAUSIBLE: std::ops::Range<f32> = 0.005..0.97;
+/// When more pixels than this have colors of the other side, added up over both, the colors of the
+/// subject and of the background are the same, and the result would be arbitrary.
+const MOST_CONFUSED: f32 = 0.15;
 /// Pieces smaller than this share of the largest one are specks.
 const SPECK: f32 = 0.05;
 
@@ -35,11 +40,11 @@ pub(crate) fn subject(picture: &Picture, input: &str, limits: &Limits) -> Result
     let small = picture.colors.each_ref().map(|plane| plane.clone().resized(small_width, small_height));
     let small = Picture { colors: small, alpha: None };
     let colors: Vec<Color> = small.pixels().map(oklab::from_srgb).collect();
-    let rough = without_specks(&search(&colors, small_width, small_height, limits)?);
-    let found = rough.mean();
-    if !PLAUSIBLE.contains(&found) {
-        let reason = "nothing stands out from its border; send a picture whose subject differs from its \
-                      background in color";
+    let (found, confused) = search(&colors, small_width, small_height, limits)?;
+    let rough = without_specks(&found);
+    if !PLAUSIBLE.contains(&rough.mean()) || confused > MOST_CONFUSED {
+        let reason = "nothing in it stands out clearly from its border; send a picture whose subject differs \
+                      from its background in color";
         return Err(Error::Unusable { input: input.to_owned(), reason: reason.to_owned() });
     }
     // The edges are those of the large picture.
@@ -48,9 +53,11 @@ pub(crate) fn subject(picture: &Picture, input: &str, limits: &Limits) -> Result
     Ok(smooth.map(|value| ((value - 0.5) * 2.2 + 0.5).clamp(0.0, 1.0)))
 }
 
-fn search(colors: &[Color], width: usize, height: usize, limits: &Limits) -> Result<Plane, Error> {
+/// How much each pixel belongs to the subject, and how confused the colors of both sides are.
+fn search(colors: &[Color], width: usize, height: usize, limits: &Limits) -> Result<(Plane, f32), Error> {
     let failed = || Error::Failed { reason: "the colors of the picture cannot be modeled".to_owned() };
     let border = border(width, height);
+    let place = place(&border);
     let weighted = |weight: &dyn Fn(usize) -> f32| -> Vec<(Color, f32)> {
         colors.iter().enumerate().map(|(at, color)| (*color, weight(at))).collect()
     };
@@ -58,12 +65,12 @@ fn search(colors: &[Color], width: usize, height: usize, limits: &Limits) -> Res
     // Whatever is some deviations away from the border's colors stands out.
     let first = |at: usize| {
         let away = (background.distance(colors[at]).sqrt() - 3.0).clamp(-4.0, 4.0);
-        let outside = 2.5 * border.values[at];
-        sigmoid(away - outside)
+        sigmoid(away + place.values[at])
     };
     let guesses: Vec<f32> = (0..colors.len()).map(first).collect();
     let edges = Edges::of(colors, width, height);
     let mut subject = edges.walk(Plane { width, height, values: guesses }, limits)?;
+    let mut confused = 0.0;
     for _ in 0..ROUNDS {
         let belongs: Vec<f32> =
             subject.values.iter().map(|value| ((value - 0.5) * 4.0 + 0.5).clamp(0.0, 1.0)).collect();
@@ -73,15 +80,28 @@ fn search(colors: &[Color], width: usize, height: usize, limits: &Limits) -> Res
         ) else {
             break;
         };
-        let guesses = colors.iter().enumerate().map(|(at, color)| {
-            let colors_say = (ours.log_density(*color) - theirs.log_density(*color)).clamp(-4.0, 4.0);
-            let place_says = 2.0 * (2.0 * subject.values[at] - 1.0) - 2.5 * border.values[at];
-            sigmoid(colors_say + place_says)
+        let odds: Vec<f32> = colors.iter().map(|c| ours.log_density(*c) - theirs.log_density(*c)).collect();
+        confused = confusion(&odds, &subject);
+        let guesses = odds.iter().enumerate().map(|(at, odds)| {
+            let colors_say = odds.clamp(-4.0, 4.0);
+            let so_far = 2.0 * (2.0 * subject.values[at] - 1.0);
+            sigmoid(colors_say + so_far + place.values[at])
         });
         let guesses = Plane { width, height, values: guesses.collect() };
         subject = edges.walk(guesses, limits)?;
     }
-    Ok(subject.map(|value| sigmoid((value - 0.5) * 16.0)))
+    Ok((subject.map(|value| sigmoid((value - 0.5) * 16.0)), confused))
+}
+
+/// The share of the subject whose colors speak for the background, and the other way around, added up.
+fn confusion(odds: &[f32], subject: &Plane) -> f32 {
+    let share = |ours: bool| {
+        let side = odds.iter().zip(&subject.values).filter(|(_, value)| (**value > 0.5) == ours);
+        let (wrong, all) =
+            side.fold((0, 0), |(wrong, all), (odds, _)| (wrong + u32::from((*odds > 0.0) != ours), all + 1));
+        wrong as f32 / (all as f32).max(1.0)
+    };
+    share(true) + share(false)
 }
 
 fn sigmoid(odds: f32) -> f32 {
@@ -100,6 +120,20 @@ fn border(width: usize, height: usize) -> Plane {
         }
     }
     border
+}
+
+/// What the place of a pixel alone says: subjects are rather in the middle, and not at the border.
+fn place(border: &Plane) -> Plane {
+    let mut place = border.map(|value| -2.5 * value);
+    let (width, height) = (place.width as f32, place.height as f32);
+    for (y, row) in place.rows_mut().enumerate() {
+        let down = (y as f32 + 0.5) / height - 0.55;
+        for (x, value) in row.iter_mut().enumerate() {
+            let across = (x as f32 + 0.5) / width - 0.5;
+            *value += CENTER * (2.0 * (-8.0 * (across * across + down * down)).exp() - 1.0);
+        }
+    }
+    place
 }
 
 /// How alike neighbors are: to the right and below.

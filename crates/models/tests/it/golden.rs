@@ -8,10 +8,10 @@ use std::{env, fs};
 use image::DynamicImage;
 use image::imageops::FilterType;
 
-use inferstore_models::Input;
+use inferstore_models::{Input, Limits};
 
 use crate::scenes;
-use crate::support::{file, png, run};
+use crate::support::{file, png, run, run_file};
 
 /// How far a result may be from its golden picture, in steps of 255: on average, and at the worst
 /// pixel. Processors and versions of libraries round differently.
@@ -198,6 +198,16 @@ fn the_other_super_resolution_keeps_every_given_pixel_and_its_edges_smooth() {
 fn background_removal_cuts_people_out_of_their_wall() {
     let outputs = run("background-removal", [("input", file(&scenes::people(320, 240)))]);
     check("background-removal", &outputs.picture("output"));
+}
+
+#[test]
+fn background_removal_refuses_what_it_would_cut_arbitrarily() {
+    let noise = scenes::draw(160, 120, |x, y| {
+        [0, 1, 2].map(|channel| scenes::noise(x * 9.0, y * 9.0 + 50.0 * channel as f32))
+    });
+    let error =
+        run_file("background-removal", png(&noise), &Limits::default()).expect_err("there is no subject");
+    assert!(error.to_string().contains("stands out"), "{error}");
 }
 
 #[test]
