@@ -32,7 +32,7 @@ impl Model for ColorHarmonization {
         let sectors = inputs.choice("template", TEMPLATES)?;
         let angle = inputs.number("angle", 1.0..=90.0)? as f32;
         let mut picture = Picture::read(inputs, "input_image", NEED, limits)?;
-        change_pixels(&mut picture, limits, |_, color| oklab::from_srgb(color))?;
+        picture.change_pixels(limits, |_, color| oklab::from_srgb(color))?;
         let before = histogram(&picture);
         let mut template = Turned::fitting(sectors, &before);
         template.turn += angle;
@@ -40,7 +40,7 @@ impl Model for ColorHarmonization {
         // Whole regions go to the same sector, also where their hues are noisy.
         let radius = picture.width().min(picture.height()) / 200 + 1;
         let (smooth_a, smooth_b) = (a.box_mean(radius, limits)?, b.box_mean(radius, limits)?);
-        change_pixels(&mut picture, limits, |at, [lightness, a, b]| {
+        picture.change_pixels(limits, |at, [lightness, a, b]| {
             let region = hue(smooth_a.values[at], smooth_b.values[at]);
             let chroma = a.hypot(b);
             let drawn =
@@ -49,29 +49,12 @@ impl Model for ColorHarmonization {
             [lightness, chroma * cos, chroma * sin]
         })?;
         let after = histogram(&picture);
-        change_pixels(&mut picture, limits, |_, color| shown(color))?;
+        picture.change_pixels(limits, |_, color| oklab::to_shown_srgb(color))?;
         Ok(vec![
             ("output_image", picture.into_png()?),
             ("output_hue", hue_wheel::before_and_after(&before, &after, &template, limits)?),
         ])
     }
-}
-
-fn change_pixels(
-    picture: &mut Picture,
-    limits: &Limits,
-    change: impl Fn(usize, [f32; 3]) -> [f32; 3],
-) -> Result<(), Error> {
-    let width = picture.width();
-    let [red, green, blue] = &mut picture.colors;
-    let pixels = red.values.iter_mut().zip(&mut green.values).zip(&mut blue.values);
-    for (at, ((red, green), blue)) in pixels.enumerate() {
-        if at % width == 0 {
-            limits.check_time()?;
-        }
-        [*red, *green, *blue] = change(at, [*red, *green, *blue]);
-    }
-    Ok(())
 }
 
 /// The hue in degrees.
@@ -90,23 +73,4 @@ fn histogram(picture: &Picture) -> Histogram {
         }
     }
     hues.map(|weight| weight as f32)
-}
-
-/// A color in Oklab as sRGB, with only as much chroma as sRGB can show.
-fn shown([lightness, a, b]: [f32; 3]) -> [f32; 3] {
-    let fits = |color: [f32; 3]| color.iter().all(|value| (-0.002..=1.002).contains(value));
-    let with = |share: f32| oklab::to_srgb([lightness, a * share, b * share]);
-    if fits(with(1.0)) {
-        return with(1.0);
-    }
-    let (mut fitting, mut too_much) = (0.0, 1.0);
-    for _ in 0..6 {
-        let middle = (fitting + too_much) / 2.0;
-        if fits(with(middle)) {
-            fitting = middle;
-        } else {
-            too_much = middle;
-        }
-    }
-    with(fitting)
 }

@@ -31,6 +31,7 @@ mod guided;
 mod haze_removal;
 mod hue_wheel;
 mod image_blending;
+mod image_to_anime;
 mod low_light_enhancement;
 mod model;
 mod oklab;
@@ -41,6 +42,7 @@ mod pyramid;
 mod super_resolution;
 mod super_resolution_alt;
 mod template;
+mod video_edge_map;
 
 pub use error::Error;
 pub use model::{Input, Inputs, Limits, Model, Output};
@@ -58,7 +60,9 @@ pub fn built_in() -> &'static [&'static dyn Model] {
         &super_resolution::SuperResolution,
         &super_resolution_alt::SuperResolutionAlt,
         &haze_removal::HazeRemoval,
+        &video_edge_map::VideoEdgeMap,
         &background_removal::BackgroundRemoval,
+        &image_to_anime::ImageToAnime,
         &color_extraction::ColorExtraction,
     ]
 }

@@ -26,6 +26,25 @@ pub(crate) fn to_srgb([lightness, a, b]: [f32; 3]) -> [f32; 3] {
     .map(from_linear)
 }
 
+/// The way back, with only as much chroma as sRGB can show.
+pub(crate) fn to_shown_srgb([lightness, a, b]: [f32; 3]) -> [f32; 3] {
+    let fits = |color: [f32; 3]| color.iter().all(|value| (-0.002..=1.002).contains(value));
+    let with = |share: f32| to_srgb([lightness, a * share, b * share]);
+    if fits(with(1.0)) {
+        return with(1.0);
+    }
+    let (mut fitting, mut too_much) = (0.0, 1.0);
+    for _ in 0..6 {
+        let middle = (fitting + too_much) / 2.0;
+        if fits(with(middle)) {
+            fitting = middle;
+        } else {
+            too_much = middle;
+        }
+    }
+    with(fitting)
+}
+
 /// From the encoding of sRGB to the amount of light.
 pub(crate) fn to_linear(value: f32) -> f32 {
     if value <= 0.040_45 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }

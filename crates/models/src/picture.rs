@@ -25,7 +25,7 @@ impl Picture {
         decode(inputs, name, need, limits).map(Self::from_image)
     }
 
-    fn from_image(image: DynamicImage) -> Self {
+    pub(crate) fn from_image(image: DynamicImage) -> Self {
         let (width, height) = (image.width() as usize, image.height() as usize);
         let has_alpha = image.color().has_alpha();
         let deep = image.color().bytes_per_pixel() > image.color().channel_count();
@@ -60,6 +60,24 @@ impl Picture {
     pub(crate) fn pixels(&self) -> impl Iterator<Item = [f32; 3]> {
         let [red, green, blue] = &self.colors;
         red.values.iter().zip(&green.values).zip(&blue.values).map(|((r, g), b)| [*r, *g, *b])
+    }
+
+    /// Replaces the color of every pixel by what `change` makes of it and its index.
+    pub(crate) fn change_pixels(
+        &mut self,
+        limits: &Limits,
+        change: impl Fn(usize, [f32; 3]) -> [f32; 3],
+    ) -> Result<(), Error> {
+        let width = self.width();
+        let [red, green, blue] = &mut self.colors;
+        let pixels = red.values.iter_mut().zip(&mut green.values).zip(&mut blue.values);
+        for (at, ((red, green), blue)) in pixels.enumerate() {
+            if at % width == 0 {
+                limits.check_time()?;
+            }
+            [*red, *green, *blue] = change(at, [*red, *green, *blue]);
+        }
+        Ok(())
     }
 
     /// How bright the eye sees it, by the weights of Rec. 709 on the encoded values.
@@ -104,7 +122,8 @@ pub(crate) fn png(
     Ok(Output::File { bytes: file, mime: "image/png", extension: "png" })
 }
 
-fn decode(inputs: &Inputs, name: &str, need: u64, limits: &Limits) -> Result<DynamicImage, Error> {
+/// Reads and checks the file `name`, as `Picture::read` does.
+pub(crate) fn decode(inputs: &Inputs, name: &str, need: u64, limits: &Limits) -> Result<DynamicImage, Error> {
     limits.check_time()?;
     let bytes = inputs.file(name)?;
     let unreadable = |error: ImageError| match error {

@@ -49,6 +49,11 @@ impl Plane {
         &self.values[start..start + self.width]
     }
 
+    /// The value at a place, or the nearest one.
+    pub(crate) fn at(&self, x: isize, y: isize) -> f32 {
+        self.row(y)[clamp(x, self.width)]
+    }
+
     /// Columns become rows.
     pub(crate) fn transposed(&self) -> Self {
         /// Blocks of this size stay in the cache.

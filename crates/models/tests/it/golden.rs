@@ -2,11 +2,13 @@
 //! should change them, `ACCEPT=1 cargo test -p inferstore-models golden` writes them anew: look at each
 //! before committing it.
 
+use std::io::Cursor;
 use std::path::PathBuf;
 use std::{env, fs};
 
-use image::DynamicImage;
+use image::codecs::gif::{GifDecoder, GifEncoder};
 use image::imageops::FilterType;
+use image::{AnimationDecoder, Delay, DynamicImage, Frame};
 
 use inferstore_models::{Input, Limits};
 
@@ -220,6 +222,37 @@ fn background_replacement_puts_people_into_a_landscape() {
         ],
     );
     check("background-replacement", &outputs.picture("output"));
+}
+
+#[test]
+fn image_to_anime_draws_flat_colors_and_dark_lines() {
+    for (name, scene) in [("landscape", scenes::landscape(320, 240).0), ("people", scenes::people(320, 240))]
+    {
+        let outputs = run("image-to-anime", [("input", file(&scene))]);
+        check(&format!("image-to-anime-{name}"), &outputs.picture("output"));
+    }
+}
+
+#[test]
+fn video_edge_map_draws_the_edges_of_every_picture() {
+    let mut animation = Vec::new();
+    let mut encoder = GifEncoder::new(&mut animation);
+    let scenes = [scenes::landscape(240, 180).0, scenes::ball(240, 180).0, scenes::people(240, 180)];
+    for scene in &scenes {
+        let scene = DynamicImage::from(scene.clone()).into_rgba8();
+        encoder
+            .encode_frame(Frame::from_parts(scene, 0, 0, Delay::from_numer_denom_ms(70, 1)))
+            .expect("it fits");
+    }
+    drop(encoder);
+    let outputs = run("video-edge-map", [("input", Input::File(animation))]);
+    let decoder = GifDecoder::new(Cursor::new(outputs.bytes("output"))).expect("a GIF");
+    let frames = decoder.into_frames().collect_frames().expect("a whole GIF");
+    assert_eq!(frames.len(), scenes.len());
+    for (number, frame) in frames.into_iter().enumerate() {
+        assert_eq!(frame.delay().numer_denom_ms(), (70, 1), "it plays as fast as before");
+        check(&format!("video-edge-map-{number}"), &frame.into_buffer().into());
+    }
 }
 
 #[test]

@@ -23,7 +23,8 @@ pub(crate) fn inputs_of(kind: &str, bytes: &[u8]) -> Inputs {
         "image-blending" => &["bg_img", "obj_img", "mask_img"],
         "feature-matching" => &["input_1", "input_2"],
         "background-replacement" => &["input", "background_path"],
-        "background-removal" | "color-extraction" | "face-detection" => &["input"],
+        "background-removal" | "image-to-anime" | "video-edge-map" | "color-extraction"
+        | "face-detection" => &["input"],
         _ => &["input_image"],
     };
     let others: &[(&str, &str)] = match kind {
