@@ -3,7 +3,6 @@
 //! writing the same picture it takes, which depends less on the machine.
 
 #![expect(
-    clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
@@ -15,6 +14,7 @@ use std::time::Instant;
 use inferstore_models::{Limits, built_in};
 
 #[path = "../tests/it/scenes.rs"]
+#[expect(dead_code, reason = "the tests use more of it")]
 mod scenes;
 #[path = "../tests/it/support.rs"]
 #[expect(dead_code, reason = "the tests use more of it")]

@@ -7,7 +7,7 @@ use crate::template::{Histogram, TEMPLATES, Turned};
 use crate::{Error, Inputs, Limits, Model, Output};
 
 /// Bytes for a pixel at the peak.
-const NEED: u64 = 90;
+const NEED: u64 = 55;
 /// Less colorful pixels than this are gray to the eye, and their hue means nothing.
 const GRAY: f32 = 0.01;
 

@@ -7,7 +7,7 @@ use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
 /// Bytes for a pixel at the peak. There are two pictures, and both again side by side.
-const NEED: u64 = 120;
+const NEED: u64 = 100;
 const MOST_FEATURES: usize = 1500;
 /// The best match has to be this much better than the second best.
 const RATIO: f32 = 0.85;

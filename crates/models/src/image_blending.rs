@@ -7,7 +7,7 @@ use crate::pyramid::Laplacian;
 use crate::{Error, Inputs, Limits, Model, Output};
 
 /// Bytes for a pixel at the peak. There are three pictures, and each is bounded by itself.
-const NEED: u64 = 120;
+const NEED: u64 = 90;
 /// How many pixels across the coarsest level has, about. Fewer would let the colors of the object run
 /// far into the background.
 const COARSEST: usize = 20;

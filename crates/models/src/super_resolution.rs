@@ -6,7 +6,7 @@ use crate::plane::{Plane, clamp};
 use crate::{Error, Inputs, Limits, Model, Output};
 
 /// Bytes for a pixel of the input at the peak; the output has four times as many.
-const NEED: u64 = 220;
+const NEED: u64 = 160;
 const ROUNDS: usize = 8;
 /// How far a value may leave those around it: some overshoot is sharpness, more is a halo.
 const OVERSHOOT: f32 = 0.02;
@@ -42,12 +42,18 @@ fn upscaled(small: &Plane, limits: &Limits) -> Result<Plane, Error> {
     let mut large = small.clone().resized(2 * small.width, 2 * small.height);
     for _ in 0..ROUNDS {
         let error = small.zip(&averaged(&large), |wanted, is| wanted - is);
-        let correction = spread(&error, limits)?;
-        for (y, (row, correction)) in large.rows_mut().zip(correction.rows()).enumerate() {
-            let (least, most) = (least.row((y / 2) as isize), most.row((y / 2) as isize));
-            for (x, (value, correction)) in row.iter_mut().zip(correction).enumerate() {
-                let corrected = *value + correction;
-                *value = corrected.max(least[x / 2] - OVERSHOOT).min(most[x / 2] + OVERSHOOT);
+        let error = spread_across(&error, limits)?;
+        for (y, row) in large.rows_mut().enumerate() {
+            let middle = (y / 2) as isize;
+            let (near, next) =
+                (error.row(middle), error.row(if y % 2 == 0 { middle - 1 } else { middle + 1 }));
+            let bounds = least.row(middle).iter().zip(most.row(middle));
+            let errors = near.chunks_exact(2).zip(next.chunks_exact(2));
+            for ((values, (near, next)), (least, most)) in row.chunks_exact_mut(2).zip(errors).zip(bounds) {
+                for ((value, near), next) in values.iter_mut().zip(near).zip(next) {
+                    let corrected = *value + 0.75 * near + 0.25 * next;
+                    *value = corrected.max(least - OVERSHOOT).min(most + OVERSHOOT);
+                }
             }
         }
     }
@@ -66,11 +72,7 @@ fn averaged(large: &Plane) -> Plane {
     small
 }
 
-/// Twice the size, linear between the centers of pixels.
-fn spread(small: &Plane, limits: &Limits) -> Result<Plane, Error> {
-    Ok(spread_across(&spread_across(small, limits)?.transposed(), limits)?.transposed())
-}
-
+/// Twice as wide, linear between the centers of pixels.
 fn spread_across(small: &Plane, limits: &Limits) -> Result<Plane, Error> {
     let mut large = Plane::filled(2 * small.width, small.height, 0.0);
     for (from, to) in small.rows().zip(large.rows_mut()) {

@@ -6,7 +6,7 @@ use crate::plane::{Plane, clamp};
 use crate::{Error, Inputs, Limits, Model, Output};
 
 /// Bytes for a pixel of the input at the peak; the output has four times as many.
-const NEED: u64 = 160;
+const NEED: u64 = 130;
 /// One direction has to vary this much more than the other to be across an edge.
 const CLEARLY: f32 = 1.15;
 /// What is added to both, so that noise is no edge. It stands for sums over windows of values.

@@ -14,7 +14,7 @@ use crate::{Error, Inputs, Limits, Model, Output};
 
 const INPUT: &str = "input";
 /// Bytes for a pixel of one picture at the peak.
-const NEED: u64 = 80;
+const NEED: u64 = 60;
 /// Edges are at least as strong as the first somewhere, and as the second everywhere.
 const CERTAIN: f32 = 0.32;
 const POSSIBLE: f32 = 0.14;

@@ -85,7 +85,7 @@ fn image_blending_fits_objects_and_masks_of_other_sizes() {
 
 #[test]
 fn color_harmonization_draws_the_hues_into_every_template() {
-    let landscape = file(&scenes::landscape(240, 180).0);
+    let landscape = file(&scenes::landscape(160, 120).0);
     for template in [
         "vertical_bar",
         "v_shape",

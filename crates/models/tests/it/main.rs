@@ -1,7 +1,7 @@
 //! What users of the built-in models rely on: results that a person would accept, kept as golden
 //! pictures, and no input that makes a model panic or take more than it may.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod golden;
 mod hostile;

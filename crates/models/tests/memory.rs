@@ -1,0 +1,59 @@
+//! A run needs no more memory than it is allowed: what each model says it takes for a pixel is true. A
+//! binary of its own with one test, because the counter sees every thread.
+
+#![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use image::{DynamicImage, ImageFormat};
+use inferstore_models::{Limits, built_in};
+use peak_alloc::PeakAlloc;
+
+#[path = "it/scenes.rs"]
+#[expect(dead_code, reason = "other tests use more of it")]
+mod scenes;
+#[path = "it/support.rs"]
+#[expect(dead_code, reason = "other tests use more of it")]
+mod support;
+
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+#[test]
+fn every_model_keeps_within_the_memory_that_it_asks_for() {
+    let (width, height) = (800, 600);
+    let pixels = u64::from(width * height);
+    let opaque = scenes::hazy(width, height);
+    // The most that a picture can have: deep colors and transparency.
+    let mut deep = DynamicImage::from(opaque.clone()).into_rgba16();
+    deep.enumerate_pixels_mut().for_each(|(x, _, pixel)| pixel.0[3] = 60_000 + 5 * x as u16);
+    let files = [support::png(&opaque), support::encoded(&deep.into(), ImageFormat::Png)];
+    let mut wrong = Vec::new();
+    for model in built_in() {
+        let measured = files.each_ref().map(|bytes| {
+            let inputs = support::inputs_of(model.kind(), bytes);
+            let run = |memory: u64| model.run(&inputs, &Limits { memory, ..Limits::default() });
+            // Enough to read the picture, not to do anything with it: the refusal says what would be.
+            let refusal = run(10 * pixels).expect_err("no model needs so little").to_string();
+            let mut words = refusal.split(' ').skip_while(|word| *word != "need").skip(1);
+            let asked: u64 =
+                words.next().and_then(|number| number.parse().ok()).expect("the number of bytes");
+            let before = MEMORY.current_usage();
+            MEMORY.reset_peak_usage();
+            let outputs = run(asked).expect("it has what it asks for");
+            let taken = MEMORY.peak_usage().saturating_sub(before) as u64;
+            drop(outputs);
+            (taken, asked)
+        });
+        let taken = measured.iter().map(|(taken, _)| *taken).max().unwrap_or(0);
+        let asked = measured[0].1;
+        // Data that do not depend on the picture, such as the cascade for faces, come on top.
+        if taken > asked + 2_000_000 || taken * 2 < asked {
+            let (kind, taken, asked) = (model.kind(), taken / pixels, asked / pixels);
+            wrong.push(format!("{kind}: {taken} bytes a pixel, asks for {asked}"));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "models take more than they say, or ask for far too much:\n{}",
+        wrong.join("\n")
+    );
+}
