@@ -20,10 +20,7 @@ const DIRECTIONS: [(&str, &[&str]); 6] = [
     ("crates/client", &["inferstore-api"]),
     ("crates/cli", &["inferstore", "inferstore-service"]),
     ("crates/service", &["inferstore-models"]),
-    (
-        "tests",
-        &["inferstore", "inferstore-api", "inferstore-cli", "inferstore-models", "inferstore-service"],
-    ),
+    ("tests", &["inferstore", "inferstore-api", "inferstore-cli", "inferstore-models", "inferstore-service"]),
     // Stand here to say that they stand alone.
     ("crates/api", &[]),
     ("crates/models", &[]),
