@@ -15,10 +15,11 @@ use inferstore_models::{Input, Limits};
 use crate::scenes;
 use crate::support::{file, png, run, run_file};
 
-/// How far a result may be from its golden picture, in steps of 255: on average, and at the worst
-/// pixel. Processors and versions of libraries round differently.
+/// How far a result may be from its golden picture, in steps of 255: on average, and at nearly all
+/// places. Processors and versions of libraries round differently, and then a line may move by a pixel.
 const MEAN: f64 = 0.5;
-const WORST: u8 = 24;
+const FAR: u8 = 24;
+const MOST_FAR: f64 = 0.002;
 
 fn check(name: &str, picture: &DynamicImage) {
     let path: PathBuf =
@@ -30,11 +31,12 @@ fn check(name: &str, picture: &DynamicImage) {
     let (golden, picture) = (golden.expect("it is a picture").into_rgba8(), picture.to_rgba8());
     assert_eq!(golden.dimensions(), picture.dimensions(), "{name} has another size than its golden picture");
     let differences = golden.as_raw().iter().zip(picture.as_raw()).map(|(a, b)| a.abs_diff(*b));
-    let worst = differences.clone().max().unwrap_or(0);
-    let mean = differences.map(f64::from).sum::<f64>() / golden.as_raw().len() as f64;
+    let share = |count: f64| count / golden.as_raw().len() as f64;
+    let far = share(differences.clone().filter(|difference| *difference > FAR).count() as f64);
+    let mean = share(differences.map(f64::from).sum());
     assert!(
-        mean <= MEAN && worst <= WORST,
-        "{name} differs from its golden picture by {mean:.2} on average and {worst} at worst"
+        mean <= MEAN && far <= MOST_FAR,
+        "{name} differs from its golden picture by {mean:.2} on average and by more than {FAR} at {far:.4} of it"
     );
 }
 
