@@ -98,7 +98,7 @@ fn a_tiny_file_that_claims_to_be_huge_is_refused_by_its_header() {
         let start = Instant::now();
         let error = run_file(kind, bytes.clone(), &Limits::default()).expect_err("3600 megapixels");
         assert!(matches!(error, Error::TooLarge { .. }), "{kind}: {error}");
-        assert!(start.elapsed() < Duration::from_millis(100));
+        assert!(start.elapsed() < Duration::from_secs(1));
     }
 }
 
@@ -133,7 +133,7 @@ fn a_run_that_is_out_of_time_stops_soon() {
         if let Err(error) = run_file(kind, bytes.clone(), &limits) {
             assert_eq!(error, Error::TimedOut, "{kind}");
         }
-        assert!(start.elapsed() < Duration::from_secs(2), "{kind} took {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(5), "{kind} took {:?}", start.elapsed());
     }
 }
 
