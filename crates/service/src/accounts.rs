@@ -1,0 +1,151 @@
+//! Who uses the service: accounts of people and organizations, their memberships, and API keys, of
+//! which only a hash is kept.
+
+use async_trait::async_trait;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::Error;
+use crate::clock::Moment;
+use crate::random::Randomness;
+
+/// Identifies an account inside the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct AccountId(pub(crate) i64);
+
+/// Whose an account is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// A person's.
+    Personal,
+    /// An organization's, which people may be members of.
+    Organization,
+}
+
+impl Scope {
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Personal => "personal",
+            Self::Organization => "organization",
+        }
+    }
+
+    pub(crate) fn from_word(word: &str) -> Option<Self> {
+        [Self::Personal, Self::Organization].into_iter().find(|scope| scope.word() == word)
+    }
+}
+
+/// An account, as the database keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Account {
+    pub(crate) id: AccountId,
+    pub(crate) username: String,
+    pub(crate) scope: Scope,
+    pub(crate) wallet_address: String,
+    /// The name of the account's bucket in the object store.
+    pub(crate) bucket: String,
+}
+
+/// A new API key: its text is shown once, its hash is kept.
+pub(crate) struct NewKey {
+    pub(crate) text: String,
+    pub(crate) kept: KeptKey,
+}
+
+/// What is kept of an API key.
+pub(crate) struct KeptKey {
+    /// The part by which the key is found.
+    pub(crate) id: String,
+    pub(crate) hash: [u8; 32],
+}
+
+/// How API keys begin, so that a leaked one is recognized by people and scanners.
+const PREFIX: &str = "isk";
+
+impl NewKey {
+    /// Draws a key: `isk_<id>_<secret>`, with 130 random bits in its secret.
+    pub(crate) fn draw(random: &Randomness) -> Result<Self, Error> {
+        let id = random.word(12)?;
+        let text = format!("{PREFIX}_{id}_{}", random.word(26)?);
+        let hash = hash(&text);
+        Ok(Self { text, kept: KeptKey { id, hash } })
+    }
+
+    /// Takes a key that somebody chose, for a service whose key is known beforehand. The whole text
+    /// identifies it, hashed, if it is not of the form that the service draws.
+    pub(crate) fn chosen(text: &str) -> Self {
+        Self { kept: KeptKey { id: key_id(text), hash: hash(text) }, text: text.to_owned() }
+    }
+}
+
+impl KeptKey {
+    /// Whether this is what is kept of the key, compared in constant time.
+    pub(crate) fn is_of(&self, text: &str) -> bool {
+        self.hash.ct_eq(&hash(text)).into()
+    }
+}
+
+/// The part of a key by which it is found.
+pub(crate) fn key_id(text: &str) -> String {
+    let mut parts = text.split('_');
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(PREFIX), Some(id), Some(_), None) => id.to_owned(),
+        _ => hash(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect(),
+    }
+}
+
+/// A key carries far more randomness than anyone can search, so one round of a fast hash suffices.
+fn hash(text: &str) -> [u8; 32] {
+    Sha256::digest(text.as_bytes()).into()
+}
+
+/// What the store knows of accounts. Every method is one transaction.
+#[async_trait]
+pub(crate) trait Accounts: Send + Sync {
+    /// Adds an account, or returns the one that has this name already.
+    async fn add_account(&self, account: &NewAccount, now: Moment) -> Result<Account, Error>;
+    async fn account(&self, username: &str) -> Result<Option<Account>, Error>;
+    /// Makes a person a member of an organization.
+    async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<(), Error>;
+    async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error>;
+    async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<(), Error>;
+    /// Revokes a key by its identifier; false when there is none that is valid.
+    async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool, Error>;
+    /// The valid key with this identifier, and the account that it belongs to.
+    async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>, Error>;
+}
+
+/// An account to be added.
+pub(crate) struct NewAccount {
+    pub(crate) username: String,
+    pub(crate) scope: Scope,
+    pub(crate) wallet_address: String,
+    pub(crate) bucket: String,
+}
+
+impl NewAccount {
+    pub(crate) fn draw(username: &str, scope: Scope, random: &Randomness) -> Result<Self, Error> {
+        let uuid = random.uuid()?.replace('-', "");
+        Ok(Self {
+            username: username.to_owned(),
+            scope,
+            wallet_address: format!("0x{uuid}{}", &uuid[..8]),
+            bucket: format!("files-{}", random.word(16)?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_found_by_its_identifier_and_recognized_by_its_hash() -> Result<(), Error> {
+        let key = NewKey::draw(&Randomness::new(Some(1)))?;
+        assert_eq!(key_id(&key.text), key.kept.id);
+        assert!(key.kept.is_of(&key.text));
+        assert!(!key.kept.is_of(&format!("{}x", key.text)));
+        assert!(NewKey::chosen("any text").kept.is_of("any text"));
+        Ok(())
+    }
+}

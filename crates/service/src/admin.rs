@@ -1,0 +1,117 @@
+//! What the operator of a running service can do: accounts, memberships, keys, credits, prices. Meant
+//! for programs that embed the service; nothing of it is reachable over the API.
+
+use crate::accounts::{Account, NewAccount, NewKey, Scope, key_id};
+use crate::catalog::{Existing, published};
+use crate::fresh::OPERATOR;
+use crate::ledger::{Credit, Money};
+use crate::{Error, Service};
+
+impl Service {
+    /// Adds an account with nothing in it and no key.
+    ///
+    /// # Errors
+    /// When the name is taken, empty, or the database cannot be written.
+    pub async fn add_account(&self, username: &str, scope: Scope) -> Result<(), Error> {
+        let doing = || format!("adding the account {username:?}");
+        if username.trim().is_empty() {
+            return Err(Error::new(doing(), "an account needs a name"));
+        }
+        let new = NewAccount::draw(username, scope, &self.app.random)?;
+        let bucket = new.bucket.clone();
+        let kept = self.app.store.add_account(&new, self.app.clock.now()).await?;
+        // An account that was there already has a bucket of its own.
+        if kept.bucket == bucket { Ok(()) } else { Err(Error::new(doing(), "the name is taken")) }
+    }
+
+    /// Makes a person a member of an organization: it sees the organization's private models, and may
+    /// upload into its storage.
+    ///
+    /// # Errors
+    /// When one of the two does not exist or has the other scope, or the database cannot be written.
+    pub async fn add_member(&self, organization: &str, person: &str) -> Result<(), Error> {
+        let doing = "adding a member";
+        let (organization, person) =
+            (self.account(organization, doing).await?, self.account(person, doing).await?);
+        if (organization.scope, person.scope) != (Scope::Organization, Scope::Personal) {
+            return Err(Error::new(doing, "persons are members of organizations"));
+        }
+        self.app.store.add_member(organization.id, person.id).await
+    }
+
+    /// Draws an API key for an account. Only its hash is kept, so this is the one time it is shown.
+    ///
+    /// # Errors
+    /// When there is no such account, or the database cannot be written.
+    pub async fn add_key(&self, username: &str) -> Result<String, Error> {
+        let account = self.account(username, "adding a key").await?;
+        let key = NewKey::draw(&self.app.random)?;
+        self.app.store.add_key(account.id, &key.kept, self.app.clock.now()).await?;
+        Ok(key.text)
+    }
+
+    /// Revokes an API key; false when it was not valid.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn revoke_key(&self, key: &str) -> Result<bool, Error> {
+        let id = key_id(key);
+        match self.app.store.key(&id).await? {
+            Some((kept, _)) if kept.is_of(key) => self.app.store.revoke_key(&id, self.app.clock.now()).await,
+            _ => Ok(false),
+        }
+    }
+
+    /// Gives an account money or free credits.
+    ///
+    /// # Errors
+    /// When there is no such account, the amount is not above zero, or the database cannot be written.
+    pub async fn credit(&self, username: &str, credit: Credit) -> Result<(), Error> {
+        let (Credit::Paid(amount) | Credit::Free(amount)) = credit;
+        if !amount.is_positive() {
+            return Err(Error::new("crediting an account", "the amount is not above zero"));
+        }
+        let account = self.account(username, "crediting an account").await?;
+        self.app.store.credit(account.id, credit, self.app.clock.now()).await
+    }
+
+    /// Publishes a model, or a new version of one, told in JSON like the files under `src/catalog/models`
+    /// without `publisher`. It is official when the operator's account publishes it. Tasks that exist
+    /// keep what was declared when they were created.
+    ///
+    /// # Errors
+    /// When the JSON does not describe a model, another account owns one of that name, there is no such
+    /// account, or the database cannot be written.
+    pub async fn publish_model(&self, username: &str, model: &str) -> Result<(), Error> {
+        let doing = "publishing a model";
+        let owner = self.account(username, doing).await?;
+        let model = published(model, owner.id, owner.username == OPERATOR, self.app.clock.now())
+            .map_err(|cause| Error::new(doing, cause))?;
+        let others = self.app.store.publish(&[model], Existing::Replace).await?;
+        match others.first() {
+            None => Ok(()),
+            Some(id) => Err(Error::new(doing, format!("{id:?} belongs to another account"))),
+        }
+    }
+
+    /// Changes what one inference on a model costs. Tasks that exist keep their price; a restart keeps
+    /// the new one.
+    ///
+    /// # Errors
+    /// When there is no such model, the price is below zero, or the database cannot be written.
+    pub async fn set_price(&self, model: &str, price: Money) -> Result<(), Error> {
+        let doing = || format!("changing the price of the model {model:?}");
+        if price < Money::ZERO {
+            return Err(Error::new(doing(), "a price is not below zero"));
+        }
+        match self.app.store.set_price(model, price, self.app.clock.now()).await? {
+            true => Ok(()),
+            false => Err(Error::new(doing(), "there is no such model")),
+        }
+    }
+
+    async fn account(&self, username: &str, doing: &str) -> Result<Account, Error> {
+        let unknown = || Error::new(doing, format!("there is no account {username:?}"));
+        self.app.store.account(username).await?.ok_or_else(unknown)
+    }
+}

@@ -1,0 +1,40 @@
+//! What an account owns and owes.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use serde::Serialize;
+
+use super::{Answer, Caller, Failure};
+use crate::app::App;
+use crate::ledger::{Money, as_string};
+
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new().route("/api-key/balance", get(balance))
+}
+
+#[derive(Serialize)]
+struct Balance {
+    #[serde(serialize_with = "as_string")]
+    balance: Money,
+    #[serde(serialize_with = "as_string")]
+    free_balance: Money,
+    #[serde(serialize_with = "as_string")]
+    debt: Money,
+    #[serde(serialize_with = "as_string")]
+    earnings: Money,
+    wallet_address: String,
+}
+
+async fn balance(State(app): State<Arc<App>>, Caller(account): Caller) -> Result<Answer<Balance>, Failure> {
+    let purses = app.store.purses(account.id).await?;
+    Ok(Answer::data(Balance {
+        balance: purses.balance,
+        free_balance: purses.free,
+        debt: Money::from_smallest(purses.debt.smallest().saturating_neg()),
+        earnings: purses.earnings,
+        wallet_address: account.wallet_address,
+    }))
+}

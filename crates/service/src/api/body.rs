@@ -1,0 +1,103 @@
+//! What is read from a request: paths, queries and JSON bodies, with refusals in the shape of the API.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+
+use super::Failure;
+use crate::app::App;
+
+/// A JSON body, and its text as it was sent.
+pub(crate) struct ApiJson<T> {
+    pub(crate) value: T,
+    pub(crate) text: String,
+}
+
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for ApiJson<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Failure> {
+        if !is_json(&request) {
+            let message = "the body must be JSON, and the header content-type must say application/json";
+            return Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
+        }
+        let limits = app.config.limits;
+        let body = tokio::time::timeout(limits.body_time, Bytes::from_request(request, app)).await;
+        let bytes = match body {
+            Ok(Ok(bytes)) => bytes,
+            Ok(Err(rejection)) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+                let message = format!("the body is larger than {} bytes", limits.body);
+                return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, message));
+            }
+            Ok(Err(_)) => return Err(Failure::new(StatusCode::BAD_REQUEST, "the body was cut off")),
+            Err(_) => {
+                return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, "the body took too long to arrive"));
+            }
+        };
+        let text = String::from_utf8(bytes.into())
+            .map_err(|_| Failure::new(StatusCode::BAD_REQUEST, "the body is not UTF-8"))?;
+        let mut reader = serde_json::Deserializer::from_str(&text);
+        let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+            let place = error.path().to_string();
+            let cause = error.into_inner();
+            match cause.classify() {
+                // The path of the whole body is a dot, which says nothing.
+                Category::Data if place == "." => Failure::unprocessable(format!("the body: {cause}")),
+                Category::Data => Failure::unprocessable(format!("{place}: {cause}")),
+                _ => not_json(&cause),
+            }
+        })?;
+        reader.end().map_err(|cause| not_json(&cause))?;
+        // The reader of a record would take its fields from an array, too.
+        if !text.trim_start().starts_with('{') {
+            return Err(Failure::unprocessable("the body must be a JSON object"));
+        }
+        Ok(Self { value, text })
+    }
+}
+
+fn not_json(cause: &serde_json::Error) -> Failure {
+    Failure::new(StatusCode::BAD_REQUEST, format!("the body is not JSON: {cause}"))
+}
+
+fn is_json(request: &Request) -> bool {
+    let Some(Ok(kind)) = request.headers().get(CONTENT_TYPE).map(|value| value.to_str()) else {
+        return false;
+    };
+    let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || essence.starts_with("application/") && essence.ends_with("+json")
+}
+
+/// The parameters of a query.
+pub(crate) struct ApiQuery<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for ApiQuery<T> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
+        match Query::from_request_parts(parts, app).await {
+            Ok(Query(value)) => Ok(Self(value)),
+            Err(rejection) => Err(Failure::unprocessable(format!("the query: {}", rejection.body_text()))),
+        }
+    }
+}
+
+/// The one parameter of a path.
+pub(crate) struct ApiPath(pub(crate) String);
+
+impl FromRequestParts<Arc<App>> for ApiPath {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
+        match Path::from_request_parts(parts, app).await {
+            Ok(Path(value)) => Ok(Self(value)),
+            Err(_) => Err(Failure::new(StatusCode::BAD_REQUEST, "the path is not UTF-8")),
+        }
+    }
+}

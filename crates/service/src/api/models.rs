@@ -1,0 +1,196 @@
+//! The catalog over HTTP: search, one model, its cost, who serves it, what it declares.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::routing::{get, post};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{Answer, ApiJson, ApiPath, Caller, Failure, Page};
+use crate::Error;
+use crate::accounts::Account;
+use crate::app::App;
+use crate::catalog::{Filter, Model, Search, Sort};
+use crate::clock::Moment;
+use crate::ledger::{Money, as_number};
+
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/api-key/model/list", post(list))
+        .route("/api-key/model/{id}", get(read))
+        .route("/api-key/model/{id}/task/cost", get(cost))
+        .route("/api-key/model/{id}/serving", get(serving))
+        .route("/api-key/model/{id}/versioning", get(versioning))
+}
+
+/// The fields of a list's body. A field that is null counts as absent.
+#[derive(Deserialize)]
+struct ListRequest {
+    limit: Option<u32>,
+    offset: Option<u64>,
+    search: Option<String>,
+    sort: Option<String>,
+    filter_by: Option<String>,
+}
+
+/// What lists carry of a model.
+#[derive(Serialize)]
+struct Headline {
+    id: String,
+    name: String,
+    username: String,
+    description: String,
+    is_official: bool,
+    is_verified: bool,
+    visibility: &'static str,
+    #[serde(serialize_with = "as_number")]
+    price: Money,
+}
+
+#[derive(Serialize)]
+struct ModelRecord {
+    #[serde(flatten)]
+    headline: Headline,
+    model_metadata: Box<RawValue>,
+    created_at: Moment,
+    updated_at: Moment,
+}
+
+impl From<Model> for Headline {
+    fn from(model: Model) -> Self {
+        Self {
+            id: model.id,
+            name: model.name,
+            username: model.username,
+            description: model.description,
+            is_official: model.is_official,
+            is_verified: model.is_verified,
+            visibility: if model.is_public { "public" } else { "private" },
+            price: model.price,
+        }
+    }
+}
+
+async fn list(
+    State(app): State<Arc<App>>,
+    Caller(account): Caller,
+    ApiJson { value: body, .. }: ApiJson<ListRequest>,
+) -> Result<Answer<Page<Headline>>, Failure> {
+    let limit = body.limit.unwrap_or(10);
+    let largest = app.config.limits.models_page;
+    if !(1..=largest).contains(&limit) {
+        return Err(Failure::unprocessable(format!("limit must lie between 1 and {largest}")));
+    }
+    let sort = word("sort", body.sort.as_deref(), &Sort::ALL, Sort::word)?;
+    let search = Search {
+        caller: account.id,
+        text: body.search,
+        sort: sort.unwrap_or(Sort::CreatedOldest),
+        filter: word("filter_by", body.filter_by.as_deref(), &Filter::ALL, Filter::word)?,
+        limit,
+        offset: body.offset.unwrap_or(0),
+        now: app.clock.now(),
+    };
+    let (models, total) = app.store.models(&search).await?;
+    Ok(Answer::data(Page::new(models.into_iter().map(Headline::from).collect(), total)))
+}
+
+/// The choice that a word stands for, or a refusal that tells all the words.
+fn word<T: Copy>(
+    field: &str,
+    given: Option<&str>,
+    all: &[T],
+    spelled: fn(T) -> &'static str,
+) -> Result<Option<T>, Failure> {
+    let Some(given) = given else { return Ok(None) };
+    let found = all.iter().copied().find(|choice| spelled(*choice) == given);
+    found.map(Some).ok_or_else(|| {
+        let words: Vec<&str> = all.iter().copied().map(spelled).collect();
+        Failure::unprocessable(format!("{field} must be one of {}", words.join(", ")))
+    })
+}
+
+/// The model, if the caller may see it. Whoever may not learns nothing of it.
+async fn find(app: &App, caller: &Account, id: &str) -> Result<Model, Failure> {
+    app.store.model(caller.id, id).await?.ok_or_else(|| Failure::not_found("model", id))
+}
+
+async fn read(
+    State(app): State<Arc<App>>,
+    Caller(account): Caller,
+    ApiPath(id): ApiPath,
+) -> Result<Answer<ModelRecord>, Failure> {
+    let model = find(&app, &account, &id).await?;
+    Ok(Answer::data(ModelRecord {
+        model_metadata: model.metadata.clone(),
+        created_at: model.created_at,
+        updated_at: model.updated_at,
+        headline: model.into(),
+    }))
+}
+
+#[derive(Serialize)]
+struct TaskCost {
+    #[serde(serialize_with = "as_number")]
+    cost: Money,
+    symbol: &'static str,
+    unit: &'static str,
+}
+
+async fn cost(
+    State(app): State<Arc<App>>,
+    Caller(account): Caller,
+    ApiPath(id): ApiPath,
+) -> Result<Answer<TaskCost>, Failure> {
+    let model = find(&app, &account, &id).await?;
+    Ok(Answer::data(TaskCost { cost: model.price, symbol: "$", unit: "USD" }))
+}
+
+#[derive(Serialize)]
+struct ServingStatus {
+    serving: bool,
+    consumers: u64,
+}
+
+async fn serving(
+    State(app): State<Arc<App>>,
+    Caller(account): Caller,
+    ApiPath(id): ApiPath,
+) -> Result<Answer<ServingStatus>, Failure> {
+    let model = find(&app, &account, &id).await?;
+    // A node that was silent for the length of a lease has lost its tasks: it counts as gone.
+    let since = app.clock.now().before(app.config.lease);
+    let found = app.store.serving(&model.id, since).await?;
+    Ok(Answer::data(ServingStatus { serving: found.serving, consumers: found.consumers }))
+}
+
+#[derive(Serialize)]
+struct Versioning {
+    model_id: String,
+    commit_hash: String,
+    is_active: bool,
+    input_format: Box<RawValue>,
+    output_format: Box<RawValue>,
+}
+
+async fn versioning(
+    State(app): State<Arc<App>>,
+    Caller(account): Caller,
+    ApiPath(id): ApiPath,
+) -> Result<Answer<Versioning>, Failure> {
+    let model = find(&app, &account, &id).await?;
+    let version =
+        app.store.active_version(&model.id).await?.ok_or_else(|| Failure::not_found("version of", &id))?;
+    let json = |text: String| {
+        RawValue::from_string(text).map_err(|cause| Error::new("reading what a model declares", cause))
+    };
+    Ok(Answer::data(Versioning {
+        model_id: version.model,
+        commit_hash: version.commit_hash,
+        is_active: version.is_active,
+        input_format: json(version.input_format)?,
+        output_format: json(version.output_format)?,
+    }))
+}

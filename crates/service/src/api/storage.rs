@@ -1,0 +1,257 @@
+//! Stored files over HTTP: presign, list, count, delete.
+//!
+//! A key sees the storage of its own account. With `org_username` a member uploads into an
+//! organization's storage; those files are listed, counted and deleted with the organization's key.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::{delete, get, post};
+use serde::{Deserialize, Serialize};
+
+use super::{Answer, ApiJson, ApiPath, ApiQuery, Caller, Failure};
+use crate::accounts::{Account, Scope};
+use crate::app::App;
+use crate::clock::Moment;
+use crate::storage::{FOLDERS, LARGEST_FILE, LONGEST_KEY, StoredFile, Target};
+
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/api-key/storage/upload/create-presigned-url", post(presign))
+        .route("/api-key/storage/upload/statistics", get(statistics))
+        .route("/api-key/storage/upload/{folder}", get(list))
+        .route("/api-key/storage/store/url", delete(remove))
+}
+
+#[derive(Deserialize)]
+struct PresignBody {
+    folder: String,
+    mime: String,
+    name: String,
+    size: i64,
+    org_username: Option<String>,
+}
+
+#[derive(Serialize)]
+struct PresignedUpload {
+    endpoint: String,
+    download_url: String,
+    fields: String,
+}
+
+async fn presign(
+    State(app): State<Arc<App>>,
+    Caller(account): Caller,
+    body: ApiJson<PresignBody>,
+) -> Result<Answer<PresignedUpload>, Failure> {
+    let PresignBody { folder, mime, name, size, org_username } = body.value;
+    if !FOLDERS.contains(&folder.as_str()) {
+        return Err(Failure::unprocessable(format!("folder must be one of {}", FOLDERS.join(", "))));
+    }
+    let size = u64::try_from(size)
+        .ok()
+        .filter(|size| (1..=LARGEST_FILE).contains(size))
+        .ok_or_else(|| Failure::unprocessable(format!("size must lie between 1 and {LARGEST_FILE} bytes")))?;
+    if !is_mime(&mime) {
+        return Err(Failure::unprocessable("mime must be a MIME type such as image/png"));
+    }
+    let key = format!("{folder}/{name}");
+    check_name(&name, &key)?;
+    let (payer, owner) = (account.id, owner(&app, account, org_username).await?);
+    let spendable = app.store.purses(payer).await?.spendable();
+    if !spendable.is_positive() {
+        let message = format!("insufficient balance: {spendable} can be spent, and storing files needs more");
+        return Err(Failure::insufficient_balance(message));
+    }
+    let target = Target {
+        id: app.random.uuid()?,
+        owner: owner.id,
+        payer,
+        bucket: owner.bucket,
+        folder,
+        key,
+        mime,
+        size,
+        expires_at: app.clock.now().after(app.config.target_life),
+        is_void: false,
+    };
+    let presigned = app.objects.presign(&target, app.config.target_life)?;
+    app.store.add_target(&target).await?;
+    Ok(Answer::data(PresignedUpload {
+        endpoint: presigned.endpoint,
+        download_url: app.objects.download_url(&target.bucket, &target.key),
+        fields: presigned.fields,
+    }))
+}
+
+/// Whose storage the file goes to: the account's own, or an organization's that a person belongs to.
+async fn owner(app: &App, account: Account, org_username: Option<String>) -> Result<Account, Failure> {
+    let (Scope::Personal, Some(name)) = (account.scope, org_username) else { return Ok(account) };
+    // The same words whether there is no such organization or the caller is no member of it.
+    let refused = || {
+        let shown: String = name.chars().take(80).collect();
+        let message = format!("you are not a member of an organization {shown:?}");
+        Failure::new(StatusCode::FORBIDDEN, message)
+    };
+    let organization = app.store.account(&name).await?.ok_or_else(refused)?;
+    let is_member =
+        organization.scope == Scope::Organization && app.store.is_member(organization.id, account.id).await?;
+    if is_member { Ok(organization) } else { Err(refused()) }
+}
+
+fn check_name(name: &str, key: &str) -> Result<(), Failure> {
+    let fault = if name.is_empty() {
+        "name must not be empty".to_owned()
+    } else if matches!(name, "." | "..") || name.contains('/') || name.chars().any(char::is_control) {
+        "name must be a file name, without a slash and without control characters".to_owned()
+    } else if key.len() > LONGEST_KEY {
+        format!("name is too long: with its folder it may have {LONGEST_KEY} bytes, and it has {}", key.len())
+    } else {
+        return Ok(());
+    };
+    Err(Failure::unprocessable(fault))
+}
+
+/// Whether a text is a MIME type, with or without parameters, that comes through headers and forms as
+/// it is.
+fn is_mime(text: &str) -> bool {
+    let token = |text: &str| {
+        let special = |byte: u8| b"!#$%&'*+-.^_`|~".contains(&byte);
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || special(byte))
+    };
+    let (essence, parameters) = text.split_once(';').unwrap_or((text, ""));
+    let is_type = essence.split_once('/').is_some_and(|(kind, subtype)| token(kind) && token(subtype));
+    // White space is folded where a header is signed, so only a single space is allowed.
+    let printable = parameters.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    let is_parameter = |part: &str| {
+        let part = part.strip_prefix(' ').unwrap_or(part);
+        part.split_once('=').is_some_and(|(name, value)| token(name) && !value.is_empty())
+    };
+    text.len() <= 255
+        && is_type
+        && printable
+        && !text.contains("  ")
+        && !text.ends_with(' ')
+        && (!text.contains(';') || parameters.split(';').all(is_parameter))
+}
+
+/// The categories of MIME types that a listing can be narrowed to.
+const CATEGORIES: [&str; 5] = ["image", "audio", "video", "application", "text"];
+
+#[derive(Deserialize)]
+struct ListQuery {
+    page: Option<u64>,
+    #[serde(rename = "pageSize", alias = "page_size")]
+    page_size: Option<u32>,
+    #[serde(rename = "type")]
+    category: Option<String>,
+}
+
+#[derive(Serialize)]
+struct FileRecord {
+    id: String,
+    download_url: String,
+    folder: String,
+    key: String,
+    mime: String,
+    size: u64,
+    /// A file is shown when its bytes are whole, so this is always true.
+    status: bool,
+    /// Files do not expire.
+    is_expired: bool,
+    created_at: Moment,
+}
+
+#[derive(Serialize)]
+struct FilePage {
+    files: Vec<FileRecord>,
+    total: u64,
+    total_pages: u64,
+}
+
+async fn list(
+    State(app): State<Arc<App>>,
+    Caller(account): Caller,
+    ApiPath(folder): ApiPath,
+    ApiQuery(query): ApiQuery<ListQuery>,
+) -> Result<Answer<FilePage>, Failure> {
+    let (page, page_size) = (query.page.unwrap_or(1), query.page_size.unwrap_or(10));
+    let longest = app.config.limits.files_page;
+    if page == 0 {
+        return Err(Failure::unprocessable("page must be at least 1"));
+    }
+    if !(1..=longest).contains(&page_size) {
+        return Err(Failure::unprocessable(format!("pageSize must lie between 1 and {longest}")));
+    }
+    if query.category.as_deref().is_some_and(|category| !CATEGORIES.contains(&category)) {
+        return Err(Failure::unprocessable(format!("type must be one of {}", CATEGORIES.join(", "))));
+    }
+    let (files, total) =
+        app.store.files(account.id, &folder, query.category.as_deref(), page, page_size).await?;
+    let record = |file: StoredFile| FileRecord {
+        id: file.id,
+        download_url: app.objects.download_url(&file.bucket, &file.key),
+        folder: file.folder,
+        key: file.key,
+        mime: file.mime,
+        size: file.size,
+        status: true,
+        is_expired: false,
+        created_at: file.created_at,
+    };
+    Ok(Answer::data(FilePage {
+        files: files.into_iter().map(record).collect(),
+        total,
+        total_pages: total.div_ceil(u64::from(page_size)),
+    }))
+}
+
+#[derive(Serialize)]
+struct Statistics {
+    total_files: u64,
+    total_size: u64,
+}
+
+async fn statistics(
+    State(app): State<Arc<App>>,
+    Caller(account): Caller,
+) -> Result<Answer<Statistics>, Failure> {
+    let usage = app.store.usage(account.id).await?;
+    Ok(Answer::data(Statistics { total_files: usage.files, total_size: usage.bytes }))
+}
+
+#[derive(Deserialize)]
+struct DeleteBody {
+    url: String,
+}
+
+async fn remove(
+    State(app): State<Arc<App>>,
+    Caller(account): Caller,
+    body: ApiJson<DeleteBody>,
+) -> Result<Answer<()>, Failure> {
+    let url = body.value.url;
+    let unknown = || Failure::not_found("file", &url);
+    let (bucket, key) = app.objects.locate(&url).ok_or_else(unknown)?;
+    let blob = app.store.delete_file(account.id, &bucket, &key, app.clock.now()).await?;
+    app.objects.delete_blob(&blob.ok_or_else(unknown)?).await;
+    Ok(Answer::done("deleted"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mime_types_are_told_from_other_texts() {
+        for mime in ["image/png", "text/plain; charset=utf-8", "text/plain;charset=utf-8", "a/b;c=\"d e\""] {
+            assert!(is_mime(mime), "{mime}");
+        }
+        for text in ["", "image", "image/", "/png", "image/*/x", "a b/c", "a/b;", "a/b;  c=d", "a/b\n", "a/ü"]
+        {
+            assert!(!is_mime(text), "{text}");
+        }
+    }
+}

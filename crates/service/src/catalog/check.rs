@@ -1,0 +1,214 @@
+//! Inputs held against what a model declares, before any money is set aside. This is the service's own
+//! reading of the typing rule: the shape of the samples says how a number is sent.
+
+use std::fmt;
+
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::decimal::Decimal;
+use super::format::{Descriptor, Format, Kind, NumConfig, Sample};
+
+/// The inputs of a task: an object whose values are kept as they were spelled, so that no number loses a
+/// digit before it is checked. A name that is given twice is refused: whoever reads the stored text later
+/// could take either.
+#[derive(Debug, Default)]
+pub(crate) struct Inputs(Vec<(String, Box<RawValue>)>);
+
+impl Inputs {
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.get())
+    }
+}
+
+impl<'de> Deserialize<'de> for Inputs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+
+        impl<'de> Visitor<'de> for Members {
+            type Value = Inputs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object from parameter name to value")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Inputs, A::Error> {
+                let mut inputs = Inputs::default();
+                while let Some((name, value)) = map.next_entry::<String, Box<RawValue>>()? {
+                    if inputs.0.len() >= MOST_INPUTS {
+                        return Err(A::Error::custom(format!("more than {MOST_INPUTS} inputs")));
+                    }
+                    if inputs.get(&name).is_some() {
+                        return Err(A::Error::custom(format!("{} is given twice", shown(&name))));
+                    }
+                    inputs.0.push((name, value));
+                }
+                Ok(inputs)
+            }
+        }
+
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// No model declares more; a body with a hundred thousand names is not worth comparing.
+const MOST_INPUTS: usize = 1_000;
+/// How many complaints are told at once.
+const MOST_VIOLATIONS: usize = 20;
+
+/// Everything that is wrong with the inputs, one sentence each that names the input, in the order of the
+/// declared parameters.
+///
+/// - A required input must be there; one that is not declared must not. `null` counts as not given.
+/// - A number is sent as a string where the samples are strings, bare where one of them is bare, and
+///   either way where there are none. It is plain (no exponent in a string, nothing but digits and a sign
+///   for `int`) and lies in the declared range, on the declared step from the smallest value on.
+/// - A file is an http or https URL, an option one of the declared words, a string a string.
+pub(crate) fn check_inputs(declared: &Format, inputs: &Inputs) -> Result<(), Vec<String>> {
+    let mut violations = Vec::new();
+    for (name, descriptor) in declared.parameters() {
+        let complaint = match inputs.get(name) {
+            None | Some("null") if descriptor.is_required() => Some("is required".to_owned()),
+            None | Some("null") => None,
+            Some(value) => check(descriptor, value).err(),
+        };
+        violations.extend(complaint.map(|complaint| format!("{} {complaint}", shown(name))));
+    }
+    for (name, _) in &inputs.0 {
+        if declared.get(name).is_none() {
+            let known: Vec<&str> = declared.parameters().map(|(name, _)| name).collect();
+            violations.push(format!(
+                "{} is not an input of this model, whose inputs are {}",
+                shown(name),
+                known.join(", ")
+            ));
+        }
+    }
+    if violations.is_empty() {
+        return Ok(());
+    }
+    let more = violations.len().saturating_sub(MOST_VIOLATIONS);
+    violations.truncate(MOST_VIOLATIONS);
+    if more > 0 {
+        violations.push(format!("and {more} more like these"));
+    }
+    Err(violations)
+}
+
+fn check(descriptor: &Descriptor, value: &str) -> Result<(), String> {
+    match descriptor.kind {
+        Kind::Int | Kind::Float => check_number(descriptor, value),
+        Kind::File => {
+            let url = text(value).ok_or("must be the URL of a file, as a string")?;
+            if is_http_url(&url) { Ok(()) } else { Err("must be an http or https URL of a file".to_owned()) }
+        }
+        Kind::Options => {
+            let words: Vec<String> = descriptor.samples.iter().filter_map(Sample::text).collect();
+            match text(value) {
+                Some(word) if words.contains(&word) => Ok(()),
+                _ => Err(format!("must be one of {words:?}")),
+            }
+        }
+        Kind::String => text(value).map(|_| ()).ok_or_else(|| "must be a string".to_owned()),
+    }
+}
+
+/// How a number is to be sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spelling {
+    Text,
+    Bare,
+    Either,
+}
+
+impl Spelling {
+    fn of(samples: &[Sample]) -> Self {
+        match samples {
+            [] => Self::Either,
+            _ if samples.iter().all(|sample| sample.text().is_some()) => Self::Text,
+            _ => Self::Bare,
+        }
+    }
+}
+
+fn check_number(descriptor: &Descriptor, value: &str) -> Result<(), String> {
+    let (noun, example) = match descriptor.kind {
+        Kind::Int => ("a whole number", "30"),
+        _ => ("a number", "0.5"),
+    };
+    let spelling = Spelling::of(&descriptor.samples);
+    let number = match text(value) {
+        Some(_) if spelling == Spelling::Bare => {
+            return Err(format!("must be {noun} without quotes, such as {example}"));
+        }
+        Some(text) if descriptor.kind == Kind::Int && !is_whole(&text) => None,
+        Some(text) => Decimal::plain(&text),
+        None if !is_bare_number(value) && spelling == Spelling::Bare => {
+            return Err(format!("must be {noun}, such as {example}"));
+        }
+        None if spelling == Spelling::Text || !is_bare_number(value) => {
+            return Err(format!("must be {noun} sent as a string, such as \"{example}\""));
+        }
+        None if descriptor.kind == Kind::Int && !is_whole(value) => None,
+        None => Decimal::json(value),
+    };
+    let number = number.ok_or_else(|| {
+        format!("must be {noun} in plain digits, such as {example}, with at most 18 of them behind a point")
+    })?;
+    descriptor.num_config.as_ref().map_or(Ok(()), |range| check_range(range, number))
+}
+
+fn check_range(range: &NumConfig, number: Decimal) -> Result<(), String> {
+    let read = |bound: &Option<Box<RawValue>>| bound.as_ref().and_then(|raw| Decimal::json(raw.get()));
+    let told = |bound: &Option<Box<RawValue>>| bound.as_ref().map_or("", |raw| raw.get()).to_owned();
+    if read(&range.min).is_some_and(|min| number < min) {
+        return Err(format!("must be at least {}", told(&range.min)));
+    }
+    if read(&range.max).is_some_and(|max| number > max) {
+        return Err(format!("must be at most {}", told(&range.max)));
+    }
+    let base = read(&range.min).unwrap_or(Decimal::ZERO);
+    if read(&range.step).is_some_and(|step| !number.is_on_grid(base, step)) {
+        let from = if range.min.is_some() { told(&range.min) } else { "0".to_owned() };
+        return Err(format!("must lie a whole number of steps of {} from {from}", told(&range.step)));
+    }
+    Ok(())
+}
+
+/// The text of a JSON string; None for every other value.
+fn text(value: &str) -> Option<String> {
+    serde_json::from_str(value).ok()
+}
+
+fn is_bare_number(value: &str) -> bool {
+    value.starts_with(|first: char| first == '-' || first.is_ascii_digit())
+}
+
+fn is_whole(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A scheme, a host, and nothing that cannot stand in a URL. Whoever fetches the file reads the rest.
+fn is_http_url(url: &str) -> bool {
+    let Some((scheme, rest)) = url.split_once("://") else { return false };
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    (scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https"))
+        && !host.is_empty()
+        && !url.chars().any(|letter| letter.is_whitespace() || letter.is_control())
+}
+
+/// A name as it was sent, which may be of any length and content.
+fn shown(name: &str) -> String {
+    let begin: String = name.chars().take(80).collect();
+    if begin.chars().all(|letter| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.'))
+        && begin == name
+    {
+        return begin;
+    }
+    format!("{begin:?}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! The typing rule and everything else that inputs are held to.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn complaints(declared: &Value, inputs: &str) -> Result<Vec<String>, serde_json::Error> {
+    let declared: Format = serde_json::from_str(&declared.to_string())?;
+    let inputs: Inputs = serde_json::from_str(inputs)?;
+    Ok(check_inputs(&declared, &inputs).err().unwrap_or_default())
+}
+
+/// Whether a parameter of this kind takes the value, spelled as JSON.
+fn takes(declared: Value, value: &str) -> bool {
+    let mut declared = declared;
+    declared["position"] = json!(0);
+    complaints(&json!({ "it": declared }), &format!("{{\"it\": {value}}}"))
+        .is_ok_and(|found| found.is_empty())
+}
+
+#[test]
+fn the_shape_of_the_samples_says_how_a_number_is_sent() {
+    let (strings, numbers, mixed, none) = (json!(["30"]), json!([30]), json!(["30", 45]), json!([]));
+    for (kind, samples, value, is_taken) in [
+        ("int", &strings, r#""30""#, true),
+        ("int", &strings, "30", false),
+        ("int", &numbers, "30", true),
+        ("int", &numbers, r#""30""#, false),
+        ("int", &mixed, "30", true),
+        ("int", &mixed, r#""30""#, false),
+        ("int", &none, "30", true),
+        ("int", &none, r#""30""#, true),
+        ("float", &strings, r#""0.5""#, true),
+        ("float", &strings, "0.5", false),
+        ("float", &numbers, "0.5", true),
+        ("float", &numbers, "5e-1", true),
+        ("float", &strings, r#""5e-1""#, false),
+        ("float", &numbers, r#""0.5""#, false),
+    ] {
+        let declared = json!({ "type": kind, "samples": samples });
+        assert_eq!(takes(declared, value), is_taken, "{kind} {samples} {value}");
+    }
+}
+
+#[test]
+fn a_number_is_a_plain_number_and_nothing_else() {
+    let texts = json!({ "type": "float", "samples": ["1"] });
+    for value in
+        ["", " 1", "1 ", "+1", ".5", "5.", "1e3", "inf", "NaN", "-inf", "0x1f", "1_000", "1,5", "one"]
+    {
+        assert!(!takes(texts.clone(), &json!(value).to_string()), "{value:?}");
+    }
+    for kind in ["int", "float"] {
+        for value in ["true", "null", "[30]", "{}", "[[30]]", "\"\""] {
+            let taken = takes(json!({ "type": kind, "samples": [1] }), value);
+            assert_eq!(taken, value == "null", "{kind} {value}: only null counts as not given");
+        }
+    }
+    for (value, is_whole) in [("\"30\"", true), ("\"-3\"", true), ("\"30.0\"", false), ("\"3e1\"", false)] {
+        assert_eq!(takes(json!({ "type": "int", "samples": ["1"] }), value), is_whole, "{value}");
+    }
+    for (value, is_whole) in [("30", true), ("30.0", false), ("3e1", false), ("30.5", false)] {
+        assert_eq!(takes(json!({ "type": "int", "samples": [1] }), value), is_whole, "{value}");
+    }
+}
+
+#[test]
+fn a_number_lies_in_its_range_on_its_steps() {
+    let declared =
+        json!({ "type": "float", "samples": ["0.5"], "num_config": { "min": 0.05, "max": 1, "step": 0.1 } });
+    for (value, is_taken) in [
+        ("0.05", true),
+        ("0.15", true),
+        ("0.350", true),
+        ("0.95", true),
+        ("0.3", false),
+        ("0.15000000000000001", false),
+        ("0.04", false),
+        ("1.05", false),
+        ("-0.05", false),
+    ] {
+        assert_eq!(takes(declared.clone(), &json!(value).to_string()), is_taken, "{value}");
+    }
+}
+
+#[test]
+fn a_file_is_the_url_of_one() {
+    let file =
+        json!({ "type": "file", "mime_type": ["image/*"], "samples": ["https://files.example/a.png"] });
+    for value in ["https://files.example/a%20b.png?x=1", "HTTP://127.0.0.1:9000/b/ü.png"] {
+        assert!(takes(file.clone(), &json!(value).to_string()), "{value}");
+    }
+    let others =
+        ["", "a.png", "/tmp/a.png", "file:///a.png", "ftp://a/b", "https://", "https:///a", "http://a b/"];
+    for value in
+        others.map(|value| json!(value)).into_iter().chain([json!(1), json!({}), json!(["https://a/b"])])
+    {
+        assert!(!takes(file.clone(), &value.to_string()), "{value}");
+    }
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_at_once_by_name() -> Result<(), serde_json::Error> {
+    let declared = json!({
+        "angle": {
+            "type": "int", "required": true, "position": 2, "samples": ["30"],
+            "num_config": { "min": 1, "max": 90, "step": 1 },
+        },
+        "image": { "type": "file", "required": true, "position": 0 },
+        "method": { "type": "options", "required": true, "position": 1, "samples": ["Poisson", "Mixed Gradient"] },
+        "note": { "type": "string", "required": false, "position": 3 },
+    });
+    assert_eq!(
+        complaints(&declared, r#"{"angle": "91", "method": "poisson", "note": 5, "size": 1}"#)?,
+        [
+            "image is required",
+            r#"method must be one of ["Poisson", "Mixed Gradient"]"#,
+            "angle must be at most 90",
+            "note must be a string",
+            "size is not an input of this model, whose inputs are image, method, angle, note",
+        ]
+    );
+    let right = r#"{"image": "http://a/b", "method": "Poisson", "angle": "90"}"#;
+    assert_eq!(complaints(&declared, right)?, Vec::<String>::new());
+    Ok(())
+}
+
+#[test]
+fn a_name_that_is_given_twice_is_refused() {
+    assert!(serde_json::from_str::<Inputs>(r#"{"a": "1", "\u0061": "2"}"#).is_err());
+}
+
+#[test]
+fn complaints_stay_short_whatever_is_sent() -> Result<(), serde_json::Error> {
+    let many: Vec<String> = (0..500).map(|number| format!("\"{number}\n{}\": 1", "x".repeat(500))).collect();
+    let many = format!("{{{}}}", many.join(",").replace('\n', "\\n"));
+    let told = complaints(&json!({}), &many)?.join("; ");
+    assert!(told.len() < 5_000 && !told.contains('\n'), "{told}");
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn every_step_of_a_range_is_taken_and_nothing_between(
+        min in -1_000_i32..1_000, step in 1_i32..500, count in 0_i32..50, places in 0_u32..4, off in 0_i32..500,
+    ) {
+        let written = |units: i32| {
+            let digits = format!("{:0>8}", units.unsigned_abs());
+            let (whole, fraction) = digits.split_at(8 - places as usize);
+            let whole = whole.trim_start_matches('0');
+            let whole = if whole.is_empty() { "0" } else { whole };
+            let sign = if units < 0 { "-" } else { "" };
+            if places == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
+        };
+        let declared = format!(
+            r#"{{"it": {{"type": "float", "position": 0, "samples": ["1"],
+                "num_config": {{"min": {}, "max": {}, "step": {}}}}}}}"#,
+            written(min), written(min + step * 50), written(step),
+        );
+        let declared: Format = serde_json::from_str(&declared).map_err(|cause| TestCaseError::fail(cause.to_string()))?;
+        let sent = written(min + step * count + off % step);
+        let inputs: Inputs = serde_json::from_str(&format!(r#"{{"it": "{sent}"}}"#))
+            .map_err(|cause| TestCaseError::fail(cause.to_string()))?;
+        prop_assert_eq!(check_inputs(&declared, &inputs).is_ok(), off % step == 0, "{}", sent);
+    }
+
+    #[test]
+    fn a_whole_number_is_taken_in_one_shape_only(number in any::<i64>(), is_bare in any::<bool>()) {
+        let samples = if is_bare { json!([1]) } else { json!(["1"]) };
+        let declared = json!({ "type": "int", "samples": samples });
+        prop_assert_eq!(takes(declared.clone(), &number.to_string()), is_bare);
+        prop_assert_eq!(takes(declared, &format!("\"{number}\"")), !is_bare);
+    }
+
+    #[test]
+    fn no_value_makes_the_check_fail(value in "[-+0-9.eE\\[\\]{}\",a-z ]{0,40}", kind in 0_usize..5) {
+        let kinds = ["file", "int", "float", "options", "string"];
+        let _ = takes(json!({ "type": kinds.get(kind), "samples": ["1"] }), &value);
+        let _ = takes(json!({ "type": kinds.get(kind), "samples": [1] }), &json!(value).to_string());
+    }
+}

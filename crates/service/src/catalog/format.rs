@@ -1,0 +1,141 @@
+//! What a version of a model declares: its parameters with their descriptors, in their order.
+
+use std::fmt;
+
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::decimal::Decimal;
+
+/// The declared inputs or outputs of a model: parameter name to descriptor, by position.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Format(Vec<(String, Descriptor)>);
+
+/// Declares one parameter.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Descriptor {
+    #[serde(rename = "type")]
+    pub(crate) kind: Kind,
+    /// For files, the MIME types that are taken or made, as patterns such as `image/*`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) mime_type: Option<Vec<String>>,
+    /// Whether an input must be given; outputs say nothing of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) required: Option<bool>,
+    pub(crate) position: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) num_config: Option<NumConfig>,
+    /// For options, all the words. For numbers, their shape says how a value is sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) samples: Vec<Sample>,
+}
+
+/// What a parameter is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    File,
+    Int,
+    Float,
+    Options,
+    String,
+}
+
+/// The range of a numeric parameter, as JSON numbers with exactly their digits.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NumConfig {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) min: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) max: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) step: Option<Box<RawValue>>,
+}
+
+/// A sample value: a string, or a bare number with exactly its digits.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Sample(Box<RawValue>);
+
+impl Sample {
+    /// The sample's text, if it is a string.
+    pub(crate) fn text(&self) -> Option<String> {
+        serde_json::from_str(self.0.get()).ok()
+    }
+}
+
+impl Descriptor {
+    pub(crate) fn is_required(&self) -> bool {
+        self.required == Some(true)
+    }
+}
+
+impl Format {
+    pub(crate) fn parameters(&self) -> impl Iterator<Item = (&str, &Descriptor)> {
+        self.0.iter().map(|(name, descriptor)| (name.as_str(), descriptor))
+    }
+
+    /// Refuses what no input could ever satisfy.
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        for (name, descriptor) in self.parameters() {
+            if descriptor.kind == Kind::Options && descriptor.samples.is_empty() {
+                return Err(format!("{name:?} has options, but its samples list none"));
+            }
+            let Some(range) = &descriptor.num_config else { continue };
+            let read = |bound: &Option<Box<RawValue>>| {
+                let number = bound.as_ref().map(|raw| Decimal::json(raw.get()));
+                number
+                    .map(|read| read.ok_or_else(|| format!("the range of {name:?} is no range")))
+                    .transpose()
+            };
+            let (min, max, step) = (read(&range.min)?, read(&range.max)?, read(&range.step)?);
+            if min.zip(max).is_some_and(|(min, max)| min > max)
+                || step.is_some_and(|step| step <= Decimal::ZERO)
+            {
+                return Err(format!("nothing lies in the range of {name:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Descriptor> {
+        self.parameters().find(|(known, _)| *known == name).map(|(_, descriptor)| descriptor)
+    }
+}
+
+impl Serialize for Format {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.parameters())
+    }
+}
+
+impl<'de> Deserialize<'de> for Format {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Parameters;
+
+        impl<'de> Visitor<'de> for Parameters {
+            type Value = Format;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object from parameter name to descriptor")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Format, A::Error> {
+                let mut format = Format::default();
+                while let Some((name, descriptor)) = map.next_entry::<String, Descriptor>()? {
+                    if format.get(&name).is_some() {
+                        return Err(A::Error::custom(format!("{name:?} is declared twice")));
+                    }
+                    format.0.push((name, descriptor));
+                }
+                format.0.sort_by_key(|(_, descriptor)| descriptor.position);
+                Ok(format)
+            }
+        }
+
+        deserializer.deserialize_map(Parameters)
+    }
+}

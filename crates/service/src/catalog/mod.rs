@@ -1,0 +1,133 @@
+//! The catalog: models with their prices and owners, and the versions that declare what goes in and
+//! what comes out.
+
+mod check;
+mod decimal;
+mod entry;
+mod format;
+mod search;
+mod seed;
+
+use async_trait::async_trait;
+pub(crate) use check::{Inputs, check_inputs};
+pub(crate) use format::Format;
+pub(crate) use search::{Filter, Search, Sort, folded};
+pub(crate) use seed::{published, seed};
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+
+use crate::Error;
+use crate::accounts::AccountId;
+use crate::clock::Moment;
+use crate::ledger::Money;
+
+/// A model, as the database keeps it.
+#[derive(Debug, Clone)]
+pub(crate) struct Model {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) owner: AccountId,
+    pub(crate) username: String,
+    pub(crate) description: String,
+    pub(crate) is_official: bool,
+    pub(crate) is_verified: bool,
+    pub(crate) is_public: bool,
+    pub(crate) price: Money,
+    /// `model_metadata`, a JSON object.
+    pub(crate) metadata: Box<RawValue>,
+    pub(crate) created_at: Moment,
+    pub(crate) updated_at: Moment,
+}
+
+/// A version of a model.
+#[derive(Debug, Clone)]
+pub(crate) struct Version {
+    pub(crate) id: i64,
+    pub(crate) model: String,
+    pub(crate) commit_hash: String,
+    pub(crate) is_active: bool,
+    /// Parameter name to descriptor, a JSON object.
+    pub(crate) input_format: String,
+    pub(crate) output_format: String,
+}
+
+impl Version {
+    /// The declared inputs, to check inputs against.
+    pub(crate) fn inputs(&self) -> Result<Format, Error> {
+        serde_json::from_str(&self.input_format)
+            .map_err(|cause| Error::new(format!("reading what the model {} declares", self.model), cause))
+    }
+}
+
+/// A model to be published.
+#[derive(Debug, Clone)]
+pub(crate) struct NewModel {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) owner: AccountId,
+    pub(crate) description: String,
+    pub(crate) is_official: bool,
+    pub(crate) is_verified: bool,
+    pub(crate) is_public: bool,
+    pub(crate) is_playground: bool,
+    pub(crate) price: Money,
+    pub(crate) metadata: Box<RawValue>,
+    pub(crate) likes: i64,
+    pub(crate) downloads: i64,
+    pub(crate) created_at: Moment,
+    pub(crate) updated_at: Moment,
+    /// The version that becomes the active one.
+    pub(crate) version: NewVersion,
+}
+
+/// A version to be published with its model.
+#[derive(Debug, Clone)]
+pub(crate) struct NewVersion {
+    pub(crate) commit_hash: String,
+    pub(crate) input_format: String,
+    pub(crate) output_format: String,
+}
+
+impl NewVersion {
+    /// A version is what it declares: its hash is made from the formats.
+    pub(crate) fn new(inputs: &Format, outputs: &Format) -> Result<Self, Error> {
+        let written = |format: &Format| {
+            serde_json::to_string(format).map_err(|cause| Error::new("writing the format of a model", cause))
+        };
+        let (input_format, output_format) = (written(inputs)?, written(outputs)?);
+        let commit_hash = short_hash(&format!("{input_format}\n{output_format}"));
+        Ok(Self { commit_hash, input_format, output_format })
+    }
+}
+
+/// The first 16 hexadecimal digits of the SHA-256 of a text.
+pub(crate) fn short_hash(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What to do with a model that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Existing {
+    /// Its owner publishes it anew: all of it is replaced but the time of its first publication.
+    Replace,
+    /// The service knows it by itself: what it is and declares is brought up to date, while what people
+    /// have decided or done since (price, visibility, likes, downloads) stays.
+    Refresh,
+}
+
+/// What the store knows of models. Every method is one transaction.
+#[async_trait]
+pub(crate) trait Catalog: Send + Sync {
+    /// A page of the models that the caller may see, and how many there are in all.
+    async fn models(&self, search: &Search) -> Result<(Vec<Model>, u64), Error>;
+    /// A model, if the caller may see it: public, the caller's own, or one of an organization that the
+    /// caller is a member of.
+    async fn model(&self, caller: AccountId, id: &str) -> Result<Option<Model>, Error>;
+    /// What the model declares now.
+    async fn active_version(&self, model: &str) -> Result<Option<Version>, Error>;
+    /// Publishes models, all or none, each with its active version. One that another account owns is
+    /// left as it is, and named in what is returned.
+    async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<Vec<String>, Error>;
+    /// Changes the price of one inference for tasks from now on; false when there is no such model.
+    async fn set_price(&self, model: &str, price: Money, now: Moment) -> Result<bool, Error>;
+}

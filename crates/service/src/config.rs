@@ -1,0 +1,163 @@
+//! What a service can be told when it starts. Every field has a default that suits a laptop.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::ledger::Money;
+use crate::queue::InsufficientBalance;
+
+/// Where a service keeps its data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Data {
+    /// In a temporary folder that goes when the service ends. Nothing is synced to the disk.
+    Ephemeral,
+    /// In this folder, which is created if it is missing. What the service has acknowledged survives
+    /// the loss of power.
+    Folder(PathBuf),
+}
+
+/// The settings of one service.
+///
+/// ```
+/// use inferstore_service::{Config, InsufficientBalance};
+///
+/// let mut config = Config::ephemeral();
+/// config.insufficient_balance = InsufficientBalance::FailTask;
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Config {
+    /// Where the data are kept.
+    pub data: Data,
+    /// Where the API listens. Port 0 takes a free one.
+    pub api: SocketAddr,
+    /// Where the object store listens.
+    pub storage: SocketAddr,
+    /// Where health and metrics listen; None for not at all.
+    pub operations: Option<SocketAddr>,
+    /// The address of the object store as others reach it, if it is not the one that it listens on.
+    /// It becomes part of every `download_url`.
+    pub storage_url: Option<String>,
+    /// The account that a fresh service begins with.
+    pub first_account: FirstAccount,
+    /// What happens to a task that the balance does not cover.
+    pub insufficient_balance: InsufficientBalance,
+    /// How long an upload target lives.
+    pub target_life: Duration,
+    /// The price of storing one GiB (2^30 bytes) for one day.
+    pub storage_price_per_gib_day: Money,
+    /// How often storage is billed.
+    pub storage_billing_interval: Duration,
+    /// How many tasks run side by side in this process; 0 when only other processes run tasks.
+    pub workers: usize,
+    /// How long a node may go without a heartbeat before its task goes to another one.
+    pub lease: Duration,
+    /// After how many leases a task that never ended fails.
+    pub lease_attempts: i64,
+    /// What a request may take.
+    pub limits: Limits,
+    /// Makes all identifiers and secrets predictable, for tests; with ephemeral data only.
+    pub seed: Option<u64>,
+}
+
+/// The account that a fresh service begins with, in personal scope.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct FirstAccount {
+    /// Its name.
+    pub username: String,
+    /// Its balance.
+    pub balance: Money,
+    /// Its free credits.
+    pub free_balance: Money,
+    /// Its API key; drawn when there is none.
+    pub api_key: Option<String>,
+}
+
+impl std::fmt::Debug for FirstAccount {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FirstAccount")
+            .field("username", &self.username)
+            .field("balance", &self.balance)
+            .field("free_balance", &self.free_balance)
+            .field("api_key", &self.api_key.as_ref().map(|_| "…"))
+            .finish()
+    }
+}
+
+/// What a request may take, so that no client can starve the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The largest JSON body in bytes.
+    pub body: usize,
+    /// How many requests are worked on side by side; more are answered with 503.
+    pub requests: usize,
+    /// How many connections a listener keeps open; more wait.
+    pub connections: usize,
+    /// How long a client may take to send the head of a request.
+    pub head: Duration,
+    /// How long a client may take to send a JSON body.
+    pub body_time: Duration,
+    /// How long a client of the object store may send nothing in the middle of an upload.
+    pub upload_idle: Duration,
+    /// The largest page of the model list.
+    pub models_page: u32,
+    /// The largest page of a folder.
+    pub files_page: u32,
+    /// How long a model may run.
+    pub run: Duration,
+    /// How many pixels a picture may have.
+    pub pixels: u64,
+    /// How many bytes of memory a run may take.
+    pub memory: u64,
+}
+
+/// Where `ephemeral` and `folder` listen by default: a free port of this machine.
+const FREE_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+impl Config {
+    /// A service on free ports of this machine whose data go when it ends.
+    pub fn ephemeral() -> Self {
+        Self {
+            data: Data::Ephemeral,
+            api: FREE_PORT,
+            storage: FREE_PORT,
+            operations: None,
+            storage_url: None,
+            first_account: FirstAccount {
+                username: "demo".to_owned(),
+                balance: Money::from_smallest(100_000_000_000),
+                free_balance: Money::from_smallest(5_000_000_000),
+                api_key: None,
+            },
+            insufficient_balance: InsufficientBalance::default(),
+            target_life: Duration::from_secs(15 * 60),
+            storage_price_per_gib_day: Money::from_smallest(1_000_000),
+            storage_billing_interval: Duration::from_secs(60 * 60),
+            workers: std::thread::available_parallelism().map_or(2, usize::from),
+            lease: Duration::from_secs(30),
+            lease_attempts: 5,
+            limits: Limits {
+                body: 1 << 20,
+                requests: 512,
+                connections: 16_384,
+                head: Duration::from_secs(10),
+                body_time: Duration::from_secs(30),
+                upload_idle: Duration::from_secs(60),
+                models_page: 100,
+                files_page: 1_000,
+                run: Duration::from_secs(120),
+                pixels: 50_000_000,
+                memory: 1 << 30,
+            },
+            seed: None,
+        }
+    }
+
+    /// A service on free ports of this machine that keeps its data in a folder.
+    pub fn folder(folder: impl Into<PathBuf>) -> Self {
+        Self { data: Data::Folder(folder.into()), ..Self::ephemeral() }
+    }
+}

@@ -1,0 +1,56 @@
+//! What a service begins with: the operator, the community, the catalog, and a first account.
+
+use crate::Error;
+use crate::accounts::{Account, Accounts, NewAccount, NewKey, Scope};
+use crate::catalog::seed;
+use crate::clock::Moment;
+use crate::config::FirstAccount;
+use crate::ledger::{Credit, Ledger, Purses};
+use crate::random::Randomness;
+use crate::store::sqlite::SqliteStore;
+
+/// The account that publishes the official models, and that storage is paid to.
+pub(crate) const OPERATOR: &str = "inferstore";
+/// The account that publishes the models of the community.
+const COMMUNITY: &str = "atelier";
+
+/// The setting that says that all of this has been done once.
+const DONE: &str = "first account";
+
+/// Fills a fresh store and brings the catalog of an old one up to date. Returns the key of the first
+/// account when this is what made it. A start that was interrupted is made up for by the next one.
+pub(crate) async fn fill(
+    store: &SqliteStore,
+    first: &FirstAccount,
+    now: Moment,
+    random: &Randomness,
+) -> Result<Option<String>, Error> {
+    let operator = account(store, OPERATOR, Scope::Organization, now, random).await?;
+    let community = account(store, COMMUNITY, Scope::Organization, now, random).await?;
+    seed(store, operator.id, community.id, now).await?;
+    if store.setting(DONE).await?.is_some() {
+        return Ok(None);
+    }
+    let account = account(store, &first.username, Scope::Personal, now, random).await?;
+    if store.purses(account.id).await? == Purses::default() {
+        store.credit(account.id, Credit::Paid(first.balance), now).await?;
+        store.credit(account.id, Credit::Free(first.free_balance), now).await?;
+    }
+    let key = match &first.api_key {
+        Some(text) => NewKey::chosen(text),
+        None => NewKey::draw(random)?,
+    };
+    store.add_key(account.id, &key.kept, now).await?;
+    store.setting_or(DONE, &account.username).await?;
+    Ok(Some(key.text))
+}
+
+async fn account(
+    store: &SqliteStore,
+    name: &str,
+    scope: Scope,
+    now: Moment,
+    random: &Randomness,
+) -> Result<Account, Error> {
+    store.add_account(&NewAccount::draw(name, scope, random)?, now).await
+}

@@ -1,0 +1,218 @@
+//! The ledger: who owns and owes what. Money only ever moves from one purse to another, each movement
+//! is a row, and every balance is a sum of rows that `audit` recomputes.
+
+mod money;
+
+use async_trait::async_trait;
+
+pub use money::{Money, NotMoney};
+pub(crate) use money::{as_number, as_string};
+
+use crate::Error;
+use crate::accounts::AccountId;
+use crate::clock::Moment;
+
+/// Where an account keeps money.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Purse {
+    /// What was paid in and may be spent.
+    Balance,
+    /// What was given and may be spent; it is spent first.
+    Free,
+    /// What is set aside for tasks that have not ended.
+    Held,
+    /// What is owed; its sum is never above zero.
+    Debt,
+    /// What published models have earned.
+    Earnings,
+    /// What the operator took for storage.
+    Revenue,
+}
+
+impl Purse {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Balance, Self::Free, Self::Held, Self::Debt, Self::Earnings, Self::Revenue];
+
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Balance => "balance",
+            Self::Free => "free",
+            Self::Held => "held",
+            Self::Debt => "debt",
+            Self::Earnings => "earnings",
+            Self::Revenue => "revenue",
+        }
+    }
+
+    pub(crate) fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|purse| purse.word() == word)
+    }
+}
+
+/// The contents of an account's purses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Purses {
+    pub(crate) balance: Money,
+    pub(crate) free: Money,
+    pub(crate) held: Money,
+    /// Zero or less.
+    pub(crate) debt: Money,
+    pub(crate) earnings: Money,
+    pub(crate) revenue: Money,
+}
+
+impl Purses {
+    /// What can be spent now.
+    pub(crate) fn spendable(&self) -> Money {
+        Money::from_smallest(self.balance.smallest().saturating_add(self.free.smallest()))
+    }
+
+    /// From which purses a price is taken: free credits first. None when it is more than there is.
+    pub(crate) fn split(&self, price: Money) -> Option<Split> {
+        if price > self.spendable() {
+            return None;
+        }
+        let free = price.min(self.free);
+        Some(Split { free, balance: price.checked_sub(free)? })
+    }
+
+    pub(crate) fn of(&mut self, purse: Purse) -> &mut Money {
+        match purse {
+            Purse::Balance => &mut self.balance,
+            Purse::Free => &mut self.free,
+            Purse::Held => &mut self.held,
+            Purse::Debt => &mut self.debt,
+            Purse::Earnings => &mut self.earnings,
+            Purse::Revenue => &mut self.revenue,
+        }
+    }
+}
+
+/// An amount, by the purses that it is taken from or given back to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Split {
+    pub(crate) free: Money,
+    pub(crate) balance: Money,
+}
+
+/// Why money moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// The operator credited the account.
+    Credit,
+    /// A task was created, and its price set aside.
+    Reserve,
+    /// A task failed or was canceled, and its price given back.
+    Release,
+    /// A task succeeded, and its price went to the publisher of the model.
+    Charge,
+    /// Files were stored.
+    Storage,
+    /// A credit paid a debt.
+    Settle,
+}
+
+impl Reason {
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Credit => "credit",
+            Self::Reserve => "reserve",
+            Self::Release => "release",
+            Self::Charge => "charge",
+            Self::Storage => "storage",
+            Self::Settle => "settle",
+        }
+    }
+}
+
+/// What the operator gives an account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Credit {
+    /// Money that was paid in. It pays a debt first.
+    Paid(Money),
+    /// Free credits.
+    Free(Money),
+}
+
+/// What an audit of the ledger found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Audit {
+    /// How many movements were read.
+    pub movements: u64,
+    /// One sentence for everything that does not add up; empty when the books are right.
+    pub faults: Vec<String>,
+}
+
+/// What storing files costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StorageRate {
+    /// The price of one GiB (2^30 bytes) for one day.
+    pub(crate) per_gib_day: Money,
+}
+
+impl StorageRate {
+    /// Byte-seconds in one GiB-day.
+    const GIB_DAY: i128 = (1 << 30) * 86_400;
+
+    /// The charge for so many byte-seconds, and the byte-seconds that are left because they do not make
+    /// up one smallest unit yet.
+    pub(crate) fn charge(self, byte_seconds: i64) -> (Money, i64) {
+        let rate = i128::from(self.per_gib_day.smallest());
+        if rate <= 0 {
+            return (Money::ZERO, 0);
+        }
+        let units = i128::from(byte_seconds) * rate / Self::GIB_DAY;
+        // What the whole units took, rounded up, so that no second is charged twice.
+        let taken = (units * Self::GIB_DAY + rate - 1) / rate;
+        let left = i128::from(byte_seconds) - taken;
+        let money = i64::try_from(units).unwrap_or(i64::MAX);
+        (Money::from_smallest(money), i64::try_from(left.max(0)).unwrap_or(0))
+    }
+}
+
+/// What the store knows of money. Every method is one transaction.
+#[async_trait]
+pub(crate) trait Ledger: Send + Sync {
+    async fn purses(&self, account: AccountId) -> Result<Purses, Error>;
+    async fn credit(&self, account: AccountId, credit: Credit, now: Moment) -> Result<(), Error>;
+    /// Charges every account for what it stored since it was last charged. What the balance does not
+    /// cover becomes debt. Returns how many accounts were charged.
+    async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64, Error>;
+    /// Recomputes every balance from the movements, and every hold from the tasks.
+    async fn audit(&self) -> Result<Audit, Error>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn money(text: &str) -> Money {
+        text.parse().unwrap_or_default()
+    }
+
+    #[test]
+    fn free_credits_are_spent_first_and_never_more_than_there_is() {
+        let purses = Purses { balance: money("2"), free: money("0.5"), ..Purses::default() };
+        assert_eq!(purses.split(money("0.3")), Some(Split { free: money("0.3"), balance: Money::ZERO }));
+        assert_eq!(purses.split(money("2.5")), Some(Split { free: money("0.5"), balance: money("2") }));
+        assert_eq!(purses.split(money("2.500000001")), None);
+    }
+
+    #[test]
+    fn storage_is_charged_to_the_last_unit_however_often_it_is_metered() {
+        let rate = StorageRate { per_gib_day: money("0.01") };
+        let day_of_a_gib = 1_i64 << 30;
+        let (at_once, _) = rate.charge(day_of_a_gib * 86_400);
+        assert_eq!(at_once, money("0.01"));
+
+        let (mut total, mut carried) = (Money::ZERO, 0);
+        for _ in 0..86_400 {
+            let (charge, left) = rate.charge(carried + day_of_a_gib);
+            total = total.checked_add(charge).unwrap_or_default();
+            carried = left;
+        }
+        // Rounding up what is taken can leave at most a few units for the next day.
+        assert!(money("0.01").checked_sub(total).is_some_and(|rest| rest.smallest() <= 1));
+    }
+}

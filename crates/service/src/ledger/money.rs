@@ -1,0 +1,136 @@
+//! Amounts of money: whole numbers of a smallest unit, so that nothing is ever rounded.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+/// How many digits an amount has behind the point.
+const DECIMALS: usize = 9;
+/// Smallest units in one unit.
+const ONE: i64 = 1_000_000_000;
+
+/// An exact amount, counted in billionths of the currency's unit.
+///
+/// ```
+/// use inferstore_service::Money;
+///
+/// let price: Money = "0.05".parse()?;
+/// assert_eq!(price.to_string(), "0.05");
+/// assert_eq!(price.checked_add(price).map(|sum| sum.to_string()), Some("0.1".to_owned()));
+/// # Ok::<(), inferstore_service::NotMoney>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Money(i64);
+
+impl Money {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// An amount of so many smallest units (billionths).
+    pub const fn from_smallest(units: i64) -> Self {
+        Self(units)
+    }
+
+    /// The amount in smallest units (billionths).
+    pub const fn smallest(self) -> i64 {
+        self.0
+    }
+
+    /// The sum, unless it leaves the range of amounts.
+    pub const fn checked_add(self, other: Self) -> Option<Self> {
+        match self.0.checked_add(other.0) {
+            Some(sum) => Some(Self(sum)),
+            None => None,
+        }
+    }
+
+    /// The difference, unless it leaves the range of amounts.
+    pub const fn checked_sub(self, other: Self) -> Option<Self> {
+        match self.0.checked_sub(other.0) {
+            Some(difference) => Some(Self(difference)),
+            None => None,
+        }
+    }
+
+    /// Whether there is something.
+    pub const fn is_positive(self) -> bool {
+        self.0 > 0
+    }
+}
+
+impl fmt::Display for Money {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let magnitude = self.0.unsigned_abs();
+        let whole = magnitude / ONE.unsigned_abs();
+        let fraction = format!("{:0DECIMALS$}", magnitude % ONE.unsigned_abs());
+        match fraction.trim_end_matches('0') {
+            "" => write!(f, "{sign}{whole}"),
+            digits => write!(f, "{sign}{whole}.{digits}"),
+        }
+    }
+}
+
+impl FromStr for Money {
+    type Err = NotMoney;
+
+    fn from_str(text: &str) -> Result<Self, NotMoney> {
+        let no = || NotMoney(text.chars().take(40).collect());
+        let (negative, digits) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+        let plain = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        let complete = !whole.is_empty() && (!fraction.is_empty() || !digits.contains('.'));
+        if !complete || !plain(whole) || !plain(fraction) || fraction.len() > DECIMALS {
+            return Err(no());
+        }
+        let units: i64 = format!("{whole}{fraction:0<DECIMALS$}").parse().map_err(|_| no())?;
+        Ok(Self(if negative { -units } else { units }))
+    }
+}
+
+/// A text that is no amount: digits with at most nine of them behind the point.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotMoney(String);
+
+impl fmt::Display for NotMoney {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is no amount; write digits with at most {DECIMALS} behind the point", self.0)
+    }
+}
+
+impl std::error::Error for NotMoney {}
+
+/// Serializes an amount as a JSON number with exactly its digits.
+pub(crate) fn as_number<S: Serializer>(money: &Money, serializer: S) -> Result<S::Ok, S::Error> {
+    RawValue::from_string(money.to_string()).map_err(serde::ser::Error::custom)?.serialize(serializer)
+}
+
+/// Serializes an amount as a decimal string.
+pub(crate) fn as_string<S: Serializer>(money: &Money, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(money)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_come_back_as_they_were_written() {
+        for text in ["0", "1", "0.05", "128.5073", "9223372036.854775807", "-3.5", "0.000000001"] {
+            assert_eq!(text.parse::<Money>().map(|money| money.to_string()), Ok(text.to_owned()));
+        }
+        assert_eq!("7.50".parse::<Money>().map(|money| money.to_string()), Ok("7.5".to_owned()));
+    }
+
+    #[test]
+    fn what_is_no_exact_amount_is_refused() {
+        for text in ["", ".", "1.", ".5", "1e3", "+1", "0.0000000001", "9223372036.854775808", "1,5", "--1"] {
+            assert!(text.parse::<Money>().is_err(), "{text} was taken for an amount");
+        }
+    }
+}

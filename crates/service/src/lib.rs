@@ -1,0 +1,66 @@
+//! The Inferstore service, whole and real, on one machine: accounts, a ledger, a catalog, a durable queue,
+//! nodes that run models, and an object store that verifies signatures.
+//!
+//! ```
+//! use inferstore_service::{Config, Service};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let service = Service::start(Config::ephemeral()).await?;
+//! let (base_url, api_key) = (service.base_url(), service.api_key());
+//! assert!(base_url.ends_with("/api/v1") && api_key.is_some());
+//! // … talk to it with any client …
+//! assert!(service.audit().await?.faults.is_empty());
+//! service.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Config::ephemeral`] keeps its data in a temporary folder that goes with the service, and
+//! [`Config::folder`] in a folder of yours, where what was acknowledged survives the loss of power. A
+//! folder has one service at a time.
+//!
+//! # The parts
+//!
+//! | part | what it does |
+//! |---|---|
+//! | API | every operation of the document under `/api/v1`, every refusal in one shape |
+//! | object storage | on an address of its own, so that no key is ever wanted there: uploads in both tiers, downloads by permanent URL |
+//! | ledger | a price is set aside when a task is created, charged when it succeeds, given back otherwise; storage is billed apart; [`Service::audit`] adds it all up again |
+//! | queue and nodes | tasks are leased, run with limits of time and memory, and end exactly once, even when nodes die |
+//! | operations | `/health` and `/metrics` on a listener of their own, if [`Config::operations`] says where |
+//!
+//! # What it does not do
+//!
+//! It speaks plain HTTP: put a proxy in front of it that does TLS. It runs as one process. It has no pages
+//! for signing up; accounts and keys are made with the methods of [`Service`].
+
+mod accounts;
+mod admin;
+mod api;
+mod app;
+mod catalog;
+mod clock;
+mod config;
+mod error;
+mod folder;
+mod fresh;
+mod ledger;
+mod listener;
+mod metrics;
+mod models;
+mod nodes;
+mod operations;
+mod queue;
+mod random;
+mod service;
+mod storage;
+mod store;
+mod upkeep;
+
+pub use accounts::Scope;
+pub use config::{Config, Data, FirstAccount, Limits};
+pub use error::Error;
+pub use ledger::{Audit, Credit, Money, NotMoney};
+pub use queue::InsufficientBalance;
+pub use service::Service;

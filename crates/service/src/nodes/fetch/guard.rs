@@ -1,0 +1,169 @@
+//! Which addresses a URL among a task's inputs may lead to: hosts of the public internet, and nothing
+//! that only this machine or its network can reach.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use reqwest::Url;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use url::Host;
+
+/// Networks that are not the public internet: this host, private use, shared, link-local, protocol
+/// assignments, documentation, relays, benchmarks, multicast, reserved.
+const CLOSED_V4: [(Ipv4Addr, u32); 16] = [
+    (Ipv4Addr::new(0, 0, 0, 0), 8),
+    (Ipv4Addr::new(10, 0, 0, 0), 8),
+    (Ipv4Addr::new(100, 64, 0, 0), 10),
+    (Ipv4Addr::new(127, 0, 0, 0), 8),
+    (Ipv4Addr::new(169, 254, 0, 0), 16),
+    (Ipv4Addr::new(172, 16, 0, 0), 12),
+    (Ipv4Addr::new(192, 0, 0, 0), 24),
+    (Ipv4Addr::new(192, 0, 2, 0), 24),
+    (Ipv4Addr::new(192, 31, 196, 0), 24),
+    (Ipv4Addr::new(192, 88, 99, 0), 24),
+    (Ipv4Addr::new(192, 168, 0, 0), 16),
+    (Ipv4Addr::new(198, 18, 0, 0), 15),
+    (Ipv4Addr::new(198, 51, 100, 0), 24),
+    (Ipv4Addr::new(203, 0, 113, 0), 24),
+    (Ipv4Addr::new(224, 0, 0, 0), 4),
+    (Ipv4Addr::new(240, 0, 0, 0), 4),
+];
+
+/// Parts of the global unicast space that lead elsewhere: documentation, and tunnels that carry an IPv4
+/// address inside (Teredo, 6to4).
+const CLOSED_V6: [(Ipv6Addr, u32); 4] = [
+    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23),
+    (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32),
+    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16),
+    (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),
+];
+
+/// Whether an address belongs to the public internet.
+pub(super) fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => {
+            let within = |(network, bits): &(Ipv4Addr, u32)| {
+                (address.to_bits() ^ network.to_bits()).checked_shr(32 - bits) == Some(0)
+            };
+            !CLOSED_V4.iter().any(within)
+        }
+        IpAddr::V6(address) => {
+            let within = |(network, bits): &(Ipv6Addr, u32)| {
+                (address.to_bits() ^ network.to_bits()).checked_shr(128 - bits) == Some(0)
+            };
+            // Only 2000::/3 is global unicast: that leaves out loopback, link-local, unique local,
+            // multicast, and every form of an IPv4 address written as an IPv6 one.
+            address.segments()[0] >> 13 == 1 && !CLOSED_V6.iter().any(within)
+        }
+    }
+}
+
+/// Why a URL is not fetched, if it is not. Names are judged again when they are resolved.
+pub(super) fn refusal(url: &Url) -> Option<String> {
+    if !matches!(url.scheme(), "http" | "https") {
+        return Some(format!("{} is no scheme that is fetched; use http or https", url.scheme()));
+    }
+    let address = match url.host()? {
+        Host::Ipv4(address) => IpAddr::V4(address),
+        Host::Ipv6(address) => IpAddr::V6(address),
+        Host::Domain(_) => return None,
+    };
+    (!is_public(address)).then(|| format!("{address} is not an address of the public internet"))
+}
+
+/// Resolves names, and leaves out every address that is not of the public internet. Whoever connects
+/// uses what this returns, so a name cannot change its mind between the check and the connection.
+pub(super) struct PublicResolver;
+
+impl Resolve for PublicResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            Ok(Box::new(only_public(name.as_str(), found)?) as Addrs)
+        })
+    }
+}
+
+/// The public ones among the addresses of a name.
+pub(super) fn only_public(
+    name: &str,
+    found: impl Iterator<Item = SocketAddr>,
+) -> Result<std::vec::IntoIter<SocketAddr>, Box<dyn std::error::Error + Send + Sync>> {
+    let public: Vec<_> = found.filter(|address| is_public(address.ip())).collect();
+    if public.is_empty() {
+        return Err(format!("{name} is no host of the public internet").into());
+    }
+    Ok(public.into_iter())
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
+
+    use super::*;
+
+    #[test]
+    fn no_spelling_of_a_closed_address_is_fetched() {
+        for host in [
+            "127.0.0.1",
+            "127.1",
+            "2130706433",
+            "0x7f000001",
+            "0177.0.0.1",
+            "0x7f.1",
+            "127.0.0.1.",
+            "0",
+            "0.0.0.0",
+            "10.0.0.1",
+            "100.64.0.1",
+            "169.254.169.254",
+            "0xa9fea9fe",
+            "2852039166",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.168.1.1",
+            "192.0.0.8",
+            "198.18.0.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "１２７.0.0.1",
+            "[::1]",
+            "[::]",
+            "[::ffff:127.0.0.1]",
+            "[::ffff:7f00:1]",
+            "[::127.0.0.1]",
+            "[::ffff:8.8.8.8]",
+            "[fe80::1]",
+            "[fc00::1]",
+            "[fd12:3456::1]",
+            "[ff02::1]",
+            "[64:ff9b::7f00:1]",
+            "[2002:7f00:1::]",
+            "[2001:0:7f00:1::]",
+            "[2001:db8::1]",
+        ] {
+            for url in [format!("http://{host}/x"), format!("https://{host}:8787/x")] {
+                let url = Url::parse(&url).expect(host);
+                assert!(refusal(&url).is_some(), "{url} would be fetched");
+            }
+        }
+        for other in ["file:///etc/passwd", "ftp://example.com/x", "data:image/png;base64,AA=="] {
+            assert!(refusal(&Url::parse(other).expect(other)).is_some(), "{other} would be fetched");
+        }
+    }
+
+    #[test]
+    fn public_addresses_are_fetched() {
+        for host in ["8.8.8.8", "172.32.0.1", "100.128.0.1", "[2606:4700::1111]", "example.com"] {
+            assert_eq!(refusal(&Url::parse(&format!("https://{host}/")).expect(host)), None, "{host}");
+        }
+    }
+
+    #[test]
+    fn a_name_counts_by_the_addresses_that_are_connected_to() {
+        let address = |text: &str| SocketAddr::new(text.parse().expect(text), 443);
+        let mixed = [address("127.0.0.1"), address("8.8.8.8"), address("::1")];
+        let left: Vec<_> = only_public("mixed.example", mixed.into_iter()).expect("one is public").collect();
+        assert_eq!(left, [address("8.8.8.8")]);
+        assert!(only_public("inside.example", [address("192.168.0.1")].into_iter()).is_err());
+    }
+}

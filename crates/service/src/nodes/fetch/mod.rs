@@ -1,0 +1,129 @@
+//! Fetching the files that a task's inputs name by URL, from the public internet alone.
+
+mod guard;
+
+use std::error::Error as StdError;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::redirect::Policy;
+use reqwest::{Client, ClientBuilder, Url};
+
+use crate::Error;
+
+/// The largest file that is fetched: what may be uploaded may be fetched.
+const LARGEST: u64 = 104_857_600;
+/// How long a fetch may take in all.
+const PATIENCE: Duration = Duration::from_secs(60);
+const MOST_REDIRECTS: usize = 5;
+
+/// Fetches files of the public internet.
+#[derive(Debug, Clone)]
+pub(crate) struct Fetcher {
+    client: Client,
+}
+
+impl Fetcher {
+    pub(crate) fn new() -> Result<Self, Error> {
+        let client = over_ring(Client::builder())
+            .user_agent(concat!("inferstore-service/", env!("CARGO_PKG_VERSION")))
+            // A proxy would resolve names by itself, beyond the guard.
+            .no_proxy()
+            .dns_resolver(Arc::new(guard::PublicResolver))
+            .redirect(Policy::custom(|attempt| {
+                if attempt.previous().len() > MOST_REDIRECTS {
+                    return attempt.error("too many redirects");
+                }
+                match guard::refusal(attempt.url()) {
+                    Some(reason) => attempt.error(reason),
+                    None => attempt.follow(),
+                }
+            }))
+            .connect_timeout(Duration::from_secs(10))
+            .timeout(PATIENCE)
+            .build()
+            .map_err(|cause| Error::new("preparing to fetch files", cause))?;
+        Ok(Self { client })
+    }
+
+    /// The content behind a URL, or a sentence that says why there is none. The sentence does not repeat
+    /// the URL, which may carry a signature.
+    pub(crate) async fn fetch(&self, url: &str) -> Result<Vec<u8>, String> {
+        let url = Url::parse(url).map_err(|cause| format!("this is no URL: {cause}"))?;
+        if let Some(reason) = guard::refusal(&url) {
+            return Err(format!("this URL is not fetched: {reason}"));
+        }
+        let mut response = self.client.get(url).send().await.map_err(|cause| unreachable_file(&cause))?;
+        let status = response.status();
+        if !status.is_success() {
+            return Err(format!("this URL answered with {status}"));
+        }
+        let too_large = || format!("the file behind this URL is larger than {LARGEST} bytes");
+        if response.content_length().is_some_and(|length| length > LARGEST) {
+            return Err(too_large());
+        }
+        let mut content = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|cause| unreachable_file(&cause))? {
+            content.extend_from_slice(&chunk);
+            if content.len() as u64 > LARGEST {
+                return Err(too_large());
+            }
+        }
+        Ok(content)
+    }
+}
+
+/// What went wrong, down to its first cause: reqwest's own message says little, and repeats the URL.
+fn unreachable_file(cause: &reqwest::Error) -> String {
+    if cause.is_timeout() {
+        return "the file behind this URL did not arrive in time".to_owned();
+    }
+    let mut first: &dyn StdError = cause;
+    while let Some(deeper) = first.source() {
+        first = deeper;
+    }
+    match std::ptr::addr_eq(first, std::ptr::from_ref(cause)) {
+        true => "the file behind this URL could not be fetched".to_owned(),
+        false => format!("the file behind this URL could not be fetched: {first}"),
+    }
+}
+
+/// TLS over ring, named outright: reqwest would otherwise ask for a provider that the whole process has
+/// agreed on, and panic when there is none.
+fn over_ring(builder: ClientBuilder) -> ClientBuilder {
+    use rustls::{ClientConfig, RootCertStore};
+    use rustls_platform_verifier::BuilderVerifierExt;
+
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let Ok(config) = config else { return builder };
+    let trusting_none = config.clone().with_root_certificates(RootCertStore::empty());
+    builder.tls_backend_preconfigured(match config.with_platform_verifier() {
+        Ok(config) => config.with_no_client_auth(),
+        // A system without certificates (a bare container) trusts no server; `http` still works.
+        Err(_) => trusting_none.with_no_client_auth(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_listener_on_this_machine_is_never_connected_to() -> Result<(), Box<dyn StdError>> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let port = listener.local_addr()?.port();
+        let fetcher = Fetcher::new()?;
+        // `localhost` is a name, so the resolver decides; the others are addresses.
+        for host in ["localhost", "127.0.0.1", "2130706433", "[::ffff:127.0.0.1]"] {
+            let refused = fetcher.fetch(&format!("http://{host}:{port}/")).await;
+            let message = refused.err().unwrap_or_default();
+            assert!(message.contains("public internet"), "{host}: {message}");
+        }
+        let connected = tokio::time::timeout(Duration::from_millis(50), listener.accept()).await;
+        assert!(connected.is_err(), "something connected to a closed address");
+        Ok(())
+    }
+}

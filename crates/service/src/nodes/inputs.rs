@@ -1,0 +1,49 @@
+//! From the inputs of a task to what a model is given: files are fetched, numbers read.
+
+use inferstore_models::{Input, Inputs};
+use serde_json::{Map, Value};
+use tokio::io::AsyncReadExt;
+
+use super::run::Failed;
+use crate::Error;
+use crate::app::App;
+use crate::queue::Lease;
+
+/// The inputs of a leased task, with the contents of its files.
+pub(crate) async fn gather(app: &App, lease: &Lease) -> Result<Inputs, Failed> {
+    let submitted = object(&lease.input)?;
+    let format = object(&lease.input_format)?;
+    let mut inputs = Vec::new();
+    for (name, value) in submitted {
+        let declared =
+            format.get(&name).and_then(|descriptor| descriptor.get("type")).and_then(Value::as_str);
+        let input = match (declared, value) {
+            (Some("file"), Value::String(url)) => Input::File(fetch(app, &name, &url).await?),
+            (_, Value::String(text)) => Input::Text(text),
+            (_, Value::Number(number)) => Input::Number(number.as_f64().unwrap_or(f64::NAN)),
+            (_, other) => Input::Text(other.to_string()),
+        };
+        inputs.push((name, input));
+    }
+    Ok(inputs.into_iter().collect())
+}
+
+/// A JSON object that the database keeps as text.
+pub(super) fn object(text: &str) -> Result<Map<String, Value>, Error> {
+    serde_json::from_str(text).map_err(|cause| Error::new("reading a stored task", cause))
+}
+
+/// The file behind a URL. Files of the service's own object store are read where they lie.
+async fn fetch(app: &App, name: &str, url: &str) -> Result<Vec<u8>, Failed> {
+    let Some((bucket, key)) = app.objects.locate(url) else {
+        return app.fetcher.fetch(url).await.map_err(|why| Failed::input(format!("{name}: {why}")));
+    };
+    let Some(mut opened) = app.objects.read(&bucket, &key).await? else {
+        let message = format!("{name}: there is no file at this URL; upload it first, or again");
+        return Err(Failed::input(message));
+    };
+    let mut content = Vec::with_capacity(usize::try_from(opened.object.size).unwrap_or(0));
+    let read = opened.file.read_to_end(&mut content).await;
+    read.map_err(|cause| Error::new("reading a stored file", cause))?;
+    Ok(content)
+}

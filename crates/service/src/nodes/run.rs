@@ -1,0 +1,156 @@
+//! One task on one node: from a lease to an ending.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use inferstore_models::{Inputs, Limits, Output};
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::inputs::{self, object};
+use crate::Error;
+use crate::app::App;
+use crate::models::{Runner, Runners};
+use crate::queue::{Ending, Lease};
+
+/// The bucket of what models produce.
+const OUTPUTS: &str = "outputs";
+
+/// Runs a leased task to its end, and keeps the lease alive meanwhile. When the service stops first, the
+/// lease is left to run out, and the task begins anew elsewhere.
+pub(crate) async fn run(
+    app: &Arc<App>,
+    runners: &Runners,
+    node: &str,
+    lease: Lease,
+    stop: &CancellationToken,
+) {
+    let ending = tokio::select! {
+        ending = ending(app, runners, &lease) => ending,
+        () = keep_alive(app, node, &lease) => {
+            tracing::warn!(task = lease.task, "the lease was lost; what comes out is thrown away");
+            return;
+        }
+        () = stop.cancelled() => return,
+    };
+    let finished = app.store.finish(node, &lease.task, lease.attempt, &ending, app.clock.now()).await;
+    match finished {
+        Ok(true) => {
+            let succeeded = matches!(ending, Ending::Output(_));
+            tracing::info!(task = lease.task, model = lease.model, succeeded, "a task has ended");
+        }
+        Ok(false) => tracing::warn!(task = lease.task, "a result came too late and was thrown away"),
+        // The lease runs out, and the task is run again: nothing is lost or billed twice.
+        Err(cause) => tracing::error!(%cause, task = lease.task, "a result could not be handed in"),
+    }
+}
+
+/// Prolongs the lease until it is lost.
+async fn keep_alive(app: &App, node: &str, lease: &Lease) {
+    loop {
+        tokio::time::sleep(app.config.lease / 3).await;
+        let until = app.clock.now().after(app.config.lease);
+        if let Ok(false) = app.store.heartbeat(node, &lease.task, lease.attempt, until).await {
+            return;
+        }
+    }
+}
+
+/// What comes of the task. Never fails: what goes wrong is an ending too.
+async fn ending(app: &Arc<App>, runners: &Runners, lease: &Lease) -> Ending {
+    match output(app, runners, lease).await {
+        Ok(output) => Ending::Output(Value::Object(output).to_string()),
+        Err(failure) => Ending::Error {
+            detail: json!({ "kind": failure.kind, "message": failure.message }).to_string(),
+            message: failure.message,
+        },
+    }
+}
+
+/// Why a task failed.
+pub(crate) struct Failed {
+    /// A word for programs: `input`, `model`, `limit` or `service`.
+    pub(crate) kind: &'static str,
+    /// A sentence for people.
+    pub(crate) message: String,
+}
+
+impl Failed {
+    pub(crate) fn input(message: impl Into<String>) -> Self {
+        Self { kind: "input", message: message.into() }
+    }
+
+    fn model(message: impl Into<String>) -> Self {
+        Self { kind: "model", message: message.into() }
+    }
+}
+
+impl From<Error> for Failed {
+    fn from(cause: Error) -> Self {
+        tracing::error!(%cause, "a task failed inside the service");
+        Self { kind: "service", message: "the service failed while it ran this task".to_owned() }
+    }
+}
+
+impl From<inferstore_models::Error> for Failed {
+    fn from(cause: inferstore_models::Error) -> Self {
+        use inferstore_models::Error as Cause;
+        let kind = match cause {
+            Cause::TimedOut | Cause::TooLarge { .. } => "limit",
+            Cause::Failed { .. } => "model",
+            _ => "input",
+        };
+        Self { kind, message: cause.to_string() }
+    }
+}
+
+async fn output(app: &Arc<App>, runners: &Runners, lease: &Lease) -> Result<Map<String, Value>, Failed> {
+    let no_runner = || Failed::model(format!("this node does not run {}", lease.model));
+    let runner = runners.get(&lease.model).ok_or_else(no_runner)?;
+    let inputs = inputs::gather(app, lease).await?;
+    let outputs = compute(app, Arc::clone(runner), inputs).await?;
+    let mut by_name = Map::new();
+    for (name, output) in outputs {
+        let value = match output {
+            Output::Text(text) => text,
+            Output::File { bytes, mime, extension } => {
+                let key = format!("{}/{}/{name}.{extension}", lease.task, lease.attempt);
+                app.objects.store_output(app, OUTPUTS, &key, mime, bytes).await?
+            }
+        };
+        by_name.insert(name, Value::String(value));
+    }
+    complete(lease, &by_name)?;
+    Ok(by_name)
+}
+
+/// A model that leaves out what it declares has failed, whatever it says itself.
+fn complete(lease: &Lease, output: &Map<String, Value>) -> Result<(), Failed> {
+    let declared = object(&lease.output_format)?;
+    match declared.keys().find(|name| !output.contains_key(*name)) {
+        Some(missing) => Err(Failed::model(format!("the model did not produce its output {missing}"))),
+        None => Ok(()),
+    }
+}
+
+/// Runs the model on a thread of its own. It watches its deadline itself; one that forgets to is left
+/// behind shortly after.
+async fn compute(
+    app: &App,
+    runner: Arc<dyn Runner>,
+    inputs: Inputs,
+) -> Result<Vec<(String, Output)>, Failed> {
+    let limits = app.config.limits;
+    let deadline = Instant::now() + limits.run;
+    let taken = Limits { pixels: limits.pixels, memory: limits.memory, deadline: Some(deadline) };
+    let running = tokio::task::spawn_blocking(move || {
+        // A model that panics has failed; the node goes on.
+        catch_unwind(AssertUnwindSafe(|| runner.run(&inputs, &taken)))
+    });
+    match tokio::time::timeout(limits.run.mul_f32(1.25), running).await {
+        Ok(Ok(Ok(result))) => Ok(result?),
+        Ok(_) => Err(Failed::model("the model crashed")),
+        Err(_) => Err(inferstore_models::Error::TimedOut.into()),
+    }
+}

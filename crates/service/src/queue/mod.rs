@@ -1,0 +1,208 @@
+//! Tasks and the queue that they wait in: created with their price set aside, claimed by nodes by
+//! lease, ended once.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::Error;
+use crate::accounts::AccountId;
+use crate::clock::Moment;
+use crate::ledger::Money;
+
+/// What has become of a task. Statuses go from `Queued` over `Computing` to one of the other three.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Status {
+    Queued,
+    Computing,
+    Success,
+    Failed,
+    Canceled,
+}
+
+impl Status {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Queued, Self::Computing, Self::Success, Self::Failed, Self::Canceled];
+
+    /// As the API and the database spell it.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Queued => "in_queue",
+            Self::Computing => "computing",
+            Self::Success => "success",
+            Self::Failed => "failed",
+            Self::Canceled => "canceled",
+        }
+    }
+
+    pub(crate) fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.word() == word)
+    }
+}
+
+/// A task to be created. Its inputs have been checked.
+#[derive(Debug, Clone)]
+pub(crate) struct NewTask {
+    pub(crate) id: String,
+    pub(crate) account: AccountId,
+    pub(crate) model: String,
+    /// The version of the model that declared the formats of this task.
+    pub(crate) version: i64,
+    /// Who is paid when it succeeds.
+    pub(crate) publisher: AccountId,
+    pub(crate) price: Money,
+    /// The inputs as submitted, a JSON object.
+    pub(crate) input: String,
+}
+
+/// What happens to a task that the balance does not cover.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum InsufficientBalance {
+    /// The call is refused.
+    #[default]
+    Refuse,
+    /// The task is created and fails at once, with a message about the balance.
+    FailTask,
+}
+
+/// What became of a create.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Created {
+    Queued,
+    /// The balance did not suffice; the task exists and has failed.
+    Failed,
+    /// The balance did not suffice; there is no task.
+    Refused {
+        spendable: Money,
+    },
+}
+
+/// What became of a cancel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cancel {
+    Canceled,
+    /// Too late: the task has left the queue.
+    Refused(Status),
+    /// The account has no such task.
+    Unknown,
+}
+
+/// A task as its owner reads it.
+#[derive(Debug, Clone)]
+pub(crate) struct Task {
+    pub(crate) id: String,
+    pub(crate) status: Status,
+    pub(crate) cost: Option<Money>,
+    pub(crate) message: Option<String>,
+    pub(crate) input: String,
+    pub(crate) input_format: String,
+    pub(crate) output_format: String,
+    /// The model's output, a JSON object; on success.
+    pub(crate) output: Option<String>,
+    /// What the model said; on failure, JSON.
+    pub(crate) error: Option<String>,
+    pub(crate) created_at: Moment,
+    pub(crate) updated_at: Moment,
+}
+
+/// A task as the history shows it.
+#[derive(Debug, Clone)]
+pub(crate) struct TaskSummary {
+    pub(crate) id: String,
+    pub(crate) model: String,
+    pub(crate) status: Status,
+    pub(crate) cost: Option<Money>,
+    pub(crate) created_at: Moment,
+    pub(crate) updated_at: Moment,
+}
+
+/// A task that a node has leased.
+#[derive(Debug, Clone)]
+pub(crate) struct Lease {
+    pub(crate) task: String,
+    pub(crate) model: String,
+    pub(crate) input: String,
+    pub(crate) input_format: String,
+    pub(crate) output_format: String,
+    /// Counts the leases of this task; a result is accepted from the latest alone.
+    pub(crate) attempt: i64,
+}
+
+/// How a lease ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The model's output, a JSON object.
+    Output(String),
+    /// What went wrong: a message for people, and JSON with the detail.
+    Error { message: String, detail: String },
+}
+
+/// How claims behave.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LeaseRules {
+    /// How long a node may go without a heartbeat.
+    pub(crate) length: Duration,
+    /// After how many leases a task that never ended fails.
+    pub(crate) attempts: i64,
+}
+
+/// What the store knows of tasks. Every method is one transaction.
+#[async_trait]
+pub(crate) trait Queue: Send + Sync {
+    /// Sets the price aside and puts the task into the queue, both or neither.
+    async fn create_task(
+        &self,
+        task: &NewTask,
+        otherwise: InsufficientBalance,
+        now: Moment,
+    ) -> Result<Created, Error>;
+    async fn task(&self, account: AccountId, id: &str) -> Result<Option<Task>, Error>;
+    /// A page of the account's tasks, oldest first, and how many there are in all.
+    async fn history(
+        &self,
+        account: AccountId,
+        limit: u32,
+        offset: u64,
+    ) -> Result<(Vec<TaskSummary>, u64), Error>;
+    /// Cancels a task that is still queued, and gives its price back.
+    async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel, Error>;
+
+    /// Leases the task that has waited longest among those whose models the node runs; first one whose
+    /// node has gone silent. A task that was leased too often fails instead.
+    async fn claim(
+        &self,
+        node: &str,
+        models: &[String],
+        rules: LeaseRules,
+        now: Moment,
+    ) -> Result<Option<Lease>, Error>;
+    /// Prolongs a lease; false when it is no longer the node's.
+    async fn heartbeat(&self, node: &str, task: &str, attempt: i64, until: Moment) -> Result<bool, Error>;
+    /// Ends a task and moves its money; false when the lease is no longer the node's, and then nothing
+    /// happens.
+    async fn finish(
+        &self,
+        node: &str,
+        task: &str,
+        attempt: i64,
+        ending: &Ending,
+        now: Moment,
+    ) -> Result<bool, Error>;
+
+    /// Notes that a node is alive and which models it runs.
+    async fn node_seen(&self, node: &str, models: &[String], now: Moment) -> Result<(), Error>;
+    /// Forgets a node; what it had leased can be claimed at once.
+    async fn node_gone(&self, node: &str, now: Moment) -> Result<(), Error>;
+    /// Whether a node seen since then runs the model, and how many accounts have tasks on it that have
+    /// not ended.
+    async fn serving(&self, model: &str, since: Moment) -> Result<Serving, Error>;
+    /// How many tasks there are of each status.
+    async fn depths(&self) -> Result<Vec<(Status, u64)>, Error>;
+}
+
+/// Whether a model is served, and how many use it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Serving {
+    pub(crate) serving: bool,
+    pub(crate) consumers: u64,
+}

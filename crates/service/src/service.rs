@@ -1,0 +1,151 @@
+//! Starting and ending a service: its folder, its store, its listeners and everything that runs beside
+//! them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::app::App;
+use crate::clock::Clock;
+use crate::config::{Config, Data};
+use crate::folder::Folder;
+use crate::ledger::Audit;
+use crate::listener::Listener;
+use crate::metrics::Metrics;
+use crate::models::built_in_runners;
+use crate::random::Randomness;
+use crate::storage::Objects;
+use crate::store::sqlite::{Durability, SqliteStore};
+use crate::{Error, api, fresh, nodes, operations, upkeep};
+
+/// A running service. It ends when it is dropped; `shutdown` ends it in order.
+#[must_use = "a service ends when it is dropped"]
+pub struct Service {
+    pub(crate) app: Arc<App>,
+    store: SqliteStore,
+    api_url: String,
+    operations_url: Option<String>,
+    api_key: Option<String>,
+    folder: Folder,
+    stop: CancellationToken,
+    running: TaskTracker,
+}
+
+impl Service {
+    /// Starts a service. When this returns, it answers.
+    ///
+    /// # Errors
+    /// When a port is taken, or the data folder cannot be used: it says which and why.
+    pub async fn start(config: Config) -> Result<Self, Error> {
+        if config.seed.is_some() && config.data != Data::Ephemeral {
+            let cause = "a seed would draw the same identifiers after every start; it is for ephemeral data";
+            return Err(Error::new("reading the settings", cause));
+        }
+        let (clock, random) = (Clock::default(), Randomness::new(config.seed));
+        let folder = Folder::open(&config.data)?;
+        let durability = match config.data {
+            Data::Ephemeral => Durability::None,
+            Data::Folder(_) => Durability::Full,
+        };
+        let store = SqliteStore::open(&folder.path().join("inferstore.db"), durability).await?;
+        let api_key = fresh::fill(&store, &config.first_account, clock.now(), &random).await?;
+
+        let api_listener = Listener::bind(config.api).await?;
+        let storage_listener = Listener::bind(config.storage).await?;
+        let storage_url = match &config.storage_url {
+            Some(url) => url.trim_end_matches('/').to_owned(),
+            None => format!("http://{}", storage_listener.address),
+        };
+        let secret = store.setting_or("signing secret", &random.word(40)?).await?;
+        let objects = Objects::open(
+            &folder.path().join("objects"),
+            durability,
+            Arc::new(store.clone()),
+            storage_url,
+            secret,
+        )?;
+
+        let api_url = format!("http://{}{}", api_listener.address, api::ROOT);
+        let limits = config.limits;
+        let app = Arc::new(App {
+            requests: Semaphore::new(limits.requests),
+            config,
+            clock,
+            random,
+            store: Arc::new(store.clone()),
+            objects,
+            fetcher: nodes::Fetcher::new()?,
+            metrics: Metrics::default(),
+            work: Notify::new(),
+        });
+
+        let (stop, running) = (CancellationToken::new(), TaskTracker::new());
+        nodes::start(&app, built_in_runners(), &running, &stop).await?;
+        running.spawn(upkeep::run(Arc::clone(&app), stop.clone()));
+        let mut operations_url = None;
+        if let Some(address) = app.config.operations {
+            let listener = Listener::bind(address).await?;
+            operations_url = Some(format!("http://{}", listener.address));
+            running.spawn(listener.serve(operations::router(&app), limits, stop.clone()));
+        }
+        running.spawn(api_listener.serve(api::router(&app), limits, stop.clone()));
+        running.spawn(storage_listener.serve(Objects::router(&app), limits, stop.clone()));
+        running.spawn(Objects::tend(Arc::clone(&app), stop.clone()));
+        running.close();
+        Ok(Self { app, store, api_url, operations_url, api_key, folder, stop, running })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn app(&self) -> &Arc<App> {
+        &self.app
+    }
+
+    /// The base URL of the API; it ends in `/api/v1`.
+    pub fn base_url(&self) -> &str {
+        &self.api_url
+    }
+
+    /// Where object storage is, as others reach it.
+    pub fn storage_url(&self) -> &str {
+        self.app.objects.url()
+    }
+
+    /// Where `/health` and `/metrics` are, if anywhere.
+    pub fn operations_url(&self) -> Option<&str> {
+        self.operations_url.as_deref()
+    }
+
+    /// The API key of the first account, if this start created it: only its hash is kept.
+    pub fn api_key(&self) -> Option<&str> {
+        self.api_key.as_deref()
+    }
+
+    /// Where the data are.
+    pub fn data_folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Recomputes every balance from the movements of money.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn audit(&self) -> Result<Audit, Error> {
+        self.app.store.audit().await
+    }
+
+    /// Ends the service in order: no new connections, requests in progress end, everything is on disk.
+    pub async fn shutdown(self) {
+        self.stop.cancel();
+        self.running.wait().await;
+        self.store.close().await;
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}

@@ -1,0 +1,247 @@
+//! The queue in SQLite: a task and its money always move in one transaction.
+
+mod lease;
+mod read;
+
+use async_trait::async_trait;
+use sqlx::{Row, SqliteConnection};
+
+use super::movements::{move_money, purses};
+use super::{SqliteStore, unsigned};
+use crate::Error;
+use crate::accounts::AccountId;
+use crate::clock::Moment;
+use crate::ledger::{Money, Purse, Reason, Split};
+use crate::queue::{
+    Cancel, Created, Ending, InsufficientBalance, Lease, LeaseRules, NewTask, Queue, Serving, Status, Task,
+    TaskSummary,
+};
+
+#[async_trait]
+impl Queue for SqliteStore {
+    async fn create_task(
+        &self,
+        task: &NewTask,
+        otherwise: InsufficientBalance,
+        now: Moment,
+    ) -> Result<Created, Error> {
+        let mut tx = self.write().await?;
+        let purses = purses(&mut tx, task.account).await?;
+        let split = purses.split(task.price);
+        let created = match (split, otherwise) {
+            (Some(_), _) => Created::Queued,
+            (None, InsufficientBalance::FailTask) => Created::Failed,
+            (None, InsufficientBalance::Refuse) => {
+                return Ok(Created::Refused { spendable: purses.spendable() });
+            }
+        };
+        let (status, message) = match created {
+            Created::Queued => (Status::Queued, None),
+            _ => (Status::Failed, Some(insufficient(task.price, purses.spendable()))),
+        };
+        let detail = message.as_ref().map(|message| serde_json::json!({ "message": message }).to_string());
+        let held = split.unwrap_or_default();
+        let place: i64 =
+            sqlx::query_scalar("UPDATE accounts SET tasks = tasks + 1 WHERE id = ? RETURNING tasks - 1")
+                .bind(task.account.0)
+                .fetch_one(&mut *tx)
+                .await?;
+        sqlx::query(
+            "INSERT INTO tasks (id, account, place, model, version, publisher, status, price, held_free, \
+             held_balance, message, input, error, created_at, updated_at) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?14)",
+        )
+        .bind(&task.id)
+        .bind(task.account.0)
+        .bind(place)
+        .bind(&task.model)
+        .bind(task.version)
+        .bind(task.publisher.0)
+        .bind(status.word())
+        .bind(task.price.smallest())
+        .bind(held.free.smallest())
+        .bind(held.balance.smallest())
+        .bind(message)
+        .bind(&task.input)
+        .bind(detail)
+        .bind(now.0)
+        .execute(&mut *tx)
+        .await?;
+        let to = Some((task.account, Purse::Held));
+        for (purse, part) in [(Purse::Free, held.free), (Purse::Balance, held.balance)] {
+            let from = Some((task.account, purse));
+            move_money(&mut tx, part, from, to, Reason::Reserve, Some(&task.id), now).await?;
+        }
+        tx.commit().await?;
+        Ok(created)
+    }
+
+    async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel, Error> {
+        let mut tx = self.write().await?;
+        let row = sqlx::query("SELECT status FROM tasks WHERE id = ? AND account = ?")
+            .bind(id)
+            .bind(account.0)
+            .fetch_optional(&mut *tx)
+            .await?;
+        let Some(row) = row else {
+            return Ok(Cancel::Unknown);
+        };
+        let status = status(row.try_get("status")?)?;
+        if status != Status::Queued {
+            return Ok(Cancel::Refused(status));
+        }
+        release(&mut tx, id, now).await?;
+        sqlx::query("UPDATE tasks SET status = 'canceled', updated_at = ? WHERE id = ?")
+            .bind(now.0)
+            .bind(id)
+            .execute(&mut *tx)
+            .await?;
+        tx.commit().await?;
+        Ok(Cancel::Canceled)
+    }
+
+    async fn task(&self, account: AccountId, id: &str) -> Result<Option<Task>, Error> {
+        read::task(&self.readers, account, id).await
+    }
+
+    async fn history(
+        &self,
+        account: AccountId,
+        limit: u32,
+        offset: u64,
+    ) -> Result<(Vec<TaskSummary>, u64), Error> {
+        read::history(&self.readers, account, limit, offset).await
+    }
+
+    async fn serving(&self, model: &str, since: Moment) -> Result<Serving, Error> {
+        read::serving(&self.readers, model, since).await
+    }
+
+    async fn depths(&self) -> Result<Vec<(Status, u64)>, Error> {
+        let rows = sqlx::query("SELECT status, tasks FROM task_counts").fetch_all(&self.readers).await?;
+        rows.iter().map(|row| Ok((status(row.try_get(0)?)?, unsigned(row.try_get(1)?)))).collect()
+    }
+
+    async fn claim(
+        &self,
+        node: &str,
+        models: &[String],
+        rules: LeaseRules,
+        now: Moment,
+    ) -> Result<Option<Lease>, Error> {
+        if !lease::is_there_work(&self.readers, models, now).await? {
+            return Ok(None);
+        }
+        let mut tx = self.write().await?;
+        let lease = lease::claim(&mut tx, node, models, rules, now).await?;
+        tx.commit().await?;
+        Ok(lease)
+    }
+
+    async fn heartbeat(&self, node: &str, task: &str, attempt: i64, until: Moment) -> Result<bool, Error> {
+        let done = sqlx::query(
+            "UPDATE tasks SET lease_until = ? \
+             WHERE id = ? AND status = 'computing' AND node = ? AND attempt = ?",
+        )
+        .bind(until.0)
+        .bind(task)
+        .bind(node)
+        .bind(attempt)
+        .execute(&self.writer)
+        .await?;
+        Ok(done.rows_affected() > 0)
+    }
+
+    async fn finish(
+        &self,
+        node: &str,
+        task: &str,
+        attempt: i64,
+        ending: &Ending,
+        now: Moment,
+    ) -> Result<bool, Error> {
+        let mut tx = self.write().await?;
+        let finished = lease::finish(&mut tx, node, task, attempt, ending, now).await?;
+        tx.commit().await?;
+        Ok(finished)
+    }
+
+    async fn node_seen(&self, node: &str, models: &[String], now: Moment) -> Result<(), Error> {
+        let mut tx = self.write().await?;
+        sqlx::query("INSERT INTO nodes VALUES (?1, ?2) ON CONFLICT DO UPDATE SET seen_at = ?2")
+            .bind(node)
+            .bind(now.0)
+            .execute(&mut *tx)
+            .await?;
+        sqlx::query("DELETE FROM node_models WHERE node = ?").bind(node).execute(&mut *tx).await?;
+        sqlx::query("INSERT INTO node_models SELECT DISTINCT value, ?1 FROM json_each(?2)")
+            .bind(node)
+            .bind(serde_json::json!(models).to_string())
+            .execute(&mut *tx)
+            .await?;
+        tx.commit().await?;
+        Ok(())
+    }
+
+    async fn node_gone(&self, node: &str, now: Moment) -> Result<(), Error> {
+        let mut tx = self.write().await?;
+        sqlx::query("DELETE FROM nodes WHERE id = ?").bind(node).execute(&mut *tx).await?;
+        sqlx::query("UPDATE tasks SET lease_until = ? WHERE status = 'computing' AND node = ?")
+            .bind(now.0 - 1)
+            .bind(node)
+            .execute(&mut *tx)
+            .await?;
+        tx.commit().await?;
+        Ok(())
+    }
+}
+
+/// What a task says that the balance does not cover.
+fn insufficient(price: Money, spendable: Money) -> String {
+    format!("insufficient balance: the model costs {price}, and {spendable} can be spent")
+}
+
+fn status(word: String) -> Result<Status, Error> {
+    Status::from_word(&word).ok_or_else(|| Error::new("reading a task", format!("{word:?} is no status")))
+}
+
+/// Whose money a task holds.
+struct Hold {
+    account: AccountId,
+    publisher: AccountId,
+    held: Split,
+}
+
+async fn hold(tx: &mut SqliteConnection, task: &str) -> Result<Hold, Error> {
+    let row = sqlx::query("SELECT account, publisher, held_free, held_balance FROM tasks WHERE id = ?")
+        .bind(task)
+        .fetch_one(tx)
+        .await?;
+    Ok(Hold {
+        account: AccountId(row.try_get("account")?),
+        publisher: AccountId(row.try_get("publisher")?),
+        held: Split {
+            free: Money::from_smallest(row.try_get("held_free")?),
+            balance: Money::from_smallest(row.try_get("held_balance")?),
+        },
+    })
+}
+
+/// Gives what a task holds back to the purses that it came from.
+async fn release(tx: &mut SqliteConnection, task: &str, now: Moment) -> Result<(), Error> {
+    let hold = hold(tx, task).await?;
+    let from = Some((hold.account, Purse::Held));
+    for (purse, part) in [(Purse::Free, hold.held.free), (Purse::Balance, hold.held.balance)] {
+        let to = Some((hold.account, purse));
+        move_money(tx, part, from, to, Reason::Release, Some(task), now).await?;
+    }
+    Ok(())
+}
+
+/// Pays what a task holds to the publisher of its model.
+async fn charge(tx: &mut SqliteConnection, task: &str, now: Moment) -> Result<(), Error> {
+    let hold = hold(tx, task).await?;
+    let price = hold.held.free.checked_add(hold.held.balance).unwrap_or_default();
+    let (from, to) = (Some((hold.account, Purse::Held)), Some((hold.publisher, Purse::Earnings)));
+    move_money(tx, price, from, to, Reason::Charge, Some(task), now).await
+}

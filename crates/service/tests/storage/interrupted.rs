@@ -1,0 +1,133 @@
+//! Uploads that end in the middle.
+
+use std::time::Duration;
+
+use inferstore_service::{Config, Service};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::{Bench, Outcome, Target};
+
+/// Sends the head of a PUT and a part of its body.
+async fn begin(target: &Target, sent: usize) -> Outcome<TcpStream> {
+    let rest = target.endpoint.strip_prefix("http://").ok_or("not http")?;
+    let (host, path) = rest.split_once('/').ok_or("no path")?;
+    let mut stream = TcpStream::connect(host).await?;
+    let mime = target.field("Content-Type");
+    let head = format!(
+        "PUT /{path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: {mime}\r\ncontent-length: 10000000\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(&vec![7; sent]).await?;
+    Ok(stream)
+}
+
+fn incoming(bench: &Bench) -> Outcome<usize> {
+    Ok(std::fs::read_dir(bench.service.data_folder().join("objects/incoming"))?.count())
+}
+
+/// Waits until so many files are on their way in.
+async fn until_incoming(bench: &Bench, expected: usize) -> Outcome {
+    for _ in 0..500 {
+        if incoming(bench)? == expected {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Err(format!("{} files are on their way in, not {expected}", incoming(bench)?).into())
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_leaves_nothing_behind() -> Outcome {
+    let bench = Bench::start().await?;
+    let target = bench.presign("broken.bin", "x/y", 10_000_000).await?;
+    let stream = begin(&target, 4_000_000).await?;
+    until_incoming(&bench, 1).await?;
+    assert_eq!(bench.get("/api-key/storage/upload/documents").await?["total"], 0);
+    assert_eq!(bench.http.get(&target.download_url).send().await?.status(), 404);
+    drop(stream);
+    until_incoming(&bench, 0).await?;
+    assert_eq!(bench.count().await?, 0);
+    // The target is as good as new.
+    assert!(bench.put(&target, vec![7; 10_000_000]).await?.is_success());
+    assert_eq!(bench.count().await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_repeat_that_is_under_way_when_its_file_is_deleted_does_not_bring_it_back() -> Outcome {
+    let bench = Bench::start().await?;
+    let target = bench.presign("deleted.bin", "x/y", 10_000_000).await?;
+    assert!(bench.put(&target, vec![7; 10_000_000]).await?.is_success());
+    let mut repeat = begin(&target, 9_000_000).await?;
+    until_incoming(&bench, 1).await?;
+    assert_eq!(bench.delete(&target.download_url).await?.0, 200);
+    repeat.write_all(&vec![7; 1_000_000]).await?;
+    let mut answer = vec![0; 4_096];
+    let read = repeat.read(&mut answer).await?;
+    let answer = String::from_utf8_lossy(&answer[..read]).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+    assert_eq!(bench.count().await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn uploads_that_are_too_many_are_asked_to_come_back() -> Outcome {
+    let mut config = Config::ephemeral();
+    config.limits.requests = 1;
+    let bench = Bench::with(config).await?;
+    let target = bench.presign("first.bin", "x/y", 10_000_000).await?;
+    let first = begin(&target, 1_000_000).await?;
+    until_incoming(&bench, 1).await?;
+    let verdict = bench.put(&target, vec![7; 10_000_000]).await?;
+    assert_eq!((verdict.status, verdict.code.as_str()), (503, "SlowDown"));
+    drop(first);
+    until_incoming(&bench, 0).await?;
+    assert!(bench.put(&target, vec![7; 10_000_000]).await?.is_success());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_client_that_falls_silent_is_let_go() -> Outcome {
+    let mut config = Config::ephemeral();
+    config.limits.upload_idle = Duration::from_millis(200);
+    let bench = Bench::with(config).await?;
+    let target = bench.presign("silent.bin", "x/y", 10_000_000).await?;
+    let mut stream = begin(&target, 1_000_000).await?;
+    let mut answer = vec![0; 4_096];
+    let read = tokio::time::timeout(Duration::from_secs(5), stream.read(&mut answer)).await??;
+    let answer = String::from_utf8_lossy(&answer[..read]).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    until_incoming(&bench, 0).await?;
+    assert_eq!(bench.count().await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_killed_service_left_behind_is_cleared_away() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let bench = Bench::with(Config::folder(folder.path())).await?;
+    bench.store("kept.txt", "text/plain", b"kept").await?;
+    bench.service.shutdown().await;
+    let objects = folder.path().join("objects");
+    std::fs::write(objects.join("incoming/half"), b"half of a file")?;
+    std::fs::create_dir_all(objects.join("blobs/or"))?;
+    std::fs::write(objects.join("blobs/or/orphan"), b"a blob whose row was never written")?;
+    std::thread::sleep(Duration::from_millis(20));
+
+    let service = Service::start(Config::folder(folder.path())).await?;
+    assert!(!objects.join("incoming/half").exists());
+    for _ in 0..500 {
+        if !objects.join("blobs/or/orphan").exists() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let mut blobs = Vec::new();
+    for part in std::fs::read_dir(objects.join("blobs"))? {
+        blobs.extend(std::fs::read_dir(part?.path())?);
+    }
+    assert_eq!(blobs.len(), 1);
+    service.shutdown().await;
+    Ok(())
+}

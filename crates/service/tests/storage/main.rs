@@ -1,0 +1,9 @@
+//! What users of the storage rely on, over real sockets.
+
+mod download;
+mod good;
+mod interrupted;
+mod listing;
+mod presign;
+mod refused;
+mod support;
