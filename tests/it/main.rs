@@ -6,11 +6,13 @@
 mod client;
 mod decimals;
 mod description;
+mod durability;
 mod examples;
 mod kinds;
 mod public_api;
 mod readme;
 mod secrets;
+mod service;
 mod support;
 mod tolerance;
 mod wire;

@@ -7,10 +7,21 @@ use super::document::document;
 
 /// What is wrong with the value by a schema of the document, which may be a reference.
 pub(crate) fn mistakes(schema: &Value, value: &Value) -> Vec<String> {
+    judged(translated(schema), translated(&document()["components"]["schemas"]), value)
+}
+
+/// As `mistakes`, and a field that the schema does not name is a mistake too: readers of the document
+/// ignore such fields, but our own service should not write what nobody can read about.
+pub(crate) fn mistakes_of_our_own(schema: &Value, value: &Value) -> Vec<String> {
+    let closed = |schema: &Value| closed(translated(schema));
+    judged(closed(schema), closed(&document()["components"]["schemas"]), value)
+}
+
+fn judged(schema: Value, schemas: Value, value: &Value) -> Vec<String> {
     let schema = json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
-        "allOf": [translated(schema)],
-        "components": {"schemas": translated(&document()["components"]["schemas"])},
+        "allOf": [schema],
+        "components": {"schemas": schemas},
     });
     let validator = jsonschema::options().should_validate_formats(true).build(&schema);
     let validator = validator.expect("a schema of the document becomes a JSON Schema");
@@ -20,7 +31,8 @@ pub(crate) fn mistakes(schema: &Value, value: &Value) -> Vec<String> {
         .collect()
 }
 
-/// `nullable` becomes a type among types. Everything else that the document uses means the same.
+/// `nullable` becomes a type among types, and what keeps its shape may be a bare number instead of a
+/// string. Everything else that the document uses means the same.
 fn translated(schema: &Value) -> Value {
     match schema {
         Value::Object(members) => {
@@ -30,9 +42,30 @@ fn translated(schema: &Value) -> Value {
                 let kind = members["type"].take();
                 members.insert("type".to_owned(), json!([kind, "null"]));
             }
+            if members.remove("x-keep-shape") == Some(Value::Bool(true)) {
+                members.insert("type".to_owned(), json!(["string", "number"]));
+            }
             Value::Object(members)
         }
         Value::Array(items) => items.iter().map(translated).collect(),
         other => other.clone(),
+    }
+}
+
+/// Objects that list their properties have no others, unless they say so.
+fn closed(schema: Value) -> Value {
+    match schema {
+        Value::Object(members) => {
+            let lists_properties = members.get("properties").is_some_and(Value::is_object)
+                && members.get("type").is_some_and(|kind| kind.is_string() || kind.is_array());
+            let mut members: Map<_, _> =
+                members.into_iter().map(|(key, value)| (key, closed(value))).collect();
+            if lists_properties {
+                members.entry("additionalProperties").or_insert(Value::Bool(false));
+            }
+            Value::Object(members)
+        }
+        Value::Array(items) => items.into_iter().map(closed).collect(),
+        other => other,
     }
 }

@@ -1,0 +1,70 @@
+//! Nothing that the service has acknowledged is lost, and nothing is billed twice, even when its process
+//! is killed in the middle of everything.
+
+mod load;
+mod process;
+
+use std::path::Path;
+use std::time::Duration;
+
+use inferstore_service::{Config, Service};
+use load::{Acknowledged, Caller};
+use process::{Process, free_ports};
+
+/// How often the service is killed.
+const KILLS: u64 = 20;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_survives_being_killed_and_nothing_is_billed_twice() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let ports = free_ports();
+    let mut random = fastrand::Rng::with_seed(20);
+    let acknowledged = Acknowledged::default();
+    for round in 0..KILLS {
+        let process = Process::start(folder.path(), ports);
+        let caller = Caller::new(&process.base_url, &process.api_key);
+        if round == 0 {
+            acknowledged.prepare(&caller).await;
+        }
+        acknowledged.check(&caller).await;
+        let moment = Duration::from_millis(random.u64(20..400));
+        let sent = tokio::time::timeout(moment, load::run(&caller, &acknowledged)).await;
+        assert!(sent.is_err(), "the load ends with the service, not before");
+        process.kill();
+    }
+
+    let process = Process::start(folder.path(), ports);
+    let caller = Caller::new(&process.base_url, &process.api_key);
+    acknowledged.check(&caller).await;
+    acknowledged.until_all_tasks_have_ended(&caller).await;
+    acknowledged.check(&caller).await;
+    process.end();
+    assert!(acknowledged.tasks() > 0 && acknowledged.files() > 1, "the load did nothing: {acknowledged:?}");
+    books_are_right(folder.path()).await;
+}
+
+/// Opens the folder once more and adds everything up.
+async fn books_are_right(folder: &Path) {
+    let mut config = Config::folder(folder);
+    config.workers = 0;
+    let service = Service::start(config).await.expect("the folder is free again");
+    let audit = service.audit().await.expect("the books can be read");
+    service.shutdown().await;
+    assert_eq!(audit.faults, Vec::<String>::new());
+    assert!(audit.movements > 0, "no money ever moved");
+}
+
+#[test]
+fn a_second_service_on_the_same_folder_is_refused_and_says_why() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let first = Service::start(Config::folder(folder.path())).await.expect("the folder is free");
+        let second = Service::start(Config::folder(folder.path())).await;
+        let message = second.err().expect("the folder is taken").to_string();
+        assert!(message.contains("another service uses it"), "{message}");
+        first.shutdown().await;
+        let third = Service::start(Config::folder(folder.path())).await.expect("the folder is free again");
+        third.shutdown().await;
+    });
+}

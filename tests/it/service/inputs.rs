@@ -1,0 +1,94 @@
+//! Inputs of tasks, held against what the model declares.
+
+use serde_json::{Value, json};
+
+use super::{audited, start};
+
+const URL: &str = "https://files.example/street.png";
+
+fn harmonization(angle: Value) -> Value {
+    json!({ "input_image": URL, "template": "v_shape", "angle": angle })
+}
+
+#[tokio::test]
+async fn a_bare_number_is_refused_where_the_samples_are_strings() {
+    let (service, caller) = start().await;
+    for path in ["/api-key/model/color-harmonization/task", "/model/color-harmonization/task"] {
+        let answer = caller.post(path, &harmonization(json!(30))).await;
+        assert_eq!(answer.refusal(422), "angle must be a whole number sent as a string, such as \"30\"");
+        caller.post(path, &harmonization(json!("30"))).await.data();
+    }
+    let faces = |confidence: Value| {
+        let model = "Full-range model (best for faces within 5 meters)";
+        json!({ "input": URL, "model": model, "confidence": confidence })
+    };
+    caller.post("/api-key/model/face-detection/task", &faces(json!(0.5))).await.refusal(422);
+    caller.post("/api-key/model/face-detection/task", &faces(json!("0.5"))).await.data();
+    audited(&service).await;
+}
+
+#[tokio::test]
+async fn a_string_is_refused_where_the_samples_are_bare_numbers() {
+    let (_service, caller) = start().await;
+    let path = "/api-key/model/pencil-sketch/task";
+    caller.post(path, &json!({ "input": URL })).await.data();
+    caller.post(path, &json!({ "input": URL, "strength": 3, "contrast": 0.35, "style": "ink" })).await.data();
+    caller.post(path, &json!({ "input": URL, "strength": null })).await.data();
+    for wrong in [
+        json!({ "input": URL, "strength": "3" }),
+        json!({ "input": URL, "contrast": "0.35" }),
+        json!({ "input": URL, "strength": 3.0 }),
+        json!({ "input": URL, "strength": 11 }),
+        json!({ "input": URL, "contrast": 0.37 }),
+        json!({ "input": URL, "style": "Ink" }),
+    ] {
+        caller.post(path, &wrong).await.refusal(422);
+    }
+}
+
+#[tokio::test]
+async fn a_number_keeps_to_its_range() {
+    let (_service, caller) = start().await;
+    let path = "/api-key/model/color-harmonization/task";
+    for angle in ["1", "90"] {
+        caller.post(path, &harmonization(json!(angle))).await.data();
+    }
+    for angle in ["0", "91", "-1", "30.5", "1e1", "", " 30", "٣٠", "NaN", "inf", "99999999999999999999999999"]
+    {
+        caller.post(path, &harmonization(json!(angle))).await.refusal(422);
+    }
+}
+
+#[tokio::test]
+async fn everything_that_is_wrong_with_the_inputs_is_told_at_once() {
+    let (_service, caller) = start().await;
+    let wrong = json!({ "input_image": "street.png", "template": "V_SHAPE", "size": "4" });
+    let answer = caller.post("/api-key/model/color-harmonization/task", &wrong).await;
+    let message = answer.refusal(422);
+    for name in ["input_image", "template", "angle", "size"] {
+        assert!(message.contains(name), "{message}");
+    }
+    let answer = caller.post("/api-key/model/color-harmonization/task", &json!({})).await;
+    assert_eq!(answer.refusal(422), "input_image is required; template is required; angle is required");
+}
+
+#[tokio::test]
+async fn an_input_that_is_given_twice_is_refused() {
+    let (_service, caller) = start().await;
+    let body = format!("{{\"input\": \"{URL}\", \"input\": \"https://elsewhere.example/\"}}");
+    assert!(
+        caller.post_text("/api-key/model/color-extraction/task", body).await.refusal(422).contains("twice")
+    );
+}
+
+#[tokio::test]
+async fn what_was_refused_leaves_no_trace() {
+    let (service, caller) = start().await;
+    let before = caller.get("/api-key/balance").await.data().clone();
+    for wrong in [json!({}), json!({ "input": 5 }), json!({ "input": URL, "more": 1 })] {
+        caller.post("/api-key/model/color-extraction/task", &wrong).await.refusal(422);
+    }
+    assert_eq!(caller.get("/api-key/balance").await.data(), &before);
+    assert_eq!(caller.get("/api-key/task/histories").await.data(), &json!({ "records": null, "total": 0 }));
+    audited(&service).await;
+}

@@ -1,0 +1,99 @@
+//! Publishing a model anew: its version changes, and tasks keep what they were created with.
+
+use inferstore_service::Scope;
+use serde_json::{Value, json};
+
+use super::{audited, start};
+
+const URL: &str = "https://files.example/street.png";
+
+fn sketch(samples: Value, price: &str) -> Value {
+    json!({
+        "id": "sketch", "name": "sketch", "description": "Draws.", "is_public": true, "price": price,
+        "metadata": {
+            "pretty_name": "Sketch", "task": "image-to-image", "license": "MIT", "library": [], "language": [],
+        },
+        "input_format": {
+            "image": { "type": "file", "required": true, "position": 0 },
+            "width": { "type": "int", "required": true, "position": 1, "samples": samples },
+        },
+        "output_format": { "output": { "type": "file", "position": 0 } },
+    })
+}
+
+#[tokio::test]
+async fn a_new_version_declares_anew_and_leaves_tasks_as_they_were() {
+    let (service, caller) = start().await;
+    let publish = async |samples: Value, price: &str| {
+        service.publish_model("atelier", &sketch(samples, price).to_string()).await.expect("published");
+        caller.get("/api-key/model/sketch/versioning").await.data().clone()
+    };
+    let create = async |width: Value| {
+        caller.post("/api-key/model/sketch/task", &json!({ "image": URL, "width": width })).await
+    };
+    let first = publish(json!(["3"]), "0.5").await;
+    let model = caller.get("/api-key/model/sketch").await.data().clone();
+    assert_eq!((&model["is_official"], &model["username"]), (&json!(false), &json!("atelier")));
+    let old = create(json!("3")).await.data()["data"].as_str().expect("a task").to_owned();
+    create(json!(3)).await.refusal(422);
+
+    let second = publish(json!([3]), "0.25").await;
+    assert_ne!(first["commit_hash"], second["commit_hash"]);
+    assert_eq!(second["is_active"], true);
+    create(json!(3)).await.data();
+    create(json!("3")).await.refusal(422);
+    assert_eq!(caller.get("/api-key/model/sketch/task/cost").await.data()["cost"].to_string(), "0.25");
+    assert_eq!(caller.get("/api-key/model/sketch").await.data()["created_at"], model["created_at"]);
+    let task = caller.get(&format!("/api-key/task/{old}/detail")).await.data().clone();
+    assert_eq!(
+        (&task["input_format"], &task["output_format"]),
+        (&first["input_format"], &first["output_format"])
+    );
+
+    assert_eq!(publish(json!(["3"]), "0.25").await, first, "a version may come back");
+    caller.delete(&format!("/api-key/task/{old}/cancel")).await;
+    audited(&service).await;
+}
+
+#[tokio::test]
+async fn what_describes_no_model_is_not_published() {
+    let (service, caller) = start().await;
+    service.add_account("rival", Scope::Personal).await.expect("the account is new");
+    let good = sketch(json!(["3"]), "0.5");
+    let with = |field: &str, value: Value| {
+        let mut model = good.clone();
+        model[field] = value;
+        model
+    };
+    let parameter = |descriptor: Value| with("input_format", json!({ "it": descriptor }));
+    let range = |range: Value| parameter(json!({ "type": "int", "position": 0, "num_config": range }));
+    for wrong in [
+        json!({}),
+        with("id", json!("list")),
+        with("id", json!("A b")),
+        with("id", json!("")),
+        with("price", json!("-1")),
+        with("price", json!(0.5)),
+        with("price", json!("1e3")),
+        with("publisher", json!("operator")),
+        with("unknown", json!(1)),
+        with("created_at", json!("yesterday")),
+        parameter(json!({ "type": "picture", "position": 0 })),
+        parameter(json!({ "type": "options", "position": 0 })),
+        parameter(json!({ "type": "int" })),
+        range(json!({ "min": 2, "max": 1 })),
+        range(json!({ "step": 0 })),
+        range(json!({ "min": "1" })),
+    ] {
+        assert!(service.publish_model("atelier", &wrong.to_string()).await.is_err(), "{wrong}");
+    }
+    caller.get("/api-key/model/sketch").await.refusal(404);
+
+    assert!(service.publish_model("nobody", &good.to_string()).await.is_err());
+    service.publish_model("atelier", &good.to_string()).await.expect("published");
+    let refused = service.publish_model("rival", &with("price", json!("0")).to_string()).await;
+    assert!(refused.is_err_and(|cause| cause.to_string().contains("another account")));
+    assert_eq!(caller.get("/api-key/model/sketch").await.data()["price"].to_string(), "0.5");
+    service.publish_model("inferstore", &with("id", json!("drawing")).to_string()).await.expect("published");
+    assert_eq!(caller.get("/api-key/model/drawing").await.data()["is_official"], true);
+}

@@ -1,0 +1,160 @@
+//! A caller of the service that takes no answer on trust: each one, success and failure, is held against
+//! what the document says of its operation.
+
+use inferstore_service::Service;
+use reqwest::{Method, Response};
+use serde_json::{Value, json};
+
+use super::document::{Operation, operations};
+use super::schema::mistakes_of_our_own;
+
+/// Sends requests to a running service with a key, or without one.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    http: reqwest::Client,
+    base_url: String,
+    key: Option<String>,
+}
+
+/// An answer that has been judged.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: reqwest::header::HeaderMap,
+    /// Null when there was no body.
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    /// The payload of a success.
+    pub(crate) fn data(&self) -> &Value {
+        assert_eq!(self.body["status"], "success", "{self:?}");
+        &self.body["data"]
+    }
+
+    /// The message of a refusal with this status.
+    pub(crate) fn refusal(&self, status: u16) -> &str {
+        assert_eq!(self.status, status, "{self:?}");
+        self.body["message"].as_str().expect("a refusal has a message")
+    }
+}
+
+/// One request that is not as it should be, or not only JSON.
+#[derive(Default)]
+pub(crate) struct Odd<'a> {
+    pub(crate) headers: Vec<(&'a str, &'a str)>,
+    pub(crate) body: Option<Vec<u8>>,
+}
+
+impl Caller {
+    /// With the key of the service's first account.
+    pub(crate) fn first(service: &Service) -> Self {
+        Self::of(service, service.api_key())
+    }
+
+    pub(crate) fn of(service: &Service, key: Option<&str>) -> Self {
+        // Only because it has chosen its TLS, which this one never uses.
+        let http = inferstore_api::http_client_builder().no_proxy().build().expect("a client can be made");
+        Self { http, base_url: service.base_url().to_owned(), key: key.map(str::to_owned) }
+    }
+
+    pub(crate) fn with_key(&self, key: Option<&str>) -> Self {
+        Self { key: key.map(str::to_owned), ..self.clone() }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(Method::GET, path, Odd::default()).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
+        self.send(Method::DELETE, path, Odd::default()).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.post_text(path, body.to_string()).await
+    }
+
+    /// Sends a text as it is, under the name of JSON.
+    pub(crate) async fn post_text(&self, path: &str, body: impl Into<Vec<u8>>) -> Answer {
+        let headers = vec![("content-type", "application/json")];
+        self.send(Method::POST, path, Odd { headers, body: Some(body.into()) }).await
+    }
+
+    /// Sends anything, and judges the answer.
+    pub(crate) async fn send(&self, method: Method, path: &str, odd: Odd<'_>) -> Answer {
+        let mut request = self.http.request(method.clone(), format!("{}{path}", self.base_url));
+        if let Some(key) = &self.key {
+            request = request.header("x-api-key", key);
+        }
+        for (name, value) in odd.headers {
+            request = request.header(name, value);
+        }
+        if let Some(body) = odd.body {
+            request = request.body(body);
+        }
+        let response = request.send().await.unwrap_or_else(|cause| panic!("{method} {path}: {cause:?}"));
+        judged(&method, path, response).await
+    }
+}
+
+/// The operation that a request is of, by its method and the template of its path.
+pub(crate) fn operation(method: &Method, path: &str) -> Option<Operation> {
+    let segments: Vec<&str> = path.split('?').next().unwrap_or_default().split('/').collect();
+    let fits = |template: &str| {
+        let parts: Vec<&str> = template.split('/').collect();
+        parts.len() == segments.len()
+            && parts.iter().zip(&segments).all(|(part, segment)| part.starts_with('{') || part == segment)
+    };
+    operations()
+        .filter(|operation| fits(operation.path))
+        // A path that is written out goes before a template, whatever its method.
+        .min_by_key(|operation| operation.path.matches('{').count())
+        .and_then(|found| operations().find(|it| it.path == found.path && is_method(*it, method)))
+}
+
+fn is_method(operation: Operation, method: &Method) -> bool {
+    operation.method.eq_ignore_ascii_case(method.as_str())
+}
+
+async fn judged(method: &Method, path: &str, response: Response) -> Answer {
+    let status = response.status();
+    let headers = response.headers().clone();
+    let place = format!("{method} {path} answered {status}");
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    assert_eq!(header("x-request-id").len(), 36, "{place}: a request has an identifier");
+    assert_eq!(header("content-type"), "application/json", "{place}");
+    let bytes = response.bytes().await.unwrap_or_else(|cause| panic!("{place}: {cause:?}"));
+    if *method == Method::HEAD {
+        assert!(bytes.is_empty(), "{place}");
+        return Answer { status: status.as_u16(), headers, body: Value::Null };
+    }
+    let body: Value = serde_json::from_slice(&bytes).unwrap_or_else(|cause| panic!("{place}: {cause}"));
+    let schema = match operation(method, path) {
+        Some(operation) => schema_of(operation, status.as_u16()),
+        None => {
+            assert!(status.is_client_error(), "{place}, and the document does not know it");
+            json!({ "$ref": "#/components/schemas/Failure" })
+        }
+    };
+    assert_eq!(mistakes_of_our_own(&schema, &body), Vec::<String>::new(), "{place}: {body}");
+    assert_eq!(body["status"] == "success", status.is_success(), "{place}: {body}");
+    Answer { status: status.as_u16(), headers, body }
+}
+
+/// The schema of a response, by its exact status or by its class.
+fn schema_of(operation: Operation, status: u16) -> Value {
+    let class = format!("{}XX", status / 100);
+    let find = |wanted: &str| operation.responses().find(|(code, _)| *code == wanted);
+    let found = find(&status.to_string()).or_else(|| find(&class));
+    let (_, content) = found.unwrap_or_else(|| panic!("{} declares no {status}", operation.id()));
+    content["schema"].clone()
+}
+
+/// A path of the document with its parameters filled in.
+pub(crate) fn filled(template: &str, value: &str) -> String {
+    template
+        .split('/')
+        .map(|part| if part.starts_with('{') { value } else { part })
+        .collect::<Vec<_>>()
+        .join("/")
+}
