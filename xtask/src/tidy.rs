@@ -16,13 +16,25 @@ const MAX_LINES: usize = 400;
 const GENERATED: &str = "crates/api/src/generated.rs";
 
 /// Which crates of the workspace a crate may use. A crate that is not listed may use none.
-const DIRECTIONS: [(&str, &[&str]); 6] = [
+const DIRECTIONS: [(&str, &[&str]); 8] = [
     ("crates/client", &["inferstore-api"]),
     ("crates/cli", &["inferstore", "inferstore-service"]),
-    ("crates/service", &["inferstore-models"]),
-    ("tests", &["inferstore", "inferstore-api", "inferstore-cli", "inferstore-models", "inferstore-service"]),
+    ("crates/service", &["inferstore-fetch", "inferstore-models"]),
+    ("crates/node", &["inferstore-fetch"]),
+    (
+        "tests",
+        &[
+            "inferstore",
+            "inferstore-api",
+            "inferstore-cli",
+            "inferstore-models",
+            "inferstore-node",
+            "inferstore-service",
+        ],
+    ),
     // Stand here to say that they stand alone.
     ("crates/api", &[]),
+    ("crates/fetch", &[]),
     ("crates/models", &[]),
 ];
 

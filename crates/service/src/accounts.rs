@@ -61,12 +61,23 @@ pub(crate) struct KeptKey {
 
 /// How API keys begin, so that a leaked one is recognized by people and scanners.
 const PREFIX: &str = "isk";
+/// How the keys of nodes begin.
+const NODE_PREFIX: &str = "isn";
 
 impl NewKey {
     /// Draws a key: `isk_<id>_<secret>`, with 130 random bits in its secret.
     pub(crate) fn draw(random: &Randomness) -> Result<Self, Error> {
+        Self::draw_with(PREFIX, random)
+    }
+
+    /// Draws a key for nodes, `isn_<id>_<secret>`.
+    pub(crate) fn draw_for_nodes(random: &Randomness) -> Result<Self, Error> {
+        Self::draw_with(NODE_PREFIX, random)
+    }
+
+    fn draw_with(prefix: &str, random: &Randomness) -> Result<Self, Error> {
         let id = random.word(12)?;
-        let text = format!("{PREFIX}_{id}_{}", random.word(26)?);
+        let text = format!("{prefix}_{id}_{}", random.word(26)?);
         let hash = hash(&text);
         Ok(Self { text, kept: KeptKey { id, hash } })
     }
@@ -89,7 +100,7 @@ impl KeptKey {
 pub(crate) fn key_id(text: &str) -> String {
     let mut parts = text.split('_');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
-        (Some(PREFIX), Some(id), Some(_), None) => id.to_owned(),
+        (Some(PREFIX | NODE_PREFIX), Some(id), Some(_), None) => id.to_owned(),
         _ => hash(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect(),
     }
 }

@@ -1,9 +1,7 @@
-//! What the operator of a running service can do: accounts, memberships, keys, credits, prices. Meant
-//! for programs that embed the service; nothing of it is reachable over the API.
+//! What the operator of a running service can do: accounts, memberships, keys, credits, prices,
+//! keys of nodes. Meant for programs that embed the service; nothing of it is reachable over the API.
 
 use crate::accounts::{Account, NewAccount, NewKey, Scope, key_id};
-use crate::catalog::{Existing, published};
-use crate::fresh::OPERATOR;
 use crate::ledger::{Credit, Money};
 use crate::{Error, Service};
 
@@ -62,6 +60,34 @@ impl Service {
         }
     }
 
+    /// Draws a key for nodes outside the process, which may share it. Only its hash is kept, so this is the
+    /// one time it is shown. A name whose key was revoked may get a new one.
+    ///
+    /// # Errors
+    /// When the name is empty or has a valid key, or the database cannot be written.
+    pub async fn add_node_key(&self, name: &str) -> Result<String, Error> {
+        let doing = || format!("adding the node key {name:?}");
+        if name.trim().is_empty() {
+            return Err(Error::new(doing(), "a key needs a name"));
+        }
+        let key = NewKey::draw_for_nodes(&self.app.random)?;
+        match self.app.store.add_node_key(name, &key.kept, self.app.clock.now()).await? {
+            true => Ok(key.text),
+            false => Err(Error::new(doing(), "the name has a valid key; revoke it first")),
+        }
+    }
+
+    /// Revokes the node key of this name; false when there was no valid one. Its nodes are forgotten, and
+    /// what they were running goes to others at once.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn revoke_node_key(&self, name: &str) -> Result<bool, Error> {
+        let revoked = self.app.store.revoke_node_key(name, self.app.clock.now()).await?;
+        self.app.ring();
+        Ok(revoked)
+    }
+
     /// Gives an account money or free credits.
     ///
     /// # Errors
@@ -73,25 +99,6 @@ impl Service {
         }
         let account = self.account(username, "crediting an account").await?;
         self.app.store.credit(account.id, credit, self.app.clock.now()).await
-    }
-
-    /// Publishes a model, or a new version of one, told in JSON like the files under `src/catalog/models`
-    /// without `publisher`. It is official when the operator's account publishes it. Tasks that exist
-    /// keep what was declared when they were created.
-    ///
-    /// # Errors
-    /// When the JSON does not describe a model, another account owns one of that name, there is no such
-    /// account, or the database cannot be written.
-    pub async fn publish_model(&self, username: &str, model: &str) -> Result<(), Error> {
-        let doing = "publishing a model";
-        let owner = self.account(username, doing).await?;
-        let model = published(model, owner.id, owner.username == OPERATOR, self.app.clock.now())
-            .map_err(|cause| Error::new(doing, cause))?;
-        let others = self.app.store.publish(&[model], Existing::Replace).await?;
-        match others.first() {
-            None => Ok(()),
-            Some(id) => Err(Error::new(doing, format!("{id:?} belongs to another account"))),
-        }
     }
 
     /// Changes what one inference on a model costs. Tasks that exist keep their price; a restart keeps
@@ -110,7 +117,7 @@ impl Service {
         }
     }
 
-    async fn account(&self, username: &str, doing: &str) -> Result<Account, Error> {
+    pub(crate) async fn account(&self, username: &str, doing: &str) -> Result<Account, Error> {
         let unknown = || Error::new(doing, format!("there is no account {username:?}"));
         self.app.store.account(username).await?.ok_or_else(unknown)
     }

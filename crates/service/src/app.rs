@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use inferstore_fetch::Fetcher;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::controls::{Scripts, Tester};
 use crate::metrics::Metrics;
-use crate::nodes::Fetcher;
+use crate::nodes::Switch;
 use crate::random::Randomness;
 use crate::storage::Objects;
 use crate::store::Store;
@@ -18,11 +20,28 @@ pub(crate) struct App {
     pub(crate) clock: Clock,
     pub(crate) random: Randomness,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) objects: Objects,
+    pub(crate) objects: Arc<Objects>,
     pub(crate) fetcher: Fetcher,
     pub(crate) metrics: Metrics,
+    /// Whether the node in this process works.
+    pub(crate) node: Switch,
+    /// What testers want of models instead of running them.
+    pub(crate) scripts: Scripts,
+    /// The controls for testers, where they are on.
+    pub(crate) tester: Option<Arc<Tester>>,
     /// How many more requests may be worked on.
     pub(crate) requests: Semaphore,
-    /// Rings when a task was put into the queue.
+    /// Rings for one worker of this process when there may be a task for it.
     pub(crate) work: Notify,
+    /// Rings for every node outside the process that waits for a task: which of them runs the model, only
+    /// the queue can tell.
+    pub(crate) arrivals: Notify,
+}
+
+impl App {
+    /// Says that there may be a task to claim.
+    pub(crate) fn ring(&self) {
+        self.work.notify_one();
+        self.arrivals.notify_waiters();
+    }
 }

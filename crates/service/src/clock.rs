@@ -53,13 +53,23 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(crate) fn now(&self) -> Moment {
-        Moment(Timestamp::now().as_millisecond().saturating_add(self.ahead.load(Ordering::Relaxed)))
+        Moment(Timestamp::now().as_millisecond().saturating_add(self.ahead()))
     }
 
-    /// Sets the clock further ahead of the system's.
-    #[cfg(test)]
+    /// By how many milliseconds the clock is ahead of the system's.
+    pub(crate) fn ahead(&self) -> i64 {
+        self.ahead.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_ahead(&self, milliseconds: i64) {
+        self.ahead.store(milliseconds, Ordering::Relaxed);
+    }
+
+    /// Sets the clock further ahead.
     pub(crate) fn advance(&self, span: Duration) {
-        let millis = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
-        self.ahead.fetch_add(millis, Ordering::Relaxed);
+        let span = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+        let _ = self
+            .ahead
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |ahead| Some(ahead.saturating_add(span)));
     }
 }

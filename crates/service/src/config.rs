@@ -36,6 +36,10 @@ pub struct Config {
     pub storage: SocketAddr,
     /// Where health and metrics listen; None for not at all.
     pub operations: Option<SocketAddr>,
+    /// Where nodes outside the process pull tasks; None for not at all.
+    pub nodes: Option<SocketAddr>,
+    /// Controls for testers; None, the default, for none at all.
+    pub controls: Option<ControlsConfig>,
     /// The address of the object store as others reach it, if it is not the one that it listens on.
     /// It becomes part of every `download_url`.
     pub storage_url: Option<String>,
@@ -59,6 +63,31 @@ pub struct Config {
     pub limits: Limits,
     /// Makes all identifiers and secrets predictable, for tests; with ephemeral data only.
     pub seed: Option<u64>,
+}
+
+/// Controls for testers: whoever has the token can change and break everything in the service.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct ControlsConfig {
+    /// Where the controls listen. Port 0 takes a free one.
+    pub address: SocketAddr,
+    /// What has to be sent in the header `authorization`, after `Bearer`; drawn when there is none.
+    pub token: Option<String>,
+}
+
+impl Default for ControlsConfig {
+    fn default() -> Self {
+        Self { address: FREE_PORT, token: None }
+    }
+}
+
+impl std::fmt::Debug for ControlsConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ControlsConfig")
+            .field("address", &self.address)
+            .field("token", &self.token.as_ref().map(|_| "…"))
+            .finish()
+    }
 }
 
 /// The account that a fresh service begins with, in personal scope.
@@ -125,6 +154,8 @@ impl Config {
             api: FREE_PORT,
             storage: FREE_PORT,
             operations: None,
+            nodes: None,
+            controls: None,
             storage_url: None,
             first_account: FirstAccount {
                 username: "demo".to_owned(),
@@ -159,5 +190,11 @@ impl Config {
     /// A service on free ports of this machine that keeps its data in a folder.
     pub fn folder(folder: impl Into<PathBuf>) -> Self {
         Self { data: Data::Folder(folder.into()), ..Self::ephemeral() }
+    }
+
+    /// The same service with controls for testers, on a free port and with a token that is drawn.
+    #[must_use]
+    pub fn with_controls(self) -> Self {
+        Self { controls: Some(ControlsConfig::default()), ..self }
     }
 }

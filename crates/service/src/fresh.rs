@@ -27,7 +27,7 @@ pub(crate) async fn fill(
 ) -> Result<Option<String>, Error> {
     let operator = account(store, OPERATOR, Scope::Organization, now, random).await?;
     let community = account(store, COMMUNITY, Scope::Organization, now, random).await?;
-    seed(store, operator.id, community.id, now).await?;
+    seed(store, operator.id, community.id).await?;
     if store.setting(DONE).await?.is_some() {
         return Ok(None);
     }

@@ -42,6 +42,7 @@ mod app;
 mod catalog;
 mod clock;
 mod config;
+mod controls;
 mod error;
 mod folder;
 mod fresh;
@@ -51,6 +52,7 @@ mod metrics;
 mod models;
 mod nodes;
 mod operations;
+mod publish;
 mod queue;
 mod random;
 mod service;
@@ -59,8 +61,13 @@ mod store;
 mod upkeep;
 
 pub use accounts::Scope;
-pub use config::{Config, Data, FirstAccount, Limits};
+pub use catalog::{Metadata, ModelSpec, Visibility};
+pub use config::{Config, ControlsConfig, Data, FirstAccount, Limits};
+pub use controls::{
+    Amounts, Controls, Effect, Fault, JournalEntry, KeptFault, Operation, Script, Seeded, Side, Then,
+};
 pub use error::Error;
+pub use inferstore_models as model;
 pub use ledger::{Audit, Credit, Money, NotMoney};
 pub use queue::InsufficientBalance;
 pub use service::Service;

@@ -1,7 +1,6 @@
 //! A listener: accepts connections, bounds how many there are and how slowly a client may speak, and
 //! ends in order.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +24,19 @@ const CONNECTION_BUFFER: usize = 128 * 1024;
 
 /// How long requests in progress may take to end when the service does.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// In place of an answer: the connection is closed without one. As an extension of a response, so that
+/// it comes through everything that stands between.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HangUp;
+
+impl std::fmt::Display for HangUp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the connection is closed without an answer")
+    }
+}
+
+impl std::error::Error for HangUp {}
 
 /// A socket that is bound, so that its address is known, and not served yet.
 pub(crate) struct Listener {
@@ -59,8 +71,12 @@ impl Listener {
             let service = hyper::service::service_fn(move |request: Request<Incoming>| {
                 let router = router.clone();
                 async move {
-                    let answered: Result<_, Infallible> = router.oneshot(request.map(Body::new)).await;
-                    answered
+                    let Ok(response) = router.oneshot(request.map(Body::new)).await;
+                    // hyper closes the connection without an answer when there is none.
+                    match response.extensions().get::<HangUp>() {
+                        None => Ok(response),
+                        Some(_) => Err(HangUp),
+                    }
                 }
             });
             let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));

@@ -37,6 +37,19 @@ impl Randomness {
         Ok(parts.map(hex).join("-"))
     }
 
+    /// Where the seeded source stands; None when there is no seed.
+    pub(crate) fn position(&self) -> Option<u64> {
+        let rng = self.seeded.as_ref()?;
+        Some(rng.lock().unwrap_or_else(PoisonError::into_inner).get_seed())
+    }
+
+    /// Lets the seeded source go on from there, so that it draws the same again.
+    pub(crate) fn go_on_from(&self, position: u64) {
+        if let Some(rng) = &self.seeded {
+            rng.lock().unwrap_or_else(PoisonError::into_inner).seed(position);
+        }
+    }
+
     fn fill(&self, bytes: &mut [u8]) -> Result<(), Error> {
         match &self.seeded {
             Some(rng) => rng.lock().unwrap_or_else(PoisonError::into_inner).fill(bytes),

@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use inferstore_fetch::Fetcher;
+use inferstore_models::Model;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -11,15 +13,16 @@ use tokio_util::task::TaskTracker;
 use crate::app::App;
 use crate::clock::Clock;
 use crate::config::{Config, Data};
+use crate::controls::{Controls, Scripts, Tester};
 use crate::folder::Folder;
 use crate::ledger::Audit;
 use crate::listener::Listener;
 use crate::metrics::Metrics;
-use crate::models::built_in_runners;
+use crate::models::runners;
 use crate::random::Randomness;
 use crate::storage::Objects;
 use crate::store::sqlite::{Durability, SqliteStore};
-use crate::{Error, api, fresh, nodes, operations, upkeep};
+use crate::{Error, api, controls, fresh, nodes, operations, upkeep};
 
 /// A running service. It ends when it is dropped; `shutdown` ends it in order.
 #[must_use = "a service ends when it is dropped"]
@@ -28,6 +31,7 @@ pub struct Service {
     store: SqliteStore,
     api_url: String,
     operations_url: Option<String>,
+    nodes_url: Option<String>,
     api_key: Option<String>,
     folder: Folder,
     stop: CancellationToken,
@@ -40,6 +44,15 @@ impl Service {
     /// # Errors
     /// When a port is taken, or the data folder cannot be used: it says which and why.
     pub async fn start(config: Config) -> Result<Self, Error> {
+        Self::start_with_models(config, Vec::new()).await
+    }
+
+    /// Starts a service whose own node runs these models too, by their kind; one takes the place of a
+    /// built-in model of the same kind. The catalog has to list them: see `publish_model`.
+    ///
+    /// # Errors
+    /// As `start`.
+    pub async fn start_with_models(config: Config, models: Vec<Arc<dyn Model>>) -> Result<Self, Error> {
         if config.seed.is_some() && config.data != Data::Ephemeral {
             let cause = "a seed would draw the same identifiers after every start; it is for ephemeral data";
             return Err(Error::new("reading the settings", cause));
@@ -60,16 +73,25 @@ impl Service {
             None => format!("http://{}", storage_listener.address),
         };
         let secret = store.setting_or("signing secret", &random.word(40)?).await?;
-        let objects = Objects::open(
+        let objects = Arc::new(Objects::open(
             &folder.path().join("objects"),
             durability,
             Arc::new(store.clone()),
             storage_url,
             secret,
-        )?;
+        )?);
 
         let api_url = format!("http://{}{}", api_listener.address, api::ROOT);
         let limits = config.limits;
+        let (stop, running) = (CancellationToken::new(), TaskTracker::new());
+        let mut tester = None;
+        let mut controls_listener = None;
+        if let Some(settings) = &config.controls {
+            let listener = Listener::bind(settings.address).await?;
+            let token = settings.token.clone();
+            tester = Some(Arc::new(Tester::new(folder.path(), &store, &listener, token, config.seed)?));
+            controls_listener = Some(listener);
+        }
         let app = Arc::new(App {
             requests: Semaphore::new(limits.requests),
             config,
@@ -77,13 +99,19 @@ impl Service {
             random,
             store: Arc::new(store.clone()),
             objects,
-            fetcher: nodes::Fetcher::new()?,
+            fetcher: Fetcher::new().map_err(|cause| Error::new("preparing to fetch files", cause))?,
             metrics: Metrics::default(),
             work: Notify::new(),
+            arrivals: Notify::new(),
+            node: nodes::Switch::new(&stop),
+            scripts: Scripts::default(),
+            tester,
         });
 
-        let (stop, running) = (CancellationToken::new(), TaskTracker::new());
-        nodes::start(&app, built_in_runners(), &running, &stop).await?;
+        if let Some(controls) = Controls::of(&app) {
+            controls.keep_fresh().await?;
+        }
+        nodes::start(&app, runners(models), &running, &stop).await?;
         running.spawn(upkeep::run(Arc::clone(&app), stop.clone()));
         let mut operations_url = None;
         if let Some(address) = app.config.operations {
@@ -91,11 +119,20 @@ impl Service {
             operations_url = Some(format!("http://{}", listener.address));
             running.spawn(listener.serve(operations::router(&app), limits, stop.clone()));
         }
+        let mut nodes_url = None;
+        if let Some(address) = app.config.nodes {
+            let listener = Listener::bind(address).await?;
+            nodes_url = Some(format!("http://{}", listener.address));
+            running.spawn(listener.serve(nodes::router(&app, &stop), limits, stop.clone()));
+        }
+        if let Some(listener) = controls_listener {
+            running.spawn(listener.serve(controls::router(&app), limits, stop.clone()));
+        }
         running.spawn(api_listener.serve(api::router(&app), limits, stop.clone()));
         running.spawn(storage_listener.serve(Objects::router(&app), limits, stop.clone()));
         running.spawn(Objects::tend(Arc::clone(&app), stop.clone()));
         running.close();
-        Ok(Self { app, store, api_url, operations_url, api_key, folder, stop, running })
+        Ok(Self { app, store, api_url, operations_url, nodes_url, api_key, folder, stop, running })
     }
 
     #[cfg(test)]
@@ -118,6 +155,11 @@ impl Service {
         self.operations_url.as_deref()
     }
 
+    /// Where nodes outside the process pull tasks, if anywhere.
+    pub fn nodes_url(&self) -> Option<&str> {
+        self.nodes_url.as_deref()
+    }
+
     /// The API key of the first account, if this start created it: only its hash is kept.
     pub fn api_key(&self) -> Option<&str> {
         self.api_key.as_deref()
@@ -126,6 +168,15 @@ impl Service {
     /// Where the data are.
     pub fn data_folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Controls for testers.
+    ///
+    /// # Errors
+    /// When they are not on: `Config::controls` turns them on.
+    pub fn controls(&self) -> Result<Controls, Error> {
+        let off = "they are off; set Config::controls to turn them on";
+        Controls::of(&self.app).ok_or_else(|| Error::new("getting at the controls", off))
     }
 
     /// Recomputes every balance from the movements of money.

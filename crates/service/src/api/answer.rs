@@ -16,6 +16,13 @@ impl<T: Serialize> Answer<T> {
     }
 }
 
+impl<T> Answer<T> {
+    /// An answer that has nothing to give.
+    pub(crate) const fn nothing(message: &'static str) -> Self {
+        Self { message, data: None }
+    }
+}
+
 impl Answer<()> {
     /// An answer that says only that it is done.
     pub(crate) const fn done(message: &'static str) -> Self {

@@ -7,7 +7,8 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 
 use super::Failure;
@@ -86,6 +87,20 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for ApiQuery<T> {
             Err(rejection) => Err(Failure::unprocessable(format!("the query: {}", rejection.body_text()))),
         }
     }
+}
+
+/// Reads a field that may be left out and, as the document has it, may not be null.
+pub(crate) fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// Reads a place in a list, which may be left out: a whole number from 0 in 64 bits with a sign, as the
+/// document has it.
+pub(crate) fn place<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let number = i64::deserialize(deserializer)?;
+    u64::try_from(number).map(Some).map_err(|_| D::Error::custom("it must be at least 0"))
 }
 
 /// The one parameter of a path.

@@ -16,10 +16,15 @@ use crate::app::App;
 /// Tells requests apart, in logs and to whoever asks about one.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// The identifier of a request, for whoever is further inside.
+#[derive(Clone)]
+pub(crate) struct RequestId(pub(crate) String);
+
 /// Gives every request an identifier, logs its end, counts it. Neither headers nor bodies nor queries
 /// are logged.
-pub(crate) async fn observe(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+pub(crate) async fn observe(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let id = app.random.uuid().unwrap_or_default();
+    request.extensions_mut().insert(RequestId(id.clone()));
     let route = request
         .extensions()
         .get::<MatchedPath>()

@@ -17,11 +17,14 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
 
 pub(crate) use answer::{Answer, Page};
-pub(crate) use body::{ApiJson, ApiPath, ApiQuery};
+pub(crate) use body::{ApiJson, ApiPath, ApiQuery, place, present};
 pub(crate) use caller::Caller;
-pub(crate) use failure::Failure;
+pub(crate) use edge::{RequestId, observe};
+pub(crate) use failure::{Failure, wrong_method};
+pub(crate) use storage::is_mime;
 
 use crate::app::App;
+use crate::controls;
 
 /// Where the API begins. Its version is part of its address.
 pub(crate) const ROOT: &str = "/api/v1";
@@ -35,10 +38,11 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .merge(storage::routes())
         .route_layer(from_fn(edge::refuse_undeclared_head))
         .method_not_allowed_fallback(failure::wrong_method);
-    let api = Router::new()
+    let routes = Router::new()
         .nest(ROOT, operations)
         .fallback(failure::unknown_path)
-        .layer(DefaultBodyLimit::max(app.config.limits.body))
+        .layer(DefaultBodyLimit::max(app.config.limits.body));
+    let api = controls::around_the_api(routes, app)
         .layer(from_fn_with_state(Arc::clone(app), edge::limit_requests))
         .layer(from_fn_with_state(Arc::clone(app), edge::observe))
         .with_state(Arc::clone(app));

@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use axum::routing::{delete, get, post};
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, ApiJson, ApiPath, ApiQuery, Caller, Failure};
+use super::{Answer, ApiJson, ApiPath, ApiQuery, Caller, Failure, place, present};
 use crate::accounts::{Account, Scope};
 use crate::app::App;
 use crate::clock::Moment;
@@ -31,6 +31,7 @@ struct PresignBody {
     mime: String,
     name: String,
     size: i64,
+    #[serde(default, deserialize_with = "present")]
     org_username: Option<String>,
 }
 
@@ -116,7 +117,7 @@ fn check_name(name: &str, key: &str) -> Result<(), Failure> {
 
 /// Whether a text is a MIME type, with or without parameters, that comes through headers and forms as
 /// it is.
-fn is_mime(text: &str) -> bool {
+pub(crate) fn is_mime(text: &str) -> bool {
     let token = |text: &str| {
         let special = |byte: u8| b"!#$%&'*+-.^_`|~".contains(&byte);
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || special(byte))
@@ -142,6 +143,7 @@ const CATEGORIES: [&str; 5] = ["image", "audio", "video", "application", "text"]
 
 #[derive(Deserialize)]
 struct ListQuery {
+    #[serde(default, deserialize_with = "place")]
     page: Option<u64>,
     #[serde(rename = "pageSize", alias = "page_size")]
     page_size: Option<u32>,

@@ -9,7 +9,7 @@ use axum::routing::{delete, get, post};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Answer, ApiJson, ApiPath, ApiQuery, Caller, Failure, Page};
+use super::{Answer, ApiJson, ApiPath, ApiQuery, Caller, Failure, Page, place};
 use crate::Error;
 use crate::app::App;
 use crate::catalog::{Inputs, check_inputs};
@@ -53,7 +53,7 @@ async fn create(
         input: input.text,
     };
     match app.store.create_task(&task, app.config.insufficient_balance, app.clock.now()).await? {
-        Created::Queued => app.work.notify_one(),
+        Created::Queued => app.ring(),
         Created::Failed => {}
         Created::Refused { spendable } => {
             let message = format!(
@@ -72,6 +72,7 @@ const LONGEST_PAGE: u32 = 100;
 #[derive(Deserialize)]
 struct HistoryQuery {
     limit: Option<u32>,
+    #[serde(default, deserialize_with = "place")]
     offset: Option<u64>,
 }
 

@@ -17,6 +17,10 @@ use super::format::{Descriptor, Format, Kind, NumConfig, Sample};
 pub(crate) struct Inputs(Vec<(String, Box<RawValue>)>);
 
 impl Inputs {
+    pub(crate) fn of_one(name: &str, value: Box<RawValue>) -> Self {
+        Self(vec![(name.to_owned(), value)])
+    }
+
     fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.get())
     }

@@ -6,8 +6,6 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::decimal::Decimal;
-
 /// The declared inputs or outputs of a model: parameter name to descriptor, by position.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Format(Vec<(String, Descriptor)>);
@@ -65,6 +63,11 @@ impl Sample {
     pub(crate) fn text(&self) -> Option<String> {
         serde_json::from_str(self.0.get()).ok()
     }
+
+    /// The sample as it is spelled in JSON.
+    pub(crate) fn raw(&self) -> Box<RawValue> {
+        self.0.clone()
+    }
 }
 
 impl Descriptor {
@@ -74,31 +77,12 @@ impl Descriptor {
 }
 
 impl Format {
-    pub(crate) fn parameters(&self) -> impl Iterator<Item = (&str, &Descriptor)> {
-        self.0.iter().map(|(name, descriptor)| (name.as_str(), descriptor))
+    pub(crate) fn of_one(name: &str, descriptor: Descriptor) -> Self {
+        Self(vec![(name.to_owned(), descriptor)])
     }
 
-    /// Refuses what no input could ever satisfy.
-    pub(crate) fn validate(&self) -> Result<(), String> {
-        for (name, descriptor) in self.parameters() {
-            if descriptor.kind == Kind::Options && descriptor.samples.is_empty() {
-                return Err(format!("{name:?} has options, but its samples list none"));
-            }
-            let Some(range) = &descriptor.num_config else { continue };
-            let read = |bound: &Option<Box<RawValue>>| {
-                let number = bound.as_ref().map(|raw| Decimal::json(raw.get()));
-                number
-                    .map(|read| read.ok_or_else(|| format!("the range of {name:?} is no range")))
-                    .transpose()
-            };
-            let (min, max, step) = (read(&range.min)?, read(&range.max)?, read(&range.step)?);
-            if min.zip(max).is_some_and(|(min, max)| min > max)
-                || step.is_some_and(|step| step <= Decimal::ZERO)
-            {
-                return Err(format!("nothing lies in the range of {name:?}"));
-            }
-        }
-        Ok(())
+    pub(crate) fn parameters(&self) -> impl Iterator<Item = (&str, &Descriptor)> {
+        self.0.iter().map(|(name, descriptor)| (name.as_str(), descriptor))
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&Descriptor> {

@@ -3,18 +3,20 @@
 
 mod check;
 mod decimal;
-mod entry;
 mod format;
 mod search;
 mod seed;
+mod spec;
 
 use async_trait::async_trait;
 pub(crate) use check::{Inputs, check_inputs};
-pub(crate) use format::Format;
+pub(crate) use format::{Format, Kind};
 pub(crate) use search::{Filter, Search, Sort, folded};
-pub(crate) use seed::{published, seed};
+pub(crate) use seed::seed;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
+pub(crate) use spec::{FullMetadata, checked_formats};
+pub use spec::{Metadata, ModelSpec, Visibility};
 
 use crate::Error;
 use crate::accounts::AccountId;
@@ -108,6 +110,8 @@ pub(crate) fn short_hash(text: &str) -> String {
 /// What to do with a model that is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existing {
+    /// It stays as it is.
+    Keep,
     /// Its owner publishes it anew: all of it is replaced but the time of its first publication.
     Replace,
     /// The service knows it by itself: what it is and declares is brought up to date, while what people
@@ -125,9 +129,22 @@ pub(crate) trait Catalog: Send + Sync {
     async fn model(&self, caller: AccountId, id: &str) -> Result<Option<Model>, Error>;
     /// What the model declares now.
     async fn active_version(&self, model: &str) -> Result<Option<Version>, Error>;
-    /// Publishes models, all or none, each with its active version. One that another account owns is
-    /// left as it is, and named in what is returned.
-    async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<Vec<String>, Error>;
+    /// Publishes models, all or none, each with its active version. A model of another owner is left as
+    /// it is. Returns how many were new or changed.
+    async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64, Error>;
+    /// Publishes a version and makes it the active one. False when it was already, None when the owner has
+    /// no such model.
+    async fn publish_version(
+        &self,
+        owner: AccountId,
+        model: &str,
+        version: &NewVersion,
+        now: Moment,
+    ) -> Result<Option<bool>, Error>;
+    /// Shows a model to everyone, or to its owner alone; false when there is no such model.
+    async fn set_public(&self, model: &str, is_public: bool, now: Moment) -> Result<bool, Error>;
+    /// Says whether a model is verified to run; false when there is no such model.
+    async fn set_verified(&self, model: &str, is_verified: bool, now: Moment) -> Result<bool, Error>;
     /// Changes the price of one inference for tasks from now on; false when there is no such model.
     async fn set_price(&self, model: &str, price: Money, now: Moment) -> Result<bool, Error>;
 }

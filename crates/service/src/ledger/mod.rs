@@ -110,6 +110,8 @@ pub(crate) enum Reason {
     Storage,
     /// A credit paid a debt.
     Settle,
+    /// A tester set what a purse holds.
+    Set,
 }
 
 impl Reason {
@@ -121,6 +123,7 @@ impl Reason {
             Self::Charge => "charge",
             Self::Storage => "storage",
             Self::Settle => "settle",
+            Self::Set => "set",
         }
     }
 }
@@ -176,6 +179,13 @@ impl StorageRate {
 pub(crate) trait Ledger: Send + Sync {
     async fn purses(&self, account: AccountId) -> Result<Purses, Error>;
     async fn credit(&self, account: AccountId, credit: Credit, now: Moment) -> Result<(), Error>;
+    /// Sets what purses hold, for testers: the difference comes from outside, or goes there.
+    async fn set_purses(
+        &self,
+        account: AccountId,
+        amounts: &[(Purse, Money)],
+        now: Moment,
+    ) -> Result<(), Error>;
     /// Charges every account for what it stored since it was last charged. What the balance does not
     /// cover becomes debt. Returns how many accounts were charged.
     async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64, Error>;

@@ -11,11 +11,12 @@ use tokio_util::sync::CancellationToken;
 use super::inputs::{self, object};
 use crate::Error;
 use crate::app::App;
+use crate::controls::{Script, perform};
 use crate::models::{Runner, Runners};
 use crate::queue::{Ending, Lease};
 
 /// The bucket of what models produce.
-const OUTPUTS: &str = "outputs";
+pub(super) const OUTPUTS: &str = "outputs";
 
 /// Runs a leased task to its end, and keeps the lease alive meanwhile. When the service stops first, the
 /// lease is left to run out, and the task begins anew elsewhere.
@@ -24,10 +25,11 @@ pub(crate) async fn run(
     runners: &Runners,
     node: &str,
     lease: Lease,
+    script: Option<Script>,
     stop: &CancellationToken,
 ) {
     let ending = tokio::select! {
-        ending = ending(app, runners, &lease) => ending,
+        ending = ending(app, runners, &lease, script) => ending,
         () = keep_alive(app, node, &lease) => {
             tracing::warn!(task = lease.task, "the lease was lost; what comes out is thrown away");
             return;
@@ -58,8 +60,12 @@ async fn keep_alive(app: &App, node: &str, lease: &Lease) {
 }
 
 /// What comes of the task. Never fails: what goes wrong is an ending too.
-async fn ending(app: &Arc<App>, runners: &Runners, lease: &Lease) -> Ending {
-    match output(app, runners, lease).await {
+async fn ending(app: &Arc<App>, runners: &Runners, lease: &Lease, script: Option<Script>) -> Ending {
+    let outcome = match script {
+        None => output(app, runners, lease).await,
+        Some(script) => perform(script, output(app, runners, lease)).await,
+    };
+    match outcome {
         Ok(output) => Ending::Output(Value::Object(output).to_string()),
         Err(failure) => Ending::Error {
             detail: json!({ "kind": failure.kind, "message": failure.message }).to_string(),
@@ -81,7 +87,7 @@ impl Failed {
         Self { kind: "input", message: message.into() }
     }
 
-    fn model(message: impl Into<String>) -> Self {
+    pub(crate) fn model(message: impl Into<String>) -> Self {
         Self { kind: "model", message: message.into() }
     }
 }

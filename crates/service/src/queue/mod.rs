@@ -128,6 +128,17 @@ pub(crate) struct Lease {
     pub(crate) attempt: i64,
 }
 
+/// What has become of a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LeaseState {
+    /// The task waits for this node to finish it.
+    Running { output_format: String },
+    /// The task was ended under this lease.
+    Ended,
+    /// The task is another node's, or there is none.
+    Lost,
+}
+
 /// How a lease ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ending {
@@ -188,6 +199,9 @@ pub(crate) trait Queue: Send + Sync {
         ending: &Ending,
         now: Moment,
     ) -> Result<bool, Error>;
+
+    /// What has become of a lease, for a node that asks again.
+    async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState, Error>;
 
     /// Notes that a node is alive and which models it runs.
     async fn node_seen(&self, node: &str, models: &[String], now: Moment) -> Result<(), Error>;

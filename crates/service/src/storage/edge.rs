@@ -46,9 +46,15 @@ async fn serve(State(front): State<Front>, request: Request) -> Response<Body> {
     let id = front.app.random.uuid().unwrap_or_default();
     let method = request.method().clone();
     let begun = Instant::now();
-    let mut response = match answer(&front, request).await {
-        Ok(response) => response,
-        Err(refusal) => write(refusal, &id),
+    let answered = |request| async {
+        match answer(&front, request).await {
+            Ok(response) => response,
+            Err(refusal) => write(refusal, &id),
+        }
+    };
+    let mut response = match &front.app.tester {
+        None => answered(request).await,
+        Some(tester) => tester.around_objects(&front.app.clock, &id, request, answered).await,
     };
     let (status, elapsed) = (response.status(), begun.elapsed());
     // Neither the path nor the query is logged: a signed URL is a credential.

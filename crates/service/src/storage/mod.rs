@@ -12,6 +12,8 @@ mod form;
 mod linger;
 mod location;
 mod objects;
+mod outputs;
+mod plant;
 mod policy;
 mod receive;
 mod sign;
@@ -21,6 +23,8 @@ mod tests;
 use async_trait::async_trait;
 
 pub(crate) use objects::Objects;
+pub(crate) use outputs::Cut;
+pub(crate) use plant::plant;
 
 use crate::Error;
 use crate::accounts::AccountId;

@@ -114,7 +114,8 @@ fn is_md5_of(header: &str, etag: &str) -> bool {
     decoded.is_ok_and(|bytes| super::sign::hex(&bytes) == etag)
 }
 
-async fn store(app: &Arc<App>, target: &Target, whole: Whole) -> Result<String, S3Error> {
+/// Gives a whole blob its place and the row that makes it a file. Returns its etag.
+pub(super) async fn store(app: &Arc<App>, target: &Target, whole: Whole) -> Result<String, S3Error> {
     let objects: &Objects = &app.objects;
     let object = Object {
         bucket: target.bucket.clone(),

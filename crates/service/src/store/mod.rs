@@ -1,4 +1,4 @@
-//! The seam between the service and its database: five small traits, each told by the part of the
+//! The seam between the service and its database: six small traits, each told by the part of the
 //! service that needs it. SQLite implements them for one machine; another database can.
 
 pub(crate) mod sqlite;
@@ -6,10 +6,11 @@ pub(crate) mod sqlite;
 use crate::accounts::Accounts;
 use crate::catalog::Catalog;
 use crate::ledger::Ledger;
+use crate::nodes::Registry;
 use crate::queue::Queue;
 use crate::storage::Files;
 
 /// Everything the service keeps.
-pub(crate) trait Store: Accounts + Catalog + Files + Ledger + Queue {}
+pub(crate) trait Store: Accounts + Catalog + Files + Ledger + Queue + Registry {}
 
-impl<T: Accounts + Catalog + Files + Ledger + Queue> Store for T {}
+impl<T: Accounts + Catalog + Files + Ledger + Queue + Registry> Store for T {}

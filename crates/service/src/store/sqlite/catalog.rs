@@ -10,7 +10,7 @@ use sqlx::{AssertSqlSafe, Row, SqliteConnection};
 use super::{SqliteStore, signed, unsigned};
 use crate::Error;
 use crate::accounts::AccountId;
-use crate::catalog::{Catalog, Existing, Filter, Model, NewModel, Search, Sort, Version, folded};
+use crate::catalog::{Catalog, Existing, Filter, Model, NewModel, NewVersion, Search, Sort, Version, folded};
 use crate::clock::Moment;
 use crate::ledger::Money;
 
@@ -120,23 +120,73 @@ impl Catalog for SqliteStore {
         }))
     }
 
-    async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<Vec<String>, Error> {
+    async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64, Error> {
         let mut tx = self.write().await?;
-        let mut others = Vec::new();
+        let mut changed = 0;
         for model in models {
-            put_model(&mut tx, model, existing).await?;
+            let put = put_model(&mut tx, model, existing).await?;
+            if existing == Existing::Keep && !put {
+                continue;
+            }
             let owner: i64 = sqlx::query_scalar("SELECT owner FROM models WHERE id = ?")
                 .bind(&model.id)
                 .fetch_one(&mut *tx)
                 .await?;
-            if owner == model.owner.0 {
-                put_version(&mut tx, model).await?;
-            } else {
-                others.push(model.id.clone());
-            }
+            let is_ours = owner == model.owner.0;
+            let versioned =
+                is_ours && put_version(&mut tx, &model.id, &model.version, model.updated_at).await?;
+            changed += u64::from(put || versioned);
         }
         tx.commit().await?;
-        Ok(others)
+        Ok(changed)
+    }
+
+    async fn publish_version(
+        &self,
+        owner: AccountId,
+        model: &str,
+        version: &NewVersion,
+        now: Moment,
+    ) -> Result<Option<bool>, Error> {
+        let mut tx = self.write().await?;
+        let owned: Option<i64> = sqlx::query_scalar("SELECT 1 FROM models WHERE id = ? AND owner = ?")
+            .bind(model)
+            .bind(owner.0)
+            .fetch_optional(&mut *tx)
+            .await?;
+        if owned.is_none() {
+            return Ok(None);
+        }
+        let is_new = put_version(&mut tx, model, version, now).await?;
+        if is_new {
+            sqlx::query("UPDATE models SET updated_at = ? WHERE id = ?")
+                .bind(now.0)
+                .bind(model)
+                .execute(&mut *tx)
+                .await?;
+        }
+        tx.commit().await?;
+        Ok(Some(is_new))
+    }
+
+    async fn set_public(&self, model: &str, is_public: bool, now: Moment) -> Result<bool, Error> {
+        let done = sqlx::query("UPDATE models SET is_public = ?, updated_at = ? WHERE id = ?")
+            .bind(is_public)
+            .bind(now.0)
+            .bind(model)
+            .execute(&self.writer)
+            .await?;
+        Ok(done.rows_affected() > 0)
+    }
+
+    async fn set_verified(&self, model: &str, is_verified: bool, now: Moment) -> Result<bool, Error> {
+        let done = sqlx::query("UPDATE models SET is_verified = ?, updated_at = ? WHERE id = ?")
+            .bind(is_verified)
+            .bind(now.0)
+            .bind(model)
+            .execute(&self.writer)
+            .await?;
+        Ok(done.rows_affected() > 0)
     }
 
     async fn set_price(&self, model: &str, price: Money, now: Moment) -> Result<bool, Error> {
@@ -150,13 +200,14 @@ impl Catalog for SqliteStore {
     }
 }
 
-async fn put_model(tx: &mut SqliteConnection, model: &NewModel, existing: Existing) -> Result<(), Error> {
+/// Whether the model is new or has changed.
+async fn put_model(tx: &mut SqliteConnection, model: &NewModel, existing: Existing) -> Result<bool, Error> {
     let replaced = match existing {
         Existing::Replace => {
             ", is_public = excluded.is_public, price = excluded.price, likes = excluded.likes, \
              downloads = excluded.downloads"
         }
-        Existing::Refresh => "",
+        Existing::Refresh | Existing::Keep => "",
     };
     // Publishing what is there already writes nothing, so a restart costs no sync of the disk.
     let sql = format!(
@@ -170,11 +221,11 @@ async fn put_model(tx: &mut SqliteConnection, model: &NewModel, existing: Existi
          is_playground = excluded.is_playground, metadata = excluded.metadata, \
          updated_at = max(updated_at, excluded.updated_at), folded_name = excluded.folded_name, \
          folded_description = excluded.folded_description{replaced} \
-         WHERE owner = excluded.owner AND (?17 OR (name, description, is_official, is_verified, \
+         WHERE owner = excluded.owner AND NOT ?18 AND (?17 OR (name, description, is_official, is_verified, \
          is_playground, metadata) IS NOT (excluded.name, excluded.description, excluded.is_official, \
          excluded.is_verified, excluded.is_playground, excluded.metadata))"
     );
-    sqlx::query(AssertSqlSafe(sql))
+    let done = sqlx::query(AssertSqlSafe(sql))
         .bind(&model.id)
         .bind(&model.name)
         .bind(model.owner.0)
@@ -192,24 +243,29 @@ async fn put_model(tx: &mut SqliteConnection, model: &NewModel, existing: Existi
         .bind(folded(&model.name))
         .bind(folded(&model.description))
         .bind(existing == Existing::Replace)
+        .bind(existing == Existing::Keep)
         .execute(tx)
         .await?;
-    Ok(())
+    Ok(done.rows_affected() > 0)
 }
 
-/// Makes the version the active one.
-async fn put_version(tx: &mut SqliteConnection, model: &NewModel) -> Result<(), Error> {
-    let version = &model.version;
+/// Makes the version the active one; false when it was already.
+async fn put_version(
+    tx: &mut SqliteConnection,
+    model: &str,
+    version: &NewVersion,
+    now: Moment,
+) -> Result<bool, Error> {
     let active: Option<String> =
         sqlx::query_scalar("SELECT commit_hash FROM versions WHERE model = ? AND is_active = 1")
-            .bind(&model.id)
+            .bind(model)
             .fetch_optional(&mut *tx)
             .await?;
     if active.as_ref() == Some(&version.commit_hash) {
-        return Ok(());
+        return Ok(false);
     }
     sqlx::query("UPDATE versions SET is_active = 0 WHERE model = ? AND is_active = 1")
-        .bind(&model.id)
+        .bind(model)
         .execute(&mut *tx)
         .await?;
     // A version that was active once may become so again.
@@ -217,12 +273,12 @@ async fn put_version(tx: &mut SqliteConnection, model: &NewModel) -> Result<(), 
         "INSERT INTO versions (model, commit_hash, is_active, input_format, output_format, created_at) \
          VALUES (?1, ?2, 1, ?3, ?4, ?5) ON CONFLICT (model, commit_hash) DO UPDATE SET is_active = 1",
     )
-    .bind(&model.id)
+    .bind(model)
     .bind(&version.commit_hash)
     .bind(&version.input_format)
     .bind(&version.output_format)
-    .bind(model.updated_at.0)
+    .bind(now.0)
     .execute(tx)
     .await?;
-    Ok(())
+    Ok(true)
 }

@@ -37,6 +37,28 @@ impl Ledger for SqliteStore {
         Ok(())
     }
 
+    async fn set_purses(
+        &self,
+        account: AccountId,
+        amounts: &[(Purse, Money)],
+        now: Moment,
+    ) -> Result<(), Error> {
+        let mut tx = self.write().await?;
+        for &(purse, wanted) in amounts {
+            let there_is = *purses(&mut tx, account).await?.of(purse);
+            let (more, less) = (wanted.checked_sub(there_is), there_is.checked_sub(wanted));
+            let (more, less) = (more.unwrap_or_default(), less.unwrap_or_default());
+            let side = Some((account, purse));
+            if more.is_positive() {
+                move_money(&mut tx, more, None, side, Reason::Set, None, now).await?;
+            } else {
+                move_money(&mut tx, less, side, None, Reason::Set, None, now).await?;
+            }
+        }
+        tx.commit().await?;
+        Ok(())
+    }
+
     async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64, Error> {
         let mut tx = self.write().await?;
         let operator: i64 = sqlx::query_scalar("SELECT min(id) FROM accounts").fetch_one(&mut *tx).await?;

@@ -5,7 +5,9 @@ mod catalog;
 mod files;
 mod ledger;
 mod movements;
+mod nodes;
 mod queue;
+mod snapshot;
 
 #[cfg(test)]
 mod tests;
@@ -17,6 +19,8 @@ use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
 use sqlx::{Sqlite, Transaction};
+
+pub(crate) use snapshot::renamed;
 
 use crate::Error;
 

@@ -13,8 +13,8 @@ use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::ledger::{Money, Purse, Reason, Split};
 use crate::queue::{
-    Cancel, Created, Ending, InsufficientBalance, Lease, LeaseRules, NewTask, Queue, Serving, Status, Task,
-    TaskSummary,
+    Cancel, Created, Ending, InsufficientBalance, Lease, LeaseRules, LeaseState, NewTask, Queue, Serving,
+    Status, Task, TaskSummary,
 };
 
 #[async_trait]
@@ -166,9 +166,26 @@ impl Queue for SqliteStore {
         Ok(finished)
     }
 
+    async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState, Error> {
+        let row = sqlx::query(
+            "SELECT status, output_format FROM tasks JOIN versions ON versions.id = tasks.version \
+             WHERE tasks.id = ? AND node = ? AND attempt = ?",
+        )
+        .bind(task)
+        .bind(node)
+        .bind(attempt)
+        .fetch_optional(&self.readers)
+        .await?;
+        let Some(row) = row else { return Ok(LeaseState::Lost) };
+        Ok(match status(row.try_get("status")?)? {
+            Status::Computing => LeaseState::Running { output_format: row.try_get("output_format")? },
+            _ => LeaseState::Ended,
+        })
+    }
+
     async fn node_seen(&self, node: &str, models: &[String], now: Moment) -> Result<(), Error> {
         let mut tx = self.write().await?;
-        sqlx::query("INSERT INTO nodes VALUES (?1, ?2) ON CONFLICT DO UPDATE SET seen_at = ?2")
+        sqlx::query("INSERT INTO nodes (id, seen_at) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET seen_at = ?2")
             .bind(node)
             .bind(now.0)
             .execute(&mut *tx)

@@ -155,10 +155,22 @@ CREATE TRIGGER model_used AFTER INSERT ON tasks WHEN new.status = 'in_queue' BEG
     ON CONFLICT DO UPDATE SET tasks = tasks + 1;
 END;
 
+-- What nodes outside the process show who they are with. A name that was revoked may get a new key.
+CREATE TABLE node_keys (
+    name       TEXT PRIMARY KEY,
+    id         TEXT NOT NULL UNIQUE,
+    hash       BLOB NOT NULL,
+    created_at INTEGER NOT NULL,
+    revoked_at INTEGER
+) STRICT, WITHOUT ROWID;
+
+-- A node outside the process has a key; several may share one. Each registration is a node of its own.
 CREATE TABLE nodes (
     id      TEXT PRIMARY KEY,
-    seen_at INTEGER NOT NULL
+    seen_at INTEGER NOT NULL,
+    key     TEXT REFERENCES node_keys (name)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX nodes_of_key ON nodes (key) WHERE key IS NOT NULL;
 
 CREATE TABLE node_models (
     model TEXT NOT NULL,

@@ -1,4 +1,5 @@
-//! Fetching the files that a task's inputs name by URL, from the public internet alone.
+//! Fetching the files that a task's inputs name by URL, from the public internet alone. Whoever runs
+//! tasks uses this: the node inside the service, and nodes outside.
 
 mod guard;
 
@@ -9,24 +10,26 @@ use std::time::Duration;
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Url};
 
-use crate::Error;
-
-/// The largest file that is fetched: what may be uploaded may be fetched.
-const LARGEST: u64 = 104_857_600;
+/// The largest file that is fetched, in bytes: what may be uploaded may be fetched.
+pub const LARGEST: u64 = 104_857_600;
 /// How long a fetch may take in all.
 const PATIENCE: Duration = Duration::from_secs(60);
 const MOST_REDIRECTS: usize = 5;
 
 /// Fetches files of the public internet.
 #[derive(Debug, Clone)]
-pub(crate) struct Fetcher {
+pub struct Fetcher {
     client: Client,
 }
 
 impl Fetcher {
-    pub(crate) fn new() -> Result<Self, Error> {
+    /// Prepares a client that can reach nothing but the public internet.
+    ///
+    /// # Errors
+    /// When TLS cannot be set up.
+    pub fn new() -> Result<Self, reqwest::Error> {
         let client = over_ring(Client::builder())
-            .user_agent(concat!("inferstore-service/", env!("CARGO_PKG_VERSION")))
+            .user_agent(concat!("inferstore/", env!("CARGO_PKG_VERSION")))
             // A proxy would resolve names by itself, beyond the guard.
             .no_proxy()
             .dns_resolver(Arc::new(guard::PublicResolver))
@@ -41,36 +44,46 @@ impl Fetcher {
             }))
             .connect_timeout(Duration::from_secs(10))
             .timeout(PATIENCE)
-            .build()
-            .map_err(|cause| Error::new("preparing to fetch files", cause))?;
+            .build()?;
         Ok(Self { client })
     }
 
-    /// The content behind a URL, or a sentence that says why there is none. The sentence does not repeat
-    /// the URL, which may carry a signature.
-    pub(crate) async fn fetch(&self, url: &str) -> Result<Vec<u8>, String> {
+    /// The content behind a URL.
+    ///
+    /// # Errors
+    /// A sentence that says why there is none. It does not repeat the URL, which may carry a signature.
+    pub async fn fetch(&self, url: &str) -> Result<Vec<u8>, String> {
         let url = Url::parse(url).map_err(|cause| format!("this is no URL: {cause}"))?;
         if let Some(reason) = guard::refusal(&url) {
             return Err(format!("this URL is not fetched: {reason}"));
         }
-        let mut response = self.client.get(url).send().await.map_err(|cause| unreachable_file(&cause))?;
-        let status = response.status();
-        if !status.is_success() {
-            return Err(format!("this URL answered with {status}"));
-        }
-        let too_large = || format!("the file behind this URL is larger than {LARGEST} bytes");
-        if response.content_length().is_some_and(|length| length > LARGEST) {
+        read(&self.client, url, LARGEST).await
+    }
+}
+
+/// The content behind a URL that may lead anywhere, if it has at most so many bytes. For addresses that
+/// somebody who is trusted has given.
+///
+/// # Errors
+/// A sentence that says why there is none. It does not repeat the URL, which may carry a signature.
+pub async fn read(client: &Client, url: Url, most: u64) -> Result<Vec<u8>, String> {
+    let mut response = client.get(url).send().await.map_err(|cause| unreachable_file(&cause))?;
+    let status = response.status();
+    if !status.is_success() {
+        return Err(format!("this URL answered with {status}"));
+    }
+    let too_large = || format!("the file behind this URL is larger than {most} bytes");
+    if response.content_length().is_some_and(|length| length > most) {
+        return Err(too_large());
+    }
+    let mut content = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|cause| unreachable_file(&cause))? {
+        content.extend_from_slice(&chunk);
+        if content.len() as u64 > most {
             return Err(too_large());
         }
-        let mut content = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|cause| unreachable_file(&cause))? {
-            content.extend_from_slice(&chunk);
-            if content.len() as u64 > LARGEST {
-                return Err(too_large());
-            }
-        }
-        Ok(content)
     }
+    Ok(content)
 }
 
 /// What went wrong, down to its first cause: reqwest's own message says little, and repeats the URL.
@@ -90,7 +103,7 @@ fn unreachable_file(cause: &reqwest::Error) -> String {
 
 /// TLS over ring, named outright: reqwest would otherwise ask for a provider that the whole process has
 /// agreed on, and panic when there is none.
-fn over_ring(builder: ClientBuilder) -> ClientBuilder {
+pub fn over_ring(builder: ClientBuilder) -> ClientBuilder {
     use rustls::{ClientConfig, RootCertStore};
     use rustls_platform_verifier::BuilderVerifierExt;
 

@@ -96,9 +96,8 @@ pub(super) fn only_public(
 }
 
 #[cfg(test)]
+#[expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
 mod tests {
-    #![expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
-
     use super::*;
 
     #[test]

@@ -1,0 +1,231 @@
+//! What a node is told: where the service is, and how each model is run.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use url::{Host, Url};
+
+use crate::Error;
+
+/// The settings of a node.
+///
+/// ```
+/// use inferstore_node::Config;
+///
+/// let config = Config::from_json(r#"{
+///     "service": "http://127.0.0.1:8790",
+///     "models": {
+///         "edge-map": {"command": ["python3", "edge_map.py"], "seconds": 60, "memory_mib": 2048},
+///         "upscale": {"cog": "http://127.0.0.1:5000"},
+///         "classify": {"open_inference": "http://127.0.0.1:8080", "server_model": "resnet"}
+///     }
+/// }"#)?;
+/// assert_eq!(config.models.len(), 3);
+/// # Ok::<(), inferstore_node::Error>(())
+/// ```
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Config {
+    /// The address of the service's listener for nodes.
+    pub service: Url,
+    /// Whether the key may travel unencrypted to another machine.
+    #[serde(default)]
+    pub allow_plain_http: bool,
+    /// How each model is run, by the identifier of the catalog.
+    pub models: BTreeMap<String, ModelConfig>,
+}
+
+/// How one model is run.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "ModelEntry")]
+#[non_exhaustive]
+pub struct ModelConfig {
+    /// What runs it.
+    pub runner: RunnerConfig,
+    /// How many tasks of it run side by side.
+    pub side_by_side: usize,
+    /// How long a run may take; what the service allows if nothing is said.
+    pub time: Option<Duration>,
+}
+
+/// What runs a model.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum RunnerConfig {
+    /// A program: JSON on standard input, JSON on standard output, files by path.
+    Command {
+        /// The program and its arguments.
+        command: Vec<String>,
+        /// Where it runs; relative to the folder of the configuration.
+        folder: Option<PathBuf>,
+        /// How many MiB of address space each of its processes may have.
+        memory_mib: Option<u64>,
+    },
+    /// A server that answers to cog's `POST /predictions`.
+    Cog {
+        /// Its address.
+        server: Url,
+    },
+    /// A server that speaks version 2 of the Open Inference Protocol: KServe, Triton, MLServer.
+    OpenInference {
+        /// Its address.
+        server: Url,
+        /// What the server calls the model, if not as the catalog does.
+        model: Option<String>,
+        /// The version of the model; the server's choice if nothing is said.
+        version: Option<String>,
+    },
+}
+
+/// A model as the configuration spells it: exactly one of `command`, `cog` and `open_inference`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ModelEntry {
+    command: Option<Vec<String>>,
+    folder: Option<PathBuf>,
+    memory_mib: Option<u64>,
+    cog: Option<Url>,
+    open_inference: Option<Url>,
+    server_model: Option<String>,
+    server_version: Option<String>,
+    side_by_side: Option<usize>,
+    seconds: Option<f64>,
+}
+
+impl TryFrom<ModelEntry> for ModelConfig {
+    type Error = String;
+
+    fn try_from(entry: ModelEntry) -> Result<Self, String> {
+        let of_command = entry.folder.is_some() || entry.memory_mib.is_some();
+        let of_open_inference = entry.server_model.is_some() || entry.server_version.is_some();
+        let runner = match (entry.command, entry.cog, entry.open_inference) {
+            (Some(command), None, None) if !of_open_inference => {
+                if command.is_empty() {
+                    return Err("a command has at least the name of a program".to_owned());
+                }
+                RunnerConfig::Command { command, folder: entry.folder, memory_mib: entry.memory_mib }
+            }
+            (None, Some(server), None) if !of_command && !of_open_inference => RunnerConfig::Cog { server },
+            (None, None, Some(server)) if !of_command => RunnerConfig::OpenInference {
+                server,
+                model: entry.server_model,
+                version: entry.server_version,
+            },
+            _ => {
+                return Err("a model has one of command (with folder, memory_mib), cog, and open_inference \
+                            (with server_model, server_version)"
+                    .to_owned());
+            }
+        };
+        let time = entry.seconds.map(Duration::try_from_secs_f64).transpose();
+        Ok(Self {
+            runner,
+            side_by_side: entry.side_by_side.unwrap_or(1),
+            time: time.map_err(|cause| format!("seconds: {cause}"))?,
+        })
+    }
+}
+
+impl Config {
+    /// Reads the settings from JSON.
+    ///
+    /// # Errors
+    /// When they cannot be understood: it says where and why.
+    pub fn from_json(text: &str) -> Result<Self, Error> {
+        let failed =
+            |cause: Box<dyn std::error::Error + Send + Sync>| Error::new("reading the settings", cause);
+        let config: Self = serde_json::from_str(text).map_err(|cause| failed(cause.into()))?;
+        if config.models.is_empty() {
+            return Err(failed("a node runs at least one model".into()));
+        }
+        if !config.allow_plain_http && config.service.scheme() != "https" && !is_this_machine(&config.service)
+        {
+            let message = "the key would travel unencrypted to another machine; use https, or set \
+                           allow_plain_http if the way is safe";
+            return Err(failed(message.into()));
+        }
+        Ok(config)
+    }
+
+    /// Reads the settings from a file. Folders in it are relative to its own.
+    ///
+    /// # Errors
+    /// When the file cannot be read or understood: it says where and why.
+    pub fn read(file: &Path) -> Result<Self, Error> {
+        let text = std::fs::read_to_string(file)
+            .map_err(|cause| Error::new(format!("reading {}", file.display()), cause))?;
+        let mut config = Self::from_json(&text)?;
+        let base = file.parent().unwrap_or(Path::new(""));
+        let base = if base.as_os_str().is_empty() { Path::new(".") } else { base };
+        for model in config.models.values_mut() {
+            if let RunnerConfig::Command { folder, .. } = &mut model.runner {
+                *folder = Some(folder.as_ref().map_or(base.to_owned(), |folder| base.join(folder)));
+            }
+        }
+        Ok(config)
+    }
+}
+
+fn is_this_machine(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+/// The key of a node. It is never printed.
+#[derive(Clone)]
+pub struct NodeKey(String);
+
+impl NodeKey {
+    /// Takes the text of the key.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for NodeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NodeKey(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_contradict_themselves_are_refused() {
+        let with = |service: &str, model: &str| {
+            Config::from_json(&format!(r#"{{"service": "{service}", "models": {{"a": {model}}}}}"#))
+        };
+        let command = r#"{"command": ["true"], "folder": "x", "seconds": 1.5}"#;
+        for service in ["https://nodes.example", "http://localhost:1", "http://127.0.0.1:1", "http://[::1]:1"]
+        {
+            assert!(with(service, command).is_ok(), "{service}");
+        }
+        for (service, model) in [
+            ("http://nodes.example", command),
+            ("nodes", command),
+            ("https://nodes.example", "{}"),
+            ("https://nodes.example", r#"{"command": []}"#),
+            ("https://nodes.example", r#"{"command": ["true"], "cog": "http://localhost:5000"}"#),
+            ("https://nodes.example", r#"{"cog": "http://localhost:5000", "memory_mib": 5}"#),
+            ("https://nodes.example", r#"{"command": ["true"], "seconds": -1}"#),
+            ("https://nodes.example", r#"{"command": ["true"], "typo": 1}"#),
+        ] {
+            assert!(with(service, model).is_err(), "{service} {model}");
+        }
+        assert_eq!(format!("{:?}", NodeKey::new("secret")), "NodeKey(…)");
+    }
+}

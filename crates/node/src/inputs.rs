@@ -1,0 +1,117 @@
+//! From the inputs of a task to what a model is given: files are fetched, everything else stays as it was
+//! spelled.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use inferstore_fetch::{Fetcher, LARGEST, over_ring, read};
+use reqwest::Client;
+use reqwest::redirect::Policy;
+use serde_json::value::RawValue;
+use url::Url;
+
+use crate::Error;
+use crate::outputs::Failed;
+use crate::service::Lease;
+
+/// How long a file of the service's own may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One input.
+pub(crate) enum Input {
+    File {
+        bytes: Vec<u8>,
+        /// The end of its name, without the point; empty when it is not known.
+        extension: String,
+    },
+    /// JSON, as it was submitted.
+    Value(Box<RawValue>),
+}
+
+/// What a model is given, by name.
+pub(crate) type Inputs = BTreeMap<String, Input>;
+
+/// Fetches files: from the service's object store wherever that is, and else from the public internet
+/// alone.
+pub(crate) struct Gatherer {
+    public: Fetcher,
+    own: Client,
+}
+
+impl Gatherer {
+    pub(crate) fn new() -> Result<Self, Error> {
+        let doing = "preparing to fetch files";
+        let own = over_ring(Client::builder()).redirect(Policy::none()).timeout(PATIENCE).build();
+        Ok(Self {
+            public: Fetcher::new().map_err(|cause| Error::new(doing, cause))?,
+            own: own.map_err(|cause| Error::new(doing, cause))?,
+        })
+    }
+
+    pub(crate) async fn gather(&self, lease: &Lease, storage: &Url) -> Result<Inputs, Failed> {
+        let mut inputs = Inputs::new();
+        for (name, value) in &lease.input {
+            let is_file = lease.input_format.get(name).is_some_and(|descriptor| descriptor.is_file());
+            let input = match serde_json::from_str::<String>(value.get()) {
+                Ok(url) if is_file => {
+                    let fetched = self.fetch(&url, storage).await;
+                    let bytes = fetched.map_err(|why| Failed::input(format!("{name}: {why}")))?;
+                    Input::File { bytes, extension: extension(&url) }
+                }
+                _ => Input::Value(value.clone()),
+            };
+            inputs.insert(name.clone(), input);
+        }
+        Ok(inputs)
+    }
+
+    async fn fetch(&self, url: &str, storage: &Url) -> Result<Vec<u8>, String> {
+        match Url::parse(url) {
+            Ok(parsed) if parsed.origin() == storage.origin() => read(&self.own, parsed, LARGEST).await,
+            _ => self.public.fetch(url).await,
+        }
+    }
+}
+
+/// The end of the name in a URL, if it is one that a file may have.
+fn extension(url: &str) -> String {
+    let Ok(url) = Url::parse(url) else { return String::new() };
+    let end = Path::new(url.path()).extension().and_then(|end| end.to_str()).unwrap_or_default();
+    let is_plain = end.len() <= 10 && end.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if is_plain { end.to_ascii_lowercase() } else { String::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_the_service_may_be_on_this_machine() -> Result<(), Box<dyn std::error::Error>> {
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
+        let here = listener.local_addr()?;
+        let gatherer = Gatherer::new()?;
+        // The same machine, but not the object store: another port, another spelling.
+        let storage = Url::parse("http://127.0.0.1:1/")?;
+        for url in [format!("http://{here}/x"), format!("http://localhost:{}/x", here.port())] {
+            let refused = gatherer.fetch(&url, &storage).await;
+            assert!(refused.is_err_and(|why| why.contains("public internet")), "{url}");
+        }
+        let connected = tokio::time::timeout(Duration::from_millis(50), listener.accept()).await;
+        assert!(connected.is_err(), "something connected");
+        Ok(())
+    }
+
+    #[test]
+    fn extensions_are_what_files_may_have() {
+        for (url, expected) in [
+            ("https://example.com/a/b.PNG?x=y.z", "png"),
+            ("https://example.com/a", ""),
+            ("https://example.com/a.b%2fc", ""),
+            ("https://example.com/.png", ""),
+            ("https://example.com/a.averylongend", ""),
+        ] {
+            assert_eq!(extension(url), expected, "{url}");
+        }
+    }
+}

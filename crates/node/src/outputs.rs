@@ -1,0 +1,125 @@
+//! What comes out of a run: values, files with a type and a name, or a failure that says whose it was.
+
+use serde_json::{Map, Value, json};
+
+use crate::service::Descriptor;
+
+/// One output.
+#[derive(Debug)]
+pub(crate) enum Output {
+    File(OutputFile),
+    Value(Value),
+}
+
+/// A file that a model made.
+#[derive(Debug)]
+pub(crate) struct OutputFile {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) mime: String,
+    /// The end of its name, without the point.
+    pub(crate) extension: String,
+}
+
+impl OutputFile {
+    /// A file whose maker did not say what it is: the declaration tells it if it is plain, else the name if
+    /// there is one, else the content.
+    pub(crate) fn guessed(bytes: Vec<u8>, name: Option<&str>, declared: &Descriptor) -> Self {
+        let by_name = name.and_then(|name| mime_guess::from_path(name).first_raw());
+        let plain = declared.mime_type.iter().find(|pattern| !pattern.contains('*'));
+        let mime = match (by_name, plain) {
+            (Some(mime), _) if declared.mime_type.iter().any(|pattern| pattern == mime) => mime.to_owned(),
+            (_, Some(mime)) => mime.clone(),
+            (Some(mime), None) => mime.to_owned(),
+            (None, None) => {
+                let by_content = infer::get(&bytes).map(|kind| kind.mime_type());
+                by_content.unwrap_or("application/octet-stream").to_owned()
+            }
+        };
+        Self::of_type(bytes, &mime)
+    }
+
+    /// A file whose maker said what it is.
+    pub(crate) fn of_type(bytes: Vec<u8>, mime: &str) -> Self {
+        let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        // The list of names for a type is in alphabetical order, where the usual one is not the first.
+        let extension = match essence.as_str() {
+            "image/jpeg" => "jpg",
+            "text/plain" => "txt",
+            "application/octet-stream" => "bin",
+            "video/mp4" => "mp4",
+            "audio/mpeg" => "mp3",
+            "image/tiff" => "tif",
+            essence => mime_guess::get_mime_extensions_str(essence)
+                .and_then(|known| known.first())
+                .map_or("bin", |extension| extension),
+        };
+        Self { bytes, mime: essence.clone(), extension: extension.to_owned() }
+    }
+}
+
+/// Why a run gave no result.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    /// A word for programs: `input`, `model` or `limit`.
+    pub(crate) kind: &'static str,
+    /// A sentence for people.
+    pub(crate) message: String,
+    /// Anything that helps to find the cause.
+    pub(crate) detail: Option<Value>,
+}
+
+impl Failed {
+    pub(crate) fn input(message: impl Into<String>) -> Self {
+        Self { kind: "input", message: message.into(), detail: None }
+    }
+
+    pub(crate) fn model(message: impl Into<String>) -> Self {
+        Self { kind: "model", message: message.into(), detail: None }
+    }
+
+    pub(crate) fn limit(message: impl Into<String>) -> Self {
+        Self { kind: "limit", message: message.into(), detail: None }
+    }
+
+    /// As the service is told.
+    pub(crate) fn ending(&self) -> Value {
+        let mut error = Map::from_iter([
+            ("kind".to_owned(), json!(self.kind)),
+            ("message".to_owned(), json!(self.message)),
+        ]);
+        if let Some(detail) = &self.detail {
+            error.insert("detail".to_owned(), detail.clone());
+        }
+        json!({ "error": error })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_get_the_type_that_was_declared_or_that_their_name_says() {
+        let declared = |mimes: &[&str]| Descriptor {
+            kind: "file".to_owned(),
+            mime_type: mimes.iter().map(|mime| (*mime).to_owned()).collect(),
+        };
+        for (name, mimes, mime, extension) in [
+            (Some("a.jpg"), &["image/*"][..], "image/jpeg", "jpg"),
+            (Some("a.png"), &["image/jpeg", "image/png"], "image/png", "png"),
+            (Some("a"), &["video/mp4"], "video/mp4", "mp4"),
+            (None, &["video/mp4"], "video/mp4", "mp4"),
+            (None, &["image/*"], "application/octet-stream", "bin"),
+            (Some("a.webm"), &[], "video/webm", "webm"),
+        ] {
+            let file = OutputFile::guessed(Vec::new(), name, &declared(mimes));
+            assert_eq!(
+                (file.mime.as_str(), file.extension.as_str()),
+                (mime, extension),
+                "{name:?} {mimes:?}"
+            );
+        }
+        let png = OutputFile::guessed(b"\x89PNG\r\n\x1a\n".to_vec(), None, &declared(&["image/*"]));
+        assert_eq!((png.mime.as_str(), png.extension.as_str()), ("image/png", "png"));
+    }
+}

@@ -1,0 +1,239 @@
+//! Models that are programs: JSON on standard input, JSON on standard output, files by path in a folder
+//! that is the run's own and goes with it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command as Process};
+
+use super::Outputs;
+use crate::Error;
+use crate::inputs::{Input, Inputs};
+use crate::outputs::{Failed, Output, OutputFile};
+use crate::service::{Descriptor, Lease};
+
+/// How much a program may write to standard output, in bytes: values, not files.
+const LARGEST_ANSWER: u64 = 8 << 20;
+/// How much of what it wrote to standard error is told.
+const TAIL: usize = 4 << 10;
+/// The largest file that it may hand in, in bytes.
+const LARGEST_FILE: u64 = inferstore_fetch::LARGEST;
+
+pub(crate) struct Command {
+    /// The program and its arguments, with what limits it in front.
+    words: Vec<String>,
+    folder: Option<PathBuf>,
+}
+
+/// What a program reads.
+#[derive(Serialize)]
+struct Given<'a> {
+    task: &'a str,
+    model: &'a str,
+    /// Where it may write; relative paths in its answer begin here.
+    folder: &'a Path,
+    /// Files by path.
+    inputs: BTreeMap<String, Box<RawValue>>,
+    output_format: &'a BTreeMap<String, Descriptor>,
+}
+
+impl Command {
+    pub(super) fn new(
+        words: &[String],
+        folder: Option<&Path>,
+        memory_mib: Option<u64>,
+    ) -> Result<Self, Error> {
+        let mut limited = Vec::new();
+        if let Some(mib) = memory_mib {
+            // Limits are set between fork and exec, which no safe code can do; this program of util-linux
+            // does nothing else.
+            let works = std::process::Command::new("prlimit").arg("--version").stdout(Stdio::null()).status();
+            if !works.is_ok_and(|status| status.success()) {
+                let message = "memory_mib needs the program prlimit (of util-linux), and it is not here";
+                return Err(Error::new("limiting a command", message));
+            }
+            limited = ["prlimit".to_owned(), format!("--as={}", mib << 20), "--core=0".to_owned()].to_vec();
+        }
+        limited.extend_from_slice(words);
+        Ok(Self { words: limited, folder: folder.map(Path::to_owned) })
+    }
+
+    pub(super) async fn run(&self, lease: &Lease, inputs: Inputs) -> Result<Outputs, Failed> {
+        let scratch =
+            TempDir::with_prefix("inferstore-run-").map_err(|cause| here("making a folder", &cause))?;
+        let folder =
+            tokio::fs::canonicalize(scratch.path()).await.map_err(|cause| here("making a folder", &cause))?;
+        let given = Given {
+            task: &lease.task,
+            model: &lease.model,
+            inputs: lay_out(&folder, inputs).await?,
+            folder: &folder,
+            output_format: &lease.output_format,
+        };
+        let given = serde_json::to_vec(&given).map_err(|cause| here("writing the inputs", &cause))?;
+        let (status, answer, tail) = self.talk(&given, &folder).await?;
+        if !status.success() {
+            return Err(told(&format!("the command ended with {status}"), &tail));
+        }
+        let answer: BTreeMap<String, Value> = serde_json::from_slice(&answer).map_err(|cause| {
+            told(&format!("the command did not write a JSON object of outputs: {cause}"), &tail)
+        })?;
+        collect(&folder, lease, answer).await
+    }
+
+    /// Starts the program, says what is given, and waits for its end. Dropping the future ends it and all
+    /// that it started.
+    async fn talk(&self, given: &[u8], scratch: &Path) -> Result<(ExitStatus, Vec<u8>, String), Failed> {
+        let [program, arguments @ ..] = &self.words[..] else {
+            return Err(Failed::model("there is no command"));
+        };
+        let mut process = Process::new(program);
+        process
+            .args(arguments)
+            .env("INFERSTORE_RUN_FOLDER", scratch)
+            // The program is not to speak for the node.
+            .env_remove("INFERSTORE_NODE_KEY")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        if let Some(folder) = &self.folder {
+            process.current_dir(folder);
+        }
+        let mut child = process.spawn().map_err(|cause| here("starting the command", &cause))?;
+        let _group = Group::of(&child);
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let say = async move {
+            if let Some(mut stdin) = stdin {
+                // A program that does not read what it is told will say so by its answer.
+                let _ = stdin.write_all(given).await;
+            }
+        };
+        let answer = async move {
+            let mut answer = Vec::new();
+            if let Some(stdout) = stdout {
+                stdout.take(LARGEST_ANSWER + 1).read_to_end(&mut answer).await?;
+            }
+            std::io::Result::Ok(answer)
+        };
+        let tail = async move {
+            match stderr {
+                Some(stderr) => tail(stderr).await,
+                None => String::new(),
+            }
+        };
+        let ((), answer, tail) = tokio::join!(say, answer, tail);
+        let answer = answer.map_err(|cause| here("reading what the command wrote", &cause))?;
+        if answer.len() as u64 > LARGEST_ANSWER {
+            return Err(Failed::limit(format!("the command wrote more than {LARGEST_ANSWER} bytes")));
+        }
+        let status = child.wait().await.map_err(|cause| here("waiting for the command", &cause))?;
+        Ok((status, answer, tail))
+    }
+}
+
+/// The processes of one run. Dropping it kills them.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            // None of them may be left, which is no failure.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+/// Writes the files into the folder of the run; everything else stays as it is.
+async fn lay_out(folder: &Path, inputs: Inputs) -> Result<BTreeMap<String, Box<RawValue>>, Failed> {
+    let place = folder.join("inputs");
+    tokio::fs::create_dir(&place).await.map_err(|cause| here("writing the inputs", &cause))?;
+    let mut given = BTreeMap::new();
+    for (name, input) in inputs {
+        let value = match input {
+            Input::Value(value) => value,
+            Input::File { bytes, extension } => {
+                // Names of parameters are plain, but this is the last place to make sure of it.
+                let plain: String = name.chars().filter(|letter| letter.is_ascii_alphanumeric()).collect();
+                let number = given.len();
+                let end = if extension.is_empty() { String::new() } else { format!(".{extension}") };
+                let path = place.join(format!("{number}-{plain}{end}"));
+                tokio::fs::write(&path, bytes).await.map_err(|cause| here("writing the inputs", &cause))?;
+                to_raw_value(&path).map_err(|cause| here("writing the inputs", &cause))?
+            }
+        };
+        given.insert(name, value);
+    }
+    Ok(given)
+}
+
+/// Reads the files that the program names, which have to lie in the folder of the run.
+async fn collect(folder: &Path, lease: &Lease, answer: BTreeMap<String, Value>) -> Result<Outputs, Failed> {
+    let mut outputs = Outputs::new();
+    for (name, value) in answer {
+        let Some(declared) = lease.output_format.get(&name).filter(|declared| declared.is_file()) else {
+            outputs.insert(name, Output::Value(value));
+            continue;
+        };
+        let no_file =
+            |why: &str| Failed::model(format!("the output {name} is not a file of this run: {why}"));
+        let path = value.as_str().ok_or_else(|| no_file("the command has to give its path"))?;
+        let found = tokio::fs::canonicalize(folder.join(path)).await;
+        let found = found.map_err(|_| no_file("there is nothing at this path"))?;
+        if !found.starts_with(folder) {
+            return Err(no_file("it does not lie in the folder of the run"));
+        }
+        let about = tokio::fs::metadata(&found).await.map_err(|cause| here("reading an output", &cause))?;
+        if !about.is_file() {
+            return Err(no_file("it is something else"));
+        }
+        if about.len() > LARGEST_FILE {
+            return Err(Failed::limit(format!("the output {name} is larger than {LARGEST_FILE} bytes")));
+        }
+        let bytes = tokio::fs::read(&found).await.map_err(|cause| here("reading an output", &cause))?;
+        let called = found.file_name().and_then(|called| called.to_str());
+        let file = OutputFile::guessed(bytes, called, declared);
+        outputs.insert(name, Output::File(file));
+    }
+    Ok(outputs)
+}
+
+/// The end of what a program says.
+async fn tail(mut from: impl AsyncRead + Unpin) -> String {
+    let (mut kept, mut chunk) = (Vec::new(), vec![0; TAIL]);
+    while let Ok(read @ 1..) = from.read(&mut chunk).await {
+        kept.extend_from_slice(&chunk[..read]);
+        let surplus = kept.len().saturating_sub(TAIL);
+        kept.drain(..surplus);
+    }
+    String::from_utf8_lossy(&kept).trim().to_owned()
+}
+
+/// A failure of the program, with its last line in the message and more in the detail.
+fn told(what: &str, tail: &str) -> Failed {
+    let message = match tail.lines().last() {
+        Some(line) => format!("{what}: {line}"),
+        None => what.to_owned(),
+    };
+    Failed { detail: Some(json!({ "stderr": tail })), ..Failed::model(message) }
+}
+
+/// A failure of the node's machine.
+fn here(doing: &str, cause: &dyn std::error::Error) -> Failed {
+    tracing::error!(%cause, "{doing} failed");
+    Failed::model(format!("the node failed at {doing}"))
+}

@@ -1,0 +1,98 @@
+//! What both kinds of model servers share: one client, answers of a bounded size, files as Base64.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use reqwest::header::CONTENT_TYPE;
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response, StatusCode};
+use serde_json::Value;
+use url::Url;
+
+use crate::Error;
+use crate::outputs::Failed;
+
+/// The largest answer in bytes: the largest file, as Base64, and some more.
+const LARGEST_ANSWER: usize = 160 << 20;
+/// How long a server may take to say that it is ready.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How much of a refusal is told.
+const LONGEST_REFUSAL: usize = 2_000;
+
+/// A model server. Its address is the operator's, so it may be anywhere.
+pub(super) struct Server {
+    http: Client,
+    root: String,
+}
+
+impl Server {
+    pub(super) fn new(address: &Url) -> Result<Self, Error> {
+        let http = inferstore_fetch::over_ring(Client::builder())
+            // Model servers are neighbours; a proxy is for elsewhere.
+            .no_proxy()
+            .redirect(Policy::none())
+            .connect_timeout(PATIENCE)
+            .build()
+            .map_err(|cause| Error::new("preparing to call a model server", cause))?;
+        Ok(Self { http, root: address.as_str().trim_end_matches('/').to_owned() })
+    }
+
+    /// The answer to a question that is asked before tasks are leased.
+    pub(super) async fn get(&self, path: &str) -> Result<(StatusCode, Vec<u8>), String> {
+        let request = self.http.get(format!("{}{path}", self.root)).timeout(PATIENCE);
+        let response = request.send().await.map_err(|cause| reason(&cause))?;
+        let status = response.status();
+        Ok((status, body(response).await?))
+    }
+
+    /// The JSON that a server answers to JSON.
+    pub(super) async fn post(&self, path: &str, body_of_request: &Value) -> Result<Value, Failed> {
+        let request = self.http.post(format!("{}{path}", self.root));
+        let request = request.header(CONTENT_TYPE, "application/json").body(body_of_request.to_string());
+        let unreachable = |why: String| Failed::model(format!("the model server did not answer: {why}"));
+        let response = request.send().await.map_err(|cause| unreachable(reason(&cause)))?;
+        let status = response.status();
+        let body = body(response).await.map_err(unreachable)?;
+        if !status.is_success() {
+            let told: String = String::from_utf8_lossy(&body).chars().take(LONGEST_REFUSAL).collect();
+            return Err(Failed::model(format!("the model server answered with {status}: {told}")));
+        }
+        serde_json::from_slice(&body)
+            .map_err(|cause| Failed::model(format!("the answer of the model server is not JSON: {cause}")))
+    }
+}
+
+async fn body(mut response: Response) -> Result<Vec<u8>, String> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|cause| reason(&cause))? {
+        body.extend_from_slice(&chunk);
+        if body.len() > LARGEST_ANSWER {
+            return Err("its answer is larger than an answer may be".to_owned());
+        }
+    }
+    Ok(body)
+}
+
+/// What lies at the bottom of a failure: reqwest's own message says little, and repeats the address.
+pub(crate) fn reason(cause: &reqwest::Error) -> String {
+    if cause.is_timeout() {
+        return "it took too long".to_owned();
+    }
+    let mut deepest: &dyn StdError = cause;
+    while let Some(deeper) = deepest.source() {
+        deepest = deeper;
+    }
+    deepest.to_string()
+}
+
+pub(super) fn to_base64(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
+pub(super) fn from_base64(name: &str, text: &str) -> Result<Vec<u8>, Failed> {
+    STANDARD
+        .decode(text.trim())
+        .map_err(|cause| Failed::model(format!("the output {name} is not Base64: {cause}")))
+}

@@ -1,0 +1,82 @@
+//! What runs models: commands, and model servers over HTTP.
+
+mod cog;
+mod command;
+mod http;
+mod open_inference;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+pub(crate) use self::http::reason;
+use crate::Error;
+use crate::config::RunnerConfig;
+use crate::inputs::Inputs;
+use crate::outputs::{Failed, Output};
+use crate::service::{Descriptor, Lease};
+
+/// What comes out of a run, by name.
+pub(crate) type Outputs = BTreeMap<String, Output>;
+
+/// What runs one model.
+pub(crate) enum Runner {
+    Command(command::Command),
+    Cog(cog::Cog),
+    OpenInference(open_inference::OpenInference),
+}
+
+impl Runner {
+    pub(crate) fn new(model: &str, config: &RunnerConfig) -> Result<Self, Error> {
+        Ok(match config {
+            RunnerConfig::Command { command, folder, memory_mib } => {
+                Self::Command(command::Command::new(command, folder.as_deref(), *memory_mib)?)
+            }
+            RunnerConfig::Cog { server } => Self::Cog(cog::Cog::new(server)?),
+            RunnerConfig::OpenInference { server, model: other, version } => {
+                let model = other.as_deref().unwrap_or(model);
+                Self::OpenInference(open_inference::OpenInference::new(server, model, version.as_deref())?)
+            }
+        })
+    }
+
+    /// Whether a run has a chance; if not, why.
+    pub(crate) async fn is_ready(&self) -> Result<(), String> {
+        match self {
+            Self::Command(_) => Ok(()),
+            Self::Cog(cog) => cog.is_ready().await,
+            Self::OpenInference(server) => server.is_ready().await,
+        }
+    }
+
+    /// Runs a task. Dropping the future ends the run.
+    pub(crate) async fn run(&self, lease: &Lease, inputs: Inputs) -> Result<Outputs, Failed> {
+        match self {
+            Self::Command(command) => command.run(lease, inputs).await,
+            Self::Cog(cog) => cog.run(lease, inputs).await,
+            Self::OpenInference(server) => server.run(lease, inputs).await,
+        }
+    }
+}
+
+/// An input in the form that a typed server wants: the service's numbers may be spelled as strings, and the
+/// declaration says which are numbers.
+fn as_typed(value: &RawValue, declared: Option<&Descriptor>) -> Value {
+    let read: Value = serde_json::from_str(value.get()).unwrap_or_default();
+    let number: Option<Value> = match (declared.map(|declared| declared.kind.as_str()), &read) {
+        (Some("int"), Value::String(text)) => text.parse::<i64>().ok().map(Value::from),
+        (Some("float"), Value::String(text)) => text.parse::<f64>().ok().map(Value::from),
+        _ => None,
+    };
+    number.unwrap_or(read)
+}
+
+/// A value in the form that its declaration wants: what is not a text becomes one where a text is
+/// declared.
+fn as_declared(value: &Value, declared: &Descriptor) -> Value {
+    match (declared.kind.as_str(), value) {
+        ("int" | "float", _) | (_, Value::String(_)) => value.clone(),
+        (_, other) => Value::String(other.to_string()),
+    }
+}

@@ -1,0 +1,197 @@
+//! The service as a node sees it: the calls of the protocol, one method each.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::redirect::Policy;
+use reqwest::{Client, RequestBuilder, StatusCode};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::config::NodeKey;
+use crate::{Config, Error};
+
+/// How long the service may take to answer, beyond what it is asked to wait.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a file may be on its way.
+const PATIENCE_FOR_FILES: Duration = Duration::from_secs(600);
+
+/// The service's listener for nodes.
+pub(crate) struct Service {
+    http: Client,
+    root: String,
+}
+
+/// What the service told a node that registered.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Registered {
+    pub(crate) node: String,
+    pub(crate) run_seconds: f64,
+    pub(crate) storage_url: Url,
+}
+
+/// A task that this node has leased.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Lease {
+    pub(crate) task: String,
+    pub(crate) attempt: i64,
+    pub(crate) model: String,
+    /// As they were submitted, so that no number loses a digit.
+    pub(crate) input: BTreeMap<String, Box<RawValue>>,
+    pub(crate) input_format: BTreeMap<String, Descriptor>,
+    pub(crate) output_format: BTreeMap<String, Descriptor>,
+    pub(crate) lease_seconds: f64,
+}
+
+/// What a parameter is.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+pub(crate) struct Descriptor {
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    #[serde(default)]
+    pub(crate) mime_type: Vec<String>,
+}
+
+impl Descriptor {
+    pub(crate) fn is_file(&self) -> bool {
+        self.kind == "file"
+    }
+}
+
+/// Why a call did not work.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// The key is not valid (401).
+    Key,
+    /// The service does not know this node (any more), or the lease is another's (404, 409).
+    Gone,
+    /// What was said cannot be accepted (any other 4xx).
+    Refused(String),
+    /// The service did not answer, or could not: it may work later.
+    Later(String),
+}
+
+#[derive(Deserialize)]
+struct Answer<T> {
+    data: Option<T>,
+}
+
+#[derive(Deserialize)]
+struct Failure {
+    message: String,
+}
+
+impl Service {
+    pub(crate) fn new(config: &Config, key: &NodeKey) -> Result<Self, Error> {
+        let doing = "preparing to call the service";
+        let mut key = HeaderValue::from_str(key.text()).map_err(|cause| Error::new(doing, cause))?;
+        key.set_sensitive(true);
+        let http = inferstore_fetch::over_ring(Client::builder())
+            .user_agent(concat!("inferstore-node/", env!("CARGO_PKG_VERSION")))
+            .default_headers(HeaderMap::from_iter([(
+                reqwest::header::HeaderName::from_static("x-node-key"),
+                key,
+            )]))
+            // The key goes to the service and to nobody that it might point at.
+            .redirect(Policy::none())
+            .connect_timeout(Duration::from_secs(10))
+            .build()
+            .map_err(|cause| Error::new(doing, cause))?;
+        Ok(Self { http, root: format!("{}/nodes/v1", config.service.as_str().trim_end_matches('/')) })
+    }
+
+    pub(crate) async fn register(&self, models: &[String]) -> Result<Registered, Refusal> {
+        let answer = self.post("/register", &json!({ "models": models }), PATIENCE).await?;
+        answer.ok_or_else(|| Refusal::Later("the service did not say who we are".to_owned()))
+    }
+
+    /// Waits for a task of a model for so long.
+    pub(crate) async fn lease(
+        &self,
+        node: &str,
+        model: &str,
+        wait: Duration,
+    ) -> Result<Option<Lease>, Refusal> {
+        let body = json!({ "wait_seconds": wait.as_secs_f64(), "models": [model] });
+        self.post(&format!("/{node}/lease"), &body, wait + PATIENCE).await
+    }
+
+    pub(crate) async fn goodbye(&self, node: &str) -> Result<(), Refusal> {
+        self.post::<Value>(&format!("/{node}/goodbye"), &json!({}), PATIENCE).await.map(drop)
+    }
+
+    pub(crate) async fn heartbeat(&self, node: &str, lease: &Lease) -> Result<(), Refusal> {
+        // One that takes longer than that is worth less than the next.
+        let patience = Duration::from_secs_f64(lease.lease_seconds / 3.0);
+        self.post::<Value>(&of_lease(node, lease, "heartbeat"), &json!({}), patience).await.map(drop)
+    }
+
+    /// Stores a file and returns its URL.
+    pub(crate) async fn put_file(
+        &self,
+        node: &str,
+        lease: &Lease,
+        file: &str,
+        mime: &str,
+        bytes: Vec<u8>,
+    ) -> Result<String, Refusal> {
+        #[derive(Deserialize)]
+        struct Stored {
+            url: String,
+        }
+        let path = of_lease(node, lease, &format!("files/{file}"));
+        let request = self.http.put(format!("{}{path}", self.root)).header(CONTENT_TYPE, mime);
+        let stored: Option<Stored> = send(request.body(bytes).timeout(PATIENCE_FOR_FILES)).await?;
+        let stored =
+            stored.ok_or_else(|| Refusal::Later("the service did not say where the file is".to_owned()))?;
+        Ok(stored.url)
+    }
+
+    pub(crate) async fn finish(&self, node: &str, lease: &Lease, ending: &Value) -> Result<(), Refusal> {
+        self.post::<Value>(&of_lease(node, lease, "finish"), ending, PATIENCE).await.map(drop)
+    }
+
+    async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &Value,
+        patience: Duration,
+    ) -> Result<Option<T>, Refusal> {
+        let request = self.http.post(format!("{}{path}", self.root));
+        let request = request.header(CONTENT_TYPE, "application/json").body(body.to_string());
+        send(request.timeout(patience)).await
+    }
+}
+
+fn of_lease(node: &str, lease: &Lease, rest: &str) -> String {
+    format!("/{node}/tasks/{}/{}/{rest}", lease.task, lease.attempt)
+}
+
+async fn send<T: DeserializeOwned>(request: RequestBuilder) -> Result<Option<T>, Refusal> {
+    // The message of reqwest repeats the address; what lies below it says more.
+    let later = |cause: reqwest::Error| Refusal::Later(crate::runners::reason(&cause));
+    let response = request.send().await.map_err(later)?;
+    let status = response.status();
+    let text = response.text().await.map_err(later)?;
+    let message = || match serde_json::from_str::<Failure>(&text) {
+        Ok(failure) => failure.message,
+        Err(_) => format!("the service answered with {status}"),
+    };
+    match status {
+        status if status.is_success() => match serde_json::from_str::<Answer<T>>(&text) {
+            Ok(answer) => Ok(answer.data),
+            Err(cause) => {
+                Err(Refusal::Later(format!("the answer of the service was not understood: {cause}")))
+            }
+        },
+        StatusCode::UNAUTHORIZED => Err(Refusal::Key),
+        StatusCode::NOT_FOUND | StatusCode::CONFLICT => Err(Refusal::Gone),
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => Err(Refusal::Later(message())),
+        status if status.is_client_error() => Err(Refusal::Refused(message())),
+        _ => Err(Refusal::Later(message())),
+    }
+}

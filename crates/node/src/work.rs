@@ -1,0 +1,158 @@
+//! Serving: each model has so many slots, each of which waits for a task, runs it, and waits again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::sync::RwLock;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{ModelConfig, NodeKey};
+use crate::inputs::Gatherer;
+use crate::run;
+use crate::runners::Runner;
+use crate::service::{Refusal, Registered, Service};
+use crate::{Config, Error};
+
+/// How long a slot waits for a task in one request.
+const WAIT: Duration = Duration::from_secs(20);
+/// How long a node waits at most before it tries again what did not work.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// What all slots of a node share.
+pub(crate) struct Node {
+    pub(crate) service: Service,
+    pub(crate) gatherer: Gatherer,
+    models: Vec<String>,
+    registered: RwLock<Arc<Registered>>,
+}
+
+/// Serves until `stop` returns; then runs in progress end, and the node says goodbye.
+///
+/// # Errors
+/// When the settings cannot be used, or the service refuses the key. A service that does not answer is no
+/// error: the node tries again until it does.
+pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> + Send) -> Result<(), Error> {
+    let (service, gatherer) = (Service::new(&config, &key)?, Gatherer::new()?);
+    let models: Vec<String> = config.models.keys().cloned().collect();
+    let mut slots = Vec::new();
+    for (id, model) in &config.models {
+        let runner = Arc::new(Runner::new(id, &model.runner)?);
+        slots.extend((0..model.side_by_side).map(|_| (id, model, Arc::clone(&runner))));
+    }
+
+    let stopping = CancellationToken::new();
+    let stopped = async {
+        stop.await;
+        stopping.cancel();
+    };
+    let serving = async {
+        let first = register(&service, &models, &stopping).await?;
+        let Some(registered) = first else { return Ok(()) };
+        let node = Node { service, gatherer, models, registered: RwLock::new(Arc::new(registered)) };
+        let slots = slots.into_iter().map(|(id, model, runner)| slot(&node, id, model, runner, &stopping));
+        let ended = join_all(slots).await.into_iter().collect();
+        let registered = node.registered().await;
+        if let Err(refusal) = node.service.goodbye(&registered.node).await {
+            tracing::warn!(?refusal, "the service did not hear our goodbye");
+        }
+        ended
+    };
+    let mut serving = std::pin::pin!(serving);
+    tokio::select! {
+        ended = &mut serving => ended,
+        () = stopped => serving.await,
+    }
+}
+
+/// Registers as soon as the service answers; None when the node is to stop first.
+async fn register(
+    service: &Service,
+    models: &[String],
+    stopping: &CancellationToken,
+) -> Result<Option<Registered>, Error> {
+    let doing = "registering with the service";
+    let mut failures = 0;
+    loop {
+        match service.register(models).await {
+            Ok(registered) => {
+                tracing::info!(node = registered.node, ?models, "registered");
+                return Ok(Some(registered));
+            }
+            Err(Refusal::Key) => return Err(Error::new(doing, "the key is not valid")),
+            Err(Refusal::Gone) => {
+                return Err(Error::new(doing, "there is no listener for nodes at this address"));
+            }
+            Err(Refusal::Refused(message)) => return Err(Error::new(doing, message)),
+            Err(Refusal::Later(message)) => tracing::warn!(message, "the service does not answer"),
+        }
+        if !pause(&mut failures, stopping).await {
+            return Ok(None);
+        }
+    }
+}
+
+/// Sleeps longer with every failure; false when the node is to stop.
+async fn pause(failures: &mut u32, stopping: &CancellationToken) -> bool {
+    *failures += 1;
+    let longest = LONGEST_PAUSE.min(Duration::from_millis(100) * 2_u32.saturating_pow(*failures));
+    // Nodes that lost the same service come back one by one.
+    let pause = longest.mul_f64(0.5 + fastrand::f64() / 2.0);
+    stopping.run_until_cancelled(tokio::time::sleep(pause)).await.is_some()
+}
+
+impl Node {
+    pub(crate) async fn registered(&self) -> Arc<Registered> {
+        Arc::clone(&*self.registered.read().await)
+    }
+
+    /// Registers anew, unless another slot has done it meanwhile.
+    async fn register_again(&self, before: &str, stopping: &CancellationToken) -> Result<(), Error> {
+        let mut registered = self.registered.write().await;
+        if registered.node == before
+            && let Some(again) = register(&self.service, &self.models, stopping).await?
+        {
+            *registered = Arc::new(again);
+        }
+        Ok(())
+    }
+}
+
+async fn slot(
+    node: &Node,
+    id: &str,
+    model: &ModelConfig,
+    runner: Arc<Runner>,
+    stopping: &CancellationToken,
+) -> Result<(), Error> {
+    let mut failures = 0;
+    while !stopping.is_cancelled() {
+        // A model server that is down would fail every task in the queue, one after the other.
+        if let Err(why) = runner.is_ready().await {
+            tracing::warn!(model = id, why, "the model server is not ready; its tasks wait");
+            pause(&mut failures, stopping).await;
+            continue;
+        }
+        let registered = node.registered().await;
+        let waited = node.service.lease(&registered.node, id, WAIT);
+        let Some(leased) = stopping.run_until_cancelled(waited).await else { break };
+        match leased {
+            Ok(None) => failures = 0,
+            Ok(Some(lease)) => {
+                failures = 0;
+                let limit = model.time.unwrap_or(Duration::from_secs_f64(registered.run_seconds.max(0.0)));
+                run::run(node, &registered, &runner, &lease, limit).await;
+            }
+            Err(Refusal::Key) => {
+                stopping.cancel();
+                return Err(Error::new("waiting for a task", "the key is not valid any more"));
+            }
+            Err(Refusal::Gone) => node.register_again(&registered.node, stopping).await?,
+            Err(Refusal::Refused(message) | Refusal::Later(message)) => {
+                tracing::warn!(message, "no task could be leased");
+                pause(&mut failures, stopping).await;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,259 @@
+//! What somebody says who publishes a model, and whether it can be: names, formats, samples.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::decimal::Decimal;
+use super::format::{Descriptor, Format, Kind, NumConfig};
+use super::{Inputs, check_inputs, short_hash};
+use crate::ledger::Money;
+
+/// How many parameters a model may have on either side.
+const MOST_PARAMETERS: usize = 100;
+/// `/model/list` is how the catalog is searched.
+const RESERVED: &str = "list";
+/// How long an identifier or the name of a parameter may be.
+const LONGEST_NAME: usize = 100;
+/// How long a description may be.
+const LONGEST_DESCRIPTION: usize = 10_000;
+
+/// Who sees a model and may run it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Visibility {
+    /// Everyone.
+    Public,
+    /// Its owner, and the members of the organization that owns it.
+    Private,
+}
+
+/// A model to be published.
+///
+/// ```
+/// use inferstore_service::ModelSpec;
+///
+/// let spec = ModelSpec::from_json(r#"{
+///     "id": "edge-map", "name": "edge_map", "description": "Draws edges.", "price": "0.05",
+///     "visibility": "public",
+///     "input_format": {"input": {"type": "file", "mime_type": ["image/*"], "required": true, "position": 0}},
+///     "output_format": {"output": {"type": "file", "mime_type": ["image/png"], "position": 0}}
+/// }"#)?;
+/// assert_eq!(spec.price.to_string(), "0.05");
+/// # Ok::<(), inferstore_service::Error>(())
+/// ```
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ModelSpec {
+    /// What the model is called in addresses: lower-case letters, digits and single hyphens.
+    pub id: String,
+    /// Its technical name.
+    pub name: String,
+    /// What it does, for people.
+    pub description: String,
+    /// What one inference costs; in JSON a string, so that it is exact.
+    #[serde(deserialize_with = "exact")]
+    pub price: Money,
+    /// Who sees it.
+    pub visibility: Visibility,
+    /// Further facts.
+    #[serde(default)]
+    pub metadata: Metadata,
+    /// What goes in: a JSON object from parameter name to descriptor.
+    pub input_format: Box<RawValue>,
+    /// What comes out, in the same way.
+    pub output_format: Box<RawValue>,
+}
+
+/// Facts about a model, for people and catalogs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Metadata {
+    /// Its name as people write it.
+    pub pretty_name: String,
+    /// The kind of work, such as `image-to-image`.
+    pub task: String,
+    /// The licence of the model.
+    pub license: String,
+    /// What it is built on.
+    pub library: Vec<String>,
+    /// Which languages it knows.
+    pub language: Vec<String>,
+}
+
+/// `model_metadata` as the API writes it.
+#[derive(Serialize)]
+pub(crate) struct FullMetadata<'a> {
+    id: String,
+    model_id: &'a str,
+    #[serde(flatten)]
+    told: &'a Metadata,
+}
+
+impl<'a> FullMetadata<'a> {
+    pub(crate) fn of(model: &'a str, told: &'a Metadata) -> Self {
+        Self { id: short_hash(model), model_id: model, told }
+    }
+}
+
+impl ModelSpec {
+    /// Reads a model from JSON; the price is a string.
+    ///
+    /// # Errors
+    /// When it is no JSON, a field is missing, or one is unknown: it says which and where.
+    pub fn from_json(text: &str) -> Result<Self, crate::Error> {
+        serde_json::from_str(text)
+            .map_err(|cause| crate::Error::new("reading a model to be published", cause))
+    }
+
+    /// The formats, if everything about the model can be published.
+    pub(crate) fn checked(&self) -> Result<(Format, Format), String> {
+        if !is_slug(&self.id) {
+            return Err(format!(
+                "{:?} is no identifier of a model: it has lower-case letters, digits and single hyphens, \
+                 such as edge-map",
+                self.id
+            ));
+        }
+        if self.id == RESERVED {
+            return Err(format!("{RESERVED:?} is a path of its own; take another identifier"));
+        }
+        if self.name.trim().is_empty() || self.name.len() > LONGEST_NAME {
+            return Err(format!("a model needs a name of at most {LONGEST_NAME} bytes"));
+        }
+        if self.description.len() > LONGEST_DESCRIPTION {
+            return Err(format!("a description has at most {LONGEST_DESCRIPTION} bytes"));
+        }
+        if self.price < Money::ZERO {
+            return Err("a price is not below zero".to_owned());
+        }
+        checked_formats(self.input_format.get(), self.output_format.get())
+    }
+}
+
+fn exact<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Money, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+}
+
+/// The formats of a version, if they can be published: every descriptor says something that inputs can be
+/// held against, and the model's own samples pass.
+pub(crate) fn checked_formats(inputs: &str, outputs: &str) -> Result<(Format, Format), String> {
+    let read = |which: &str, text: &str| -> Result<Format, String> {
+        let format: Format = serde_json::from_str(text).map_err(|cause| format!("the {which}: {cause}"))?;
+        if format.parameters().count() > MOST_PARAMETERS {
+            return Err(format!("the {which}: more than {MOST_PARAMETERS} parameters"));
+        }
+        for (name, descriptor) in format.parameters() {
+            check_descriptor(name, descriptor).map_err(|why| format!("the {which}: {name:?} {why}"))?;
+        }
+        Ok(format)
+    };
+    let (inputs, outputs) = (read("input format", inputs)?, read("output format", outputs)?);
+    if outputs.parameters().next().is_none() {
+        return Err("the output format: a model has at least one output".to_owned());
+    }
+    check_samples(&inputs)?;
+    Ok((inputs, outputs))
+}
+
+fn check_descriptor(name: &str, descriptor: &Descriptor) -> Result<(), &'static str> {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+    if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(plain) {
+        return Err("is no name of a parameter: it has letters, digits, _ and -");
+    }
+    if descriptor.mime_type.is_some() && descriptor.kind != Kind::File {
+        return Err("has a mime_type and is no file");
+    }
+    let is_pattern = |pattern: &String| pattern.split('/').filter(|part| !part.is_empty()).count() == 2;
+    if !descriptor.mime_type.iter().flatten().all(is_pattern) {
+        return Err("has a mime_type that is no pattern such as image/png or image/*");
+    }
+    if descriptor.kind == Kind::Options && !descriptor.samples.iter().any(|word| word.text().is_some()) {
+        return Err("is an option without words: its samples are all of them");
+    }
+    match &descriptor.num_config {
+        Some(_) if !matches!(descriptor.kind, Kind::Int | Kind::Float) => {
+            Err("has a num_config and is no number")
+        }
+        Some(range) if !is_range(range) => {
+            Err("has a num_config that is none: numbers, min not above max, step above zero")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_range(range: &NumConfig) -> bool {
+    // Absent is fine; present and unreadable is not.
+    let read = |bound: &Option<Box<RawValue>>| match bound {
+        None => Some(None),
+        Some(raw) => Decimal::json(raw.get()).map(Some),
+    };
+    let (Some(min), Some(max), Some(step)) = (read(&range.min), read(&range.max), read(&range.step)) else {
+        return false;
+    };
+    let ordered = min.zip(max).is_none_or(|(min, max)| min <= max);
+    ordered && step.is_none_or(|step| step > Decimal::ZERO)
+}
+
+/// Whether the samples of every input pass as what they are samples of.
+fn check_samples(inputs: &Format) -> Result<(), String> {
+    for (name, descriptor) in inputs.parameters() {
+        let mut alone = descriptor.clone();
+        alone.required = None;
+        let alone = Format::of_one(name, alone);
+        for sample in &descriptor.samples {
+            let given = Inputs::of_one(name, sample.raw());
+            check_inputs(&alone, &given)
+                .map_err(|whys| format!("the input format: a sample is refused: {}", whys.join("; ")))?;
+        }
+    }
+    Ok(())
+}
+
+/// Lower-case letters, digits and single hyphens, with no hyphen at an end.
+fn is_slug(id: &str) -> bool {
+    let letters = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    };
+    id.len() <= LONGEST_NAME && id.split('-').all(letters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_are_slugs() {
+        for id in ["a", "edge-map", "yolo-v8", "3d"] {
+            assert!(is_slug(id), "{id}");
+        }
+        for id in ["", "-a", "a-", "a--b", "Edge", "a_b", "a/b", "ä", "a b", &"a".repeat(101)] {
+            assert!(!is_slug(id), "{id}");
+        }
+    }
+
+    #[test]
+    fn formats_that_inputs_cannot_be_held_against_are_refused() {
+        let output = r#"{"output": {"type": "string", "position": 0}}"#;
+        for (inputs, complaint) in [
+            (r#"{"a": {"type": "picture", "position": 0}}"#, "unknown variant"),
+            (r#"{"a": {"type": "int"}}"#, "position"),
+            (r#"{"a b": {"type": "int", "position": 0}}"#, "no name"),
+            (r#"{"a": {"type": "options", "position": 0}}"#, "without words"),
+            (r#"{"a": {"type": "int", "position": 0, "mime_type": ["a/b"]}}"#, "no file"),
+            (r#"{"a": {"type": "file", "position": 0, "mime_type": ["png"]}}"#, "no pattern"),
+            (r#"{"a": {"type": "int", "position": 0, "num_config": {"min": 5, "max": 1}}}"#, "min not above"),
+            (r#"{"a": {"type": "int", "position": 0, "num_config": {"step": 0}}}"#, "step above"),
+            (r#"{"a": {"type": "int", "position": 0, "samples": ["x"]}}"#, "a sample is refused"),
+            (
+                r#"{"a": {"type": "int", "position": 0, "samples": ["9"], "num_config": {"max": 3}}}"#,
+                "at most 3",
+            ),
+        ] {
+            let refused = checked_formats(inputs, output).map(|_| ());
+            assert!(refused.as_ref().is_err_and(|why| why.contains(complaint)), "{inputs}: {refused:?}");
+        }
+        assert!(checked_formats("{}", "{}").is_err(), "a model without outputs");
+        assert!(checked_formats("{}", output).is_ok());
+    }
+}

@@ -1,0 +1,265 @@
+//! A fault: which requests it meets, how often, and what becomes of them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use serde::{Deserialize, Serialize};
+
+use super::Operation;
+
+/// A fault that requests are to meet.
+///
+/// ```
+/// use inferstore_service::{Fault, Operation};
+/// use std::time::Duration;
+///
+/// Fault::lose_answer().on(Operation::CreateTask).once();
+/// Fault::status(429).retry_after(2).on(Operation::GetTask).times(3);
+/// Fault::hang_up().with_probability(0.2);
+/// Fault::drip_body(1, Duration::from_millis(5)).on(Operation::GetObject);
+/// ```
+///
+/// A fault that names no operation, side, method or path meets every request, and one that names no number of times
+/// goes on until it is cleared.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) operation: Option<Operation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) side: Option<Side>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) method: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) path: Option<String>,
+    pub(super) effect: Effect,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) status: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) message: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) retry_after: Option<u32>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) headers: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) body: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) after_commit: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) pause_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) delay_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) probability: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) times: Option<u64>,
+}
+
+/// What becomes of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Effect {
+    /// It is answered as always, only later, before or after it was carried out.
+    Delay,
+    /// It is answered with another status, before or after it was carried out.
+    Status,
+    /// The connection is closed, and nothing was done.
+    HangUp,
+    /// It is carried out, and the connection is closed before the answer.
+    LoseAnswer,
+    /// It is carried out, and the connection is closed within the body of the answer.
+    CutBody,
+    /// It is carried out, and the body of the answer comes bit by bit.
+    DripBody,
+}
+
+/// Where a request arrives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// At the API.
+    Api,
+    /// At the object store.
+    Objects,
+}
+
+impl Fault {
+    fn new(effect: Effect) -> Self {
+        Self {
+            operation: None,
+            side: None,
+            method: None,
+            path: None,
+            effect,
+            status: None,
+            message: None,
+            retry_after: None,
+            headers: BTreeMap::new(),
+            body: None,
+            after_commit: false,
+            bytes: None,
+            pause_ms: None,
+            delay_ms: None,
+            probability: None,
+            times: None,
+        }
+    }
+
+    /// The answer comes, this much later.
+    pub fn delay(by: Duration) -> Self {
+        Self::new(Effect::Delay).delayed(by)
+    }
+
+    /// The answer is a failure with this status, and nothing was done.
+    pub fn status(status: u16) -> Self {
+        Self { status: Some(status), ..Self::new(Effect::Status) }
+    }
+
+    /// The connection is closed, and nothing was done.
+    pub fn hang_up() -> Self {
+        Self::new(Effect::HangUp)
+    }
+
+    /// The request is carried out, and its answer is lost.
+    pub fn lose_answer() -> Self {
+        Self::new(Effect::LoseAnswer)
+    }
+
+    /// The answer announces its whole length and ends after so many bytes.
+    pub fn cut_body(after: u64) -> Self {
+        Self { bytes: Some(after), ..Self::new(Effect::CutBody) }
+    }
+
+    /// The body of the answer comes in pieces of so many bytes, this long apart.
+    pub fn drip_body(bytes: u64, pause: Duration) -> Self {
+        Self { bytes: Some(bytes), pause_ms: Some(milliseconds(pause)), ..Self::new(Effect::DripBody) }
+    }
+
+    /// Only requests for this operation.
+    #[must_use]
+    pub fn on(self, operation: Operation) -> Self {
+        Self { operation: Some(operation), ..self }
+    }
+
+    /// Only requests to the API, or only those to the object store.
+    #[must_use]
+    pub fn at(self, side: Side) -> Self {
+        Self { side: Some(side), ..self }
+    }
+
+    /// Only requests with this method and this path: as the document writes it, or as it was sent,
+    /// always without `/api/v1`.
+    #[must_use]
+    pub fn on_path(self, method: &str, path: &str) -> Self {
+        Self { method: Some(method.to_owned()), path: Some(path.to_owned()), ..self }
+    }
+
+    /// With a status: what the failure says.
+    #[must_use]
+    pub fn message(self, message: impl Into<String>) -> Self {
+        Self { message: Some(message.into()), ..self }
+    }
+
+    /// With a status: the header `retry-after`, in seconds.
+    #[must_use]
+    pub fn retry_after(self, seconds: u32) -> Self {
+        Self { retry_after: Some(seconds), ..self }
+    }
+
+    /// With a status: one more header.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// With a status: this body instead of a failure of the service, such as the page of a gateway.
+    #[must_use]
+    pub fn body(self, content_type: &str, body: impl Into<String>) -> Self {
+        Self { body: Some(body.into()), ..self.header("content-type", content_type) }
+    }
+
+    /// With a status or a delay: the request is carried out first.
+    #[must_use]
+    pub fn after_commit(self) -> Self {
+        Self { after_commit: true, ..self }
+    }
+
+    /// This much later than it would happen otherwise.
+    #[must_use]
+    pub fn delayed(self, by: Duration) -> Self {
+        Self { delay_ms: Some(milliseconds(by)), ..self }
+    }
+
+    /// Only some of the requests that it could meet, drawn with this probability from 0 to 1.
+    #[must_use]
+    pub fn with_probability(self, probability: f64) -> Self {
+        Self { probability: Some(probability), ..self }
+    }
+
+    /// The next so many requests that it meets.
+    #[must_use]
+    pub fn times(self, times: u64) -> Self {
+        Self { times: Some(times), ..self }
+    }
+
+    /// The next request that it meets.
+    #[must_use]
+    pub fn once(self) -> Self {
+        self.times(1)
+    }
+
+    pub(super) fn delay_time(&self) -> Option<Duration> {
+        self.delay_ms.map(Duration::from_millis)
+    }
+
+    /// Why this can be no fault, if it cannot.
+    pub(super) fn mistake(&self) -> Option<String> {
+        let is_status = self.effect == Effect::Status;
+        let given = [
+            ("status", self.status.is_some(), is_status),
+            ("message", self.message.is_some(), is_status),
+            ("retry_after", self.retry_after.is_some(), is_status),
+            ("headers", !self.headers.is_empty(), is_status),
+            ("body", self.body.is_some(), is_status),
+            ("after_commit", self.after_commit, is_status || self.effect == Effect::Delay),
+            ("bytes", self.bytes.is_some(), matches!(self.effect, Effect::CutBody | Effect::DripBody)),
+            ("pause_ms", self.pause_ms.is_some(), self.effect == Effect::DripBody),
+        ];
+        if let Some((name, ..)) = given.iter().find(|(_, given, fits)| *given && !fits) {
+            return Some(format!("{name} does not go with this effect"));
+        }
+        let needed = [
+            ("status", is_status && !self.status.is_some_and(|status| (200..600).contains(&status))),
+            ("bytes", matches!(self.effect, Effect::CutBody) && self.bytes.is_none()),
+            ("bytes", self.effect == Effect::DripBody && self.bytes.unwrap_or(0) == 0),
+            ("pause_ms", self.effect == Effect::DripBody && self.pause_ms.is_none()),
+            ("delay_ms", self.effect == Effect::Delay && self.delay_ms.is_none()),
+        ];
+        if let Some((name, _)) = needed.iter().find(|(_, is_missing)| *is_missing) {
+            return Some(format!("this effect needs {name}, in its range"));
+        }
+        if self.probability.is_some_and(|chance| !(0.0..=1.0).contains(&chance)) {
+            return Some("probability must lie between 0 and 1".to_owned());
+        }
+        let odd = |(name, value): (&String, &String)| {
+            HeaderName::try_from(name).is_err() || HeaderValue::try_from(value).is_err()
+        };
+        if self.headers.iter().any(odd) {
+            return Some("headers must be names and values that HTTP knows".to_owned());
+        }
+        None
+    }
+
+    pub(super) fn code(&self) -> StatusCode {
+        self.status.and_then(|status| StatusCode::from_u16(status).ok()).unwrap_or_default()
+    }
+}
+
+fn milliseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,112 @@
+//! The journal: which requests arrived, and what became of them. No keys, no queries, no bodies.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+
+use super::seam::Seen;
+use super::{Controls, Effect, Operation, Side};
+
+/// How many requests are remembered; the oldest is forgotten first.
+const LONGEST: usize = 10_000;
+
+/// One request.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct JournalEntry {
+    /// Counts the requests, from 1.
+    pub number: u64,
+    /// When it arrived, by the clock of the service.
+    pub at: String,
+    /// Where it arrived.
+    pub side: Side,
+    /// Its method.
+    pub method: String,
+    /// Its path, without a query: queries of the object store are credentials.
+    pub path: String,
+    /// What it asked for, if that is an operation.
+    pub operation: Option<Operation>,
+    /// Its identifier, which its answer carries too.
+    pub request_id: String,
+    /// What it was answered with; None while it is being worked on, and when the connection was closed
+    /// without an answer.
+    pub status: Option<u16>,
+    /// The number of the fault that it met.
+    pub fault: Option<u64>,
+    /// What that fault did.
+    pub effect: Option<Effect>,
+}
+
+/// The requests that were seen last.
+#[derive(Default)]
+pub(super) struct Journal {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    entries: VecDeque<JournalEntry>,
+    last: u64,
+}
+
+impl Journal {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a request has arrived, and returns its number.
+    pub(super) fn begin(&self, seen: &Seen, at: String) -> u64 {
+        let mut inner = self.inner();
+        inner.last += 1;
+        let number = inner.last;
+        if inner.entries.len() == LONGEST {
+            inner.entries.pop_front();
+        }
+        inner.entries.push_back(JournalEntry {
+            number,
+            at,
+            side: seen.side,
+            method: seen.method.clone(),
+            path: seen.path.clone(),
+            operation: seen.operation,
+            request_id: seen.request_id.clone(),
+            status: None,
+            fault: None,
+            effect: None,
+        });
+        number
+    }
+
+    /// Changes what is known of a request, if it is still remembered.
+    pub(super) fn note(&self, number: u64, change: impl FnOnce(&mut JournalEntry)) {
+        let mut inner = self.inner();
+        let first = inner.entries.front().map_or(0, |entry| entry.number);
+        let at = number.checked_sub(first).and_then(|at| usize::try_from(at).ok());
+        if let Some(entry) = at.and_then(|at| inner.entries.get_mut(at)) {
+            change(entry);
+        }
+    }
+
+    pub(super) fn clear(&self) {
+        self.inner().entries.clear();
+    }
+}
+
+impl Controls {
+    /// The requests that were seen, oldest first: the last 10,000 of them.
+    pub fn journal(&self) -> Vec<JournalEntry> {
+        self.tester().journal.inner().entries.iter().cloned().collect()
+    }
+
+    /// How many of the requests in the journal asked for an operation.
+    pub fn seen(&self, operation: Operation) -> usize {
+        let inner = self.tester().journal.inner();
+        inner.entries.iter().filter(|entry| entry.operation == Some(operation)).count()
+    }
+
+    /// Forgets what was seen. Numbers go on.
+    pub fn clear_journal(&self) {
+        self.tester().journal.clear();
+    }
+}

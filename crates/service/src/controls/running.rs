@@ -1,0 +1,149 @@
+//! The clock, the node of this process, and what accounts own.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Controls;
+use crate::clock::Moment;
+use crate::ledger::{Credit, Money, Purse};
+use crate::{Error, upkeep};
+
+/// What an account owns and owes, as a tester sets it; None leaves as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Amounts {
+    /// What was paid in and may be spent.
+    pub balance: Option<Money>,
+    /// What was given and may be spent.
+    pub free_balance: Option<Money>,
+    /// What is owed.
+    pub debt: Option<Money>,
+}
+
+/// The same as JSON: decimals in strings, as the API has them.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AmountsBody {
+    pub(super) balance: Option<String>,
+    pub(super) free_balance: Option<String>,
+    pub(super) debt: Option<String>,
+}
+
+impl TryFrom<AmountsBody> for Amounts {
+    type Error = crate::NotMoney;
+
+    fn try_from(body: AmountsBody) -> Result<Self, Self::Error> {
+        let money = |text: Option<String>| text.map(|text| text.parse()).transpose();
+        Ok(Self {
+            balance: money(body.balance)?,
+            free_balance: money(body.free_balance)?,
+            debt: money(body.debt)?,
+        })
+    }
+}
+
+impl Controls {
+    /// What time the service thinks it is: ISO 8601 in UTC.
+    pub fn time(&self) -> String {
+        self.app.clock.now().to_string()
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.app.clock.now()
+    }
+
+    /// How many tasks there are of each status, all accounts together.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn tasks(&self) -> Result<BTreeMap<String, u64>, Error> {
+        let depths = self.app.store.depths().await?;
+        Ok(depths.into_iter().map(|(status, tasks)| (status.word().to_owned(), tasks)).collect())
+    }
+
+    /// Sets the clock of the service ahead. What was due meanwhile happens at once: leases run out,
+    /// upload targets expire, storage is billed.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn advance_clock(&self, by: Duration) -> Result<(), Error> {
+        self.app.clock.advance(by);
+        // The node was alive all along; without this it would seem to have been silent for so long.
+        self.app.node.announce(&self.app).await?;
+        upkeep::once(&self.app).await?;
+        self.app.work.notify_waiters();
+        Ok(())
+    }
+
+    /// The node of this process stops: what it runs is interrupted and free for other nodes, and what
+    /// waits keeps waiting. Only models of other nodes are served.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn take_node_down(&self) -> Result<(), Error> {
+        let mut node = self.app.node.hold().await;
+        node.set_up(false);
+        node.interrupt();
+        self.app.node.say_goodbye(&self.app).await
+    }
+
+    /// The node of this process works again.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn bring_node_up(&self) -> Result<(), Error> {
+        self.app.node.hold().await.set_up(true);
+        self.app.node.announce(&self.app).await?;
+        self.app.work.notify_waiters();
+        Ok(())
+    }
+
+    /// Whether the node of this process claims tasks.
+    pub async fn is_node_up(&self) -> bool {
+        self.app.node.is_up().await
+    }
+
+    /// Sets what an account owns and owes; the books still add up.
+    ///
+    /// # Errors
+    /// When there is no such account, an amount is below zero, or the database cannot be written.
+    pub async fn set_balance(&self, username: &str, amounts: Amounts) -> Result<(), Error> {
+        let doing = "setting a balance";
+        let account = self.account(username, doing).await?;
+        // What is owed is kept as a negative amount.
+        let wanted = [
+            (Purse::Balance, amounts.balance, 1),
+            (Purse::Free, amounts.free_balance, 1),
+            (Purse::Debt, amounts.debt, -1),
+        ];
+        if wanted.iter().any(|(_, amount, _)| amount.is_some_and(|amount| amount < Money::ZERO)) {
+            return Err(Error::new(doing, "amounts are not below zero"));
+        }
+        let signed = |amount: Money, sign: i64| Money::from_smallest(amount.smallest() * sign);
+        let wanted: Vec<_> = wanted
+            .into_iter()
+            .filter_map(|(purse, amount, sign)| Some((purse, signed(amount?, sign))))
+            .collect();
+        self.app.store.set_purses(account.id, &wanted, self.now()).await
+    }
+
+    /// Gives an account money or free credits.
+    ///
+    /// # Errors
+    /// When there is no such account, the amount is not above zero, or the database cannot be written.
+    pub async fn credit(&self, username: &str, credit: Credit) -> Result<(), Error> {
+        let doing = "crediting an account";
+        let (Credit::Paid(amount) | Credit::Free(amount)) = credit;
+        if !amount.is_positive() {
+            return Err(Error::new(doing, "the amount is not above zero"));
+        }
+        let account = self.account(username, doing).await?;
+        self.app.store.credit(account.id, credit, self.now()).await
+    }
+
+    async fn account(&self, username: &str, doing: &str) -> Result<crate::accounts::Account, Error> {
+        let unknown = || Error::new(doing, format!("there is no account {username:?}"));
+        self.app.store.account(username).await?.ok_or_else(unknown)
+    }
+}

@@ -1,0 +1,225 @@
+//! Models that do what a tester wants instead of running.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::Controls;
+use crate::Error;
+use crate::nodes::Failed;
+
+/// What becomes of the tasks of a model.
+///
+/// ```
+/// use inferstore_service::Script;
+/// use std::time::Duration;
+///
+/// Script::fail("out of memory").times(2);
+/// Script::run().after(Duration::from_secs(3));
+/// Script::succeed(serde_json::json!({"output": "#102030"}));
+/// ```
+///
+/// One that names no number of times goes on until it is cleared. A model that no node runs is served
+/// as long as its tasks are to succeed or to fail.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Script {
+    pub(super) then: Then,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) after_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) message: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) output: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) times: Option<u64>,
+}
+
+/// How a task of a model goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Then {
+    /// The model runs.
+    Run,
+    /// The task fails.
+    Fail,
+    /// The task succeeds with a given output; neither its inputs nor the model are looked at.
+    Succeed,
+    /// The task stays in the queue.
+    StayQueued,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Script {
+    const fn new(then: Then) -> Self {
+        Self { then, after_ms: 0, message: None, output: None, times: None }
+    }
+
+    /// The model runs; with `after`, a slow one.
+    pub const fn run() -> Self {
+        Self::new(Then::Run)
+    }
+
+    /// The task fails, and this is why.
+    pub fn fail(message: impl Into<String>) -> Self {
+        Self { message: Some(message.into()), ..Self::new(Then::Fail) }
+    }
+
+    /// The task succeeds, and this JSON object is its output.
+    pub fn succeed(output: Value) -> Self {
+        let output = match output {
+            Value::Object(output) => Some(output),
+            _ => None,
+        };
+        Self { output, ..Self::new(Then::Succeed) }
+    }
+
+    /// The task stays in the queue until this is cleared.
+    pub const fn stay_queued() -> Self {
+        Self::new(Then::StayQueued)
+    }
+
+    /// The task is `computing` for so long first.
+    #[must_use]
+    pub fn after(self, time: Duration) -> Self {
+        Self { after_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX), ..self }
+    }
+
+    /// The next so many tasks.
+    #[must_use]
+    pub fn times(self, times: u64) -> Self {
+        Self { times: Some(times), ..self }
+    }
+
+    /// The next task.
+    #[must_use]
+    pub fn once(self) -> Self {
+        self.times(1)
+    }
+
+    fn mistake(&self) -> Option<&'static str> {
+        match self.then {
+            Then::Succeed if self.output.is_none() => Some("a success needs an output, a JSON object"),
+            Then::StayQueued if self.times.is_some() || self.after_ms > 0 => {
+                Some("tasks stay in the queue until this is cleared: it takes no times and no after_ms")
+            }
+            Then::Succeed | Then::Fail | Then::StayQueued | Then::Run
+                if self.output.is_some() && self.then != Then::Succeed
+                    || self.message.is_some() && self.then != Then::Fail =>
+            {
+                Some("an output goes with a success alone, and a message with a failure alone")
+            }
+            _ => None,
+        }
+    }
+
+    const fn needs_no_model(&self) -> bool {
+        matches!(self.then, Then::Succeed | Then::Fail)
+    }
+}
+
+/// Lets a task go on as its script says; `run` is what would happen otherwise.
+pub(crate) async fn perform(
+    script: Script,
+    run: impl Future<Output = Result<Map<String, Value>, Failed>> + Send,
+) -> Result<Map<String, Value>, Failed> {
+    tokio::time::sleep(Duration::from_millis(script.after_ms)).await;
+    match script.then {
+        Then::Fail => Err(Failed::model(script.message.unwrap_or_else(|| "a tester wanted this".to_owned()))),
+        Then::Succeed => Ok(script.output.unwrap_or_default()),
+        Then::Run | Then::StayQueued => run.await,
+    }
+}
+
+/// The scripts, by model.
+#[derive(Debug, Default)]
+pub(crate) struct Scripts {
+    by_model: Mutex<BTreeMap<String, Script>>,
+}
+
+impl Scripts {
+    fn by_model(&self) -> MutexGuard<'_, BTreeMap<String, Script>> {
+        self.by_model.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a node that runs these models says that it runs.
+    pub(crate) fn announced(&self, models: &[String]) -> Vec<String> {
+        let scripts = self.by_model();
+        let scripted = scripts.iter().filter(|(_, script)| script.needs_no_model());
+        let all: BTreeSet<&String> = models.iter().chain(scripted.map(|(model, _)| model)).collect();
+        all.into_iter().cloned().collect()
+    }
+
+    /// Whose tasks a node that runs these models may claim now.
+    pub(crate) fn claimable(&self, models: &[String]) -> Vec<String> {
+        let mut models = self.announced(models);
+        let scripts = self.by_model();
+        models.retain(|model| scripts.get(model).is_none_or(|script| script.then != Then::StayQueued));
+        models
+    }
+
+    /// What to do with a task of the model that was just claimed. Counts as one of the times.
+    pub(crate) fn take(&self, model: &str) -> Option<Script> {
+        let mut scripts = self.by_model();
+        let script = scripts.get_mut(model)?;
+        let taken = script.clone();
+        if let Some(times) = &mut script.times {
+            *times = times.saturating_sub(1);
+            if *times == 0 {
+                scripts.remove(model);
+            }
+        }
+        Some(taken)
+    }
+
+    pub(super) fn clear(&self) {
+        self.by_model().clear();
+    }
+}
+
+impl Controls {
+    /// What becomes of the tasks of a model from now on, in place of what was said of it before.
+    ///
+    /// # Errors
+    /// When the script contradicts itself, or the database cannot be written.
+    pub async fn let_model(&self, model: &str, script: Script) -> Result<(), Error> {
+        if let Some(mistake) = script.mistake() {
+            return Err(Error::new(format!("writing a script for {model:?}"), mistake));
+        }
+        if script.times != Some(0) {
+            self.app.scripts.by_model().insert(model.to_owned(), script);
+        }
+        self.scripts_changed().await
+    }
+
+    /// The model is itself again; false when nothing was said of it.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn let_model_be(&self, model: &str) -> Result<bool, Error> {
+        let was_there = self.app.scripts.by_model().remove(model).is_some();
+        self.scripts_changed().await?;
+        Ok(was_there)
+    }
+
+    /// What was said of models and still stands, with the times that are left.
+    pub fn scripts(&self) -> BTreeMap<String, Script> {
+        self.app.scripts.by_model().clone()
+    }
+
+    /// Who serves what is known at once, and tasks that waited are looked at again.
+    async fn scripts_changed(&self) -> Result<(), Error> {
+        self.app.node.announce(&self.app).await?;
+        self.app.work.notify_waiters();
+        Ok(())
+    }
+}

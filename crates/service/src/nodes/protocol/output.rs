@@ -1,0 +1,101 @@
+//! What a node hands in, held against what the task's version of the model declares.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::api::Failure;
+use crate::app::App;
+use crate::catalog::{Format, Kind};
+use crate::nodes::run::OUTPUTS;
+
+/// The outputs by name, spelled as the node spelled them.
+pub(super) type Outputs = BTreeMap<String, Box<RawValue>>;
+
+/// The lease under which something is handed in.
+pub(super) struct OfLease<'a> {
+    pub(super) task: &'a str,
+    pub(super) attempt: i64,
+}
+
+/// Whether a file belongs to a declared output: its name up to the first point is that of the output,
+/// and its type one of those that the output may have.
+pub(super) fn check_file(declared: &Format, file: &str, mime: &str) -> Result<(), String> {
+    let name = file.split('.').next().unwrap_or_default();
+    let Some(descriptor) = declared.get(name).filter(|descriptor| descriptor.kind == Kind::File) else {
+        return Err(format!(
+            "a file is called by an output that is a file, such as output.png; {name:?} is none"
+        ));
+    };
+    let ending = file.strip_prefix(name).unwrap_or_default();
+    if ending.len() > 20 || !ending.bytes().all(|byte| byte == b'.' || byte.is_ascii_alphanumeric()) {
+        return Err("the end of a file's name has letters and digits, and not many of them".to_owned());
+    }
+    match &descriptor.mime_type {
+        Some(patterns) if !patterns.iter().any(|pattern| fits(pattern, mime)) => {
+            Err(format!("{name} is declared as {}, and this file is {mime}", patterns.join(", ")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a type is one of those that a pattern such as `image/*` means.
+fn fits(pattern: &str, mime: &str) -> bool {
+    let essence = mime.split(';').next().unwrap_or_default().trim();
+    match pattern.split_once('/') {
+        Some(("*", "*")) => true,
+        Some((category, "*")) => {
+            essence.split_once('/').is_some_and(|(own, _)| own.eq_ignore_ascii_case(category))
+        }
+        _ => essence.eq_ignore_ascii_case(pattern),
+    }
+}
+
+/// The outputs as JSON in the order of their declaration, if they are what was declared: every output and
+/// no other, files among those that were put under this lease.
+pub(super) async fn check(
+    app: &App,
+    declared: &Format,
+    lease: &OfLease<'_>,
+    outputs: &Outputs,
+) -> Result<String, Failure> {
+    for name in outputs.keys() {
+        if declared.get(name).is_none() {
+            let name: String = name.chars().take(80).collect();
+            return Err(Failure::unprocessable(format!("{name:?} is no output of this task")));
+        }
+    }
+    let mut written = Vec::new();
+    for (name, descriptor) in declared.parameters() {
+        let value = outputs.get(name).ok_or_else(|| missing(name))?;
+        let read: Value = serde_json::from_str(value.get()).unwrap_or_default();
+        match (descriptor.kind, &read) {
+            (Kind::File, Value::String(url)) => check_url(app, name, url, lease).await?,
+            (Kind::String | Kind::Options, Value::String(_)) => {}
+            (Kind::Int | Kind::Float, Value::Number(_) | Value::String(_)) => {}
+            (kind, _) => {
+                let message = format!("the output {name} is declared as {kind:?}, and this is none");
+                return Err(Failure::unprocessable(message));
+            }
+        }
+        written.push(format!("{}:{value}", Value::from(name)));
+    }
+    Ok(format!("{{{}}}", written.join(",")))
+}
+
+async fn check_url(app: &App, name: &str, url: &str, lease: &OfLease<'_>) -> Result<(), Failure> {
+    let refused = || {
+        Failure::unprocessable(format!(
+            "the output {name} must be the URL of a file that was put for this lease"
+        ))
+    };
+    let (bucket, key) = app.objects.locate(url).ok_or_else(refused)?;
+    let file = key.strip_prefix(&format!("{}/{}/", lease.task, lease.attempt)).ok_or_else(refused)?;
+    let is_own = bucket == OUTPUTS && file.split('.').next() == Some(name);
+    if is_own && app.store.object(&bucket, &key).await?.is_some() { Ok(()) } else { Err(refused()) }
+}
+
+fn missing(name: &str) -> Failure {
+    Failure::unprocessable(format!("the output {name} is missing"))
+}

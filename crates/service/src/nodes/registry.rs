@@ -1,0 +1,37 @@
+//! Nodes outside the process: the keys that they show, and which of them are there.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::Error;
+use crate::accounts::KeptKey;
+use crate::clock::Moment;
+
+/// How long a node that says nothing is remembered.
+pub(crate) const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A node outside the process that has registered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KnownNode {
+    pub(crate) models: Vec<String>,
+    pub(crate) seen_at: Moment,
+}
+
+/// What the store knows of nodes outside the process. Every method is one transaction.
+#[async_trait]
+pub(crate) trait Registry: Send + Sync {
+    /// Adds a key under a name; false when the name has a valid one.
+    async fn add_node_key(&self, name: &str, key: &KeptKey, now: Moment) -> Result<bool, Error>;
+    /// Revokes a key and forgets its nodes; what they had leased can be claimed at once. False when there
+    /// is no valid key of this name.
+    async fn revoke_node_key(&self, name: &str, now: Moment) -> Result<bool, Error>;
+    /// The valid key with this identifier, and its name.
+    async fn node_key(&self, id: &str) -> Result<Option<(KeptKey, String)>, Error>;
+    /// Adds a node, and forgets those that nobody has seen for long.
+    async fn add_node(&self, node: &str, key: &str, models: &[String], now: Moment) -> Result<(), Error>;
+    /// A node, if it was registered with this key.
+    async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>, Error>;
+    /// Notes that a node is alive.
+    async fn touch_node(&self, node: &str, now: Moment) -> Result<(), Error>;
+}

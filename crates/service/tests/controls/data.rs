@@ -1,0 +1,166 @@
+//! Reset, snapshots, balances: what is stored, and how to get back to it.
+
+use inferstore_service::{Amounts, Config, Credit, Fault, Money, Operation, Scope, Script};
+use reqwest::Method;
+
+use crate::support::{Bench, MODEL, Outcome};
+
+#[tokio::test]
+async fn after_a_reset_everything_is_as_it_was_at_the_start_and_the_key_is_still_valid() -> Outcome {
+    let bench = Bench::start().await?;
+    let before = bench.balance().await?;
+    bench.controls.let_model(MODEL, Script::succeed(serde_json::json!({"output": "#000000"}))).await?;
+    let done = bench.create().await?;
+    bench.until(&done, &["success"]).await?;
+    bench.controls.let_model(MODEL, Script::stay_queued()).await?;
+    bench.create().await?;
+    let url = bench.store("note.txt", "a note").await?;
+    bench.service.add_account("somebody", Scope::Personal).await?;
+    bench.service.set_price(MODEL, "7".parse()?).await?;
+    bench.controls.advance_clock(std::time::Duration::from_secs(3_600)).await?;
+    assert_ne!(bench.balance().await?, before);
+
+    bench.controls.reset().await?;
+
+    assert_eq!(bench.balance().await?, before);
+    assert_eq!((bench.tasks().await?, bench.read(&url).await?.0), (0, 404));
+    assert_eq!(bench.get("/api-key/storage/upload/statistics").await?["total_files"], 0);
+    assert_eq!(bench.call(Method::GET, &format!("/api-key/task/{done}/detail"), None).await?.0, 404);
+    assert!(bench.service.add_account("somebody", Scope::Personal).await.is_ok(), "the name is free again");
+    let price = bench.get(&format!("/api-key/model/{MODEL}/task/cost")).await?["cost"].clone();
+    assert_eq!(price.to_string(), "0.05");
+    assert!(bench.controls.scripts().is_empty() && bench.controls.faults().is_empty());
+    bench.audit().await
+}
+
+#[tokio::test]
+async fn a_service_goes_on_working_after_a_reset_in_the_middle_of_its_work() -> Outcome {
+    let bench = Bench::start().await?;
+    for _ in 0..5 {
+        bench.controls.let_model(MODEL, Script::run().after(std::time::Duration::from_secs(60))).await?;
+        let running = bench.create().await?;
+        bench.until(&running, &["computing"]).await?;
+        bench.controls.reset().await?;
+        bench.controls.let_model(MODEL, Script::succeed(serde_json::json!({"output": "#fff"}))).await?;
+        let next = bench.create().await?;
+        bench.until(&next, &["success"]).await?;
+        assert_eq!(bench.tasks().await?, 1);
+        let url = bench.store("note.txt", "a note").await?;
+        assert_eq!(bench.read(&url).await?, (200, "a note".to_owned()));
+        bench.audit().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_reset_while_clients_write_leaves_books_that_add_up() -> Outcome {
+    let bench = Bench::start().await?;
+    for _ in 0..10 {
+        let creates = (0..20).map(|_| bench.try_create());
+        let (created, reset) = tokio::join!(futures_util::future::join_all(creates), bench.controls.reset());
+        reset?;
+        for answer in created {
+            assert_eq!(answer?.0, 200);
+        }
+        bench.audit().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_snapshot_brings_back_tasks_files_money_and_time_as_often_as_wanted() -> Outcome {
+    let bench = Bench::start().await?;
+    bench.controls.let_model(MODEL, Script::stay_queued()).await?;
+    let kept = bench.create().await?;
+    let url = bench.store("note.txt", "the first").await?;
+    bench.controls.snapshot("before").await?;
+    let money = bench.balance().await?;
+    for round in 0..3 {
+        bench.create().await?;
+        // Both ways in which a blob is no longer needed.
+        match round {
+            0 => bench.store("note.txt", "the second").await.map(drop)?,
+            _ => {
+                let body = serde_json::json!({"url": url});
+                bench.call(Method::DELETE, "/api-key/storage/store/url", Some(body)).await.map(drop)?;
+            }
+        }
+        bench.controls.restore("before").await?;
+        assert_eq!(bench.read(&url).await?, (200, "the first".to_owned()), "round {round}");
+        assert_eq!((bench.tasks().await?, bench.balance().await?), (1, money.clone()));
+        assert_eq!(bench.task(&kept).await?["status"], "in_queue");
+        bench.audit().await?;
+    }
+    // What comes back from a snapshot can be kept again.
+    bench.controls.snapshot("again").await?;
+    bench.controls.reset().await?;
+    assert_eq!(bench.read(&url).await?.0, 404);
+    bench.controls.restore("again").await?;
+    assert_eq!(bench.read(&url).await?, (200, "the first".to_owned()));
+    assert_eq!(bench.controls.snapshots()?, ["again", "before"]);
+    assert!(
+        bench.controls.forget_snapshot("again").await? && !bench.controls.forget_snapshot("again").await?
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_task_that_was_computing_in_a_snapshot_begins_anew() -> Outcome {
+    let bench = Bench::start().await?;
+    bench.controls.let_model(MODEL, Script::run().after(std::time::Duration::from_secs(60))).await?;
+    let task = bench.create().await?;
+    bench.until(&task, &["computing"]).await?;
+    bench.controls.snapshot("computing").await?;
+    bench.controls.let_model(MODEL, Script::succeed(serde_json::json!({"output": "#fff"}))).await?;
+    bench.controls.restore("computing").await?;
+    assert_eq!(bench.until(&task, &["success"]).await?["result"]["result"]["output"], "#fff");
+    bench.audit().await
+}
+
+#[tokio::test]
+async fn snapshots_have_names_that_stay_in_their_folder() -> Outcome {
+    let bench = Bench::start().await?;
+    for name in ["", ".fresh", "..", "a/b", "ü", &"x".repeat(65)] {
+        assert!(bench.controls.snapshot(name).await.is_err(), "{name}");
+        assert!(bench.controls.restore(name).await.is_err(), "{name}");
+        assert!(bench.controls.forget_snapshot(name).await.is_err(), "{name}");
+    }
+    assert!(bench.controls.restore("unknown").await.is_err());
+    Ok(())
+}
+
+#[tokio::test]
+async fn balances_are_set_and_credited_and_the_books_add_up() -> Outcome {
+    let bench = Bench::start().await?;
+    let money = |text: &str| text.parse::<Money>().ok();
+    let poor = Amounts { balance: money("0.01"), free_balance: money("0"), debt: money("3.5") };
+    bench.controls.set_balance("demo", poor).await?;
+    let balance = bench.balance().await?;
+    let shown = ["balance", "free_balance", "debt"].map(|name| balance[name].as_str().map(str::to_owned));
+    assert_eq!(shown.map(Option::unwrap_or_default), ["0.01", "0", "3.5"]);
+    assert_eq!(bench.try_create().await?.0, 402);
+    bench.controls.credit("demo", Credit::Free("1".parse()?)).await?;
+    assert_eq!(bench.try_create().await?.0, 200);
+    bench.controls.credit("demo", Credit::Paid("5".parse()?)).await?;
+    assert_eq!(bench.balance().await?["debt"], "0", "a payment settles the debt first");
+    let negative = Amounts { balance: money("-1"), ..Amounts::default() };
+    assert!(bench.controls.set_balance("demo", negative).await.is_err());
+    assert!(bench.controls.set_balance("nobody", poor).await.is_err());
+    bench.audit().await
+}
+
+#[tokio::test]
+async fn the_same_seed_gives_the_same_identifiers_again_after_a_reset() -> Outcome {
+    let mut config = Config::ephemeral().with_controls();
+    config.seed = Some(7);
+    let bench = Bench::with(config).await?;
+    bench.controls.add_fault(Fault::hang_up().on(Operation::GetTask).with_probability(0.5))?;
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let id = bench.create().await?;
+        seen.push(id);
+        bench.controls.reset().await?;
+    }
+    assert_eq!(seen[0], seen[1]);
+    Ok(())
+}

@@ -1,0 +1,172 @@
+//! The protocol: who may speak it, what is refused, and that it tells what to do instead.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::{Bench, LEASE, Outcome};
+
+#[tokio::test]
+async fn nodes_show_a_key_that_can_be_revoked() -> Outcome {
+    let bench = Bench::start().await?;
+    bench.publish("echo").await?;
+    let register = format!("{}/register", bench.nodes_url()?);
+    let models = json!({ "models": ["echo"] });
+    let api_key = bench.service.api_key().unwrap_or_default().to_owned();
+    for wrong in ["", "isn_wrong_key", &api_key] {
+        let (status, answer) = bench.call(&register, wrong, &models).await?;
+        assert_eq!((status, &answer["status"]), (401, &json!("fail")), "{wrong}");
+    }
+
+    // A second key, so that one can go. What its node had leased goes to the others at once.
+    let other_key = bench.service.add_node_key("other").await?;
+    assert!(bench.service.add_node_key("other").await.is_err(), "the name has a valid key");
+    let (_, answer) = bench.call(&register, &other_key, &models).await?;
+    let other = answer["data"]["node"].as_str().unwrap_or_default();
+    let other = format!("{}/{other}", bench.nodes_url()?);
+    let task = bench.create("echo", json!({ "say": "hello" })).await?;
+    let (status, _) = bench.call(&format!("{other}/lease"), &other_key, &json!({})).await?;
+    assert_eq!(status, 200);
+    let stranger = bench.call(&format!("{other}/lease"), &bench.node_key, &json!({})).await?;
+    assert_eq!(stranger.0, 404, "a node belongs to the key that it registered with");
+
+    assert!(bench.service.revoke_node_key("other").await?);
+    assert!(!bench.service.revoke_node_key("other").await?);
+    let finish = format!("{other}/tasks/{task}/1/finish");
+    let late = bench.call(&finish, &other_key, &json!({ "error": { "message": "?" } })).await?;
+    assert_eq!(late.0, 401);
+    let node = bench.register(&["echo"]).await?;
+    let lease = node.lease(0.0).await?.ok_or("the task is not free")?;
+    assert_eq!((lease.task.as_str(), &lease.data["attempt"]), (task.as_str(), &json!(2)));
+    assert_ne!(bench.service.add_node_key("other").await?, other_key, "a revoked name gets a new key");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_task_is_leased_as_soon_as_it_is_there() -> Outcome {
+    let bench = Bench::start().await?;
+    bench.publish("echo").await?;
+    let node = bench.register(&["echo", "another"]).await?;
+    assert_eq!(bench.get("/api-key/model/echo/serving").await?["serving"], true);
+
+    let begun = Instant::now();
+    assert!(node.lease(0.3).await?.is_none());
+    assert!(begun.elapsed() >= Duration::from_millis(300), "it waited for {:?}", begun.elapsed());
+
+    // While it waits it is seen alive, for longer than a lease.
+    let creating = async {
+        tokio::time::sleep(LEASE * 3).await;
+        let serving = bench.get("/api-key/model/echo/serving").await?["serving"].clone();
+        let task = bench.create("echo", json!({ "say": "hello" })).await?;
+        Outcome::Ok((serving, task, Instant::now()))
+    };
+    let (leased, created) = tokio::join!(node.lease(10.0), creating);
+    let (serving, task, then) = created?;
+    let leased = leased?.ok_or("there was no task")?;
+    assert!(then.elapsed() < Duration::from_millis(300), "it took {:?}", then.elapsed());
+    assert_eq!((serving, leased.task), (json!(true), task));
+    assert_eq!(leased.data["input"], json!({ "say": "hello" }));
+    assert_eq!(leased.data["input_format"]["say"]["type"], "string");
+    assert_eq!(leased.data["output_format"]["picture"]["type"], "file");
+
+    // A node may ask for some of its models, and is forgotten when it leaves.
+    bench.create("echo", json!({ "say": "hello" })).await?;
+    let (_, answer) = node.call("/lease", &json!({ "wait_seconds": 0, "models": ["another"] })).await?;
+    assert_eq!(answer["data"], Value::Null);
+    assert_eq!(node.call("/goodbye", &json!({})).await?.0, 200);
+    assert_eq!(node.call("/lease", &json!({})).await?.0, 404);
+    assert_eq!(bench.get("/api-key/model/echo/serving").await?["serving"], false);
+    let next = bench.register(&["echo"]).await?;
+    let again = next.lease(0.0).await?.ok_or("what it ran is not free")?;
+    assert_eq!(again.data["attempt"], 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_comes_out_is_what_the_model_declares() -> Outcome {
+    let bench = Bench::start().await?;
+    bench.publish("echo").await?;
+    let task = bench.create("echo", json!({ "say": "hello" })).await?;
+    let node = bench.register(&["echo"]).await?;
+    let lease = node.lease(1.0).await?.ok_or("there was no task")?;
+
+    for (file, mime, complaint) in [
+        ("said.txt", "text/plain", "a file is called by an output"),
+        ("nothing.png", "image/png", "a file is called by an output"),
+        ("picture.jpg", "image/jpeg", "declared as image/png"),
+        ("picture.p%20g", "image/png", "letters and digits"),
+        ("picture%2f..%2f..", "image/png", "a file is called by an output"),
+        ("picture.png", "nonsense", "MIME type"),
+    ] {
+        let (status, answer) = node.put(&lease, file, mime, b"x").await?;
+        let message = answer["message"].as_str().unwrap_or_default();
+        assert!((400..500).contains(&status) && message.contains(complaint), "{file}: {status} {answer}");
+    }
+    let (_, answer) = node.put(&lease, "picture.png", "image/png", b"a picture").await?;
+    let url = answer["data"]["url"].clone();
+    for (output, complaint) in [
+        (json!({ "said": "hello" }), "picture is missing"),
+        (json!({ "said": "hello", "picture": url, "more": 1 }), "\"more\" is no output"),
+        (json!({ "said": 5, "picture": url }), "said is declared as"),
+        (json!({ "said": "hello", "picture": "https://example.com/a.png" }), "was put for this lease"),
+        (json!({ "said": "hello", "picture": format!("{}x", url.as_str().unwrap_or_default()) }), "was put"),
+    ] {
+        let (status, answer) = node.of_lease(&lease, "/finish", &json!({ "output": output })).await?;
+        let message = answer["message"].as_str().unwrap_or_default();
+        assert!(status == 422 && message.contains(complaint), "{output}: {status} {answer}");
+    }
+    let neither = node.of_lease(&lease, "/finish", &json!({})).await?;
+    assert_eq!(neither.0, 422);
+    assert_eq!(bench.task(&task).await?["status"], "computing");
+
+    let output = json!({ "output": { "picture": url, "said": "hello" } });
+    assert_eq!(node.of_lease(&lease, "/finish", &output).await?.0, 200);
+    let again = node.of_lease(&lease, "/finish", &output).await?;
+    assert_eq!((again.0, &again.1["message"]), (200, &json!("finished already")));
+    assert_eq!(node.of_lease(&lease, "/heartbeat", &json!({})).await?.0, 409);
+    let ended = bench.task(&task).await?;
+    assert_eq!(ended["result"]["result"], json!({ "said": "hello", "picture": url }));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_failed_run_fails_the_task_and_costs_nothing() -> Outcome {
+    let bench = Bench::start().await?;
+    bench.publish("echo").await?;
+    let before = bench.get("/api-key/balance").await?;
+    let task = bench.create("echo", json!({ "say": "hello" })).await?;
+    let node = bench.register(&["echo"]).await?;
+    let lease = node.lease(1.0).await?.ok_or("there was no task")?;
+    let error = json!({ "error": { "message": "no such voice", "kind": "input", "detail": { "line": 3 } } });
+    assert_eq!(node.of_lease(&lease, "/finish", &error).await?.0, 200);
+    let ended = bench.task(&task).await?;
+    assert_eq!((&ended["status"], &ended["message"]), (&json!("failed"), &json!("no such voice")));
+    let told = json!({ "kind": "input", "message": "no such voice", "detail": { "line": 3 } });
+    assert_eq!(ended["result"]["error"], told);
+    assert_eq!(bench.get("/api-key/balance").await?, before);
+    Ok(())
+}
+
+#[tokio::test]
+async fn everything_else_is_refused_in_the_shape_of_the_api() -> Outcome {
+    let bench = Bench::start().await?;
+    let node = bench.register(&["echo"]).await?;
+    for (path, body, expected) in [
+        ("/lease", json!({ "wait_seconds": -1 }), 422),
+        ("/lease", json!({ "wait_seconds": 1e300 }), 422),
+        ("/nothing", json!({}), 404),
+        ("/tasks/none/1/finish", json!({ "output": {} }), 409),
+        ("/tasks/none/x/finish", json!({ "output": {} }), 422),
+        ("/tasks/none/1/heartbeat", json!({}), 409),
+    ] {
+        let (status, answer) = node.call(path, &body).await?;
+        assert_eq!((status, &answer["status"]), (expected, &json!("fail")), "{path} {body}: {answer}");
+        assert!(answer["message"].as_str().is_some_and(|message| !message.is_empty()));
+    }
+    // The paths of the service know nothing of nodes, and the other way round.
+    let elsewhere = format!("{}/nodes/v1/register", bench.service.base_url());
+    assert_eq!(bench.call(&elsewhere, "", &json!({})).await?.0, 404);
+    let api = bench.nodes_url()?.replace("/nodes/v1", "/api/v1/api-key/balance");
+    assert_eq!(bench.http.get(api).send().await?.status(), 404);
+    Ok(())
+}
