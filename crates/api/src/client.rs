@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use progenitor_client::{ClientHooks, Error, OperationInfo};
+use reqwest::header::{self, HeaderValue};
 use reqwest::redirect::Policy;
 
-use crate::{ApiKey, Client};
+use crate::{ApiKey, Client, ResponseValue, body, types};
 
 /// The header that carries the API key.
 const API_KEY_HEADER: &str = "x-api-key";
@@ -42,6 +43,41 @@ impl Client {
     pub fn new(base_url: &str, key: ApiKey) -> reqwest::Result<Self> {
         let http = http_client_builder().build()?;
         Ok(Self::new_with_client(base_url.trim_end_matches('/'), http, key))
+    }
+}
+
+impl Client {
+    /// Sends any request, with the API key, to a path below the base URL. `body` is JSON and goes out as
+    /// it is.
+    ///
+    /// For what has no method here: the answer is read as far as its envelope. Its body, whole and as it
+    /// came, is heard by [`hear_body`](crate::hear_body).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidRequest`] when the path does not begin with a slash, and those of every method.
+    pub async fn send(
+        &self,
+        method: reqwest::Method,
+        path: &str,
+        body: Option<&str>,
+    ) -> Result<ResponseValue<types::Acknowledgement>, Error<()>> {
+        if !path.starts_with('/') {
+            return Err(Error::InvalidRequest(format!("the path {path:?} does not begin with a slash")));
+        }
+        let mut request = self.client.request(method, format!("{}{path}", self.baseurl)).build()?;
+        request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        if let Some(body) = body {
+            request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            *request.body_mut() = Some(body.to_owned().into());
+        }
+        let info = OperationInfo { operation_id: "send" };
+        self.pre(&mut request, &info).await?;
+        let response = self.exec(request, &info).await?;
+        match response.status().is_success() {
+            true => ResponseValue::from_response(response).await,
+            false => Err(Error::UnexpectedResponse(response)),
+        }
     }
 }
 
@@ -98,5 +134,9 @@ impl ClientHooks<ApiKey> for Client {
         })?;
         request.headers_mut().insert(API_KEY_HEADER, key);
         Ok(())
+    }
+
+    async fn exec(&self, request: reqwest::Request, _: &OperationInfo) -> reqwest::Result<reqwest::Response> {
+        body::heard(self.client.execute(request).await?).await
     }
 }

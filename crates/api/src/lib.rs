@@ -24,6 +24,8 @@
 //!   read all the same, as long as it says which thing it is about;
 //! - the [`ApiKey`] and the target of an upload (a [`Secret`]) cannot be printed.
 //!
+//! What a type leaves out is not lost: [`hear_body`] tells the body of an answer as it came.
+//!
 //! This crate sends each request once and decides nothing. A status outside 2xx arrives as
 //! [`Error::UnexpectedResponse`] with its headers and body. An answer that cannot be read arrives as
 //! [`Error::InvalidResponsePayload`]; its `Debug` and `Display` print the body, so do not log that
@@ -39,6 +41,7 @@
 //!
 //! Without any of them only `http` works.
 
+mod body;
 mod client;
 mod decimal;
 #[rustfmt::skip]
@@ -57,6 +60,7 @@ mod secret;
 mod timestamp;
 mod words;
 
+pub use body::hear_body;
 pub use client::http_client_builder;
 pub use decimal::{Decimal, ParseDecimalError};
 pub use generated::{Client, ClientInfo, Error, ResponseValue, types};

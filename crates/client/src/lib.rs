@@ -27,6 +27,7 @@
 //! | [`Client::task`] | one task: reading, [waiting](Task::wait), [following](Task::follow), canceling; also in another process |
 //! | [`Client::folder`] | one folder: [uploading](Folder::upload) and listing |
 //! | [`Client::storage`] | statistics, deleting |
+//! | [`Client::request`] | any other request; [`with_payload`] tells what a call was answered, as the service wrote it |
 //! | [`Client::download`] | an output as a file, resumed after a drop |
 //!
 //! # What is sent again, and what is not
@@ -59,6 +60,7 @@
 //! [`inferstore_api`].
 
 mod account;
+mod any;
 mod call;
 mod client;
 mod clock;
@@ -91,6 +93,7 @@ mod upload;
 mod wait;
 
 pub use account::Account;
+pub use any::{Method, with_payload};
 pub use client::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client};
 pub use download::{DownloadOptions, DownloadProgress, Downloaded};
 pub use error::{

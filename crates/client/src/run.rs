@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use inferstore_api::types::{TaskInput, UploadFolder};
 use inferstore_api::{Decimal, ModelKind};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::client::Client;
 use crate::create::Create;
@@ -136,6 +136,20 @@ impl Model {
         Ok(task)
     }
 
+    /// Checks everything that a run would check before its first upload, and returns the inputs with the
+    /// spelling in which they would be sent. Files are looked at, and are not among them: what they
+    /// become is known after the upload. Nothing is stored, created or billed.
+    ///
+    /// # Errors
+    ///
+    /// As [`run_with`](Self::run_with), up to the first upload.
+    pub async fn check(&self, inputs: impl IntoInputs, options: RunOptions) -> Result<Map<String, Value>> {
+        let fields = inputs.into_inputs()?.into_fields()?;
+        let run = Run::new(self.clone(), options);
+        let checked = Box::pin(run.deadline.bound(run.checked(&fields))).await?;
+        Ok(checked.values)
+    }
+
     /// Runs the model, as a stream of what happens.
     ///
     /// ```no_run
@@ -220,6 +234,16 @@ impl Run {
 
     /// Everything before the create. Money has not moved when it ends, whichever way.
     async fn prepare(&self, fields: &Fields, on_event: OnEvent<'_>) -> Result<Prepared> {
+        let Ready { files, declared, values: mut input } = self.checked(fields).await?;
+        let uploads = Uploads::new(self.client(), &self.options, self.deadline, on_event);
+        let uploaded = uploads.urls(files).await?;
+        let urls = uploaded.values().cloned().collect();
+        input.extend(uploaded.into_iter().map(|(field, url)| (field, Value::String(url))));
+        Ok(Prepared { input: TaskInput(input), uploaded: urls, declared })
+    }
+
+    /// Everything before the first upload.
+    async fn checked(&self, fields: &Fields) -> Result<Ready> {
         let files = input_files::open(fields).await?;
         let declared = match self.options.skip_check {
             true => Declared::default(),
@@ -227,12 +251,7 @@ impl Run {
         };
         let checked = check(&declared, &candidates(fields, &files)).map_err(Error::Inputs)?;
         self.guard().await?;
-        let uploads = Uploads::new(self.client(), &self.options, self.deadline, on_event);
-        let uploaded = uploads.urls(files).await?;
-        let mut input = checked.values;
-        let urls = uploaded.values().cloned().collect();
-        input.extend(uploaded.into_iter().map(|(field, url)| (field, Value::String(url))));
-        Ok(Prepared { input: TaskInput(input), uploaded: urls, declared })
+        Ok(Ready { files, declared, values: checked.values })
     }
 
     async fn guard(&self) -> Result<()> {
@@ -271,6 +290,13 @@ impl Run {
             _ => error,
         }
     }
+}
+
+/// What is ready to be uploaded.
+struct Ready {
+    files: Vec<InputFile>,
+    declared: Declared,
+    values: Map<String, Value>,
 }
 
 /// What is ready to be sent.

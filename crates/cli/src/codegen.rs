@@ -1,0 +1,235 @@
+//! Rust for one model, from what it declares: its input and output as types, and how each input is
+//! spelled on the wire.
+
+use inferstore::types::{Descriptor, DescriptorType, ModelVersioning};
+use proc_macro2::TokenStream;
+use quote::quote;
+use schemars::schema::{
+    InstanceType, Metadata, NumberValidation, ObjectValidation, RootSchema, Schema, SchemaObject,
+};
+use syn::visit_mut::VisitMut;
+use typify::{TypeSpace, TypeSpaceSettings};
+
+use crate::schema::ordered;
+
+/// A module that runs the model with types of its own.
+pub(crate) fn module(version: &ModelVersioning) -> Result<String, String> {
+    let inputs = ordered(version.input_format.as_ref());
+    let outputs = ordered(version.output_format.as_ref());
+    if inputs.is_empty() {
+        return Err("it declares no inputs".to_owned());
+    }
+    let id = version.model_id.to_string();
+    let mut types = TypeSpace::new(TypeSpaceSettings::default().with_derive("PartialEq".to_owned()));
+    for (name, description, fields) in [
+        ("Input", format!("What the model {id} takes."), &inputs),
+        ("Output", format!("What the model {id} returns."), &outputs),
+    ] {
+        let schema = object(name, description, fields);
+        types.add_root_schema(schema).map_err(|error| error.to_string())?;
+    }
+    let types = types.to_stream();
+    let spelled = spelling(&inputs, &types)?;
+    let file = quote! {
+        /// The identifier of the model.
+        pub const MODEL: &str = #id;
+
+        #types
+
+        impl Input {
+            /// The inputs as the model wants them spelled.
+            pub fn to_inputs(&self) -> inferstore::Inputs {
+                #spelled
+                inputs
+            }
+        }
+
+        impl inferstore::ModelKind for Input {
+            const NAME: &'static str = MODEL;
+            type Output = Output;
+        }
+
+        /// Runs the model and waits for its output.
+        pub async fn run(
+            client: &inferstore::Client,
+            input: &Input,
+            options: inferstore::RunOptions,
+        ) -> inferstore::Result<inferstore::Outcome<Output>> {
+            client.model(MODEL).run_with(input.to_inputs(), options).await?.typed()
+        }
+    };
+    let mut file = syn::parse2::<syn::File>(file).map_err(|error| error.to_string())?;
+    SpacedDocs.visit_file_mut(&mut file);
+    let version = version.commit_hash.as_deref().unwrap_or("of unknown version");
+    // A line of text that others wrote must stay one.
+    let version = crate::table::printable(version);
+    let head = format!(
+        "//! The model {}, version {version}, in types. Written by `inferstore models code`.\n\n",
+        crate::table::printable(&id)
+    );
+    Ok(head + &prettyplease::unparse(&file))
+}
+
+/// typify writes `///Text`, people write `/// Text`.
+struct SpacedDocs;
+
+impl VisitMut for SpacedDocs {
+    fn visit_attribute_mut(&mut self, attribute: &mut syn::Attribute) {
+        if let syn::Meta::NameValue(doc) = &mut attribute.meta
+            && doc.path.is_ident("doc")
+            && let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) = &mut doc.value
+            && !text.value().starts_with(' ')
+        {
+            *text = syn::LitStr::new(&format!(" {}", text.value()), text.span());
+        }
+    }
+}
+
+/// An object with these fields as JSON Schema.
+fn object(name: &str, description: String, fields: &[(&String, &Descriptor)]) -> RootSchema {
+    let mut object = ObjectValidation::default();
+    for (field, descriptor) in fields {
+        if descriptor.required == Some(true) || name == "Output" {
+            object.required.insert((*field).clone());
+        }
+        object.properties.insert((*field).clone(), Schema::Object(schema(descriptor)));
+    }
+    let schema = SchemaObject {
+        instance_type: Some(InstanceType::Object.into()),
+        object: Some(Box::new(object)),
+        metadata: described(Some(name.to_owned()), description),
+        ..SchemaObject::default()
+    };
+    RootSchema { schema, ..RootSchema::default() }
+}
+
+fn described(title: Option<String>, description: String) -> Option<Box<Metadata>> {
+    Some(Box::new(Metadata { title, description: Some(description), ..Metadata::default() }))
+}
+
+/// One parameter as JSON Schema. What a type cannot say, such as the range, is in its description; the
+/// client checks it before anything is sent.
+fn schema(descriptor: &Descriptor) -> SchemaObject {
+    let samples: Vec<&str> = descriptor.samples.iter().flatten().map(|sample| sample.as_str()).collect();
+    let range = descriptor.num_config.as_ref();
+    let bound =
+        |bound: Option<&inferstore::Decimal>| bound.and_then(|bound| bound.as_str().parse::<f64>().ok());
+    let number = NumberValidation {
+        minimum: bound(range.and_then(|range| range.min.as_ref())),
+        maximum: bound(range.and_then(|range| range.max.as_ref())),
+        ..NumberValidation::default()
+    };
+    let (instance, values) = match descriptor.type_ {
+        Some(DescriptorType::Int) => (Some(InstanceType::Integer), None),
+        Some(DescriptorType::Float) => (Some(InstanceType::Number), None),
+        Some(DescriptorType::Options) if !samples.is_empty() => (
+            Some(InstanceType::String),
+            Some(samples.iter().map(|word| serde_json::Value::from(*word)).collect()),
+        ),
+        Some(DescriptorType::File | DescriptorType::Options | DescriptorType::String) => {
+            (Some(InstanceType::String), None)
+        }
+        // A word that nobody knows may mean any JSON.
+        Some(DescriptorType::Other(_)) | None => (None, None),
+    };
+    let is_integer = instance == Some(InstanceType::Integer);
+    SchemaObject {
+        metadata: described(None, description(descriptor, &samples)),
+        instance_type: instance.map(Into::into),
+        enum_values: values,
+        // Without it typify picks a type by the range, and another one when the range changes.
+        format: is_integer.then(|| "int64".to_owned()),
+        number: (!is_integer && (number.minimum.is_some() || number.maximum.is_some()))
+            .then(|| Box::new(number)),
+        ..SchemaObject::default()
+    }
+}
+
+fn description(descriptor: &Descriptor, samples: &[&str]) -> String {
+    let mut sentences = Vec::new();
+    match (&descriptor.type_, &descriptor.mime_type) {
+        (Some(DescriptorType::File), Some(patterns)) => {
+            sentences.push(format!("The URL of a file of type {}.", patterns.join(" or ")));
+        }
+        (Some(DescriptorType::File), None) => sentences.push("The URL of a file.".to_owned()),
+        (Some(DescriptorType::Options), _) => sentences.push("One word of a list.".to_owned()),
+        (Some(DescriptorType::String), _) => sentences.push("A text.".to_owned()),
+        (Some(DescriptorType::Int), _) => sentences.push("A whole number.".to_owned()),
+        (Some(DescriptorType::Float), _) => sentences.push("A number.".to_owned()),
+        _ => sentences.push("Any JSON.".to_owned()),
+    }
+    if let Some(range) = &descriptor.num_config {
+        let words = [("from", &range.min), ("to", &range.max), ("in steps of", &range.step)];
+        let words: Vec<String> =
+            words.iter().filter_map(|(word, bound)| Some(format!("{word} {}", bound.as_ref()?))).collect();
+        sentences.push(format!("It goes {}.", words.join(" ")));
+    }
+    if is_spelled_as_text(descriptor) {
+        sentences.push("It is sent as a text.".to_owned());
+    }
+    if descriptor.type_ != Some(DescriptorType::Options) && !samples.is_empty() {
+        sentences.push(format!("Such as {}.", samples.join(", ")));
+    }
+    sentences.join(" ")
+}
+
+/// The typing rule: a number whose samples are texts is sent as one.
+fn is_spelled_as_text(descriptor: &Descriptor) -> bool {
+    let is_number = matches!(descriptor.type_, Some(DescriptorType::Int | DescriptorType::Float));
+    is_number && descriptor.samples.iter().flatten().next().is_some_and(|sample| sample.is_string())
+}
+
+/// Sets every field under its own name, as the model wants it spelled.
+fn spelling(inputs: &[(&String, &Descriptor)], types: &TokenStream) -> Result<TokenStream, String> {
+    let fields = fields_of_input(types)?;
+    let idents: Vec<&syn::Ident> = fields.iter().map(|(_, field)| field).collect();
+    let mut statements = quote! {
+        let Self { #(#idents),* } = self;
+        let mut inputs = inferstore::Inputs::new();
+    };
+    for (name, descriptor) in inputs {
+        let field = fields.iter().find(|(wire, _)| wire == *name).map(|(_, field)| field);
+        let field = field.ok_or_else(|| format!("its input {name:?} cannot be named in Rust"))?;
+        let is_text = is_spelled_as_text(descriptor);
+        statements.extend(match (descriptor.required == Some(true), is_text) {
+            (true, true) => quote! { inputs = inputs.set(#name, #field.to_string()); },
+            (true, false) => quote! { inputs = inputs.set(#name, #field); },
+            (false, true) => {
+                quote! { if let Some(value) = #field { inputs = inputs.set(#name, value.to_string()); } }
+            }
+            (false, false) => {
+                quote! { if let Some(value) = #field { inputs = inputs.set(#name, value); } }
+            }
+        });
+    }
+    Ok(statements)
+}
+
+/// The fields of the type `Input`, by the names that they have on the wire.
+fn fields_of_input(types: &TokenStream) -> Result<Vec<(String, syn::Ident)>, String> {
+    let file = syn::parse2::<syn::File>(types.clone()).map_err(|error| error.to_string())?;
+    let input = file.items.into_iter().find_map(|item| match item {
+        syn::Item::Struct(item) if item.ident == "Input" => Some(item),
+        _ => None,
+    });
+    let input = input.ok_or("its input is no object")?;
+    Ok(input.fields.iter().filter_map(|field| Some((wire_name(field)?, field.ident.clone()?))).collect())
+}
+
+/// The name of a field in JSON: what serde renames it to, or its own.
+fn wire_name(field: &syn::Field) -> Option<String> {
+    let ident = field.ident.as_ref()?;
+    let mut renamed = None;
+    for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("serde")) {
+        // Attributes of other forms say nothing about the name.
+        let _ = attribute.parse_nested_meta(|meta| {
+            if meta.path.is_ident("rename") {
+                renamed = Some(meta.value()?.parse::<syn::LitStr>()?.value());
+            } else if let Ok(value) = meta.value() {
+                let _: syn::Expr = value.parse()?;
+            }
+            Ok(())
+        });
+    }
+    Some(renamed.unwrap_or_else(|| ident.to_string().trim_start_matches("r#").to_owned()))
+}

@@ -1,0 +1,172 @@
+//! `inferstore demo`: the whole thing, once, on this machine.
+
+mod landscape;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use futures_util::StreamExt;
+use inferstore::{Client, DownloadOptions, File, Inputs, Outcome, RunEvent, RunOptions, UploadOptions};
+use inferstore_service::{Config, Service};
+
+use super::files::name_in;
+use crate::failure::{Failure, Result};
+use crate::output::{Output, Report};
+use crate::progress::Progress;
+use crate::settings::{self, Session};
+use crate::table::Table;
+use crate::values::size;
+
+/// See the whole thing work: service, uploads, models, money
+///
+/// Starts the service in a temporary folder, uploads pictures in both tiers, runs models on them, and
+/// downloads what came out. It needs no network, and nothing of it stays but the pictures.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  inferstore demo\n  inferstore demo --out pictures")]
+pub(crate) struct Arguments {
+    /// Where the pictures go
+    #[arg(long, value_name = "DIR", default_value = "inferstore-demo")]
+    out: PathBuf,
+}
+
+/// Small pictures that come with the command; a form upload carries them.
+const HAZY: &[u8] = include_bytes!("../../demo/hazy.png");
+const DARK: &[u8] = include_bytes!("../../demo/dark.png");
+
+const AFTERWARDS: &str = "\
+How to go on:
+  inferstore serve                        the same service, on a data folder that stays
+  inferstore models list                  its catalog, once the two variables that it prints are set
+  crates/client/src/lib.rs                the client in ten lines of Rust
+  openapi/inferstore.yaml                 the document, for every other language";
+
+pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
+    let service = Service::start(Config::ephemeral())
+        .await
+        .map_err(|error| Failure::here("the service does not start", error))?;
+    let demo = Demo::new(&service, &arguments.out, &session);
+    let done = match demo {
+        Ok(demo) => demo.run().await,
+        Err(failure) => Err(failure),
+    };
+    service.shutdown().await;
+    done
+}
+
+struct Demo<'a> {
+    client: Client,
+    out: &'a Path,
+    session: &'a Session,
+    base_url: &'a str,
+    storage_url: &'a str,
+}
+
+impl<'a> Demo<'a> {
+    fn new(service: &'a Service, out: &'a Path, session: &'a Session) -> Result<Self> {
+        let key = service.api_key().unwrap_or_default();
+        let client = settings::client(service.base_url(), key, inferstore::Settings::default())?;
+        let at = session.surroundings.folder.join(out);
+        std::fs::create_dir_all(&at)
+            .map_err(|error| Failure::here(format!("{} cannot be made", out.display()), error))?;
+        Ok(Self { client, out, session, base_url: service.base_url(), storage_url: service.storage_url() })
+    }
+
+    fn output(&self) -> &Output {
+        &self.session.output
+    }
+
+    fn title(&self, text: &str) -> Result {
+        self.output().data(format!("\n{}", self.output().emphasized(text)))
+    }
+
+    async fn run(self) -> Result {
+        self.output().data(self.output().emphasized("The service runs in this process"))?;
+        self.output().data(format!("  API             {}", self.base_url))?;
+        self.output().data(format!("  object storage  {}", self.storage_url))?;
+        let before = self.balance().await?;
+
+        self.title("Uploads, straight to object storage")?;
+        let drawn = landscape::bitmap();
+        let (hazy, dark) = (File::bytes("hazy.png", HAZY), File::bytes("dark.png", DARK));
+        let hazy = self.upload("hazy.png", hazy, "as a form, because it is small").await?;
+        let dark = self.upload("dark.png", dark, "as a form, because it is small").await?;
+        let large = File::bytes("landscape.bmp", drawn);
+        let large = self.upload("landscape.bmp", large, "as one PUT, because it has more than 5 MiB").await?;
+
+        self.title("Models")?;
+        let mut table = Table::new(["MODEL", "COST", "OUTPUT", "WHERE"]);
+        let harmony = Inputs::new().set("input_image", &large).set("template", "v_shape").set("angle", 30);
+        for (model, inputs) in [
+            ("haze-removal", Inputs::new().set("input_image", &hazy)),
+            ("low-light-enhancement", Inputs::new().set("input_image", &dark)),
+            ("color-harmonization", harmony),
+            ("color-extraction", Inputs::new().set("input", &large)),
+        ] {
+            let outcome = self.model(model, inputs).await?;
+            let cost = outcome.cost.as_ref().map(ToString::to_string).unwrap_or_default();
+            for (output, place) in self.keep(model, &outcome).await? {
+                table.add([model.to_owned(), cost.clone(), output, place]);
+            }
+        }
+        self.output().report(&Report { table, ..Report::default() })?;
+
+        let after = self.balance().await?;
+        self.title("Money")?;
+        self.output().data(format!("  before  {before}"))?;
+        self.output().data(format!("  after   {after}"))?;
+        self.output().data(format!("\nThe pictures are in {}.\n", self.out.display()))?;
+        self.output().data(AFTERWARDS)
+    }
+
+    async fn balance(&self) -> Result<String> {
+        let balance = self.client.account().balance().await?;
+        let shown = |amount: Option<inferstore::Decimal>| {
+            amount.map_or_else(String::new, |amount| amount.to_string())
+        };
+        Ok(format!("{} and {} free credits", shown(balance.balance), shown(balance.free_balance)))
+    }
+
+    async fn upload(&self, label: &str, file: File, how: &str) -> Result<String> {
+        let mut progress = Progress::new(self.output());
+        let listener = |event| progress.upload(label, &event);
+        let uploaded =
+            self.client.folder("samples").upload_with(file, UploadOptions::default(), listener).await?;
+        progress.end();
+        self.output().data(format!("  {:<14} {:>9}  {how}", uploaded.name, size(uploaded.size)))?;
+        Ok(uploaded.download_url)
+    }
+
+    async fn model(&self, model: &str, inputs: Inputs) -> Result<Outcome> {
+        let mut progress = Progress::new(self.output());
+        let mut events = self.client.model(model).follow(inputs, RunOptions::default())?;
+        progress.state(model, "beginning");
+        while let Some(event) = events.next().await {
+            match event? {
+                RunEvent::Done(outcome) => return Ok(*outcome),
+                RunEvent::Status(status) => progress.state(model, status.as_str()),
+                _ => {}
+            }
+        }
+        Err(Failure::new(crate::exit::FAILED, format!("{model} ended without a result")))
+    }
+
+    /// Downloads what came out, and tells where each output is, or what it is.
+    async fn keep(&self, model: &str, outcome: &Outcome) -> Result<Vec<(String, String)>> {
+        let mut kept = Vec::new();
+        for (name, value) in outcome.output.as_object().into_iter().flatten() {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let is_url = outcome.urls().any(|(output, _)| output == name);
+            if !is_url {
+                kept.push((name.clone(), text));
+                continue;
+            }
+            let extension = name_in(&text).and_then(|name| Some(name.rsplit_once('.')?.1.to_owned()));
+            let file = self.out.join(format!("{model}-{name}.{}", extension.as_deref().unwrap_or("bin")));
+            let options = DownloadOptions { overwrite: true, ..DownloadOptions::default() };
+            let at = self.session.surroundings.folder.join(&file);
+            self.client.download_with(&text, at, options, |_| {}).await?;
+            kept.push((name.clone(), file.display().to_string()));
+        }
+        Ok(kept)
+    }
+}

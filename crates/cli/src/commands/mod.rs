@@ -1,0 +1,59 @@
+//! The commands, one file for each noun.
+
+pub(crate) mod admin;
+pub(crate) mod api;
+pub(crate) mod balance;
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod files;
+pub(crate) mod login;
+pub(crate) mod models;
+pub(crate) mod profile;
+pub(crate) mod reference;
+pub(crate) mod run;
+pub(crate) mod serve;
+pub(crate) mod task;
+pub(crate) mod version;
+
+use crate::cli::Command;
+use crate::failure::{Failure, Result};
+use crate::settings::Session;
+
+/// Does what the command line says.
+pub(crate) fn execute(command: Command, session: Session) -> Result {
+    match command {
+        // These need no runtime, and start at once.
+        Command::Completions(arguments) => completions::execute(&arguments, &session),
+        Command::Reference(arguments) => reference::execute(&arguments, &session),
+        Command::Version(arguments) => version::execute(&arguments, &session),
+        Command::Profile(command) => profile::execute(command, &session),
+        // These run a service beside what they do.
+        Command::Serve(arguments) => on_all_cores(serve::execute(arguments, session)),
+        Command::Admin(arguments) => on_all_cores(admin::execute(arguments, session)),
+        Command::Demo(arguments) => on_all_cores(demo::execute(arguments, session)),
+        Command::Balance(arguments) => on_one_core(balance::execute(&arguments, &session)),
+        Command::Models(command) => on_one_core(models::execute(command, &session)),
+        Command::Run(arguments) => on_one_core(run::execute(arguments, session)),
+        Command::Task(command) => on_one_core(task::execute(command, &session)),
+        Command::Files(command) => on_one_core(files::execute(command, &session)),
+        Command::Api(arguments) => on_one_core(api::execute(arguments, session)),
+        Command::Login(arguments) => on_one_core(login::execute(arguments, session)),
+    }
+}
+
+fn on_one_core(work: impl Future<Output = Result>) -> Result {
+    on(tokio::runtime::Builder::new_current_thread(), work)
+}
+
+fn on_all_cores(work: impl Future<Output = Result>) -> Result {
+    on(tokio::runtime::Builder::new_multi_thread(), work)
+}
+
+fn on(mut builder: tokio::runtime::Builder, work: impl Future<Output = Result>) -> Result {
+    let runtime =
+        builder.enable_all().build().map_err(|error| Failure::here("no runtime can be made", error))?;
+    let result = runtime.block_on(work);
+    // A read of standard input cannot be interrupted, and nobody waits for it any more.
+    runtime.shutdown_background();
+    result
+}

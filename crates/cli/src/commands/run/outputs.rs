@@ -1,0 +1,94 @@
+//! The end of a run: its outputs downloaded, shown and told.
+
+use std::path::{Path, PathBuf};
+
+use inferstore::{Client, DownloadOptions, Outcome};
+
+use super::super::files::name_in;
+use super::Arguments;
+use crate::failure::{Failure, Result};
+use crate::progress::Progress;
+use crate::settings::Session;
+
+/// Downloads what was asked for, and tells everything.
+pub(super) async fn deliver(
+    client: &Client,
+    arguments: &Arguments,
+    outcome: &Outcome,
+    payload: Option<String>,
+    session: &Session,
+) -> Result {
+    let folder = arguments.out.as_ref();
+    let temporary = match (folder, arguments.show) {
+        (None, true) => Some(
+            tempfile::tempdir().map_err(|error| Failure::here("no temporary folder can be made", error))?,
+        ),
+        _ => None,
+    };
+    let mut paths = Vec::new();
+    // The run succeeded and is paid, so it is told whatever becomes of the downloads.
+    let downloaded = match (folder, &temporary) {
+        (Some(folder), _) => download(client, outcome, folder, &mut paths, session).await,
+        (None, Some(temporary)) => download(client, outcome, temporary.path(), &mut paths, session).await,
+        (None, None) => Ok(()),
+    };
+    let told: Vec<(String, String)> = match folder {
+        Some(_) => paths.iter().map(|(name, path)| (name.clone(), path.display().to_string())).collect(),
+        None => Vec::new(),
+    };
+    let report = super::with_paths(super::report(outcome, payload), &told, session.output.format);
+    session.output.report(&report)?;
+    downloaded?;
+    if arguments.show {
+        show(&paths, session)?;
+    }
+    Ok(())
+}
+
+/// Downloads every output that is a URL, under the name of the task and of the output.
+pub(crate) async fn download(
+    client: &Client,
+    outcome: &Outcome,
+    folder: &Path,
+    paths: &mut Vec<(String, PathBuf)>,
+    session: &Session,
+) -> Result {
+    let at = session.surroundings.folder.join(folder);
+    std::fs::create_dir_all(&at)
+        .map_err(|error| Failure::here(format!("{} cannot be made", folder.display()), error))?;
+    let mut progress = Progress::new(&session.output);
+    for (name, url) in outcome.urls() {
+        let extension = name_in(url).and_then(|name| Some(format!(".{}", name.rsplit_once('.')?.1)));
+        let file = plain(&format!("{}-{name}{}", outcome.task, extension.unwrap_or_default()));
+        // The same task has the same outputs.
+        let options = DownloadOptions { overwrite: true, ..DownloadOptions::default() };
+        client.download_with(url, at.join(&file), options, |event| progress.download(name, event)).await?;
+        paths.push((name.to_owned(), folder.join(file)));
+    }
+    Ok(())
+}
+
+/// A name that cannot lead to another folder.
+fn plain(name: &str) -> String {
+    let name: String =
+        name.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect();
+    name.trim_start_matches('.').to_owned()
+}
+
+#[cfg(feature = "show")]
+fn show(paths: &[(String, PathBuf)], session: &Session) -> Result {
+    if !session.surroundings.stdout_is_terminal {
+        session.output.note("standard output is no terminal, so no picture is shown");
+        return Ok(());
+    }
+    for (_, path) in paths {
+        crate::view::show(&session.surroundings.folder.join(path), &session.surroundings)?;
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "show"))]
+fn show(_: &[(String, PathBuf)], session: &Session) -> Result {
+    session.output.note("this command was built without the feature `show`");
+    Ok(())
+}

@@ -1,0 +1,29 @@
+//! `inferstore version`.
+
+use clap::Args;
+
+use crate::failure::Result;
+use crate::output::Report;
+use crate::settings::Session;
+use crate::table::Table;
+
+/// Print the version
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {}
+
+const EXAMPLES: &str = "\
+Examples:
+  inferstore version
+  inferstore version --format json";
+
+pub(crate) fn execute(_: &Arguments, session: &Session) -> Result {
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+    let report = Report {
+        table: Table::of_fields([("inferstore", Some(VERSION.to_owned()))]),
+        json: serde_json::json!({"version": VERSION}).to_string(),
+        quiet: vec![VERSION.to_owned()],
+        ..Report::default()
+    };
+    session.output.report(&report)
+}

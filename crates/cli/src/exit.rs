@@ -1,0 +1,49 @@
+//! The exit codes of the command. They are a promise to scripts, like the names of its arguments.
+
+/// What was asked for is done.
+pub const DONE: u8 = 0;
+/// Anything that has no code of its own.
+pub const FAILED: u8 = 1;
+/// The command line, or a setting that it needs, is wrong. Nothing was sent.
+pub const USAGE: u8 = 2;
+/// The API key is missing, or the service refused it.
+pub const KEY: u8 = 3;
+/// An input, a file or a limit of yours forbids it. Nothing was created.
+pub const INPUT: u8 = 4;
+/// The service answered with a failure.
+pub const REFUSED: u8 = 5;
+/// The task ended in `failed`.
+pub const TASK_FAILED: u8 = 6;
+/// The task ended in `canceled`.
+pub const TASK_CANCELED: u8 = 7;
+/// The deadline was reached. The task, if there is one, is printed on standard output.
+pub const DEADLINE: u8 = 8;
+/// Whether a task was created is unknown. The candidates are printed on standard output.
+pub const OUTCOME_UNKNOWN: u8 = 9;
+/// The service did not answer.
+pub const NOT_REACHED: u8 = 10;
+
+/// All codes with what they mean, in order: for the help and the reference.
+pub const ALL: [(u8, &str); 11] = [
+    (DONE, "done"),
+    (FAILED, "anything else"),
+    (USAGE, "the command line or a setting is wrong"),
+    (KEY, "the API key is missing or was refused"),
+    (INPUT, "an input was refused before anything was sent"),
+    (REFUSED, "the service refused"),
+    (TASK_FAILED, "the task failed; it is not billed"),
+    (TASK_CANCELED, "the task was canceled; it is not billed"),
+    (DEADLINE, "the deadline was reached; the task is on standard output"),
+    (OUTCOME_UNKNOWN, "whether a task was created is unknown; the candidates are on standard output"),
+    (NOT_REACHED, "the service was not reached"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::ALL;
+
+    #[test]
+    fn every_code_is_listed_once_and_in_order() {
+        assert!(ALL.iter().enumerate().all(|(place, (code, _))| place == usize::from(*code)));
+    }
+}

@@ -1,0 +1,114 @@
+//! The reference of all commands, written from the command tree.
+
+use std::fmt::Write;
+
+use clap::{Arg, Command};
+
+use crate::exit;
+
+const HEAD: &str = "\
+<!-- Written by `inferstore reference`; a test compares the two. Do not edit. -->
+
+# The `inferstore` command
+";
+
+/// The reference of a command and everything below it.
+pub(crate) fn reference(command: &Command) -> String {
+    let mut command = command.clone();
+    command.build();
+    let mut text = HEAD.to_owned();
+    paragraph(&mut text, command.get_about().map(ToString::to_string));
+    paragraph(&mut text, Some("Every command takes these options:".to_owned()));
+    arguments(&mut text, command.get_arguments().filter(|argument| argument.is_global_set()));
+    paragraph(&mut text, Some("## Exit codes".to_owned()));
+    text.push_str("\n| code | meaning |\n|---|---|\n");
+    for (code, meaning) in exit::ALL {
+        // Writing into a text cannot fail.
+        let _ = writeln!(text, "| {code} | {meaning} |");
+    }
+    for below in command.get_subcommands() {
+        section(&mut text, below, "inferstore");
+    }
+    text
+}
+
+fn section(text: &mut String, command: &Command, parent: &str) {
+    if command.is_hide_set() {
+        return;
+    }
+    let name = format!("{parent} {}", command.get_name());
+    let level = if command.has_subcommands() || parent == "inferstore" { "##" } else { "###" };
+    paragraph(text, Some(format!("{level} `{name}`")));
+    paragraph(text, command.get_long_about().or(command.get_about()).map(ToString::to_string));
+    if !command.has_subcommands() {
+        let usage = command.clone().render_usage().to_string();
+        let usage = usage.trim_start_matches("Usage: ").split_whitespace().collect::<Vec<_>>().join(" ");
+        paragraph(text, Some(format!("```text\n{usage}\n```")));
+    }
+    arguments(text, command.get_arguments().filter(|argument| is_own(argument, parent)));
+    if let Some(examples) = command.get_after_help().map(ToString::to_string) {
+        let examples = examples.trim_start_matches("Examples:\n").replace("\n  ", "\n");
+        paragraph(text, Some(format!("```sh\n{}\n```", examples.trim())));
+    }
+    for below in command.get_subcommands() {
+        section(text, below, &name);
+    }
+}
+
+/// Options of every command stand at the top; those of `admin` at `admin`.
+fn is_own(argument: &Arg, parent: &str) -> bool {
+    let is_generated = ["help", "version"].contains(&argument.get_id().as_str());
+    let is_above = argument.is_global_set() && (argument.get_id() != "data_dir" || parent != "inferstore");
+    !is_generated && !is_above && !argument.is_hide_set()
+}
+
+fn arguments<'a>(text: &mut String, arguments: impl Iterator<Item = &'a Arg>) {
+    let lines: Vec<String> = arguments.map(line).collect();
+    if !lines.is_empty() {
+        paragraph(text, Some(format!("| argument | meaning |\n|---|---|\n{}", lines.join("\n"))));
+    }
+}
+
+fn line(argument: &Arg) -> String {
+    let value = argument
+        .get_value_names()
+        .filter(|_| argument.get_action().takes_values())
+        .map(|names| names.iter().map(|name| format!("<{name}>")).collect::<Vec<_>>().join(" "));
+    let name = match (argument.get_short(), argument.get_long()) {
+        (Some(short), Some(long)) => format!("-{short}, --{long}"),
+        (None, Some(long)) => format!("--{long}"),
+        (Some(short), None) => format!("-{short}"),
+        (None, None) => String::new(),
+    };
+    let form = [Some(name).filter(|name| !name.is_empty()), value]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(" ");
+    let mut meaning = argument.get_help().map(ToString::to_string).unwrap_or_default();
+    let words: Vec<String> = argument
+        .get_possible_values()
+        .iter()
+        .filter(|_| argument.get_action().takes_values())
+        .map(|value| format!("`{}`", value.get_name()))
+        .collect();
+    if !words.is_empty() {
+        let _ = write!(meaning, ": {}", words.join(", "));
+    }
+    let defaults: Vec<_> =
+        argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    if !defaults.is_empty() && argument.get_action().takes_values() {
+        let _ = write!(meaning, " (`{}` unless told)", defaults.join(" "));
+    }
+    format!("| `{}` | {} |", cell(&form), cell(&meaning))
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+fn paragraph(text: &mut String, content: Option<String>) {
+    if let Some(content) = content.filter(|content| !content.is_empty()) {
+        let _ = write!(text, "\n{content}\n");
+    }
+}

@@ -1,0 +1,113 @@
+//! Profiles: where services are, and the keys to them, in a file that only its owner can read.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, Result};
+use crate::surroundings::Surroundings;
+
+/// Names another file than the usual one.
+pub(crate) const CONFIG_VARIABLE: &str = "INFERSTORE_CONFIG";
+
+/// The profile that is used when none was named.
+pub(crate) const DEFAULT: &str = "default";
+
+/// All profiles, and which one is used.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Profiles {
+    #[serde(default)]
+    pub(crate) current: Option<String>,
+    #[serde(default)]
+    pub(crate) profiles: BTreeMap<String, Profile>,
+}
+
+/// A service and the key to it.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Profile {
+    pub(crate) base_url: String,
+    pub(crate) api_key: String,
+}
+
+impl fmt::Debug for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Profile").field("base_url", &self.base_url).field("api_key", &"…").finish()
+    }
+}
+
+/// Where the profiles are.
+pub(crate) fn path(surroundings: &Surroundings) -> Result<PathBuf> {
+    let folder = |name: &str| surroundings.variable(name).map(PathBuf::from);
+    let path = folder(CONFIG_VARIABLE)
+        .or_else(|| folder("XDG_CONFIG_HOME").map(|folder| folder.join("inferstore/profiles.json")))
+        .or_else(|| folder("HOME").map(|folder| folder.join(".config/inferstore/profiles.json")))
+        .or_else(|| folder("APPDATA").map(|folder| folder.join("inferstore/profiles.json")));
+    path.map(|path| surroundings.folder.join(path)).ok_or_else(|| {
+        Failure::usage("there is no place for profiles").with_hint(format!("set HOME or {CONFIG_VARIABLE}"))
+    })
+}
+
+impl Profiles {
+    /// Those of the file; none if there is no file.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        match fs::read_to_string(path) {
+            Ok(text) => serde_json::from_str(&text).map_err(|error| {
+                // The message of the parser may quote what it read, and that may be a key.
+                let place = format!("line {} column {}", error.line(), error.column());
+                Failure::usage(format!("{} is no file of profiles: {place}", path.display()))
+                    .with_hint("mend it, or remove it and log in again")
+            }),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(Failure::here(format!("{} cannot be read", path.display()), error)),
+        }
+    }
+
+    /// Replaces the file at once and as a whole. Only the owner can read it.
+    pub(crate) fn write(&self, path: &Path) -> Result {
+        let failed =
+            |error: &dyn fmt::Display| Failure::here(format!("{} cannot be written", path.display()), error);
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        fs::create_dir_all(folder).map_err(|error| failed(&error))?;
+        let text = serde_json::to_string_pretty(self).map_err(|error| failed(&error))?;
+        // A temporary file is readable by its owner alone from its first moment on.
+        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(|error| failed(&error))?;
+        file.write_all(format!("{text}\n").as_bytes()).map_err(|error| failed(&error))?;
+        file.as_file().sync_all().map_err(|error| failed(&error))?;
+        file.persist(path).map_err(|error| failed(&error))?;
+        Ok(())
+    }
+
+    /// The profile of that name, or the one that is used; none if nobody ever logged in.
+    pub(crate) fn chosen(&self, name: Option<&str>) -> Result<Option<&Profile>> {
+        match name.or(self.current.as_deref()) {
+            None => Ok(None),
+            Some(name) => self.profiles.get(name).map(Some).ok_or_else(|| self.unknown(name)),
+        }
+    }
+
+    pub(crate) fn unknown(&self, name: &str) -> Failure {
+        let known: Vec<&str> = self.profiles.keys().map(String::as_str).collect();
+        let hint = match known.is_empty() {
+            true => "`inferstore login` makes one".to_owned(),
+            false => format!("there are: {}", known.join(", ")),
+        };
+        Failure::usage(format!("there is no profile {name:?}")).with_hint(hint)
+    }
+}
+
+/// Whether others can read the file.
+#[cfg(unix)]
+pub(crate) fn is_open_to_others(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0)
+}
+
+/// Whether others can read the file. Other systems keep that in the folder.
+#[cfg(not(unix))]
+pub(crate) fn is_open_to_others(_: &Path) -> bool {
+    false
+}

@@ -1,0 +1,137 @@
+//! How far things are: bars on a terminal, plain lines everywhere else.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use inferstore::{DownloadProgress, RunEvent, UploadEvent};
+
+use crate::output::Output;
+use crate::table::printable;
+use crate::values::size;
+
+/// How often a spinner turns.
+const TURN: Duration = Duration::from_millis(120);
+
+const BAR: &str = "  {prefix:<24} {bar:24} {bytes:>10} of {total_bytes}";
+const SPINNER: &str = "  {prefix:<24} {spinner} {msg}";
+
+/// How far the things of one command are.
+pub(crate) struct Progress {
+    output: Output,
+    bars: Option<MultiProgress>,
+    /// By what they are about.
+    shown: BTreeMap<String, ProgressBar>,
+    /// What the last plain line said of each.
+    said: BTreeMap<String, String>,
+}
+
+impl Progress {
+    pub(crate) fn new(output: &Output) -> Self {
+        let bars = output.is_live.then(|| MultiProgress::with_draw_target(ProgressDrawTarget::stderr()));
+        Self { output: output.clone(), bars, shown: BTreeMap::new(), said: BTreeMap::new() }
+    }
+
+    /// A line that stays, above the bars.
+    pub(crate) fn note(&self, line: &str) {
+        match &self.bars {
+            Some(bars) => bars.suspend(|| self.output.note(line)),
+            None => self.output.note(line),
+        }
+    }
+
+    /// What happens in a run.
+    pub(crate) fn run(&mut self, event: &RunEvent) {
+        match event {
+            RunEvent::Upload { field, event } => self.upload(field, event),
+            RunEvent::Created(task) => self.state("task", &format!("{task} created")),
+            RunEvent::Status(status) => self.state("task", status.as_str()),
+            RunEvent::ReadFailed(problem) => self.state("task", &format!("could not be read: {problem}")),
+            _ => {}
+        }
+    }
+
+    /// What happens in an upload.
+    pub(crate) fn upload(&mut self, name: &str, event: &UploadEvent) {
+        match event {
+            UploadEvent::Started { size: total } => self.begin(name, *total, "uploading"),
+            UploadEvent::Progress { sent, size: total } => {
+                self.advance(name, *sent, Some(*total), "uploaded");
+            }
+            UploadEvent::MimeDisagrees { content, extension, chosen } => self.note(&printable(&format!(
+                "warning: {name} holds {content}, its name says {extension}; it is stored as {chosen}"
+            ))),
+            UploadEvent::Repeated { problem } => {
+                self.note(&printable(&format!("{name} is sent again: {problem}")));
+            }
+            _ => {}
+        }
+    }
+
+    /// What happens in a download.
+    pub(crate) fn download(&mut self, name: &str, progress: DownloadProgress) {
+        if !self.shown.contains_key(name) && self.bars.is_some() {
+            self.begin(name, progress.total.unwrap_or(0), "downloading");
+        }
+        self.advance(name, progress.received, progress.total, "downloaded");
+    }
+
+    /// What something is doing now, when nobody knows how long it takes.
+    pub(crate) fn state(&mut self, name: &str, state: &str) {
+        let state = printable(state);
+        let Some(bars) = &self.bars else {
+            if self.said.get(name) != Some(&state) {
+                self.output.note(format!("{name}: {state}"));
+                self.said.insert(name.to_owned(), state);
+            }
+            return;
+        };
+        let spinner = self.shown.entry(name.to_owned()).or_insert_with(|| {
+            let spinner = bars.add(ProgressBar::new_spinner().with_style(style(SPINNER, true)));
+            spinner.set_prefix(name.to_owned());
+            spinner.enable_steady_tick(TURN);
+            spinner
+        });
+        spinner.set_message(state);
+    }
+
+    /// Takes the bars away.
+    pub(crate) fn end(&mut self) {
+        for (_, bar) in std::mem::take(&mut self.shown) {
+            bar.finish_and_clear();
+        }
+        self.said.clear();
+    }
+
+    fn begin(&mut self, name: &str, total: u64, verb: &str) {
+        let Some(bars) = &self.bars else {
+            self.output.note(printable(&format!("{verb} {name} ({})", size(total))));
+            return;
+        };
+        let bar = bars.add(ProgressBar::new(total).with_style(style(BAR, false)));
+        bar.set_prefix(printable(name));
+        self.shown.insert(name.to_owned(), bar);
+    }
+
+    fn advance(&mut self, name: &str, done: u64, total: Option<u64>, verb: &str) {
+        if let Some(bar) = self.shown.get(name) {
+            if let Some(total) = total {
+                bar.set_length(total);
+            }
+            bar.set_position(done);
+        } else if self.bars.is_none() && total == Some(done) {
+            self.output.note(printable(&format!("{verb} {name}")));
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn style(template: &str, is_spinner: bool) -> ProgressStyle {
+    let plain = if is_spinner { ProgressStyle::default_spinner } else { ProgressStyle::default_bar };
+    ProgressStyle::with_template(template).unwrap_or_else(|_| plain()).progress_chars("█▌ ")
+}

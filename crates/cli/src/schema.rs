@@ -1,0 +1,76 @@
+//! What a model takes and returns, as it declares it, for people.
+
+use std::collections::BTreeMap;
+
+use inferstore::types::{Descriptor, DescriptorType, ModelVersioning};
+
+use crate::table::Table;
+
+/// Samples go no further than this.
+const SAMPLES: usize = 12;
+
+/// The parameters in their order.
+pub(crate) fn ordered(format: Option<&BTreeMap<String, Descriptor>>) -> Vec<(&String, &Descriptor)> {
+    let mut parameters: Vec<_> = format.into_iter().flatten().collect();
+    parameters.sort_by_key(|(_, descriptor)| descriptor.position.unwrap_or(i64::MAX));
+    parameters
+}
+
+/// Inputs and outputs with their types, limits and samples.
+pub(crate) fn table(version: &ModelVersioning) -> Table {
+    let mut table = Table::new(["", "NAME", "TYPE", "REQUIRED", "SAMPLES"]);
+    for (name, input) in ordered(version.input_format.as_ref()) {
+        let required = if is_required(input) { "yes" } else { "no" };
+        table.add(["in".to_owned(), name.clone(), kind(input), required.to_owned(), samples(input)]);
+    }
+    for (name, output) in ordered(version.output_format.as_ref()) {
+        table.add(["out".to_owned(), name.clone(), kind(output), String::new(), samples(output)]);
+    }
+    table
+}
+
+/// A command that runs the model, with a sample for every required input.
+pub(crate) fn example(id: &str, version: &ModelVersioning) -> String {
+    let inputs = ordered(version.input_format.as_ref());
+    let words = inputs.into_iter().filter(|(_, input)| is_required(input)).map(|(name, input)| {
+        let value = match input.type_ {
+            Some(DescriptorType::File) => "@FILE".to_owned(),
+            _ => input.samples.iter().flatten().next().map_or("VALUE".to_owned(), |s| s.as_str().to_owned()),
+        };
+        format!(" -i {}", quoted(&format!("{name}={value}")))
+    });
+    format!("inferstore run {}{}", quoted(id), words.collect::<String>())
+}
+
+/// Whether a run is refused without it.
+fn is_required(input: &Descriptor) -> bool {
+    input.required == Some(true)
+}
+
+fn kind(descriptor: &Descriptor) -> String {
+    let mut text = descriptor.type_.as_ref().map_or("any", DescriptorType::as_str).to_owned();
+    if let Some(patterns) = &descriptor.mime_type {
+        text.push_str(&format!(" {}", patterns.join(", ")));
+    }
+    if let Some(range) = &descriptor.num_config {
+        let bounds = [("from", &range.min), ("to", &range.max), ("step", &range.step)];
+        for (word, bound) in bounds {
+            if let Some(bound) = bound {
+                text.push_str(&format!(" {word} {bound}"));
+            }
+        }
+    }
+    text
+}
+
+fn samples(descriptor: &Descriptor) -> String {
+    let samples: Vec<&str> = descriptor.samples.iter().flatten().map(|sample| sample.as_str()).collect();
+    let shown = samples.iter().take(SAMPLES).copied().collect::<Vec<_>>().join(" | ");
+    if samples.len() > SAMPLES { format!("{shown} | …") } else { shown }
+}
+
+/// A word as a shell takes it.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=@./:,".contains(c);
+    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}

@@ -1,0 +1,119 @@
+//! Values on the command line that need reading: lengths of time, and inputs by name.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use inferstore::Decimal;
+
+/// A length of time such as `90s`, `5m` or `1h30m`; a bare number is seconds.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is no length of time; write 90s, 5m or 1h30m");
+    let (mut total, mut digits) = (Duration::ZERO, String::new());
+    for c in text.chars() {
+        let unit = match c {
+            '0'..='9' => {
+                digits.push(c);
+                continue;
+            }
+            's' => 1,
+            'm' => 60,
+            'h' => 3_600,
+            _ => return Err(wrong()),
+        };
+        let count: u64 = digits.parse().map_err(|_| wrong())?;
+        let seconds = count.checked_mul(unit).ok_or_else(wrong)?;
+        total = total.checked_add(Duration::from_secs(seconds)).ok_or_else(wrong)?;
+        digits.clear();
+    }
+    if !digits.is_empty() {
+        let seconds = digits.parse().map_err(|_| wrong())?;
+        total = total.checked_add(Duration::from_secs(seconds)).ok_or_else(wrong)?;
+    }
+    if total.is_zero() { Err(wrong()) } else { Ok(total) }
+}
+
+/// An exact amount that is not below zero.
+pub(crate) fn amount(text: &str) -> Result<Decimal, String> {
+    let amount: Decimal = text.parse().map_err(|_| format!("{text:?} is no amount; write 0.05"))?;
+    if amount.is_negative() { Err("an amount is not below zero".to_owned()) } else { Ok(amount) }
+}
+
+/// One input: `name=value`, or `name=@path` for a file. A value that begins with `@` is written `@@…`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Input {
+    pub(crate) name: String,
+    pub(crate) value: Given,
+}
+
+/// What an input was given as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Given {
+    Text(String),
+    File(String),
+}
+
+impl FromStr for Input {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = text
+            .split_once('=')
+            .filter(|(name, _)| !name.is_empty())
+            .ok_or("write name=value, or name=@path for a file")?;
+        let value = match value.strip_prefix('@') {
+            Some(rest) if rest.starts_with('@') => Given::Text(rest.to_owned()),
+            Some("") => return Err(format!("{name}: there is no path behind the @")),
+            Some(path) => Given::File(path.to_owned()),
+            None => Given::Text(value.to_owned()),
+        };
+        Ok(Self { name: name.to_owned(), value })
+    }
+}
+
+/// A size for people.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let mut shown = (bytes as f64, "B");
+    for unit in UNITS {
+        if shown.0 < 1024.0 {
+            break;
+        }
+        shown = (shown.0 / 1024.0, unit);
+    }
+    match shown {
+        (_, "B") => format!("{bytes} B"),
+        (count, unit) => format!("{count:.1} {unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_are_read_as_people_write_them() {
+        for (text, seconds) in [("90", 90), ("90s", 90), ("5m", 300), ("1h30m", 5_400), ("1h1m1s", 3_661)] {
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in
+            ["", "0", "m", "5 m", "1.5h", "-1s", "5d", "99999999999999999999s", "18446744073709551615h"]
+        {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn inputs_are_values_or_files() {
+        let input = |text: &str| text.parse::<Input>().map(|input| input.value);
+        assert_eq!(input("a=b=c"), Ok(Given::Text("b=c".to_owned())));
+        assert_eq!(input("a=@b.png"), Ok(Given::File("b.png".to_owned())));
+        assert_eq!(input("a=@@b"), Ok(Given::Text("@b".to_owned())));
+        assert_eq!(input("a="), Ok(Given::Text(String::new())));
+        assert!(input("a").is_err() && input("=b").is_err() && input("a=@").is_err());
+    }
+
+    #[test]
+    fn sizes_are_told_in_units() {
+        assert_eq!([size(12), size(1024), size(5_242_881)], ["12 B", "1.0 KiB", "5.0 MiB"]);
+    }
+}

@@ -1,0 +1,91 @@
+//! Looking after a local service: accounts, keys, money, prices.
+
+use inferstore_cli::exit;
+use inferstore_service::{Config, Service};
+
+use crate::support::{Cli, filters};
+
+/// A command beside a data folder of a service that is stopped.
+fn with_folder() -> Cli {
+    let cli = Cli::new();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
+    runtime.block_on(async {
+        let config = Config::folder(cli.folder.path().join("data"));
+        Service::start(config).await.expect("the service starts").shutdown().await;
+    });
+    cli
+}
+
+#[test]
+fn accounts_keys_credits_and_prices_are_looked_after() {
+    let _filters = filters();
+    let cli = with_folder();
+    let model = include_str!("../../../service/src/catalog/models/film-grain.json");
+    let mut model: serde_json::Value = serde_json::from_str(model).expect("it is JSON");
+    let fields = model.as_object_mut().expect("it is an object");
+    for field in ["publisher", "is_public", "is_playground", "likes", "downloads", "created_at", "updated_at"]
+    {
+        fields.remove(field);
+    }
+    fields.insert("id".to_owned(), "film-grain-too".into());
+    fields.insert("visibility".to_owned(), "public".into());
+    std::fs::write(cli.path("model.json"), model.to_string()).expect("it can be written");
+    insta::assert_snapshot!(
+        "admin",
+        cli.transcript(&[
+            "admin account add lena --data-dir data",
+            "admin account add lena --data-dir data",
+            "admin account add studio --organization --data-dir data --format json",
+            "admin account join studio lena --data-dir data",
+            "admin credit lena 2.5 --data-dir data",
+            "admin credit nobody 2.5 --data-dir data",
+            "admin credit lena 1e9 --data-dir data",
+            "admin model price haze-removal 0.02 --data-dir data --format quiet",
+            "admin model price nothing 0.02 --data-dir data",
+            "admin model publish lena model.json --data-dir data",
+            "admin model publish lena hazy.json --data-dir data",
+            "admin model version lena model.json --data-dir data",
+            "admin model version studio model.json --data-dir data",
+            "admin model visibility film-grain-too private --data-dir data",
+            "admin node revoke gpu-1 --data-dir data",
+            "admin audit --data-dir data",
+            "admin audit --data-dir nothing",
+        ])
+    );
+}
+
+#[test]
+fn a_key_that_was_drawn_works_until_it_is_revoked() {
+    let mut cli = with_folder();
+    let key = cli.call("admin key add demo --data-dir data --format quiet").stdout;
+    cli.stdin(&key);
+    assert_eq!(cli.call("admin key revoke --data-dir data").code, exit::DONE);
+    assert_eq!(cli.call("admin key revoke --data-dir data").code, exit::INPUT, "it is revoked already");
+}
+
+#[test]
+fn the_key_of_a_node_is_shown_once_and_can_be_revoked() {
+    let cli = with_folder();
+    let drawn = cli.call("admin node add studio --data-dir data --format json");
+    assert!(drawn.stdout.contains("node_key") && drawn.stderr.contains("the one time"), "{drawn}");
+    assert_eq!(cli.call("admin node add studio --data-dir data").code, exit::FAILED, "the name is taken");
+    assert_eq!(cli.call("admin node revoke studio --data-dir data").code, exit::DONE);
+    assert_eq!(
+        cli.call("admin node revoke studio --data-dir data").code,
+        exit::INPUT,
+        "it is revoked already"
+    );
+}
+
+#[test]
+fn a_folder_in_use_is_left_alone() {
+    let cli = with_folder();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
+    let service = runtime
+        .block_on(Service::start(Config::folder(cli.folder.path().join("data"))))
+        .expect("the service starts");
+    let ended = cli.call("admin key add demo --data-dir data");
+    assert_eq!(ended.code, exit::FAILED);
+    assert!(ended.stderr.contains("hint: stop the service"), "{ended}");
+    runtime.block_on(service.shutdown());
+}

@@ -1,0 +1,130 @@
+//! Every way to fail that a user can meet: the line, the hint, the exit code.
+
+use std::net::TcpListener;
+
+use inferstore_cli::exit;
+
+use crate::support::{Cli, Local, filters};
+
+#[test]
+fn what_is_wrong_with_the_command_line_is_told() {
+    let _filters = filters();
+    let cli = Cli::new();
+    insta::assert_snapshot!(
+        "usage",
+        cli.transcript(&[
+            "runn",
+            "models list --sort upside_down",
+            "run haze-removal -i input_image",
+            "run haze-removal -i a=b --deadline soon",
+            "run haze-removal --detach --dry-run",
+            "balance",
+            "balance --base-url https://host.example",
+            "balance --base-url http://host.example/api/v1 --api-key x",
+            "balance --profile nobody",
+        ])
+    );
+}
+
+#[test]
+fn a_key_that_is_missing_or_wrong_is_told() {
+    let _filters = filters();
+    let mut local = Local::start();
+    let wrong = local.cli.transcript(&["balance --api-key wrong", "balance --api-key wrong --verbose"]);
+    local.cli.unset("INFERSTORE_API_KEY");
+    let missing = local.cli.transcript(&["balance"]);
+    insta::assert_snapshot!("key", format!("{wrong}\n{missing}"));
+}
+
+#[test]
+fn inputs_that_do_not_fit_are_refused_before_anything_is_sent() {
+    let _filters = filters();
+    let local = Local::start();
+    insta::assert_snapshot!(
+        "input",
+        local.cli.transcript(&[
+            "run haze-removal",
+            "run haze-removal -i input_imag=@hazy.png",
+            "run haze-removal -i input_image=@nothing.png",
+            "run color-harmonization -i input_image=@hazy.png -i template=v_shap -i angle=95",
+            "run haze-removal -i input_image=@hazy.png --max-cost 0.001",
+            "run face-mesh -i input=@hazy.png --require-serving",
+            "run haze-removal --input-json nothing.json",
+            "files upload samples nothing.png",
+        ])
+    );
+    assert_eq!(local.cli.call("files stats --format quiet").stdout, "0\n");
+}
+
+#[test]
+fn what_the_service_refuses_is_told_in_its_words() {
+    let _filters = filters();
+    let local = Local::with(|config| {
+        config.first_account.balance = inferstore_service::Money::ZERO;
+        config.first_account.free_balance = "0.001".parse().expect("it is an amount");
+    });
+    let url = local.cli.call("files upload samples hazy.png --format quiet").stdout;
+    let run = format!("run haze-removal -i input_image={}", url.trim());
+    insta::assert_snapshot!(
+        "refused",
+        local.cli.transcript(&[
+            "models show nothing",
+            "task show 00000000-0000-4000-8000-000000000000",
+            "models show nothing --verbose",
+            &run,
+        ])
+    );
+}
+
+#[test]
+fn the_end_of_a_task_is_the_exit_code() {
+    let _filters = filters();
+    let local = Local::start();
+    let cli = &local.cli;
+    let failed = cli.transcript(&["run haze-removal -i input_image=http://127.0.0.1:1/a.png"]);
+    insta::assert_snapshot!("task_failed", failed);
+
+    let queued = cli.call("run face-mesh -i input=@hazy.png --detach --format quiet").stdout;
+    cli.call(&format!("task cancel {}", queued.trim()));
+    insta::assert_snapshot!("task_canceled", cli.transcript(&[&format!("task wait {}", queued.trim())]));
+
+    let late = cli.call("run face-mesh -i input=@hazy.png --deadline 1s");
+    assert_eq!(late.code, exit::DEADLINE, "{late}");
+    let newest = cli.call("task list --newest --limit 1 --format quiet").stdout;
+    assert_eq!(late.stdout, newest, "the task is on standard output");
+    let told = cli.transcript(&[&format!("task wait {} --deadline 1s --cancel-at-deadline", newest.trim())]);
+    insta::assert_snapshot!("deadline", told);
+}
+
+#[test]
+fn a_service_that_does_not_answer_is_told() {
+    let _filters = filters();
+    let mut cli = Cli::new();
+    // Taken, and free again: nobody listens there.
+    let free = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    let address = free.local_addr().expect("it has an address");
+    drop(free);
+    cli.set("INFERSTORE_BASE_URL", &format!("http://{address}/api/v1"));
+    cli.set("INFERSTORE_API_KEY", "x");
+    insta::assert_snapshot!("not_reached", cli.transcript(&["balance"]));
+}
+
+#[test]
+fn no_failure_prints_the_key() {
+    let local = Local::start();
+    for command in [
+        "balance --verbose",
+        "models show nothing --verbose",
+        "run haze-removal -i input_image=the-key-of-the-tests --verbose",
+        "api GET /the-key-of-the-tests --verbose",
+        "profile list",
+        "files list the-key-of-the-tests --verbose",
+    ] {
+        let ended = local.cli.call(command);
+        // What was typed may be repeated; what is a header may not.
+        let typed = command.contains("the-key");
+        assert!(typed || !ended.to_string().contains("the-key-of-the-tests"), "{ended}");
+    }
+    let wrong = local.cli.call("balance --api-key planted-key-that-nobody-knows --verbose");
+    assert!(!wrong.to_string().contains("planted"), "{wrong}");
+}

@@ -1,0 +1,13 @@
+//! What users of the command rely on: its words, its streams, its exit codes.
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
+
+mod admin;
+mod binary;
+mod code;
+mod commands;
+mod completions;
+mod failures;
+mod profiles;
+mod reference;
+mod support;

@@ -1,0 +1,217 @@
+//! The command in this process, a service to talk to, and what they print without what differs from
+//! run to run.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, Cursor, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use inferstore_cli::Surroundings;
+use inferstore_service::{Config, Service};
+use tempfile::TempDir;
+
+/// A small picture that every model takes.
+pub(crate) const PICTURE: &[u8] = include_bytes!("../../demo/hazy.png");
+
+/// A running service with predictable identifiers, and a folder to call the command in.
+pub(crate) struct Local {
+    pub(crate) cli: Cli,
+    service: Option<Service>,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Local {
+    pub(crate) fn start() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub(crate) fn with(change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = Config::ephemeral();
+        config.seed = Some(7);
+        config.workers = 2;
+        config.first_account.api_key = Some("the-key-of-the-tests".to_owned());
+        change(&mut config);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("a runtime can be made");
+        let service = runtime.block_on(Service::start(config)).expect("the service starts");
+        let mut cli = Cli::new();
+        cli.set("INFERSTORE_BASE_URL", service.base_url());
+        cli.set("INFERSTORE_API_KEY", "the-key-of-the-tests");
+        Self { cli, service: Some(service), runtime }
+    }
+
+    pub(crate) fn service(&self) -> &Service {
+        self.service.as_ref().expect("it runs")
+    }
+
+    pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        if let Some(service) = self.service.take() {
+            self.runtime.block_on(service.shutdown());
+        }
+    }
+}
+
+/// The command, called in this process from a folder of its own.
+pub(crate) struct Cli {
+    pub(crate) folder: TempDir,
+    variables: BTreeMap<String, String>,
+    stdin: Vec<u8>,
+    is_typing: bool,
+    width: Option<usize>,
+}
+
+/// How a command ended.
+pub(crate) struct Ended {
+    pub(crate) code: u8,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Cli {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        std::fs::write(folder.path().join("hazy.png"), PICTURE).expect("a file can be written");
+        let mut cli =
+            Self { folder, variables: BTreeMap::new(), stdin: Vec::new(), is_typing: false, width: None };
+        let config = cli.path("profiles.json");
+        cli.set("INFERSTORE_CONFIG", &config);
+        cli
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
+        self.variables.insert(name.to_owned(), value.to_owned());
+    }
+
+    pub(crate) fn unset(&mut self, name: &str) {
+        self.variables.remove(name);
+    }
+
+    pub(crate) fn stdin(&mut self, text: &str) {
+        self.stdin = text.as_bytes().to_vec();
+    }
+
+    /// Standard input is a terminal from now on.
+    pub(crate) fn typing(&mut self) {
+        self.is_typing = true;
+    }
+
+    /// Standard output is a terminal of this width from now on.
+    pub(crate) fn on_a_terminal(&mut self, width: usize) {
+        self.width = Some(width);
+    }
+
+    /// Calls the command with words that are separated by single spaces.
+    pub(crate) fn call(&self, words: &str) -> Ended {
+        self.call_with(&words.split(' ').collect::<Vec<_>>())
+    }
+
+    pub(crate) fn call_with(&self, words: &[&str]) -> Ended {
+        let (stdout, stderr) = (Stream::default(), Stream::default());
+        let surroundings = Surroundings {
+            variables: self.variables.clone(),
+            folder: self.folder.path().to_owned(),
+            stdin: Box::new(Cursor::new(self.stdin.clone())),
+            stdout: Box::new(stdout.clone()),
+            stderr: Box::new(stderr.clone()),
+            stdin_is_terminal: self.is_typing,
+            stdout_is_terminal: self.width.is_some(),
+            stderr_is_terminal: false,
+            width: self.width.unwrap_or(100),
+        };
+        let arguments = ["inferstore"].iter().chain(words).map(Into::into);
+        let code = inferstore_cli::run(arguments, surroundings);
+        Ended { code, stdout: stdout.text(), stderr: stderr.text() }
+    }
+
+    /// Calls one command after the other, and tells everything that they printed.
+    pub(crate) fn transcript(&self, commands: &[&str]) -> String {
+        let told = |command: &&str| {
+            let ended = self.call(command);
+            let has_hint = ["\nhint: ", "try '--help'"].iter().any(|hint| ended.stderr.contains(hint));
+            assert!(ended.code == 0 || has_hint, "every failure says what to try: {ended}");
+            format!("$ inferstore {command}\n{ended}")
+        };
+        self.without_folder(&commands.iter().map(told).collect::<Vec<_>>().join("\n"))
+    }
+
+    pub(crate) fn without_folder(&self, text: &str) -> String {
+        text.replace(&self.path(""), "FOLDER/").replace(&*self.folder.path().to_string_lossy(), "FOLDER")
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, text) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
+            if !text.is_empty() {
+                writeln!(f, "--- {name}\n{}", text.trim_end_matches('\n'))?;
+            }
+        }
+        writeln!(f, "--- exit code {}", self.code)
+    }
+}
+
+/// What differs from run to run and matters to nobody.
+pub(crate) fn filters() -> insta::internals::SettingsBindDropGuard {
+    let mut settings = insta::Settings::clone_current();
+    for (pattern, replacement) in [
+        // Identifiers of tasks, files and requests.
+        (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID"),
+        // Names that keep the files of a run apart.
+        (r"samples/[0-9a-z-]+-hazy\.png", "samples/RUN-hazy.png"),
+        // Whichever ports were free.
+        (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
+        // Times of day, and how long things took.
+        (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", "TIME"),
+        (r"\d+\.\d s\b", "N s"),
+        // How often a task was read, and so how many statuses were seen.
+        (r"task: (in_queue|computing)\n", ""),
+    ] {
+        settings.add_filter(pattern, replacement);
+    }
+    settings.bind_to_scope()
+}
+
+/// A stream that is kept.
+#[derive(Clone, Default)]
+struct Stream(Arc<Mutex<Vec<u8>>>);
+
+impl Stream {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The files of a folder, by name.
+pub(crate) fn names_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("the folder is there");
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.expect("it can be read").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
