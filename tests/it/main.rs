@@ -4,11 +4,14 @@
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
 mod client;
+mod command;
 mod decimals;
 mod description;
 mod durability;
 mod examples;
 mod kinds;
+mod nodes;
+mod payloads;
 mod public_api;
 mod readme;
 mod secrets;

@@ -12,7 +12,7 @@ fn block(language: &str) -> impl Iterator<Item = &'static str> {
 
 #[test]
 fn the_rust_of_the_readme_is_an_example_that_compiles() {
-    let example = include_str!("../../crates/api/examples/first_call.rs");
+    let example = include_str!("../../crates/client/examples/first_run.rs");
     let mut rest = example.lines().map(str::trim);
     for line in block("rust") {
         assert!(rest.any(|candidate| candidate == line), "not in the example, or in another order: {line}");
@@ -22,7 +22,7 @@ fn the_rust_of_the_readme_is_an_example_that_compiles() {
 #[test]
 fn the_readme_needs_two_commands() {
     let commands: Vec<_> = block("sh").filter_map(|line| line.split('#').next().map(str::trim)).collect();
-    assert_eq!(commands, ["cargo xtask generate", "cargo test"]);
+    assert_eq!(commands, ["cargo run --release -p inferstore-cli -- demo", "cargo test"]);
 }
 
 #[test]

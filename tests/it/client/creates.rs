@@ -165,29 +165,6 @@ async fn a_create_that_nothing_reached_is_repeated_and_one_that_was_refused_is_n
 }
 
 #[tokio::test]
-async fn a_refused_create_is_repeated_when_the_caller_says_so() {
-    let service = ScriptedService::start().await;
-    service.fault(Route::CreateTask, Fault::too_many_requests("0").times(2)).await;
-    let insisting = inferstore::RunOptions { repeat_refused_create: true, ..options() };
-    client(&service).model(DEFAULT_MODEL).start(inputs(), insisting).await.expect("the third one is taken");
-    assert_eq!((service.count(Route::CreateTask), service.created().len()), (3, 1));
-}
-
-#[tokio::test]
-async fn two_tasks_that_may_be_it_are_told_and_none_is_adopted() {
-    let service = ScriptedService::start().await;
-    let input = json!({"input_image": super::IMAGE, "template": "v_shape", "angle": "30"});
-    let other = service.add_task(DEFAULT_MODEL, input);
-    service.fault(Route::CreateTask, Fault::CloseAfterCommit).await;
-    let error =
-        client(&service).model(DEFAULT_MODEL).start(inputs(), options()).await.expect_err("it may be either");
-    let Error::OutcomeUnknown(unknown) = &error else { panic!("{error:?}") };
-    let candidates: Vec<_> = unknown.candidates.iter().map(ToString::to_string).collect();
-    assert_eq!(candidates, [other, service.created()[0].id.clone()]);
-    assert!(error.to_string().contains(&candidates[1]), "{error}");
-}
-
-#[tokio::test]
 async fn a_task_of_this_client_is_not_taken_for_the_lost_one() {
     let service = ScriptedService::start().await;
     let client = client(&service);

@@ -1,7 +1,5 @@
 //! Every failure keeps its status, its operation and the beginning of its body, whatever its shape.
 
-use std::time::Duration;
-
 use inferstore::{ApiKey, Client, Error, Retry, Settings};
 
 use super::client;
@@ -79,42 +77,6 @@ async fn a_large_body_is_kept_up_to_2_kib_and_its_message_is_still_found() {
     let context = error.context().expect("it has a context");
     assert_eq!(context.excerpt.as_ref().map(String::len), Some(2048));
     assert_eq!(context.message.as_deref(), Some("the reason"));
-}
-
-#[tokio::test]
-async fn reads_are_repeated_and_honour_what_the_service_asks_for() {
-    let service = ScriptedService::start().await;
-    let in_a_moment = httpdate::fmt_http_date(std::time::SystemTime::now() + Duration::from_secs(2));
-    for retry_after in ["0", "1", &in_a_moment, "nonsense"] {
-        let before = service.count(Route::GetBalance);
-        service.fault(Route::GetBalance, Fault::too_many_requests(retry_after).times(2)).await;
-        client(&service).account().balance().await.expect("the third one is answered");
-        assert_eq!(service.count(Route::GetBalance) - before, 3, "{retry_after}");
-    }
-}
-
-#[tokio::test]
-async fn repeats_end_when_nothing_but_failures_come_back() {
-    let service = ScriptedService::start().await;
-    service.fault(Route::GetBalance, Fault::html_page(503).always()).await;
-    let client = client(&service);
-    for _ in 0..100 {
-        client.account().balance().await.expect_err("it is down");
-    }
-    let requests = service.count(Route::GetBalance);
-    assert!(requests <= 100 + 100, "{requests} requests for 100 calls: the budget is shared");
-}
-
-#[tokio::test]
-async fn cancel_and_delete_are_sent_once() {
-    let service = ScriptedService::start().await;
-    let client = client(&service);
-    service.fault(Route::CancelTask, Fault::CloseAfterCommit).await;
-    service.fault(Route::DeleteFile, Fault::CloseAfterCommit).await;
-    let task = service.add_task("color-harmonization", serde_json::json!({}));
-    client.task(task).cancel().await.expect_err("the answer is lost");
-    client.storage().delete("https://files.example/a").await.expect_err("the answer is lost");
-    assert_eq!((service.count(Route::CancelTask), service.count(Route::DeleteFile)), (1, 1));
 }
 
 #[tokio::test]

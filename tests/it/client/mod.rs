@@ -1,4 +1,5 @@
-//! The client against a service that behaves, and against one that does not.
+//! The client against a service that behaves, and against one that does not: the real one where its
+//! controls can say so (`on_the_service`), a scripted one for what a real service never does.
 
 mod creates;
 mod deadlines;
@@ -7,6 +8,7 @@ mod faults;
 mod futures;
 mod guards;
 mod lists;
+mod on_the_service;
 mod runs;
 mod secrets;
 mod upload_memory;

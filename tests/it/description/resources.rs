@@ -135,7 +135,9 @@ const RESOURCES: &[(&str, &[Field])] = &[
             ("required", "boolean", "input"),
             ("position", "integer", "order"),
             ("num_config", "NumConfig", "numeric parameter"),
-            ("samples", "array of string", "numeric-looking parameters are given as strings"),
+            // Described as strings. A model that wants a bare number shows it by a bare one, and an
+            // answer must never contradict the document.
+            ("samples", "array of any JSON", "numeric-looking parameters are given as strings"),
         ],
     ),
     ("Descriptor.num_config", &[("min", "number", ""), ("max", "number", ""), ("step", "number", "")]),

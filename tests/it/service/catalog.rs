@@ -60,8 +60,6 @@ async fn a_search_finds_a_part_of_the_name_or_of_the_description_in_any_case() {
     let everything = list(&caller, json!({})).await;
     assert_eq!(everything.len(), 18);
     assert_eq!(list(&caller, json!({ "search": "" })).await, everything);
-    let nulls = json!({ "search": null, "sort": null, "filter_by": null, "offset": null });
-    assert_eq!(list(&caller, nulls).await, everything, "null is not given");
 }
 
 #[tokio::test]
@@ -92,7 +90,7 @@ async fn a_page_is_a_slice_of_the_whole_in_every_order() {
         let default = caller.post(LIST, &json!({ "sort": sort })).await;
         assert_eq!(ids(default.data()), whole[..10], "a page holds ten unless told");
     }
-    let far = caller.post(LIST, &json!({ "offset": u64::MAX })).await;
+    let far = caller.post(LIST, &json!({ "offset": i64::MAX })).await;
     assert_eq!(far.data()["records"], json!([]));
 }
 
@@ -235,7 +233,7 @@ async fn a_list_carries_headlines_and_a_record_carries_everything() {
         }
         assert_eq!(metadata["model_id"], id);
         let is_honest =
-            full["is_verified"] == true || full["description"].to_string().contains("runs it yet");
+            full["is_verified"] == true || full["description"].to_string().contains("wait for a node");
         assert!(is_honest, "{id}");
 
         let cost = caller.get(&format!("/api-key/model/{id}/task/cost")).await;

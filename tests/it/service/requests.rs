@@ -45,6 +45,9 @@ async fn json_of_a_wrong_shape_is_refused() {
         json!({ "search": ["x"] }),
         json!({ "sort": 1 }),
         json!({ "filter_by": {} }),
+        json!({ "filter_by": null }),
+        json!({ "search": null }),
+        json!({ "offset": 9_223_372_036_854_775_808_u64 }),
     ] {
         caller.post(LIST, &body).await.refusal(422);
     }

@@ -1,6 +1,6 @@
 //! Publishing a model anew: its version changes, and tasks keep what they were created with.
 
-use inferstore_service::Scope;
+use inferstore_service::{Error, ModelSpec, Scope, Service};
 use serde_json::{Value, json};
 
 use super::{audited, start};
@@ -9,7 +9,7 @@ const URL: &str = "https://files.example/street.png";
 
 fn sketch(samples: Value, price: &str) -> Value {
     json!({
-        "id": "sketch", "name": "sketch", "description": "Draws.", "is_public": true, "price": price,
+        "id": "sketch", "name": "sketch", "description": "Draws.", "visibility": "public", "price": price,
         "metadata": {
             "pretty_name": "Sketch", "task": "image-to-image", "license": "MIT", "library": [], "language": [],
         },
@@ -21,23 +21,32 @@ fn sketch(samples: Value, price: &str) -> Value {
     })
 }
 
+/// Publishes a model that is told in JSON.
+async fn publish(service: &Service, username: &str, model: &Value) -> Result<(), Error> {
+    service.publish_model(username, ModelSpec::from_json(&model.to_string())?).await.map(drop)
+}
+
 #[tokio::test]
 async fn a_new_version_declares_anew_and_leaves_tasks_as_they_were() {
     let (service, caller) = start().await;
-    let publish = async |samples: Value, price: &str| {
-        service.publish_model("atelier", &sketch(samples, price).to_string()).await.expect("published");
+    publish(&service, "atelier", &sketch(json!(["3"]), "0.5")).await.expect("published");
+    let change = async |samples: Value, price: &str| {
+        let model = sketch(samples, price);
+        let (inputs, outputs) = (model["input_format"].to_string(), model["output_format"].to_string());
+        service.publish_version("atelier", "sketch", &inputs, &outputs).await.expect("published");
+        service.set_price("sketch", price.parse().expect("an amount")).await.expect("the model is there");
         caller.get("/api-key/model/sketch/versioning").await.data().clone()
     };
     let create = async |width: Value| {
         caller.post("/api-key/model/sketch/task", &json!({ "image": URL, "width": width })).await
     };
-    let first = publish(json!(["3"]), "0.5").await;
+    let first = caller.get("/api-key/model/sketch/versioning").await.data().clone();
     let model = caller.get("/api-key/model/sketch").await.data().clone();
     assert_eq!((&model["is_official"], &model["username"]), (&json!(false), &json!("atelier")));
     let old = create(json!("3")).await.data()["data"].as_str().expect("a task").to_owned();
     create(json!(3)).await.refusal(422);
 
-    let second = publish(json!([3]), "0.25").await;
+    let second = change(json!([3]), "0.25").await;
     assert_ne!(first["commit_hash"], second["commit_hash"]);
     assert_eq!(second["is_active"], true);
     create(json!(3)).await.data();
@@ -50,7 +59,7 @@ async fn a_new_version_declares_anew_and_leaves_tasks_as_they_were() {
         (&first["input_format"], &first["output_format"])
     );
 
-    assert_eq!(publish(json!(["3"]), "0.25").await, first, "a version may come back");
+    assert_eq!(change(json!(["3"]), "0.25").await, first, "a version may come back");
     caller.delete(&format!("/api-key/task/{old}/cancel")).await;
     audited(&service).await;
 }
@@ -85,15 +94,15 @@ async fn what_describes_no_model_is_not_published() {
         range(json!({ "step": 0 })),
         range(json!({ "min": "1" })),
     ] {
-        assert!(service.publish_model("atelier", &wrong.to_string()).await.is_err(), "{wrong}");
+        assert!(publish(&service, "atelier", &wrong).await.is_err(), "{wrong}");
     }
     caller.get("/api-key/model/sketch").await.refusal(404);
 
-    assert!(service.publish_model("nobody", &good.to_string()).await.is_err());
-    service.publish_model("atelier", &good.to_string()).await.expect("published");
-    let refused = service.publish_model("rival", &with("price", json!("0")).to_string()).await;
-    assert!(refused.is_err_and(|cause| cause.to_string().contains("another account")));
+    assert!(publish(&service, "nobody", &good).await.is_err());
+    publish(&service, "atelier", &good).await.expect("published");
+    let refused = publish(&service, "rival", &with("price", json!("0"))).await;
+    assert!(refused.is_err_and(|cause| cause.to_string().contains("taken")));
     assert_eq!(caller.get("/api-key/model/sketch").await.data()["price"].to_string(), "0.5");
-    service.publish_model("inferstore", &with("id", json!("drawing")).to_string()).await.expect("published");
+    publish(&service, "inferstore", &with("id", json!("drawing"))).await.expect("published");
     assert_eq!(caller.get("/api-key/model/drawing").await.data()["is_official"], true);
 }

@@ -31,8 +31,7 @@ fn judged(schema: Value, schemas: Value, value: &Value) -> Vec<String> {
         .collect()
 }
 
-/// `nullable` becomes a type among types, and what keeps its shape may be a bare number instead of a
-/// string. Everything else that the document uses means the same.
+/// `nullable` becomes a type among types. Everything else that the document uses means the same.
 fn translated(schema: &Value) -> Value {
     match schema {
         Value::Object(members) => {
@@ -41,9 +40,6 @@ fn translated(schema: &Value) -> Value {
             if members.remove("nullable") == Some(Value::Bool(true)) {
                 let kind = members["type"].take();
                 members.insert("type".to_owned(), json!([kind, "null"]));
-            }
-            if members.remove("x-keep-shape") == Some(Value::Bool(true)) {
-                members.insert("type".to_owned(), json!(["string", "number"]));
             }
             Value::Object(members)
         }

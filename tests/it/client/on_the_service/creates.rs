@@ -1,0 +1,111 @@
+//! A task is created at most once, whatever happens to the create: counted in the service's own store.
+
+use std::time::Duration;
+
+use inferstore::{Client, Error};
+use inferstore_service::{Fault, Operation, Script};
+
+use super::super::{inputs, options};
+use super::{MODEL, audited, client_with, quick, start, tasks};
+
+/// Everything that can happen to a create, and whether there is a task then.
+fn faults() -> Vec<(Fault, bool)> {
+    let page = |status| Fault::status(status).body("text/html", "<html><h1>a gateway</h1></html>");
+    vec![
+        (Fault::hang_up(), false),
+        (Fault::lose_answer(), true),
+        (Fault::lose_answer().delayed(Duration::from_millis(5)), true),
+        (Fault::cut_body(0), true),
+        (Fault::cut_body(20), true),
+        (Fault::status(408), false),
+        (Fault::status(408).after_commit(), true),
+        (Fault::status(409), false),
+        (Fault::status(429).retry_after(0), false),
+        (Fault::status(500), false),
+        (Fault::status(500).after_commit(), true),
+        (page(502), false),
+        (page(502).after_commit(), true),
+        (Fault::status(503), false),
+        (Fault::status(504).after_commit(), true),
+    ]
+}
+
+const SEEDS: u32 = 20;
+
+#[tokio::test]
+async fn no_fault_creates_a_task_twice_and_a_committed_one_is_adopted() {
+    let (service, controls, _) = start().await;
+    for (fault, is_committed) in faults() {
+        controls.reset().await.expect("it is reset");
+        controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
+        let client = client_with(&service, quick());
+        for seed in 1..=SEEDS {
+            controls.add_fault(fault.clone().on(Operation::CreateTask).once()).expect("it is a fault");
+            // The history is not always there either.
+            if seed % 3 == 0 {
+                controls.add_fault(Fault::hang_up().on(Operation::ListTasks).once()).expect("it is a fault");
+            }
+            let before = tasks(&controls).await;
+            let result = create(&client, seed).await;
+            let created = tasks(&controls).await - before;
+            assert_eq!(created, u64::from(is_committed), "{fault:?}: {result:?}");
+            match result {
+                Ok(id) => {
+                    assert!(is_committed, "{fault:?}");
+                    let task = client.task(&id).get().await.expect("the task exists");
+                    assert_eq!(task.task_id.to_string(), id);
+                }
+                Err(error) => assert!(!is_committed, "a task was created, and lost: {fault:?} {error}"),
+            }
+            controls.clear_faults();
+        }
+        assert_eq!(controls.seen(Operation::CreateTask), SEEDS as usize, "{fault:?}: sent once each");
+    }
+    audited(&service).await;
+}
+
+async fn create(client: &Client, seed: u32) -> Result<String, Error> {
+    let image = format!("https://files.example/{seed}.png");
+    let inputs = inputs().set("angle", seed % 90 + 1).set("input_image", image);
+    Ok(client.model(MODEL).start(inputs, options()).await?.id().to_owned())
+}
+
+#[tokio::test]
+async fn a_refused_create_is_repeated_when_the_caller_says_so_and_not_otherwise() {
+    let (_service, controls, client) = start().await;
+    controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
+    let busy = Fault::status(429).retry_after(0).on(Operation::CreateTask);
+    controls.add_fault(busy.clone().once()).expect("it is a fault");
+    let error = create(&client, 1).await.expect_err("it is refused");
+    assert_eq!(error.context().map(|context| (context.status, context.attempts)), Some((Some(429), 1)));
+
+    controls.add_fault(busy.times(2)).expect("it is a fault");
+    let insisting = inferstore::RunOptions { repeat_refused_create: true, ..options() };
+    client.model(MODEL).start(inputs(), insisting).await.expect("the third one is taken");
+    assert_eq!((controls.seen(Operation::CreateTask), tasks(&controls).await), (4, 1));
+}
+
+#[tokio::test]
+async fn two_tasks_that_may_be_it_are_told_and_none_is_adopted() {
+    let (service, controls, client) = start().await;
+    controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
+    // Another client with the same key, the same model and the same inputs.
+    let other = client_with(&service, quick()).model(MODEL).start(inputs(), options()).await;
+    let other = other.expect("it is created").id().to_owned();
+    controls.add_fault(Fault::lose_answer().on(Operation::CreateTask).once()).expect("it is a fault");
+    let error = client.model(MODEL).start(inputs(), options()).await.expect_err("it may be either");
+    let Error::OutcomeUnknown(unknown) = &error else { panic!("{error:?}") };
+    let candidates: Vec<_> = unknown.candidates.iter().map(ToString::to_string).collect();
+    assert_eq!((candidates.len(), &candidates[0]), (2, &other));
+    assert_eq!(tasks(&controls).await, 2);
+}
+
+#[tokio::test]
+async fn a_lost_task_is_found_although_the_clock_of_the_service_is_ahead() {
+    let (_service, controls, client) = start().await;
+    controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
+    controls.advance_clock(Duration::from_secs(45)).await.expect("the clock is set ahead");
+    controls.add_fault(Fault::lose_answer().on(Operation::CreateTask).once()).expect("it is a fault");
+    client.model(MODEL).start(inputs(), options()).await.expect("it is found");
+    assert_eq!(tasks(&controls).await, 1);
+}

@@ -1,0 +1,101 @@
+//! One deadline bounds everything, whatever the service does.
+
+use std::time::{Duration, Instant};
+
+use inferstore::{Error, Fate, RunOptions, Wait};
+use inferstore_service::{Fault, Operation, Script};
+
+use super::super::{inputs, wait};
+use super::{MODEL, audited, client_with, quick, start, success, tasks};
+
+const DEADLINE: Duration = Duration::from_millis(400);
+
+/// What separates a kept deadline from one that was multiplied by repeats, on a machine that is busy
+/// with something else.
+const GENEROUS: Duration = Duration::from_secs(5);
+
+fn hurried() -> RunOptions {
+    RunOptions { wait: Wait { deadline: Some(DEADLINE), ..wait() }, ..RunOptions::default() }
+}
+
+fn canceling() -> RunOptions {
+    RunOptions { wait: Wait { cancel_at_deadline: true, ..hurried().wait }, ..RunOptions::default() }
+}
+
+#[tokio::test]
+async fn a_service_that_never_answers_does_not_hold_a_run_beyond_its_deadline() {
+    let (service, controls, _) = start().await;
+    for operation in
+        [Operation::GetModelVersioning, Operation::GetModelCost, Operation::CreateTask, Operation::GetTask]
+    {
+        controls.reset().await.expect("it is reset");
+        controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
+        let never = Fault::delay(Duration::from_secs(600)).on(operation);
+        controls.add_fault(never).expect("it is a fault");
+        let options = RunOptions { max_cost: Some(1.into()), ..hurried() };
+        let started = Instant::now();
+        // What a model declares is remembered, so every round has a client of its own.
+        let client = client_with(&service, quick());
+        let error = client.model(MODEL).run_with(inputs(), options).await.expect_err("time is up");
+        assert!(started.elapsed() < GENEROUS, "{operation:?}: {:?}", started.elapsed());
+        let is_created = tasks(&controls).await == 1;
+        assert_eq!(is_created, operation == Operation::GetTask, "{operation:?}: {error:?}");
+        match (operation, &error) {
+            (Operation::CreateTask, Error::OutcomeUnknown(_)) => {}
+            (Operation::GetTask, Error::DeadlineReached(reached)) => assert_eq!(reached.fate, Fate::GoesOn),
+            (_, Error::DeadlineReached(reached)) if reached.fate == Fate::NotCreated => {}
+            _ => panic!("{operation:?}: {error:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn repeats_do_not_multiply_a_deadline() {
+    let (service, controls, _) = start().await;
+    let busy = Fault::status(429).retry_after(3_600).on(Operation::GetModelVersioning);
+    controls.add_fault(busy).expect("it is a fault");
+    let started = Instant::now();
+    let client = client_with(&service, inferstore::Settings::default());
+    let error = client.model(MODEL).run_with(inputs(), hurried()).await.expect_err("it is refused");
+    assert!(started.elapsed() < GENEROUS, "{:?}", started.elapsed());
+    assert!(matches!(error, Error::Refused(_) | Error::DeadlineReached(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_queued_task_is_canceled_at_the_deadline_when_the_caller_wants_that_and_costs_nothing() {
+    let (service, controls, client) = start().await;
+    let before = client.account().balance().await.expect("it is told");
+    controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
+    let error = client.model(MODEL).run_with(inputs(), canceling()).await.expect_err("time is up");
+    let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
+    assert_eq!(reached.fate, Fate::Canceled);
+    assert_eq!(controls.tasks().await.expect("they can be counted")["canceled"], 1);
+    let after = client.account().balance().await.expect("it is told");
+    assert_eq!((before.balance, before.free_balance), (after.balance, after.free_balance));
+    audited(&service).await;
+}
+
+#[tokio::test]
+async fn a_queued_task_waits_on_at_the_deadline_when_the_caller_wants_nothing_else() {
+    let (_service, controls, client) = start().await;
+    controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
+    let error = client.model(MODEL).run_with(inputs(), hurried()).await.expect_err("time is up");
+    let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
+    assert_eq!(reached.fate, Fate::GoesOn);
+    controls.let_model(MODEL, success()).await.expect("it goes on");
+    let task = error.task_id().expect("the error carries the task");
+    client.task(task).wait(&wait()).await.expect("it ends well");
+}
+
+#[tokio::test]
+async fn a_running_task_goes_on_at_the_deadline_and_can_be_picked_up() {
+    let (_service, controls, client) = start().await;
+    let slow = success().after(Duration::from_millis(1_500));
+    controls.let_model(MODEL, slow).await.expect("it is slow");
+    let error = client.model(MODEL).run_with(inputs(), canceling()).await.expect_err("time is up");
+    let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
+    assert_eq!(reached.fate, Fate::GoesOn);
+    let task = error.task_id().expect("the error carries the task");
+    let outcome = client.task(task).wait(&wait()).await.expect("it ends well");
+    assert_eq!(&outcome.task, task);
+}

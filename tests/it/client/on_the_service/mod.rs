@@ -1,0 +1,48 @@
+//! The client against the real service, which misbehaves where its controls say so.
+
+mod creates;
+mod deadlines;
+mod failures;
+mod files;
+mod operations;
+mod runs;
+
+use inferstore::{ApiKey, Client, Settings};
+use inferstore_service::{Config, Controls, Script, Service};
+use serde_json::json;
+
+use super::quick;
+
+/// Takes what `super::inputs` gives.
+const MODEL: &str = "color-harmonization";
+
+/// A fresh service, its controls, and a client with the key of its first account.
+async fn start() -> (Service, Controls, Client) {
+    let service = Service::start(Config::ephemeral().with_controls()).await.expect("the service starts");
+    let controls = service.controls().expect("they are on");
+    let client = client_with(&service, quick());
+    (service, controls, client)
+}
+
+fn client_with(service: &Service, settings: Settings) -> Client {
+    let key = ApiKey::new(service.api_key().expect("a fresh service tells its key"));
+    Client::with_settings(service.base_url(), key, settings).expect("a client can be made")
+}
+
+/// What the model would make of a picture that is somewhere.
+fn success() -> Script {
+    Script::succeed(json!({
+        "output_image": "https://files.example/harmonized.png",
+        "output_hue": "https://files.example/hue.png",
+    }))
+}
+
+/// How many tasks the service itself counts.
+async fn tasks(controls: &Controls) -> u64 {
+    controls.tasks().await.expect("they can be counted").values().sum()
+}
+
+async fn audited(service: &Service) {
+    let audit = service.audit().await.expect("the books can be read");
+    assert!(audit.faults.is_empty(), "{:?}", audit.faults);
+}

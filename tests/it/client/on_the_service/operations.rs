@@ -1,0 +1,53 @@
+//! Every operation once, by the client, as the service saw it.
+
+use std::collections::HashSet;
+
+use futures_util::TryStreamExt;
+use inferstore::{File, types};
+use inferstore_service::{Operation, Script};
+
+use super::super::{inputs, options, wait};
+use super::{MODEL, start, success};
+
+#[tokio::test]
+async fn every_operation_of_the_client_reaches_the_service_and_is_answered() {
+    let (_service, controls, client) = start().await;
+    client.account().balance().await.expect("getBalance");
+    let models: Vec<_> =
+        client.models().list(types::ModelListRequest::default()).try_collect().await.expect("listModels");
+    assert!(models.len() > 10);
+    let model = client.model(MODEL);
+    model.get().await.expect("getModel");
+    model.cost().await.expect("getModelCost");
+    model.serving().await.expect("getModelServing");
+    model.versioning().await.expect("getModelVersioning");
+
+    controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
+    let first = model.start(inputs(), options()).await.expect("createTask");
+    client.task(first.id()).cancel().await.expect("cancelTask");
+    controls.let_model(MODEL, success()).await.expect("it succeeds");
+    let second = model.start(inputs().set("angle", 45), options()).await.expect("createTask");
+    client.task(second.id()).wait(&wait()).await.expect("getTask");
+    let history = client.tasks().page(10, 0).await.expect("listTasks");
+    assert_eq!(history.total, Some(2));
+
+    let folder = client.folder("documents");
+    let small = folder.upload(File::bytes("small.txt", "a note")).await.expect("a form");
+    folder.upload(File::bytes("large.txt", vec![b'x'; 5_242_881])).await.expect("a put");
+    let place = tempfile::tempdir().expect("a temporary folder");
+    client.download(&small.download_url, place.path().join("small.txt")).await.expect("it is read");
+    assert_eq!(folder.page(&Default::default(), 1).await.expect("listFiles").total, Some(2));
+    client.storage().statistics().await.expect("getStorageStatistics");
+    client.storage().delete(small.download_url).await.expect("deleteFile");
+
+    let journal = controls.journal();
+    for entry in &journal {
+        assert!(entry.status.is_some_and(|status| (200..300).contains(&status)), "{entry:?}");
+    }
+    let seen: HashSet<_> = journal.iter().filter_map(|entry| entry.operation).collect();
+    // The client uses one of the two spellings of a create, and asks for no headers alone.
+    let unused = [Operation::CreateTaskAlias, Operation::HeadObject];
+    let missing: Vec<_> =
+        Operation::ALL.iter().filter(|one| !seen.contains(one) && !unused.contains(one)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}

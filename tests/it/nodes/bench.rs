@@ -1,0 +1,128 @@
+//! A service without workers of its own, a customer, and nodes beside it.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use inferstore::{ApiKey, Client, Inputs};
+use inferstore_node::{Config as NodeConfig, NodeKey, serve};
+use inferstore_service::{Config, ModelSpec, Scope, Service};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// Short, so that lost leases are not waited for.
+pub(crate) const LEASE: Duration = Duration::from_millis(900);
+pub(crate) const PUBLISHER: &str = "ada";
+
+pub(crate) struct Bench {
+    pub(crate) service: Service,
+    pub(crate) client: Client,
+    pub(crate) key: String,
+}
+
+/// A node in this process.
+pub(crate) struct Node {
+    stop: Option<oneshot::Sender<()>>,
+    running: JoinHandle<Result<(), inferstore_node::Error>>,
+}
+
+impl Bench {
+    pub(crate) async fn start() -> Self {
+        let mut config = Config::ephemeral();
+        config.nodes = Some(([127, 0, 0, 1], 0).into());
+        config.workers = 0;
+        config.lease = LEASE;
+        let service = Service::start(config).await.expect("the service starts");
+        service.add_account(PUBLISHER, Scope::Personal).await.expect("the name is free");
+        let key = service.add_node_key("bench").await.expect("the name is free");
+        let api_key = service.api_key().expect("the service is fresh");
+        let client = Client::new(service.base_url(), ApiKey::new(api_key)).expect("the address is right");
+        Self { service, client, key }
+    }
+
+    /// Publishes a model with these formats.
+    pub(crate) async fn publish(&self, id: &str, inputs: Value, outputs: Value) {
+        let spec = json!({
+            "id": id, "name": id, "description": "For a test.", "price": "0.5", "visibility": "public",
+            "input_format": inputs, "output_format": outputs
+        });
+        let spec = ModelSpec::from_json(&spec.to_string()).expect("the model is well-formed");
+        self.service.publish_model(PUBLISHER, spec).await.expect("the model can be published");
+    }
+
+    /// The settings of a node that runs these models.
+    pub(crate) fn settings(&self, models: &Value) -> String {
+        let nodes_url = self.service.nodes_url().expect("there is a listener for nodes");
+        json!({ "service": nodes_url, "models": models }).to_string()
+    }
+
+    pub(crate) fn node(&self, models: &Value) -> Node {
+        let config = NodeConfig::from_json(&self.settings(models)).expect("the settings are right");
+        let (stop, stopped) = oneshot::channel::<()>();
+        let key = NodeKey::new(&self.key);
+        let running = tokio::spawn(async move { serve(config, key, async { drop(stopped.await) }).await });
+        Node { stop: Some(stop), running }
+    }
+
+    /// Runs a model to its end: the output, or what the failure says.
+    pub(crate) async fn run(&self, model: &str, inputs: Inputs) -> Result<Value, String> {
+        let ran = tokio::time::timeout(Duration::from_secs(60), self.client.model(model).run(inputs)).await;
+        match ran.expect("the task ends within a minute") {
+            Ok(outcome) => Ok(outcome.output),
+            Err(failure) => Err(failure.to_string()),
+        }
+    }
+
+    pub(crate) async fn download(&self, url: &Value) -> Vec<u8> {
+        let url = url.as_str().expect("a file is told by its URL");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("downloaded");
+        self.client.download(url, &file).await.expect("the object store answers");
+        std::fs::read(&file).expect("the file is there")
+    }
+
+    /// What the publisher has earned, when all the books are right.
+    pub(crate) async fn earned(&self) -> String {
+        let audit = self.service.audit().await.expect("the books can be read");
+        assert_eq!(audit.faults, Vec::<String>::new());
+        let key = self.service.add_key(PUBLISHER).await.expect("the account is there");
+        let publisher = Client::new(self.service.base_url(), ApiKey::new(key)).expect("the address is right");
+        let balance = publisher.account().balance().await.expect("the service answers");
+        balance.earnings.expect("the publisher has earnings").to_string()
+    }
+}
+
+impl Node {
+    /// Lets the node end in order.
+    pub(crate) async fn stop(mut self) -> Result<(), inferstore_node::Error> {
+        drop(self.stop.take());
+        self.running.await.expect("the node does not crash")
+    }
+
+    /// Waits for the node to end by itself.
+    pub(crate) async fn ended(self) -> Result<(), inferstore_node::Error> {
+        self.running.await.expect("the node does not crash")
+    }
+}
+
+/// A process that ends with the test.
+pub(crate) struct Process(Child);
+
+impl Process {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        Self(command.stdin(Stdio::piped()).spawn().expect("the program is there"))
+    }
+
+    /// Ends it at once, as `kill -9` does.
+    pub(crate) fn kill(mut self) {
+        self.0.kill().expect("the process is ours");
+        self.0.wait().expect("a killed process ends");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

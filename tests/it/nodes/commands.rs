@@ -1,0 +1,150 @@
+//! Models that are programs: what they are given, what becomes of what they write, and that nothing of a
+//! run is left when it is over.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use inferstore::Inputs;
+use serde_json::{Map, Value, json};
+
+use super::bench::Bench;
+
+fn shell(script: &str) -> Value {
+    json!({ "command": ["sh", "-c", script], "seconds": 5 })
+}
+
+fn text_output() -> Value {
+    json!({ "output": { "type": "file", "mime_type": ["text/plain"], "position": 0 } })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_turns_files_into_files_and_values_into_values() {
+    let bench = Bench::start().await;
+    let inputs = json!({
+        "input": { "type": "file", "mime_type": ["text/*"], "required": true, "position": 0 },
+        "times": { "type": "int", "required": true, "position": 1, "samples": ["2"] }
+    });
+    let outputs = json!({
+        "output": { "type": "file", "mime_type": ["text/plain"], "position": 0 },
+        "note": { "type": "string", "position": 1 }
+    });
+    bench.publish("shout", inputs, outputs).await;
+    let node = bench.node(&json!({ "shout": shell(
+        r#"
+        task=$(cat)
+        path=$(printf %s "$task" | sed 's/.*"input":"\([^"]*\)".*/\1/')
+        times=$(printf %s "$task" | sed 's/.*"times":"\([^"]*\)".*/\1/')
+        case "$path" in *.txt) ;; *) echo "the file has lost its kind: $path" >&2; exit 1 ;; esac
+        tr a-z A-Z < "$path" > "$INFERSTORE_RUN_FOLDER/loud.txt"
+        echo "{\"output\": \"loud.txt\", \"note\": \"$times times, key ${INFERSTORE_NODE_KEY-unknown}\"}"
+        "#
+    ) }));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("quiet.txt");
+    std::fs::write(&file, "be quiet\n").expect("the folder is ours");
+    let inputs = Inputs::new().file("input", file).set("times", 2);
+    let output = bench.run("shout", inputs).await.expect("the command succeeds");
+    assert_eq!(output["note"], "2 times, key unknown");
+    assert_eq!(bench.download(&output["output"]).await, b"BE QUIET\n");
+    node.stop().await.expect("the node ends in order");
+    assert_eq!(bench.earned().await, "0.5");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_fails_says_why_and_costs_nothing() {
+    let bench = Bench::start().await;
+    let slow = json!({ "command": ["sleep", "60"], "seconds": 0.5 });
+    let hungry = json!({
+        "command": ["sh", "-c", "head -c 400000000 /dev/zero | tail -c 300000000 | wc -c >&2"],
+        "memory_mib": 64, "seconds": 20
+    });
+    let outside = r#"echo '{"output": "/etc/passwd"}'"#;
+    let linked = r#"ln -s /etc/passwd "$INFERSTORE_RUN_FOLDER/x"; echo '{"output": "x"}'"#;
+    let surplus = r#"echo x > "$INFERSTORE_RUN_FOLDER/x.txt"; echo '{"output": "x.txt", "more": 1}'"#;
+    let table = [
+        ("exit", shell("echo first >&2; echo no such voice >&2; exit 3"), "exit status: 3: no such voice"),
+        ("killed", shell("kill -9 $$"), "signal: 9"),
+        ("nonsense", shell("echo nonsense"), "JSON object of outputs"),
+        ("outside", shell(outside), "does not lie in the folder of the run"),
+        ("linked", shell(linked), "does not lie in the folder of the run"),
+        ("nothing", shell(r#"echo '{"output": "x.txt"}'"#), "nothing at this path"),
+        ("folder", shell(r#"echo '{"output": "."}'"#), "something else"),
+        ("surplus", shell(surplus), "\"more\" is no output"),
+        ("missing", shell("echo '{}'"), "output is missing"),
+        ("flood", shell("yes"), "wrote more than"),
+        ("slow", slow, "took longer than 0.5 seconds"),
+        ("hungry", hungry, "the command"),
+        ("absent", json!({ "command": ["there-is-no-such-program"] }), "starting the command"),
+    ];
+    let mut models = Map::new();
+    for (id, model, _) in &table {
+        bench.publish(id, json!({}), text_output()).await;
+        models.insert((*id).to_owned(), model.clone());
+    }
+    let node = bench.node(&Value::Object(models));
+    let runs = table.iter().map(|(id, _, expected)| {
+        let bench = &bench;
+        async move { (*id, *expected, bench.run(id, Inputs::new()).await) }
+    });
+    for (id, expected, ended) in futures_util::future::join_all(runs).await {
+        let message = ended.expect_err(id);
+        assert!(message.contains(expected), "{id}: {message}");
+    }
+    node.stop().await.expect("the node ends in order");
+    assert_eq!(bench.earned().await, "0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_a_run_is_left_when_it_is_over() {
+    let bench = Bench::start().await;
+    let notes = tempfile::tempdir().expect("a temporary folder");
+    let note = |name: &str| notes.path().join(name);
+    // Starts a process that would outlive it, and notes both that and its folder.
+    let script = |name: &str, end: &str| {
+        let note = note(name).display().to_string();
+        shell(&format!(
+            "sleep 300 >/dev/null 2>&1 & echo \"$! $INFERSTORE_RUN_FOLDER\" > {note}.new; mv {note}.new {note}; {end}"
+        ))
+    };
+    let mut slow = script("slow", "sleep 300");
+    slow["seconds"] = json!(0.5);
+    let mut revoked = script("revoked", "sleep 300");
+    revoked["seconds"] = json!(60);
+    for id in ["slow", "quick", "revoked"] {
+        bench.publish(id, json!({}), text_output()).await;
+    }
+    let node = bench.node(&json!({ "slow": slow, "quick": script("quick", "exit 1"), "revoked": revoked }));
+    for id in ["slow", "quick"] {
+        bench.run(id, Inputs::new()).await.expect_err(id);
+        is_gone(&note(id)).await;
+    }
+    // A node whose lease is taken away stops what it runs.
+    let task = bench.client.model("revoked").start(Inputs::new(), Default::default()).await;
+    task.expect("the task is created");
+    until(|| note("revoked").exists()).await;
+    assert!(bench.service.revoke_node_key("bench").await.expect("the database works"));
+    is_gone(&note("revoked")).await;
+    let ended = node.ended().await.expect_err("a node without a key cannot go on").to_string();
+    assert!(ended.contains("key"), "{ended}");
+}
+
+/// Whether the process and the folder that are noted there are gone, soon.
+async fn is_gone(note: &Path) {
+    let text = std::fs::read_to_string(note).expect("the run has noted it");
+    let (process, folder) = text.trim().split_once(' ').expect("a process and a folder");
+    let status = format!("/proc/{process}/status");
+    // A killed process whose parent is gone may be a zombie until somebody reaps it.
+    until(|| {
+        std::fs::read_to_string(&status).map_or(true, |about| about.contains("State:\tZ"))
+            && !Path::new(folder).exists()
+    })
+    .await;
+}
+
+async fn until(is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "it was waited for in vain");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

@@ -1,0 +1,48 @@
+//! Real node processes, killed in the middle of a run: the task ends right on another node and is billed
+//! once.
+
+use std::process::Command;
+use std::time::Duration;
+
+use inferstore::Inputs;
+use serde_json::json;
+
+use super::bench::{Bench, Process};
+
+const ROUNDS: u64 = 5;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_node_process_leaves_its_task_to_another() {
+    let bench = Bench::start().await;
+    let output = json!({ "output": { "type": "string", "position": 0 } });
+    bench.publish("slow", json!({}), output).await;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let settings = folder.path().join("node.json");
+    let slow = json!({ "slow": { "command": ["sh", "-c", "sleep 0.7; echo '{\"output\": \"done\"}'"] } });
+    std::fs::write(&settings, bench.settings(&slow)).expect("the folder is ours");
+    let start =
+        || Process::start(Command::new(env!("CARGO_BIN_EXE_node-under-test")).arg(&settings).arg(&bench.key));
+
+    let mut random = fastrand::Rng::with_seed(5);
+    let mut node = start();
+    for round in 0..ROUNDS {
+        let task = bench.client.model("slow").start(Inputs::new(), Default::default()).await;
+        let task = task.expect("the task is created");
+        while status(&task).await != "computing" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(random.u64(0..500))).await;
+        let next = start();
+        node.kill();
+        node = next;
+        let ended = tokio::time::timeout(Duration::from_secs(30), task.wait(&Default::default())).await;
+        let outcome = ended.expect("it ends").unwrap_or_else(|failure| panic!("round {round}: {failure}"));
+        assert_eq!(outcome.output["output"], "done", "round {round}");
+    }
+    assert_eq!(bench.earned().await, "2.5", "{ROUNDS} times 0.5");
+}
+
+async fn status(task: &inferstore::Task) -> String {
+    let record = task.get().await.expect("the service answers");
+    record.status.map(|status| status.as_str().to_owned()).unwrap_or_default()
+}

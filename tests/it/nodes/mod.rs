@@ -1,0 +1,7 @@
+//! Nodes outside the process, from the client over the service to the model and back: what a command and
+//! a model server can rely on, and what becomes of tasks whose node is killed.
+
+mod bench;
+mod commands;
+mod killed;
+mod real;
