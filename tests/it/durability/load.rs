@@ -7,6 +7,8 @@ use std::time::Duration;
 use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
 
+use crate::support::picture::bitmap;
+
 /// Calls the API as plainly as possible: no repeats, and no answer means that nothing was acknowledged.
 #[derive(Clone)]
 pub(crate) struct Caller {
@@ -69,16 +71,9 @@ impl Caller {
     }
 }
 
-/// A picture of two by two pixels that nobody else has.
+/// A picture that nobody else has.
 fn picture(number: u8) -> Vec<u8> {
-    let mut picture = b"BM".to_vec();
-    for word in [70_u32, 0, 54, 40, 2, 2, 0x0018_0001, 0, 16, 2835, 2835, 0, 0] {
-        picture.extend_from_slice(&word.to_le_bytes());
-    }
-    for row in 0..2 {
-        picture.extend_from_slice(&[number, row, 30, 200, number, 90, 0, 0]);
-    }
-    picture
+    bitmap([30, number, 90], [200, 30, number])
 }
 
 /// What the service has acknowledged so far, over all its lives.

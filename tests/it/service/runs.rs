@@ -8,17 +8,7 @@ use serde_json::{Value, json};
 
 use super::{audited, start};
 use crate::support::caller::Caller;
-
-/// A picture of two by two pixels: two red, two blue.
-fn picture() -> Vec<u8> {
-    let mut picture = b"BM".to_vec();
-    for word in [70_u32, 0, 54, 40, 2, 2, 0x0018_0001, 0, 16, 2835, 2835, 0, 0] {
-        picture.extend_from_slice(&word.to_le_bytes());
-    }
-    picture.extend_from_slice(&[0, 0, 255, 0, 0, 255, 0, 0]);
-    picture.extend_from_slice(&[255, 0, 0, 255, 0, 0, 0, 0]);
-    picture
-}
+use crate::support::picture::red_and_blue;
 
 async fn running() -> (Service, Caller, Client) {
     let service = Service::start(Config::ephemeral()).await.expect("the service starts");
@@ -72,7 +62,7 @@ async fn balance(caller: &Caller) -> (String, String) {
 async fn a_task_runs_to_its_output_and_costs_its_price_out_of_the_free_credits() {
     let (service, caller, client) = running().await;
     let before = balance(&caller).await;
-    let url = uploaded(&client, "two.bmp", picture()).await;
+    let url = uploaded(&client, "two.bmp", red_and_blue()).await;
     let id = created(&caller, "color-extraction", json!({"input": url})).await;
     let task = ended(&caller, &id).await;
     assert_eq!(task["status"], "success", "{task}");
@@ -87,7 +77,7 @@ async fn a_task_runs_to_its_output_and_costs_its_price_out_of_the_free_credits()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_picture_among_the_outputs_is_reachable_at_its_url() {
     let (_service, caller, client) = running().await;
-    let url = uploaded(&client, "two.bmp", picture()).await;
+    let url = uploaded(&client, "two.bmp", red_and_blue()).await;
     let id = created(&caller, "haze-removal", json!({"input_image": url})).await;
     let task = ended(&caller, &id).await;
     let output = task["result"]["result"]["output_image"].as_str().expect("the output is a URL");
@@ -132,7 +122,7 @@ async fn a_task_that_cannot_succeed_fails_with_a_reason_and_costs_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_client_goes_from_a_file_to_an_output_in_one_call() {
     let (_service, _caller, client) = running().await;
-    let inputs = Inputs::new().file("input", File::bytes("two.bmp", picture()));
+    let inputs = Inputs::new().file("input", File::bytes("two.bmp", red_and_blue()));
     let outcome = client.model("color-extraction").run(inputs).await.expect("the run succeeds");
     assert!(outcome.output["output"].as_str().is_some_and(|colors| colors.contains("#ff0000")));
     assert_eq!(outcome.cost.map(|cost| cost.to_string()), Some("0.05".to_owned()));
@@ -171,7 +161,7 @@ async fn a_restart_goes_on_with_what_was_queued() {
     let service = Service::start(config.clone()).await.expect("the service starts");
     config.storage = service.storage_url().trim_start_matches("http://").parse().expect("an address");
     let caller = Caller::first(&service);
-    let url = uploaded(&client(&service), "two.bmp", picture()).await;
+    let url = uploaded(&client(&service), "two.bmp", red_and_blue()).await;
     let id = created(&caller, "color-extraction", json!({"input": url})).await;
     service.shutdown().await;
 

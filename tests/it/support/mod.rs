@@ -3,6 +3,7 @@
 
 pub(crate) mod caller;
 pub(crate) mod document;
+pub(crate) mod picture;
 pub(crate) mod recorder;
 pub(crate) mod responder;
 pub(crate) mod schema;

@@ -8,24 +8,14 @@ use inferstore_service::{Fault, Operation};
 
 use super::super::{inputs, options};
 use super::{MODEL, audited, client_with, quick, start, success, tasks};
-
-/// A picture of two by two pixels: two red, two blue.
-fn picture() -> Vec<u8> {
-    let mut picture = b"BM".to_vec();
-    for word in [70_u32, 0, 54, 40, 2, 2, 0x0018_0001, 0, 16, 2835, 2835, 0, 0] {
-        picture.extend_from_slice(&word.to_le_bytes());
-    }
-    picture.extend_from_slice(&[0, 0, 255, 0, 0, 255, 0, 0]);
-    picture.extend_from_slice(&[255, 0, 0, 255, 0, 0, 0, 0]);
-    picture
-}
+use crate::support::picture::red_and_blue;
 
 #[tokio::test]
 async fn a_local_file_becomes_the_colors_in_it() {
     let (service, controls, client) = start().await;
     let folder = tempfile::tempdir().expect("a temporary folder");
     let place = folder.path().join("picture.bmp");
-    std::fs::write(&place, picture()).expect("it can be written");
+    std::fs::write(&place, red_and_blue()).expect("it can be written");
     let inputs = Inputs::new().file("input", File::path(place));
     let outcome = client.model("color-extraction").run_with(inputs, options()).await.expect("it runs");
     let colors = outcome.output["output"].as_str().expect("the colors are a text");
