@@ -46,10 +46,10 @@ fn client() -> Outcome<reqwest::Client> {
 }
 
 async fn presign(service: &Service, key: &str, organization: Option<&str>) -> Outcome<(u16, Value)> {
-    let body = json!({
-        "folder": "samples", "mime": "text/plain", "name": "shared.bin", "size": LARGE,
-        "org_username": organization,
-    });
+    let mut body = json!({ "folder": "samples", "mime": "text/plain", "name": "shared.bin", "size": LARGE });
+    if let Some(organization) = organization {
+        body["org_username"] = json!(organization);
+    }
     let (status, mut answer) = call(service, key, "POST", "/upload/create-presigned-url", body).await?;
     Ok((status, answer["data"].take()))
 }
