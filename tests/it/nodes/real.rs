@@ -66,12 +66,15 @@ async fn opencv_as_a_command_draws_the_edges_of_images_and_videos() {
     let bench = Bench::start().await;
     let (inputs, outputs) = formats();
     bench.publish("edge-map", inputs, outputs).await;
+    let video = json!({ "type": "file", "mime_type": ["video/*"], "required": true, "position": 0 });
+    let edges = json!({ "type": "file", "mime_type": ["video/mp4"], "position": 0 });
+    bench.publish("video-edges", json!({ "input": video }), json!({ "output": edges })).await;
     let command = json!({
         "command": [python("mlserver"), example("edge-map").join("edge_map.py")],
         "seconds": 60, "memory_mib": 4096
     });
-    // One that was published, and one of the catalog that the service does not run by itself.
-    let node = bench.node(&json!({ "edge-map": command, "video-edge-map": command }));
+    // One program serves two models.
+    let node = bench.node(&json!({ "edge-map": command, "video-edges": command }));
     let folder = tempfile::tempdir().expect("a temporary folder");
     let inputs = Inputs::new().file("input", square(folder.path())).set("threshold", 100);
     let output = bench.run("edge-map", inputs).await.expect("the model succeeds");
@@ -83,7 +86,7 @@ async fn opencv_as_a_command_draws_the_edges_of_images_and_videos() {
                 [v.write(p) for _ in range(12)]; v.release()";
     opencv(line, &[&folder.path().join("square.pgm"), &video]);
     let inputs = Inputs::new().file("input", video);
-    let output = bench.run("video-edge-map", inputs).await.expect("the model succeeds");
+    let output = bench.run("video-edges", inputs).await.expect("the model succeeds");
     assert!(output["output"].as_str().is_some_and(|url| url.ends_with("output.mp4")), "{output}");
     let edges = folder.path().join("edges.mp4");
     std::fs::write(&edges, bench.download(&output["output"]).await).expect("the folder is ours");
