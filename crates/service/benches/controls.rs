@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
+use inferstore_fetch::over_ring;
 use inferstore_service::{Amounts, Config, Controls, Script, Service};
 use reqwest::Client;
 
@@ -16,8 +17,6 @@ const REQUESTS: usize = 2_000;
 
 #[tokio::main]
 async fn main() {
-    // The service brings TLS without choosing who does the cryptography.
-    let _ = rustls::crypto::ring::default_provider().install_default();
     for (name, config) in [("ephemeral", Config::ephemeral()), ("synced", folder())] {
         let data = config.data.clone();
         let service = Service::start(config.with_controls()).await.expect("the service starts");
@@ -89,7 +88,7 @@ async fn request(service: &Service) -> Duration {
 }
 
 fn client() -> Client {
-    Client::builder().no_proxy().build().expect("a client can be made")
+    over_ring(Client::builder()).no_proxy().build().expect("a client can be made")
 }
 
 async fn time<E: std::fmt::Debug>(work: impl Future<Output = Result<(), E>>) -> Duration {

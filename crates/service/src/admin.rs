@@ -1,8 +1,8 @@
-//! What the operator of a running service can do: accounts, memberships, keys, credits, prices,
-//! keys of nodes. Meant for programs that embed the service; nothing of it is reachable over the API.
+//! What the operator of a running service can do: accounts, memberships, keys, credits, keys of nodes.
+//! Meant for programs that embed the service; nothing of it is reachable over the API.
 
 use crate::accounts::{Account, NewAccount, NewKey, Scope, key_id};
-use crate::ledger::{Credit, Money};
+use crate::ledger::Credit;
 use crate::{Error, Service};
 
 impl Service {
@@ -99,22 +99,6 @@ impl Service {
         }
         let account = self.account(username, "crediting an account").await?;
         self.app.store.credit(account.id, credit, self.app.clock.now()).await
-    }
-
-    /// Changes what one inference on a model costs. Tasks that exist keep their price; a restart keeps
-    /// the new one.
-    ///
-    /// # Errors
-    /// When there is no such model, the price is below zero, or the database cannot be written.
-    pub async fn set_price(&self, model: &str, price: Money) -> Result<(), Error> {
-        let doing = || format!("changing the price of the model {model:?}");
-        if price < Money::ZERO {
-            return Err(Error::new(doing(), "a price is not below zero"));
-        }
-        match self.app.store.set_price(model, price, self.app.clock.now()).await? {
-            true => Ok(()),
-            false => Err(Error::new(doing(), "there is no such model")),
-        }
     }
 
     pub(crate) async fn account(&self, username: &str, doing: &str) -> Result<Account, Error> {

@@ -52,6 +52,19 @@ impl Listener {
         Ok(Self { socket, address })
     }
 
+    /// The same for an address that may be left out.
+    pub(crate) async fn bind_if_asked(address: Option<SocketAddr>) -> Result<Option<Self>, Error> {
+        match address {
+            Some(address) => Self::bind(address).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Where others reach it from this machine.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     /// Serves until told to stop, then lets what is in progress end.
     pub(crate) async fn serve(self, router: Router, limits: Limits, stop: CancellationToken) {
         let connections = Arc::new(Semaphore::new(limits.connections));

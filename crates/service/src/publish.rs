@@ -1,5 +1,5 @@
-//! Publishing models: an account adds a model and new versions of it, and decides who sees it. Like
-//! everything that the operator can do, this is for programs that embed the service.
+//! Publishing models: an account adds a model and new versions of it, decides who sees it and what it
+//! costs. Like everything that the operator can do, this is for programs that embed the service.
 
 use serde_json::value::to_raw_value;
 
@@ -7,6 +7,7 @@ use crate::accounts::Account;
 use crate::catalog::{Existing, FullMetadata, ModelSpec, NewModel, NewVersion, Visibility, checked_formats};
 use crate::clock::Moment;
 use crate::fresh::OPERATOR;
+use crate::ledger::Money;
 use crate::{Error, Service};
 
 impl Service {
@@ -52,6 +53,19 @@ impl Service {
             Some(_) => Ok(version.commit_hash),
             None => Err(Error::new(doing(), format!("{username:?} has no such model"))),
         }
+    }
+
+    /// Changes what one inference on a model costs. Tasks that exist keep their price; a restart keeps
+    /// the new one.
+    ///
+    /// # Errors
+    /// When there is no such model, the price is below zero, or the database cannot be written.
+    pub async fn set_price(&self, model: &str, price: Money) -> Result<(), Error> {
+        let doing = || format!("changing the price of the model {model:?}");
+        if price < Money::ZERO {
+            return Err(Error::new(doing(), "a price is not below zero"));
+        }
+        known(self.app.store.set_price(model, price, self.app.clock.now()).await?, doing)
     }
 
     /// Shows a model to everyone, or to its owner alone. Tasks that exist go on.

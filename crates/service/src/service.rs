@@ -66,11 +66,17 @@ impl Service {
         let store = SqliteStore::open(&folder.path().join("inferstore.db"), durability).await?;
         let api_key = fresh::fill(&store, &config.first_account, clock.now(), &random).await?;
 
+        // All of them before anything runs, so that a start that fails leaves nothing behind.
         let api_listener = Listener::bind(config.api).await?;
         let storage_listener = Listener::bind(config.storage).await?;
+        let operations_listener = Listener::bind_if_asked(config.operations).await?;
+        let nodes_listener = Listener::bind_if_asked(config.nodes).await?;
+        let controls_address = config.controls.as_ref().map(|controls| controls.address);
+        let controls_listener = Listener::bind_if_asked(controls_address).await?;
+
         let storage_url = match &config.storage_url {
             Some(url) => url.trim_end_matches('/').to_owned(),
-            None => format!("http://{}", storage_listener.address),
+            None => storage_listener.url(),
         };
         let secret = store.setting_or("signing secret", &random.word(40)?).await?;
         let objects = Arc::new(Objects::open(
@@ -81,17 +87,18 @@ impl Service {
             secret,
         )?);
 
-        let api_url = format!("http://{}{}", api_listener.address, api::ROOT);
+        let api_url = format!("{}{}", api_listener.url(), api::ROOT);
+        let operations_url = operations_listener.as_ref().map(Listener::url);
+        let nodes_url = nodes_listener.as_ref().map(Listener::url);
         let limits = config.limits;
         let (stop, running) = (CancellationToken::new(), TaskTracker::new());
-        let mut tester = None;
-        let mut controls_listener = None;
-        if let Some(settings) = &config.controls {
-            let listener = Listener::bind(settings.address).await?;
-            let token = settings.token.clone();
-            tester = Some(Arc::new(Tester::new(folder.path(), &store, &listener, token, config.seed)?));
-            controls_listener = Some(listener);
-        }
+        let tester = match (&config.controls, &controls_listener) {
+            (Some(settings), Some(listener)) => {
+                let token = settings.token.clone();
+                Some(Arc::new(Tester::new(folder.path(), &store, listener, token, config.seed)?))
+            }
+            _ => None,
+        };
         let app = Arc::new(App {
             requests: Semaphore::new(limits.requests),
             config,
@@ -113,31 +120,23 @@ impl Service {
         }
         nodes::start(&app, runners(models), &running, &stop).await?;
         running.spawn(upkeep::run(Arc::clone(&app), stop.clone()));
-        let mut operations_url = None;
-        if let Some(address) = app.config.operations {
-            let listener = Listener::bind(address).await?;
-            operations_url = Some(format!("http://{}", listener.address));
-            running.spawn(listener.serve(operations::router(&app), limits, stop.clone()));
+        let serve = |listener: Listener, router| {
+            running.spawn(listener.serve(router, limits, stop.clone()));
+        };
+        serve(api_listener, api::router(&app));
+        serve(storage_listener, Objects::router(&app));
+        if let Some(listener) = operations_listener {
+            serve(listener, operations::router(&app));
         }
-        let mut nodes_url = None;
-        if let Some(address) = app.config.nodes {
-            let listener = Listener::bind(address).await?;
-            nodes_url = Some(format!("http://{}", listener.address));
-            running.spawn(listener.serve(nodes::router(&app, &stop), limits, stop.clone()));
+        if let Some(listener) = nodes_listener {
+            serve(listener, nodes::router(&app, &stop));
         }
         if let Some(listener) = controls_listener {
-            running.spawn(listener.serve(controls::router(&app), limits, stop.clone()));
+            serve(listener, controls::router(&app));
         }
-        running.spawn(api_listener.serve(api::router(&app), limits, stop.clone()));
-        running.spawn(storage_listener.serve(Objects::router(&app), limits, stop.clone()));
         running.spawn(Objects::tend(Arc::clone(&app), stop.clone()));
         running.close();
         Ok(Self { app, store, api_url, operations_url, nodes_url, api_key, folder, stop, running })
-    }
-
-    #[cfg(test)]
-    pub(crate) fn app(&self) -> &Arc<App> {
-        &self.app
     }
 
     /// The base URL of the API; it ends in `/api/v1`.

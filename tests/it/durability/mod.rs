@@ -68,3 +68,30 @@ fn a_second_service_on_the_same_folder_is_refused_and_says_why() {
         third.shutdown().await;
     });
 }
+
+#[tokio::test]
+async fn a_start_that_fails_leaves_nothing_running_behind() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let holder = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    let taken = holder.local_addr().expect("it is bound");
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = alive();
+    for place in 0..3 {
+        let mut config = Config::folder(folder.path());
+        match place {
+            0 => config.storage = taken,
+            1 => config.operations = Some(taken),
+            _ => config.nodes = Some(taken),
+        }
+        let failed = Service::start(config).await.err().expect("the port is taken").to_string();
+        assert!(failed.contains(&taken.to_string()), "{failed}");
+    }
+    // The connections to the database close by themselves.
+    let ended = async {
+        while alive() > before {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let ended = tokio::time::timeout(Duration::from_secs(20), ended).await;
+    ended.expect("nothing of a service that never started still runs");
+}

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::{Answer, ApiJson, ApiPath, ApiQuery, Caller, Failure, Page, place};
 use crate::Error;
 use crate::app::App;
-use crate::catalog::{Inputs, check_inputs};
+use crate::catalog::{Format, Inputs, check_inputs};
 use crate::clock::Moment;
 use crate::ledger::{Money, as_number};
 use crate::queue::{Cancel, Created, NewTask, Status, Task, TaskSummary};
@@ -41,7 +41,7 @@ async fn create(
     let unknown = || Failure::not_found("model", &model);
     let found = app.store.model(account.id, &model).await?.ok_or_else(unknown)?;
     let version = app.store.active_version(&model).await?.ok_or_else(unknown)?;
-    check_inputs(&version.inputs()?, &input.value)
+    check_inputs(&Format::kept(&version.input_format)?, &input.value)
         .map_err(|violations| Failure::unprocessable(violations.join("; ")))?;
     let task = NewTask {
         id: app.random.uuid()?,

@@ -6,6 +6,8 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use crate::Error;
+
 /// The declared inputs or outputs of a model: parameter name to descriptor, by position.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Format(Vec<(String, Descriptor)>);
@@ -79,6 +81,11 @@ impl Descriptor {
 impl Format {
     pub(crate) fn of_one(name: &str, descriptor: Descriptor) -> Self {
         Self(vec![(name.to_owned(), descriptor)])
+    }
+
+    /// A format as the database keeps it.
+    pub(crate) fn kept(text: &str) -> Result<Self, Error> {
+        serde_json::from_str(text).map_err(|cause| Error::new("reading what a model declares", cause))
     }
 
     pub(crate) fn parameters(&self) -> impl Iterator<Item = (&str, &Descriptor)> {

@@ -53,14 +53,6 @@ pub(crate) struct Version {
     pub(crate) output_format: String,
 }
 
-impl Version {
-    /// The declared inputs, to check inputs against.
-    pub(crate) fn inputs(&self) -> Result<Format, Error> {
-        serde_json::from_str(&self.input_format)
-            .map_err(|cause| Error::new(format!("reading what the model {} declares", self.model), cause))
-    }
-}
-
 /// A model to be published.
 #[derive(Debug, Clone)]
 pub(crate) struct NewModel {

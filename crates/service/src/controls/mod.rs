@@ -87,7 +87,7 @@ impl Tester {
             faults: Faults::new(seed),
             journal: Journal::default(),
             snapshots: Snapshots::new(data, store.clone()),
-            url: format!("http://{}", listener.address),
+            url: listener.url(),
             token,
         })
     }

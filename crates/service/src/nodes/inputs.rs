@@ -7,18 +7,19 @@ use tokio::io::AsyncReadExt;
 use super::run::Failed;
 use crate::Error;
 use crate::app::App;
+use crate::catalog::{Format, Kind};
 use crate::queue::Lease;
 
 /// The inputs of a leased task, with the contents of its files.
 pub(crate) async fn gather(app: &App, lease: &Lease) -> Result<Inputs, Failed> {
-    let submitted = object(&lease.input)?;
-    let format = object(&lease.input_format)?;
+    let submitted: Map<String, Value> = serde_json::from_str(&lease.input)
+        .map_err(|cause| Error::new("reading the inputs of a task", cause))?;
+    let declared = Format::kept(&lease.input_format)?;
     let mut inputs = Vec::new();
     for (name, value) in submitted {
-        let declared =
-            format.get(&name).and_then(|descriptor| descriptor.get("type")).and_then(Value::as_str);
-        let input = match (declared, value) {
-            (Some("file"), Value::String(url)) => Input::File(fetch(app, &name, &url).await?),
+        let kind = declared.get(&name).map(|descriptor| descriptor.kind);
+        let input = match (kind, value) {
+            (Some(Kind::File), Value::String(url)) => Input::File(fetch(app, &name, &url).await?),
             (_, Value::String(text)) => Input::Text(text),
             (_, Value::Number(number)) => Input::Number(number.as_f64().unwrap_or(f64::NAN)),
             (_, other) => Input::Text(other.to_string()),
@@ -26,11 +27,6 @@ pub(crate) async fn gather(app: &App, lease: &Lease) -> Result<Inputs, Failed> {
         inputs.push((name, input));
     }
     Ok(inputs.into_iter().collect())
-}
-
-/// A JSON object that the database keeps as text.
-pub(super) fn object(text: &str) -> Result<Map<String, Value>, Error> {
-    serde_json::from_str(text).map_err(|cause| Error::new("reading a stored task", cause))
 }
 
 /// The file behind a URL. Files of the service's own object store are read where they lie.

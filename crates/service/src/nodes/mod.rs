@@ -52,7 +52,7 @@ pub(crate) async fn start(
     Ok(())
 }
 
-/// Says every now and then that the node is alive, and says goodbye.
+/// Says every now and then that the node is alive.
 async fn announce(app: Arc<App>, stop: CancellationToken) {
     while stop.run_until_cancelled(tokio::time::sleep(app.config.lease / 3)).await.is_some() {
         if let Err(cause) = app.node.announce(&app).await {

@@ -8,9 +8,10 @@ use inferstore_models::{Inputs, Limits, Output};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::inputs::{self, object};
+use super::inputs;
 use crate::Error;
 use crate::app::App;
+use crate::catalog::Format;
 use crate::controls::{Script, perform};
 use crate::models::{Runner, Runners};
 use crate::queue::{Ending, Lease};
@@ -133,9 +134,9 @@ async fn output(app: &Arc<App>, runners: &Runners, lease: &Lease) -> Result<Map<
 
 /// A model that leaves out what it declares has failed, whatever it says itself.
 fn complete(lease: &Lease, output: &Map<String, Value>) -> Result<(), Failed> {
-    let declared = object(&lease.output_format)?;
-    match declared.keys().find(|name| !output.contains_key(*name)) {
-        Some(missing) => Err(Failed::model(format!("the model did not produce its output {missing}"))),
+    let declared = Format::kept(&lease.output_format)?;
+    match declared.parameters().find(|(name, _)| !output.contains_key(*name)) {
+        Some((missing, _)) => Err(Failed::model(format!("the model did not produce its output {missing}"))),
         None => Ok(()),
     }
 }

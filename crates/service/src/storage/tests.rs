@@ -39,10 +39,7 @@ async fn call(service: &Service, key: &str, method: &str, path: &str, body: Valu
 }
 
 fn client() -> Outcome<reqwest::Client> {
-    // reqwest asks for a provider even when nothing but plain HTTP is spoken. The second to come finds
-    // one installed, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    Ok(reqwest::Client::builder().no_proxy().build()?)
+    Ok(inferstore_fetch::over_ring(reqwest::Client::builder()).no_proxy().build()?)
 }
 
 async fn presign(service: &Service, key: &str, organization: Option<&str>) -> Outcome<(u16, Value)> {
@@ -72,7 +69,7 @@ async fn total(service: &Service, key: &str) -> Outcome<u64> {
 #[tokio::test]
 async fn members_upload_into_the_storage_of_their_organization_and_nobody_else_does() -> Outcome {
     let service = Service::start(Config::ephemeral()).await?;
-    let app = service.app();
+    let app = &service.app;
     let (_, stranger) = account(app, "stranger", Scope::Personal).await?;
     let (member, member_key) = account(app, "member", Scope::Personal).await?;
     let (organization, organization_key) = account(app, "studio", Scope::Organization).await?;
@@ -104,7 +101,7 @@ async fn members_upload_into_the_storage_of_their_organization_and_nobody_else_d
 #[tokio::test]
 async fn an_upload_needs_a_positive_balance_too() -> Outcome {
     let service = Service::start(Config::ephemeral()).await?;
-    let app = service.app();
+    let app = &service.app;
     let key = service.api_key().unwrap_or_default();
     let (_, target) = presign(&service, key, None).await?;
     // The same target, as if its payer had spent everything since.
@@ -130,11 +127,11 @@ async fn targets_expire_by_the_clock_of_the_service_and_are_forgotten() -> Outco
     let service = Service::start(Config::ephemeral()).await?;
     let key = service.api_key().unwrap_or_default();
     let (_, target) = presign(&service, key, None).await?;
-    service.app().clock.advance(Duration::from_secs(15 * 60 + 1));
+    service.app.clock.advance(Duration::from_secs(15 * 60 + 1));
     assert_eq!(put(&target).await?, (403, "AccessDenied".to_owned()));
     let (_, target) = presign(&service, key, None).await?;
     assert_eq!(put(&target).await?.0, 200);
-    let app = service.app();
+    let app = &service.app;
     assert_eq!(app.store.forget_targets(app.clock.now()).await?, 1);
     Ok(())
 }
@@ -142,7 +139,7 @@ async fn targets_expire_by_the_clock_of_the_service_and_are_forgotten() -> Outco
 #[tokio::test]
 async fn what_is_stored_is_billed_for_as_long_as_it_is_stored() -> Outcome {
     let service = Service::start(Config::ephemeral()).await?;
-    let app = service.app();
+    let app = &service.app;
     let key = service.api_key().unwrap_or_default();
     let owner = app.store.account("demo").await?.ok_or("no account")?.id;
     let (_, target) = presign(&service, key, None).await?;
@@ -171,7 +168,7 @@ async fn what_is_stored_is_billed_for_as_long_as_it_is_stored() -> Outcome {
 #[tokio::test]
 async fn outputs_have_a_url_and_are_no_files_of_anybody() -> Outcome {
     let service = Service::start(Config::ephemeral()).await?;
-    let app = service.app();
+    let app = &service.app;
     let account = app.store.account("demo").await?.ok_or("no account")?;
     let mut url = String::new();
     // A task that runs again stores its output again.

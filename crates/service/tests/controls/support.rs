@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
+use inferstore_fetch::over_ring;
 use inferstore_service::{Config, Controls, Service};
 use reqwest::{Client, Method, Response};
 use serde_json::{Value, json};
@@ -26,11 +27,9 @@ impl Bench {
     }
 
     pub(crate) async fn with(config: Config) -> Outcome<Self> {
-        // The service brings TLS without choosing who does the cryptography.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let service = Service::start(config).await?;
         let (controls, key) = (service.controls()?, service.api_key().unwrap_or_default().to_owned());
-        Ok(Self { service, controls, http: Client::builder().no_proxy().build()?, key })
+        Ok(Self { service, controls, http: over_ring(Client::builder()).no_proxy().build()?, key })
     }
 
     /// Calls the API: whatever answer there is.

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use inferstore_fetch::over_ring;
 use inferstore_service::{Config, Service};
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use reqwest::{Client, Method, Response};
@@ -40,9 +41,7 @@ impl Verdict {
 
 /// A client that speaks plain HTTP straight to this machine.
 pub(crate) fn client() -> Outcome<Client> {
-    // reqwest asks for a provider of TLS even so. The second to come finds one installed, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    Ok(Client::builder().no_proxy().build()?)
+    Ok(over_ring(Client::builder()).no_proxy().build()?)
 }
 
 impl Bench {

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use super::key::{NodeKey, NodePath};
 use super::output::{self, Outputs};
 use super::{known, lost};
-use crate::Error;
 use crate::api::{Answer, ApiJson, Failure, is_mime};
 use crate::app::App;
 use crate::catalog::Format;
@@ -45,7 +44,7 @@ pub(super) async fn put_file(
         let message = "the header content-type must say the MIME type of the file";
         Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
     })?;
-    output::check_file(&declared(&output_format)?, &file, &mime).map_err(Failure::unprocessable)?;
+    output::check_file(&Format::kept(&output_format)?, &file, &mime).map_err(Failure::unprocessable)?;
     let stored = (OUTPUTS, &*format!("{task}/{attempt}/{file}"), &*mime);
     let body = request.into_body().into_data_stream();
     let patience = app.config.limits.upload_idle;
@@ -100,7 +99,7 @@ pub(super) async fn finish(
     };
     let ending = match (body.value.output, body.value.error) {
         (Some(outputs), None) => {
-            let declared = declared(&output_format)?;
+            let declared = Format::kept(&output_format)?;
             let lease = output::OfLease { task: &task, attempt };
             Ending::Output(output::check(&app, &declared, &lease, &outputs).await?)
         }
@@ -124,8 +123,4 @@ pub(super) async fn finish(
         LeaseState::Ended => Ok(Answer::done("finished already")),
         _ => Err(lost()),
     }
-}
-
-fn declared(output_format: &str) -> Result<Format, Error> {
-    serde_json::from_str(output_format).map_err(|cause| Error::new("reading what a task declares", cause))
 }
