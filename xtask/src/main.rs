@@ -1,5 +1,6 @@
 //! Repository tasks, as `cargo xtask <task>`.
 
+mod bench;
 mod contract;
 mod diff;
 mod document;
@@ -10,6 +11,7 @@ mod polish;
 mod publish;
 mod tidy;
 mod tools;
+mod torture;
 mod tree;
 mod validate;
 mod words;
@@ -33,6 +35,10 @@ Repository tasks
   cargo xtask contract            drive the service with clients generated from what is published;
                                   --prepare only generates and compiles them; --base-url URL with
                                   --api-key-env NAME drives a service that runs already
+  cargo xtask torture [NAME]      try hard, under faults, kills, attacks and load, what `cargo test` tries a
+                                  little; --seed N repeats a run, --minutes N bounds it
+  cargo xtask bench [PART]        measure everything beside what one would use instead; writes
+                                  target/scoreboard.json, and with --publish docs/scoreboard.md
   cargo xtask tidy                check the rules of the repository
 
 generate also takes --document FILE and --output FILE, in place of the two above.
@@ -108,6 +114,8 @@ fn report(arguments: &[&str]) -> Result<String> {
             job.run()
         }
         ["contract", options @ ..] => contract::Job::read(&root()?, options)?.run(),
+        ["torture", options @ ..] => torture::Job::read(&root()?, options)?.run(),
+        ["bench", options @ ..] => bench::Job::read(&root()?, options)?.run(),
         ["tidy"] => tidy::tidy(&root()?),
         ["help" | "--help" | "-h"] => Ok(USAGE.to_owned()),
         [] => bail!("which task?\n\n{USAGE}"),
