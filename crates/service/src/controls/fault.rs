@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::Operation;
 
@@ -51,6 +52,10 @@ pub struct Fault {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) pause_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) field: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) value: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) delay_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) probability: Option<f64>,
@@ -75,6 +80,8 @@ pub enum Effect {
     CutBody,
     /// It is carried out, and the body of the answer comes bit by bit.
     DripBody,
+    /// It is carried out, and one field of the answer has another value.
+    SetField,
 }
 
 /// Where a request arrives.
@@ -103,6 +110,8 @@ impl Fault {
             after_commit: false,
             bytes: None,
             pause_ms: None,
+            field: None,
+            value: None,
             delay_ms: None,
             probability: None,
             times: None,
@@ -137,6 +146,12 @@ impl Fault {
     /// The body of the answer comes in pieces of so many bytes, this long apart.
     pub fn drip_body(bytes: u64, pause: Duration) -> Self {
         Self { bytes: Some(bytes), pause_ms: Some(milliseconds(pause)), ..Self::new(Effect::DripBody) }
+    }
+
+    /// The answer has this value in the field that a JSON pointer names, such as `/data/status`. Answers
+    /// without the field stay as they are.
+    pub fn set_field(field: impl Into<String>, value: impl Into<Value>) -> Self {
+        Self { field: Some(field.into()), value: Some(value.into()), ..Self::new(Effect::SetField) }
     }
 
     /// Only requests for this operation.
@@ -229,6 +244,8 @@ impl Fault {
             ("after_commit", self.after_commit, is_status || self.effect == Effect::Delay),
             ("bytes", self.bytes.is_some(), matches!(self.effect, Effect::CutBody | Effect::DripBody)),
             ("pause_ms", self.pause_ms.is_some(), self.effect == Effect::DripBody),
+            ("field", self.field.is_some(), self.effect == Effect::SetField),
+            ("value", self.value.is_some(), self.effect == Effect::SetField),
         ];
         if let Some((name, ..)) = given.iter().find(|(_, given, fits)| *given && !fits) {
             return Some(format!("{name} does not go with this effect"));
@@ -239,6 +256,7 @@ impl Fault {
             ("bytes", self.effect == Effect::DripBody && self.bytes.unwrap_or(0) == 0),
             ("pause_ms", self.effect == Effect::DripBody && self.pause_ms.is_none()),
             ("delay_ms", self.effect == Effect::Delay && self.delay_ms.is_none()),
+            ("field", self.effect == Effect::SetField && !self.is_field_a_pointer()),
         ];
         if let Some((name, _)) = needed.iter().find(|(_, is_missing)| *is_missing) {
             return Some(format!("this effect needs {name}, in its range"));
@@ -253,6 +271,10 @@ impl Fault {
             return Some("headers must be names and values that HTTP knows".to_owned());
         }
         None
+    }
+
+    fn is_field_a_pointer(&self) -> bool {
+        self.field.as_ref().is_some_and(|field| field.starts_with('/'))
     }
 
     pub(super) fn code(&self) -> StatusCode {

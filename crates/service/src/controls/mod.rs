@@ -32,6 +32,7 @@ mod scripts;
 mod seam;
 mod seed;
 mod snapshots;
+mod spoil;
 
 use std::path::Path;
 use std::sync::Arc;

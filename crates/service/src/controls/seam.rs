@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderName, HeaderValue, Response};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::IntoResponse;
-use futures_util::{StreamExt, stream};
+use futures_util::StreamExt;
 
 use super::{Effect, Fault, Operation, Side, Tester};
 use crate::api::{Failure, ROOT, RequestId};
@@ -162,10 +162,10 @@ impl Fault {
                 self.wait().await;
                 hang_up()
             }
-            Effect::CutBody | Effect::DripBody => {
+            Effect::CutBody | Effect::DripBody | Effect::SetField => {
                 let response = answer(request).await;
                 self.wait().await;
-                self.spoil_body(response)
+                self.spoil(response).await
             }
         }
     }
@@ -199,21 +199,6 @@ impl Fault {
         }
         response
     }
-
-    /// The same answer with a body that ends too early, or that takes its time.
-    fn spoil_body(&self, response: Response<Body>) -> Response<Body> {
-        let (mut parts, body) = response.into_parts();
-        // A stream has no length of its own: the answer announces the one that it had.
-        if let Some(length) = body.size_hint().exact() {
-            parts.headers.insert(CONTENT_LENGTH, length.into());
-        }
-        let bytes = self.bytes.unwrap_or(1);
-        let body = match self.effect {
-            Effect::CutBody => cut(body, bytes),
-            _ => drip(body, bytes, Duration::from_millis(self.pause_ms.unwrap_or(0))),
-        };
-        Response::from_parts(parts, body)
-    }
 }
 
 fn hang_up() -> Response<Body> {
@@ -228,43 +213,6 @@ async fn drain(request: Request) {
     let mut body = request.into_body().into_data_stream();
     let read = async { while let Some(Ok(_)) = body.next().await {} };
     let _ = tokio::time::timeout(DRAIN, read).await;
-}
-
-fn cut(body: Body, after: u64) -> Body {
-    let left = usize::try_from(after).unwrap_or(usize::MAX);
-    let ended = (body.into_data_stream(), Some(left));
-    Body::from_stream(stream::unfold(ended, |(mut body, left)| async move {
-        let left = left?;
-        if left == 0 {
-            // What was sent so far leaves before the connection is closed.
-            tokio::time::sleep(Duration::from_millis(5)).await;
-            return Some((Err(axum::Error::new(HangUp)), (body, None)));
-        }
-        match body.next().await? {
-            Ok(mut chunk) => {
-                chunk.truncate(left);
-                let left = left - chunk.len();
-                Some((Ok(chunk), (body, Some(left))))
-            }
-            Err(cause) => Some((Err(cause), (body, None))),
-        }
-    }))
-}
-
-fn drip(body: Body, bytes: u64, pause: Duration) -> Body {
-    let size = usize::try_from(bytes).unwrap_or(usize::MAX).max(1);
-    let begun = (body.into_data_stream(), Bytes::new());
-    Body::from_stream(stream::unfold(begun, move |(mut body, mut rest)| async move {
-        while rest.is_empty() {
-            match body.next().await? {
-                Ok(chunk) => rest = chunk,
-                Err(cause) => return Some((Err(cause), (body, rest))),
-            }
-        }
-        tokio::time::sleep(pause).await;
-        let drop = rest.split_to(size.min(rest.len()));
-        Some((Ok(drop), (body, rest)))
-    }))
 }
 
 /// A refusal as S3 writes it.

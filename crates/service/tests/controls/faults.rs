@@ -86,6 +86,25 @@ async fn a_body_is_cut_or_comes_bit_by_bit() -> Outcome {
 }
 
 #[tokio::test]
+async fn a_field_of_an_answer_has_another_value_and_nothing_else_changes() -> Outcome {
+    let bench = Bench::start().await?;
+    let id = bench.create().await?;
+    let task = bench.until(&id, &["failed"]).await?;
+    bench
+        .controls
+        .add_fault(Fault::set_field("/data/status", "migrating").on(Operation::GetTask).once())?;
+    let mut other = bench.task(&id).await?;
+    assert_eq!(other["status"], "migrating");
+    other["status"] = task["status"].clone();
+    assert_eq!(other, task);
+    assert_eq!(bench.task(&id).await?, task, "it happened once");
+
+    bench.controls.add_fault(Fault::set_field("/data/no/such/field", 1).on(Operation::GetTask).once())?;
+    assert_eq!(bench.task(&id).await?, task, "there is no such field");
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_answer_is_late_and_right_for_whoever_waits() -> Outcome {
     let bench = Bench::start().await?;
     bench.controls.add_fault(Fault::delay(Duration::from_millis(150)).on_path("get", "/api-key/balance"))?;
@@ -185,6 +204,7 @@ async fn what_can_be_no_fault_is_told() -> Outcome {
         Fault::hang_up().with_probability(1.5),
         Fault::hang_up().message("nobody hears this"),
         Fault::drip_body(0, Duration::ZERO),
+        Fault::set_field("status", "a field is named by a pointer"),
         Fault::status(500).header("not a name", "x"),
     ] {
         assert!(bench.controls.add_fault(fault.clone()).is_err(), "{fault:?}");
