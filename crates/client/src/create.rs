@@ -101,7 +101,7 @@ impl Create<'_> {
                 self.look_for_it(*context, sent_at).await
             }
             // A gateway that gave up says nothing about the service behind it.
-            Err(Error::Refused(context)) if context.status.is_some_and(is_ambiguous) => {
+            Err(Error::Refused(context)) if context.is_ambiguous() => {
                 self.look_for_it(*context, sent_at).await
             }
             Err(error) => Err(error),
@@ -150,10 +150,4 @@ impl Create<'_> {
             _ => None,
         }
     }
-}
-
-/// Statuses with which something in between says that it lost the answer of the service, or the
-/// service that it lost its way after it began.
-fn is_ambiguous(status: u16) -> bool {
-    status == 408 || status >= 500
 }

@@ -165,7 +165,7 @@ pub enum Fate {
     Canceled,
     /// It goes on, and is billed if it succeeds.
     GoesOn,
-    /// It was still queued, and the answer to a cancel did not come in time.
+    /// It was still queued, and no answer to a cancel came, in time or at all.
     CancelUnanswered,
 }
 
@@ -320,6 +320,14 @@ impl Context {
             return String::new();
         }
         format!(" (after {} attempts in {:.1} s)", self.attempts, self.elapsed.as_secs_f64())
+    }
+}
+
+impl Context {
+    /// Whether the status is one with which something in between says that it lost the answer of the
+    /// service, or the service that it lost its way after it began.
+    pub(crate) fn is_ambiguous(&self) -> bool {
+        self.status.is_some_and(|status| status == 408 || status >= 500)
     }
 }
 

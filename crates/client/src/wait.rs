@@ -235,7 +235,7 @@ pub(crate) async fn cancel_queued(client: &Client, tasks: Vec<TaskId>) -> BTreeM
     let cancel = |id: TaskId| async move {
         let fate = match client.task(&id).cancel_until(until).await {
             Ok(()) => Fate::Canceled,
-            Err(Error::Refused(_)) => Fate::GoesOn,
+            Err(Error::Refused(context)) if !context.is_ambiguous() => Fate::GoesOn,
             Err(_) => Fate::CancelUnanswered,
         };
         (id.0, fate)

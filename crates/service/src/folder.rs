@@ -29,13 +29,13 @@ impl Folder {
             }
         };
         let doing = || format!("opening the data folder {}", path.display());
-        fs::create_dir_all(&path).map_err(|cause| Error::new(doing(), cause))?;
+        fs::create_dir_all(&path).map_err(|cause| Error::keeping(doing(), cause))?;
         let lock = File::options()
             .create(true)
             .truncate(false)
             .write(true)
             .open(path.join("lock"))
-            .map_err(|cause| Error::new(doing(), cause))?;
+            .map_err(|cause| Error::keeping(doing(), cause))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {

@@ -5,7 +5,7 @@ use crate::accounts::{Account, Accounts, NewAccount, NewKey, Scope};
 use crate::catalog::seed;
 use crate::clock::Moment;
 use crate::config::FirstAccount;
-use crate::ledger::{Credit, Ledger, Purses};
+use crate::ledger::{Credit, Ledger, Money};
 use crate::random::Randomness;
 use crate::store::sqlite::SqliteStore;
 
@@ -32,8 +32,12 @@ pub(crate) async fn fill(
         return Ok(None);
     }
     let account = account(store, &first.username, Scope::Personal, now, random).await?;
-    if store.purses(account.id).await? == Purses::default() {
+    // Nobody has a key yet, so a purse that is not empty was filled by a start that was interrupted.
+    let purses = store.purses(account.id).await?;
+    if purses.balance == Money::ZERO {
         store.credit(account.id, Credit::Paid(first.balance), now).await?;
+    }
+    if purses.free == Money::ZERO {
         store.credit(account.id, Credit::Free(first.free_balance), now).await?;
     }
     let key = match &first.api_key {
@@ -53,4 +57,25 @@ async fn account(
     random: &Randomness,
 ) -> Result<Account, Error> {
     store.add_account(&NewAccount::draw(name, scope, random)?, now).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::store::sqlite::Durability;
+
+    #[tokio::test]
+    async fn a_start_that_was_interrupted_between_two_credits_is_made_up_for() -> Result<(), Error> {
+        let folder = tempfile::tempdir().map_err(|cause| Error::new("creating a folder", cause))?;
+        let store = SqliteStore::open(&folder.path().join("test.db"), Durability::None).await?;
+        let (random, now) = (Randomness::new(Some(1)), Moment(0));
+        let first = Config::ephemeral().first_account;
+        let interrupted = account(&store, &first.username, Scope::Personal, now, &random).await?;
+        store.credit(interrupted.id, Credit::Paid(first.balance), now).await?;
+        assert!(fill(&store, &first, now, &random).await?.is_some());
+        let purses = store.purses(interrupted.id).await?;
+        assert_eq!((purses.balance, purses.free), (first.balance, first.free_balance));
+        Ok(())
+    }
 }

@@ -8,7 +8,7 @@ mod faults;
 mod futures;
 mod guards;
 mod lists;
-mod on_the_service;
+pub(crate) mod on_the_service;
 mod runs;
 mod secrets;
 mod upload_memory;
@@ -25,7 +25,7 @@ use crate::support::scripted::ScriptedService;
 const IMAGE: &str = "https://files.example/street.png";
 
 /// Settings that differ from the defaults only in how long they wait.
-fn quick() -> Settings {
+pub(crate) fn quick() -> Settings {
     let retry = Retry {
         first_pause: Duration::from_millis(1),
         max_pause: Duration::from_millis(20),
@@ -44,16 +44,16 @@ fn client_with(service: &ScriptedService, settings: Settings) -> Client {
         .expect("a client can be made")
 }
 
-fn inputs() -> Inputs {
+pub(crate) fn inputs() -> Inputs {
     Inputs::new().set("input_image", IMAGE).set("template", "v_shape").set("angle", 30)
 }
 
 /// Reads a task as often as a test has patience for.
-fn wait() -> Wait {
+pub(crate) fn wait() -> Wait {
     let pace = Pace::Between { first: Duration::from_millis(10), longest: Duration::from_millis(20) };
     Wait { pace, deadline: Some(Duration::from_secs(30)), ..Wait::default() }
 }
 
-fn options() -> RunOptions {
+pub(crate) fn options() -> RunOptions {
     RunOptions { wait: wait(), ..RunOptions::default() }
 }

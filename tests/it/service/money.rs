@@ -1,4 +1,5 @@
-//! What tasks cost, and what happens when the balance does not cover them.
+//! What tasks cost, and what happens when the balance does not cover them. Money under a crowd is tried
+//! in `torture::money`.
 
 use inferstore_service::{Config, Credit, InsufficientBalance, Money, Scope, Service};
 use serde_json::{Value, json};
@@ -67,33 +68,6 @@ async fn or_it_is_created_and_fails_at_once() {
     assert_eq!(task["result"]["result"], Value::Null);
     assert!(!task["result"]["error"].is_null());
     assert!(caller.delete(&format!("/api-key/task/{id}/cancel")).await.refusal(409).contains("failed"));
-    audited(&service).await;
-}
-
-#[tokio::test]
-async fn concurrent_creates_cannot_spend_more_than_there_is() {
-    let (service, first) = start().await;
-    let credits = [Credit::Paid(money("0.33")), Credit::Free(money("0.17"))];
-    let caller = with_account(&service, &first, "busy", &credits).await;
-    let creates: Vec<_> = (0..64)
-        .map(|_| {
-            let caller = caller.clone();
-            tokio::spawn(
-                async move { caller.post(&format!("/api-key/model/{MODEL}/task"), &an_input()).await },
-            )
-        })
-        .collect();
-    let (mut accepted, mut refused) = (0, 0);
-    for create in creates {
-        match create.await.expect("no caller panicked").status {
-            200 => accepted += 1,
-            402 => refused += 1,
-            other => panic!("a create was answered with {other}"),
-        }
-    }
-    assert_eq!((accepted, refused), (10, 54));
-    assert_eq!(balance(&caller).await, ("0".to_owned(), "0".to_owned()));
-    assert_eq!(caller.get("/api-key/task/histories").await.data()["total"], 10);
     audited(&service).await;
 }
 

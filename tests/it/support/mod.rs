@@ -1,6 +1,7 @@
 //! What several tests need: the document as data, its schemas as judges of JSON, a server that records
-//! what reaches it, and a caller that judges every answer of the service.
+//! what reaches it, a cable that breaks, and a caller that judges every answer of the service.
 
+pub(crate) mod cable;
 pub(crate) mod caller;
 pub(crate) mod document;
 pub(crate) mod picture;

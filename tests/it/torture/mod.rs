@@ -1,7 +1,10 @@
 //! What users rely on, tried hard: under faults, kills, attacks and load. `cargo test` tries a little of
 //! each, always the same; `cargo xtask torture` tries much of each, from a seed that it prints.
 
+mod creates;
 mod durability;
 mod effort;
+mod money;
+mod runs;
 
 pub(crate) use effort::{Effort, tell};

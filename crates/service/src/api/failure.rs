@@ -57,6 +57,10 @@ impl fmt::Display for Failure {
 impl From<Error> for Failure {
     fn from(cause: Error) -> Self {
         tracing::error!(%cause, "a request failed inside the service");
+        if cause.is_of_the_disk() {
+            let message = "the service cannot write to its disk now; try again later, or tell its operator";
+            return Self::new(StatusCode::INSUFFICIENT_STORAGE, message);
+        }
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the service failed; its log says why")
     }
 }

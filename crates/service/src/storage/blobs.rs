@@ -36,22 +36,29 @@ pub(super) struct Blobs {
     is_durable: bool,
     /// Names of blobs never repeat, not even with the seed of a test.
     random: Randomness,
+    /// When the folder was opened.
+    opened: SystemTime,
 }
 
 impl Blobs {
     /// Opens the folder and clears away what earlier uploads left unfinished.
     pub(super) fn open(folder: &Path, durability: Durability) -> Result<Self, Error> {
-        let blobs = Self {
+        let mut blobs = Self {
             incoming: folder.join("incoming"),
             blobs: folder.join("blobs"),
             is_durable: durability == Durability::Full,
             random: Randomness::new(None),
+            opened: SystemTime::UNIX_EPOCH,
         };
-        blobs.prepare(folder).map_err(|cause| Error::new(format!("opening {}", folder.display()), cause))?;
+        let opened = blobs.prepare(folder);
+        blobs.opened =
+            opened.map_err(|cause| Error::keeping(format!("opening {}", folder.display()), cause))?;
         Ok(blobs)
     }
 
-    fn prepare(&self, folder: &Path) -> io::Result<()> {
+    /// Returns what the time is, by the clock that stamps the files here: it ticks more slowly than ours,
+    /// and may be the one of another machine.
+    fn prepare(&self, folder: &Path) -> io::Result<SystemTime> {
         fs::create_dir_all(&self.incoming)?;
         fs::create_dir_all(&self.blobs)?;
         // A folder can be lost with the power too.
@@ -60,7 +67,12 @@ impl Blobs {
         for entry in fs::read_dir(&self.incoming)? {
             fs::remove_file(entry?.path())?;
         }
-        Ok(())
+        tempfile::tempfile_in(&self.incoming)?.metadata()?.modified()
+    }
+
+    /// When the folder was opened: what was last written before then was not written by this process.
+    pub(super) const fn opened(&self) -> SystemTime {
+        self.opened
     }
 
     /// Begins a blob.
@@ -91,7 +103,8 @@ impl Blobs {
             fs::rename(&whole.leftover.path, &place)?;
             place.parent().map_or(Ok(()), |folder| self.sync(folder))
         };
-        keep().map_err(|cause: io::Error| Error::new("giving an object its place", cause))
+        let doing = || format!("giving an object its place below {}", self.blobs.display());
+        keep().map_err(|cause: io::Error| Error::keeping(doing(), cause))
     }
 
     fn sync(&self, folder: &Path) -> io::Result<()> {
@@ -199,7 +212,7 @@ impl Incoming {
     }
 
     async fn flush(&mut self) -> Result<(), Error> {
-        let before = std::mem::replace(&mut self.job, Job::Begin).end().await?;
+        let before = std::mem::replace(&mut self.job, Job::Begin).end(&self.leftover).await?;
         let (batch, path) = (std::mem::take(&mut self.batch), self.leftover.path.clone());
         self.batched = 0;
         self.job = Job::Writing(tokio::task::spawn_blocking(move || {
@@ -220,25 +233,32 @@ impl Incoming {
     pub(super) async fn finish(mut self) -> Result<Whole, Error> {
         self.flush().await?;
         let (job, is_durable) = (std::mem::replace(&mut self.job, Job::Begin), self.is_durable);
-        let Some((file, hash)) = job.end().await? else {
+        let Some((file, hash)) = job.end(&self.leftover).await? else {
             return Err(Error::new("writing an object", "it was never begun"));
         };
         let synced = tokio::task::spawn_blocking(move || if is_durable { file.sync_all() } else { Ok(()) });
-        synced.await.map_err(failed)?.map_err(failed)?;
+        let failed = |cause| self.leftover.failed(cause);
+        synced.await.map_err(io::Error::from).and_then(|synced| synced).map_err(failed)?;
         let etag = hex(&hash.finalize());
         Ok(Whole { name: self.name, size: self.size, etag, leftover: self.leftover })
     }
 }
 
 impl Job {
-    async fn end(self) -> Result<Option<(File, Md5)>, Error> {
+    async fn end(self, file: &Leftover) -> Result<Option<(File, Md5)>, Error> {
         match self {
             Self::Begin => Ok(None),
-            Self::Writing(job) => job.await.map_err(failed)?.map(Some).map_err(failed),
+            Self::Writing(job) => {
+                let written = job.await.map_err(io::Error::from).and_then(|written| written);
+                written.map(Some).map_err(|cause| file.failed(cause))
+            }
         }
     }
 }
 
-fn failed(cause: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::new("writing an object", cause)
+impl Leftover {
+    fn failed(&self, cause: io::Error) -> Error {
+        let folder = self.path.parent().unwrap_or(&self.path);
+        Error::keeping(format!("writing an object to {}", folder.display()), cause)
+    }
 }

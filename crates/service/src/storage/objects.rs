@@ -161,7 +161,7 @@ impl Objects {
     /// Looks for blobs and targets that nobody needs, now and then, until the service ends.
     pub(crate) async fn tend(app: Arc<App>, stop: CancellationToken) {
         // What this process has not written is as old as it needs to be.
-        let mut then = SystemTime::now();
+        let mut then = app.objects.blobs.opened();
         loop {
             let swept = stop.run_until_cancelled(app.objects.sweep(&app, then)).await;
             if let Some(Err(cause)) = swept {

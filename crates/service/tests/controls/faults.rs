@@ -90,9 +90,7 @@ async fn a_field_of_an_answer_has_another_value_and_nothing_else_changes() -> Ou
     let bench = Bench::start().await?;
     let id = bench.create().await?;
     let task = bench.until(&id, &["failed"]).await?;
-    bench
-        .controls
-        .add_fault(Fault::set_field("/data/status", "migrating").on(Operation::GetTask).once())?;
+    bench.controls.add_fault(Fault::set_field("/data/status", "migrating").on(Operation::GetTask).once())?;
     let mut other = bench.task(&id).await?;
     assert_eq!(other["status"], "migrating");
     other["status"] = task["status"].clone();

@@ -1,4 +1,5 @@
-//! A task is created at most once, whatever happens to the create: counted in the service's own store.
+//! What becomes of a create whose answer did not come: counted in the service's own store. All that can
+//! happen to a create is tried in `torture::creates`.
 
 use std::time::Duration;
 
@@ -6,63 +7,7 @@ use inferstore::{Client, Error};
 use inferstore_service::{Fault, Operation, Script};
 
 use super::super::{inputs, options};
-use super::{MODEL, audited, client_with, quick, start, tasks};
-
-/// Everything that can happen to a create, and whether there is a task then.
-fn faults() -> Vec<(Fault, bool)> {
-    let page = |status| Fault::status(status).body("text/html", "<html><h1>a gateway</h1></html>");
-    vec![
-        (Fault::hang_up(), false),
-        (Fault::lose_answer(), true),
-        (Fault::lose_answer().delayed(Duration::from_millis(5)), true),
-        (Fault::cut_body(0), true),
-        (Fault::cut_body(20), true),
-        (Fault::status(408), false),
-        (Fault::status(408).after_commit(), true),
-        (Fault::status(409), false),
-        (Fault::status(429).retry_after(0), false),
-        (Fault::status(500), false),
-        (Fault::status(500).after_commit(), true),
-        (page(502), false),
-        (page(502).after_commit(), true),
-        (Fault::status(503), false),
-        (Fault::status(504).after_commit(), true),
-    ]
-}
-
-const SEEDS: u32 = 20;
-
-#[tokio::test]
-async fn no_fault_creates_a_task_twice_and_a_committed_one_is_adopted() {
-    let (service, controls, _) = start().await;
-    for (fault, is_committed) in faults() {
-        controls.reset().await.expect("it is reset");
-        controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
-        let client = client_with(&service, quick());
-        for seed in 1..=SEEDS {
-            controls.add_fault(fault.clone().on(Operation::CreateTask).once()).expect("it is a fault");
-            // The history is not always there either.
-            if seed % 3 == 0 {
-                controls.add_fault(Fault::hang_up().on(Operation::ListTasks).once()).expect("it is a fault");
-            }
-            let before = tasks(&controls).await;
-            let result = create(&client, seed).await;
-            let created = tasks(&controls).await - before;
-            assert_eq!(created, u64::from(is_committed), "{fault:?}: {result:?}");
-            match result {
-                Ok(id) => {
-                    assert!(is_committed, "{fault:?}");
-                    let task = client.task(&id).get().await.expect("the task exists");
-                    assert_eq!(task.task_id.to_string(), id);
-                }
-                Err(error) => assert!(!is_committed, "a task was created, and lost: {fault:?} {error}"),
-            }
-            controls.clear_faults();
-        }
-        assert_eq!(controls.seen(Operation::CreateTask), SEEDS as usize, "{fault:?}: sent once each");
-    }
-    audited(&service).await;
-}
+use super::{MODEL, client_with, quick, start, tasks};
 
 async fn create(client: &Client, seed: u32) -> Result<String, Error> {
     let image = format!("https://files.example/{seed}.png");

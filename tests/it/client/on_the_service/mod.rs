@@ -14,23 +14,23 @@ use serde_json::json;
 use super::quick;
 
 /// Takes what `super::inputs` gives.
-const MODEL: &str = "color-harmonization";
+pub(crate) const MODEL: &str = "color-harmonization";
 
 /// A fresh service, its controls, and a client with the key of its first account.
-async fn start() -> (Service, Controls, Client) {
+pub(crate) async fn start() -> (Service, Controls, Client) {
     let service = Service::start(Config::ephemeral().with_controls()).await.expect("the service starts");
     let controls = service.controls().expect("they are on");
     let client = client_with(&service, quick());
     (service, controls, client)
 }
 
-fn client_with(service: &Service, settings: Settings) -> Client {
+pub(crate) fn client_with(service: &Service, settings: Settings) -> Client {
     let key = ApiKey::new(service.api_key().expect("a fresh service tells its key"));
     Client::with_settings(service.base_url(), key, settings).expect("a client can be made")
 }
 
 /// What the model would make of a picture that is somewhere.
-fn success() -> Script {
+pub(crate) fn success() -> Script {
     Script::succeed(json!({
         "output_image": "https://files.example/harmonized.png",
         "output_hue": "https://files.example/hue.png",
@@ -38,11 +38,11 @@ fn success() -> Script {
 }
 
 /// How many tasks the service itself counts.
-async fn tasks(controls: &Controls) -> u64 {
+pub(crate) async fn tasks(controls: &Controls) -> u64 {
     controls.tasks().await.expect("they can be counted").values().sum()
 }
 
-async fn audited(service: &Service) {
+pub(crate) async fn audited(service: &Service) {
     let audit = service.audit().await.expect("the books can be read");
     assert!(audit.faults.is_empty(), "{:?}", audit.faults);
 }

@@ -27,7 +27,12 @@ impl Caller {
     }
 
     /// Status and body of a whole answer; None when it did not arrive whole.
-    async fn call(&self, method: Method, path: &str, body: Option<Value>) -> Option<(StatusCode, Value)> {
+    pub(crate) async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Option<(StatusCode, Value)> {
         let mut request = self.http.request(method, format!("{}{path}", self.base_url));
         request = request.header("x-api-key", &self.api_key);
         if let Some(body) = body {
@@ -38,7 +43,7 @@ impl Caller {
         Some((status, serde_json::from_slice(&response.bytes().await.ok()?).ok()?))
     }
 
-    async fn data(&self, path: &str) -> Value {
+    pub(crate) async fn data(&self, path: &str) -> Value {
         let (status, mut body) =
             self.call(Method::GET, path, None).await.expect("the service answers when nobody kills it");
         assert_eq!(status, StatusCode::OK, "{path}: {body}");
@@ -46,7 +51,7 @@ impl Caller {
     }
 
     /// Uploads a picture; its URL if the upload was acknowledged.
-    async fn upload(&self, name: &str, content: &[u8]) -> Option<String> {
+    pub(crate) async fn upload(&self, name: &str, content: &[u8]) -> Option<String> {
         let order = json!({"folder": "samples", "mime": "image/bmp", "name": name, "size": content.len()});
         let path = "/api-key/storage/upload/create-presigned-url";
         let (status, body) = self.call(Method::POST, path, Some(order)).await?;
@@ -134,25 +139,18 @@ impl Acknowledged {
     /// Reads all tasks. No status may ever go back.
     async fn look(&self, caller: &Caller) -> BTreeMap<String, String> {
         let mut tasks = BTreeMap::new();
-        loop {
-            let page =
-                caller.data(&format!("/api-key/task/histories?limit=100&offset={}", tasks.len())).await;
-            let records = page["records"].as_array().cloned().unwrap_or_default();
-            if records.is_empty() {
-                return tasks;
-            }
-            for record in records {
-                let (id, status) = (text(&record["task_id"]), text(&record["status"]));
-                let stage = match status.as_str() {
-                    "in_queue" => 0,
-                    "computing" => 1,
-                    _ => 2,
-                };
-                let before = self.told(|told| told.shown.insert(id.clone(), stage));
-                assert!(before <= Some(stage), "task {id} went back to {status}");
-                tasks.insert(id, status);
-            }
+        for record in caller.tasks().await {
+            let (id, status) = (text(&record["task_id"]), text(&record["status"]));
+            let stage = match status.as_str() {
+                "in_queue" => 0,
+                "computing" => 1,
+                _ => 2,
+            };
+            let before = self.told(|told| told.shown.insert(id.clone(), stage));
+            assert!(before <= Some(stage), "task {id} went back to {status}");
+            tasks.insert(id, status);
         }
+        tasks
     }
 
     async fn check_files(&self, caller: &Caller) {

@@ -3,25 +3,39 @@
 
 mod load;
 mod process;
+mod remains;
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use inferstore_service::{Config, Service};
-use load::{Acknowledged, Caller};
-use process::{Process, free_ports};
+use load::Acknowledged;
+pub(crate) use load::Caller;
+pub(crate) use process::{Start, free_ports};
+pub(crate) use remains::{charges_are_right, no_stray_bytes};
 
 use super::{Effort, tell};
+
+/// The service as it is, without anything around it.
+pub(crate) const PLAIN: &str = r#"exec "$@""#;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_survives_being_killed_and_nothing_is_billed_twice() {
     let effort = Effort::of_this_run();
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let ports = free_ports();
-    let (mut random, kills) = (effort.random(), effort.times(20, 200));
+    let start = Start { folder: folder.path(), ports: free_ports(), by: PLAIN };
+    let (mut random, kills) = (effort.random(), effort.times(12, 200));
     let acknowledged = Acknowledged::default();
+    let (mut within_starts, mut longest_start) = (0, Duration::ZERO);
     for round in 0..kills {
-        let process = Process::start(folder.path(), ports);
+        // A start recovers from the kill before. Some of them are killed as well, even the first ones ever.
+        while random.f64() < 0.5 {
+            start.and_kill_after(longest_start.max(Duration::from_millis(100)).mul_f64(random.f64()));
+            within_starts += 1;
+        }
+        let begun = Instant::now();
+        let process = start.ready();
+        longest_start = longest_start.max(begun.elapsed());
         let caller = Caller::new(&process.base_url, &process.api_key);
         if round == 0 {
             acknowledged.prepare(&caller).await;
@@ -33,20 +47,45 @@ async fn what_was_acknowledged_survives_being_killed_and_nothing_is_billed_twice
         process.kill();
     }
 
-    let process = Process::start(folder.path(), ports);
+    let process = start.ready();
     let caller = Caller::new(&process.base_url, &process.api_key);
     acknowledged.check(&caller).await;
     acknowledged.until_all_tasks_have_ended(&caller).await;
     acknowledged.check(&caller).await;
+    no_stray_bytes(folder.path(), &caller).await;
+    let charged = charges_are_right(&caller).await;
     process.end();
     assert!(acknowledged.tasks() > 0 && acknowledged.files() > 1, "the load did nothing: {acknowledged:?}");
     books_are_right(folder.path()).await;
     let (tasks, files) = (acknowledged.tasks(), acknowledged.files());
-    tell(&format!("{kills} kills, {tasks} acknowledged tasks, {files} files, nothing lost"));
+    tell(&format!(
+        "{kills} kills under load and {within_starts} within a start: {tasks} acknowledged tasks and {files} \
+         files, nothing lost, {charged} tasks charged once each, no stray bytes"
+    ));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_start_that_was_killed_is_made_up_for_by_the_next_one() {
+    let effort = Effort::of_this_run();
+    let (mut random, kills) = (effort.random(), effort.times(4, 60));
+    let mut longest_start = Duration::from_millis(100);
+    for _ in 0..kills {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let start = Start { folder: folder.path(), ports: free_ports(), by: PLAIN };
+        start.and_kill_after(longest_start.mul_f64(random.f64()));
+        let begun = Instant::now();
+        let process = start.ready();
+        longest_start = longest_start.max(begun.elapsed());
+        // The account has all that it was to begin with.
+        assert_eq!(charges_are_right(&Caller::new(&process.base_url, &process.api_key)).await, 0);
+        process.end();
+        books_are_right(folder.path()).await;
+    }
+    tell(&format!("{kills} first starts killed, up to {longest_start:?} after they began"));
 }
 
 /// Opens the folder once more and adds everything up.
-async fn books_are_right(folder: &Path) {
+pub(crate) async fn books_are_right(folder: &Path) {
     let mut config = Config::folder(folder);
     config.workers = 0;
     let service = Service::start(config).await.expect("the folder is free again");

@@ -72,8 +72,8 @@ impl SqliteStore {
             .max_lifetime(None)
             .connect_with(options.clone())
             .await
-            .map_err(|cause| Error::new(doing(), cause))?;
-        migrate(&writer).await.map_err(|cause| Error::new(doing(), cause))?;
+            .map_err(|cause| Error::keeping(doing(), cause))?;
+        migrate(&writer).await.map_err(|cause| Error::keeping(doing(), cause))?;
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS)
             .acquire_timeout(PATIENCE)

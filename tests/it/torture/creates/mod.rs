@@ -1,0 +1,213 @@
+//! A task is created at most once, wherever a create is hit: counted in the service's own store.
+
+mod points;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use inferstore::types::TaskStatus;
+use inferstore::{ApiKey, Client, Error, Retry, RunOptions, Settings};
+use inferstore_service::{Controls, Fault, Operation, Script, Service};
+use points::{Fate, Point, Trouble, points};
+
+use super::{Effort, tell};
+use crate::client::on_the_service::{MODEL, audited, start, tasks};
+use crate::client::{inputs, options, quick};
+use crate::support::cable::{Break, Cable};
+
+/// How many creates are under way at the same time.
+const SIDE_BY_SIDE: usize = 8;
+
+/// How long the clients wait for an answer that never comes.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A service whose tasks stay queued, and who asks it what there is.
+struct Bench {
+    service: Service,
+    controls: Controls,
+    /// Meets no faults, because it asks after they are cleared.
+    auditor: Client,
+}
+
+impl Bench {
+    async fn start() -> Self {
+        let (service, controls, auditor) = start().await;
+        Self { service, controls, auditor }
+    }
+
+    fn address(&self) -> SocketAddr {
+        let url = self.service.base_url();
+        let address = url.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/api/v1"));
+        address.and_then(|address| address.parse().ok()).expect("it listens on an address")
+    }
+
+    /// A client of its own for one create, so that its first connection carries that create.
+    fn client_over(&self, cable: &Cable, max_attempts: u32) -> Client {
+        let retry = Retry { max_attempts, ..quick().retry };
+        let settings = Settings { read_timeout: PATIENCE, retry, ..quick() };
+        let key = ApiKey::new(self.service.api_key().expect("a fresh service tells its key"));
+        let base_url = format!("http://{}/api/v1", cable.address);
+        Client::with_settings(&base_url, key, settings).expect("a client can be made")
+    }
+
+    async fn create(&self, number: u32, breaks: Option<Break>, leave: Leave) -> Result<String, Error> {
+        let cable = Cable::to(self.address(), breaks).expect("a port is free");
+        // What the model declares is not asked for, so that nothing goes before the create.
+        let unchecked = RunOptions { skip_check: true, ..options() };
+        let (options, attempts) = match leave {
+            Leave::Once => (unchecked, quick().retry.max_attempts),
+            Leave::Insist => (
+                RunOptions {
+                    repeat_refused_create: true,
+                    repeat_absent_create: Some(Duration::from_millis(5)),
+                    ..unchecked
+                },
+                // So many that half of them may fail.
+                40,
+            ),
+        };
+        let inputs = inputs().set("angle", "30").set("input_image", image(number));
+        let task = self.client_over(&cable, attempts).model(MODEL).start(inputs, options).await?;
+        Ok(task.id().to_owned())
+    }
+
+    /// The tasks in the store by what they were created with.
+    async fn stored(&self) -> BTreeMap<String, Vec<String>> {
+        self.controls.clear_faults();
+        let list = self.auditor.tasks().list();
+        let ids: Vec<_> = list.map_ok(|record| record.task_id).try_collect().await.expect("they are listed");
+        assert_eq!(ids.len() as u64, tasks(&self.controls).await, "the history tells all of the store");
+        let mut stored = BTreeMap::<_, Vec<_>>::new();
+        for id in ids {
+            let task = self.auditor.task(&id).get().await.expect("a listed task can be read");
+            assert_eq!(task.status, Some(TaskStatus::InQueue));
+            let image = task.input_data.and_then(|data| data["input_image"].as_str().map(str::to_owned));
+            stored.entry(image.expect("it was created here")).or_default().push(id.to_string());
+        }
+        stored
+    }
+
+    /// Sends creates that meet the same trouble; what each of them was told, in order.
+    async fn send(
+        &self,
+        point: &Point,
+        creates: u32,
+        leave: Leave,
+        random: &mut fastrand::Rng,
+    ) -> Vec<Result<String, Error>> {
+        self.controls.reset().await.expect("it is reset");
+        self.controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
+        if let Trouble::Service(fault) = &point.trouble {
+            let fault = fault.clone().on(Operation::CreateTask);
+            let fault = match leave {
+                Leave::Once => fault.times(creates.into()),
+                Leave::Insist => fault.with_probability(0.5),
+            };
+            self.controls.add_fault(fault).expect("it is a fault");
+        }
+        // The history is not always there either.
+        let gone = Fault::hang_up().on(Operation::ListTasks).times(u64::from(creates / 3));
+        self.controls.add_fault(gone).expect("it is a fault");
+        let breaks: Vec<_> = (0..creates)
+            .map(|_| match point.trouble {
+                Trouble::Cable(breaks) => Some(breaks(random.f64())),
+                Trouble::Service(_) => None,
+            })
+            .collect();
+        stream::iter((0..).zip(breaks).map(|(number, breaks)| self.create(number, breaks, leave)))
+            .buffered(SIDE_BY_SIDE)
+            .collect()
+            .await
+    }
+}
+
+/// What a caller permits.
+#[derive(Clone, Copy, PartialEq)]
+enum Leave {
+    /// Nothing: a create is sent once.
+    Once,
+    /// Every repeat that there is.
+    Insist,
+}
+
+/// How many batches of how many creates each point is tried with. The history is read to its beginning,
+/// so it is kept short.
+fn batches() -> (u32, u32) {
+    Effort::of_this_run().times((1, 3), (5, 20))
+}
+
+fn image(number: u32) -> String {
+    format!("https://files.example/{number}.png")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_fault_creates_a_task_twice_and_what_was_created_is_adopted_or_told_as_unknown() {
+    let ((batches, creates), mut random) = (batches(), Effort::of_this_run().random());
+    let bench = Bench::start().await;
+    let (points, mut open, mut done) = (points(), 0, 0);
+    for point in &points {
+        for _ in 0..batches {
+            let results = bench.send(point, creates, Leave::Once, &mut random).await;
+            let stored = bench.stored().await;
+            for (number, result) in (0..).zip(results) {
+                let tasks = stored.get(&image(number)).map_or(&[][..], Vec::as_slice);
+                check(point, tasks, &result);
+                if point.task == Fate::Open {
+                    (open, done) = (open + 1, done + tasks.len());
+                }
+            }
+            let seen = bench.controls.seen(Operation::CreateTask);
+            assert!(seen <= creates as usize, "{}: sent {seen} times for {creates} creates", point.name);
+            audited(&bench.service).await;
+        }
+    }
+    let (count, each) = (points.len(), batches * creates);
+    tell(&format!(
+        "{count} fault points x {each} creates: 0 duplicates, 0 lost; nobody waited for {open}, {done} were done"
+    ));
+}
+
+fn check(point: &Point, tasks: &[String], result: &Result<String, Error>) {
+    let place = format!("{}: {tasks:?} {result:?}", point.name);
+    assert!(tasks.len() <= 1, "created twice: {place}");
+    match (point.task, result) {
+        (Fate::None | Fate::Unsent, Err(_)) => assert!(tasks.is_empty(), "{place}"),
+        (Fate::Unsent | Fate::Adopted | Fate::Open, Ok(id)) => assert_eq!(tasks, [id.clone()], "{place}"),
+        // It may have been done after the last look, which is why this is no refusal.
+        (Fate::Open, Err(Error::OutcomeUnknown(_))) => {}
+        (Fate::Hidden, Err(Error::Refused(_))) => assert_eq!(tasks.len(), 1, "{place}"),
+        _ => panic!("{place}"),
+    }
+    if let Err(Error::Unreachable(context)) = result {
+        assert!(context.repeat_is_safe && tasks.is_empty(), "nothing was sent: {place}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_all_permission_to_repeat_every_create_ends_in_exactly_one_task() {
+    let ((batches, creates), mut random) = (batches(), Effort::of_this_run().random());
+    let bench = Bench::start().await;
+    // Permission does not reach a service that is not there. A conflict stays one. What may still land is
+    // why the permission is off by default, and whoever permits the repeat of refusals says that they are
+    // true.
+    let beyond = ["cut before connecting", "not done, answered with 409", "done, answered with 503"];
+    let mut points = points();
+    points.retain(|point| {
+        !matches!(point.task, Fate::Hidden | Fate::Open) && !beyond.contains(&point.name.as_str())
+    });
+    for point in &points {
+        for _ in 0..batches {
+            let results = bench.send(point, creates, Leave::Insist, &mut random).await;
+            let stored = bench.stored().await;
+            for (number, result) in (0..).zip(results) {
+                let id = result.unwrap_or_else(|error| panic!("{}: {error:?}", point.name));
+                assert_eq!(stored.get(&image(number)), Some(&vec![id]), "{}", point.name);
+            }
+            audited(&bench.service).await;
+        }
+    }
+    let (count, each) = (points.len(), batches * creates);
+    tell(&format!("{count} fault points x {each} creates with all permission to repeat: one task each"));
+}

@@ -1,0 +1,101 @@
+//! Everything that can go wrong with a create, from before there is a connection to after its answer.
+
+use std::time::Duration;
+
+use inferstore_service::Fault;
+
+use crate::support::cable::Break;
+
+/// One way in which a create goes wrong.
+pub(crate) struct Point {
+    pub(crate) name: String,
+    pub(crate) trouble: Trouble,
+    pub(crate) task: Fate,
+}
+
+/// Where it goes wrong.
+pub(crate) enum Trouble {
+    /// On the way. What is drawn says how far the bytes get.
+    Cable(fn(f64) -> Break),
+    /// At the service, or at a gateway before it.
+    Service(Fault),
+}
+
+/// What is then true of the task.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Fate {
+    /// There is none, and the caller is told so, or that nobody knows.
+    None,
+    /// There is none, unless the client saw the connection fail before it sent anything: then it connected
+    /// anew, and the caller gets the one task.
+    Unsent,
+    /// There is one, and the caller gets it.
+    Adopted,
+    /// There is one or none: the caller gets it, or is told that nobody knows.
+    Open,
+    /// There is one, and the caller is told that the create was refused: that is a lie, and a client
+    /// that believes no refusal could never tell anybody that nothing was created.
+    Hidden,
+}
+
+/// A service that does not answer in time. Longer than any client here waits.
+const NEVER: Duration = Duration::from_secs(600);
+
+/// The whole grid.
+pub(crate) fn points() -> Vec<Point> {
+    let cable: [(&str, fn(f64) -> Break, Fate); 8] = [
+        ("before connecting", |_| Break::BeforeConnecting, Fate::None),
+        ("at accept", |_| Break::AtAccept, Fate::Unsent),
+        ("in the head of the request", Break::InHead, Fate::None),
+        ("in the body of the request", Break::InBody, Fate::None),
+        ("after the request", |_| Break::AfterRequest, Fate::Open),
+        ("after the answer was sent", |_| Break::AfterAnswer, Fate::Adopted),
+        ("in the head of the answer", Break::InAnswerHead, Fate::Adopted),
+        ("in the body of the answer", Break::InAnswerBody, Fate::Adopted),
+    ];
+    let cable = cable.map(|(name, broken, task)| Point {
+        name: format!("cut {name}"),
+        trouble: Trouble::Cable(broken),
+        task,
+    });
+    let service = [
+        ("hung up on", Fault::hang_up(), Fate::None),
+        ("done, answer lost", Fault::lose_answer(), Fate::Adopted),
+        ("done, answer lost late", Fault::lose_answer().delayed(Duration::from_millis(5)), Fate::Adopted),
+        ("done, answer cut", Fault::cut_body(20), Fate::Adopted),
+        ("done, answer is half of a JSON", Fault::status(200).body(JSON, HALF).after_commit(), Fate::Adopted),
+        ("not done, answer is half of a JSON", Fault::status(200).body(JSON, HALF), Fate::None),
+        ("not answered in time, not done", Fault::delay(NEVER), Fate::None),
+        ("not answered in time, done", Fault::delay(NEVER).after_commit(), Fate::Adopted),
+    ];
+    let service = service.map(|(name, fault, task)| Point {
+        name: name.to_owned(),
+        trouble: Trouble::Service(fault),
+        task,
+    });
+    cable.into_iter().chain(service).chain(statuses()).collect()
+}
+
+const JSON: &str = "application/json";
+
+/// The beginning of an answer that would have told the task.
+const HALF: &str = r#"{"status":"success","message":"created","data":{"data":"3f"#;
+
+/// Every status that something in between may answer with, before and after the task exists.
+fn statuses() -> impl Iterator<Item = Point> {
+    [408, 409, 429, 500, 502, 503, 504].into_iter().flat_map(|status| {
+        let answer = match status {
+            502 | 504 => Fault::status(status).body("text/html", "<html><h1>a gateway</h1></html>"),
+            429 => Fault::status(status).retry_after(0),
+            _ => Fault::status(status),
+        };
+        let done = if matches!(status, 409 | 429) { Fate::Hidden } else { Fate::Adopted };
+        [("not done", answer.clone(), Fate::None), ("done", answer.after_commit(), done)].map(
+            |(whether, fault, task)| Point {
+                name: format!("{whether}, answered with {status}"),
+                trouble: Trouble::Service(fault),
+                task,
+            },
+        )
+    })
+}

@@ -1,0 +1,242 @@
+//! Runs end with the right result, once, and in time, although a fifth of all requests goes wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use futures_util::TryStreamExt;
+use inferstore::{Client, Error, Fate, Retry, RunOptions, Settings, Wait};
+use inferstore_service::{Controls, Fault, Operation, Script, Service};
+
+use super::{Effort, tell};
+use crate::client::on_the_service::{MODEL, audited, client_with, start, success, tasks};
+use crate::client::{inputs, options, quick, wait};
+
+const SIDE_BY_SIDE: u32 = 10;
+
+/// What is lost when a deadline is not kept is a multiple of it; this much is the business of the machine.
+const GENEROUS: Duration = Duration::from_secs(5);
+
+/// How many requests go wrong.
+const SHARE: f64 = 0.2;
+
+/// Lets a fifth of all requests go wrong, each in one of many ways.
+fn add_faults(controls: &Controls) {
+    let half = r#"{"status":"success","message":"ok","data":{"#;
+    let everywhere = [
+        Fault::hang_up(),
+        Fault::lose_answer(),
+        Fault::status(429).retry_after(0),
+        Fault::status(502).body("text/html", "<h1>Bad gateway</h1>"),
+        Fault::status(504).after_commit(),
+        Fault::cut_body(40),
+        Fault::status(200).body("application/json", half).after_commit(),
+        Fault::status(200).body("application/json", half),
+    ];
+    // The first that happens is the only one, so that each has to be a little less likely.
+    let each = 1.0 - (1.0 - SHARE).powf(1.0 / everywhere.len() as f64);
+    for fault in everywhere {
+        controls.add_fault(fault.with_probability(each)).expect("it is a fault");
+    }
+    let unknown = Fault::set_field("/data/status", "migrating").on(Operation::GetTask);
+    controls.add_fault(unknown.with_probability(SHARE)).expect("it is a fault");
+}
+
+/// A client of a service on which a fifth goes wrong. At a fifth, one read in three thousand fails five
+/// times in a row; this many times none does.
+fn persistent(service: &Service) -> Client {
+    client_with(service, Settings { retry: Retry { max_attempts: 12, ..quick().retry }, ..quick() })
+}
+
+/// Everything that a client does by itself only when it is told to.
+fn insisting(wait: Wait) -> RunOptions {
+    RunOptions {
+        repeat_refused_create: true,
+        repeat_absent_create: Some(Duration::from_millis(5)),
+        wait,
+        ..options()
+    }
+}
+
+/// Does the work of several callers at once, and gathers what they return.
+async fn side_by_side<Job, Done>(runs: u32, job: Job) -> Vec<Done::Output>
+where
+    Job: Fn(u32) -> Done + Clone + Send + 'static,
+    Done: Future<Output: Send> + Send + 'static,
+{
+    let workers = (0..SIDE_BY_SIDE).map(|worker| {
+        let job = job.clone();
+        tokio::spawn(async move {
+            let mut done = Vec::new();
+            for number in (worker..runs).step_by(SIDE_BY_SIDE as usize) {
+                done.push(job(number).await);
+            }
+            done
+        })
+    });
+    let mut done = Vec::new();
+    for worker in workers.collect::<Vec<_>>() {
+        done.extend(worker.await.expect("a caller does not panic"));
+    }
+    done
+}
+
+fn image(number: u32) -> String {
+    format!("https://files.example/{number}.png")
+}
+
+/// What each task in the store was created with, by its identifier, and its status.
+async fn stored(controls: &Controls, auditor: &Client) -> BTreeMap<String, (String, String)> {
+    controls.clear_faults();
+    let list = auditor.tasks().list();
+    let ids: Vec<_> = list.map_ok(|record| record.task_id).try_collect().await.expect("they are listed");
+    assert_eq!(ids.len() as u64, tasks(controls).await, "the history tells all of the store");
+    let mut stored = BTreeMap::new();
+    for id in ids {
+        let task = auditor.task(&id).get().await.expect("a listed task can be read");
+        let image = task.input_data.and_then(|data| data["input_image"].as_str().map(str::to_owned));
+        let status = task.status.expect("a task has a status").to_string();
+        stored.insert(id.to_string(), (image.expect("it was created here"), status));
+    }
+    stored
+}
+
+/// How many of the requests went wrong; the journal keeps the last 10,000.
+fn share_of_faults(controls: &Controls) -> f64 {
+    let journal = controls.journal();
+    let met = journal.iter().filter(|entry| entry.fault.is_some()).count();
+    met as f64 / journal.len() as f64
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_under_twenty_percent_faults_end_with_the_right_result_and_are_billed_once() {
+    let runs = Effort::of_this_run().times(60, 1_000);
+    let (service, controls, auditor) = start().await;
+    controls.let_model(MODEL, success()).await.expect("it succeeds");
+    add_faults(&controls);
+    let client = persistent(&service);
+    let outcomes = side_by_side(runs, move |number| {
+        let client = client.clone();
+        async move {
+            let begun = Instant::now();
+            let inputs = inputs().set("input_image", image(number));
+            let outcome = client.model(MODEL).run_with(inputs, insisting(wait())).await;
+            let outcome = outcome.unwrap_or_else(|error| panic!("{number}: {error}\n{error:?}"));
+            let expected = "https://files.example/harmonized.png";
+            assert_eq!(
+                (&outcome.output["output_image"], outcome.cost),
+                (&expected.into(), "0.05".parse().ok())
+            );
+            let deadline = wait().deadline.expect("there is one");
+            assert!(begun.elapsed() < deadline + GENEROUS, "{number}: {:?}", begun.elapsed());
+            (outcome.task.to_string(), image(number))
+        }
+    })
+    .await;
+    let share = share_of_faults(&controls);
+    assert!(share > SHARE - 0.05, "only {share:.2} of the requests went wrong");
+    // Each run has the task that was created for it, and there is none more.
+    let stored = stored(&controls, &auditor).await;
+    let expected = |(task, image)| (task, (image, "success".to_owned()));
+    assert_eq!(stored, outcomes.into_iter().map(expected).collect());
+    assert_eq!(stored.len(), runs as usize);
+    audited(&service).await;
+    let requests = controls.journal().len();
+    tell(&format!(
+        "{runs} of {runs} runs ended with the right result, 0 duplicates; {:.0} % of {requests} requests failed",
+        share * 100.0
+    ));
+}
+
+const DEADLINE: Duration = Duration::from_millis(400);
+
+/// What a caller was told of a run that could not end.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Told {
+    NotCreated,
+    Canceled(String),
+    GoesOn(String),
+    /// It may have been canceled.
+    CancelUnanswered(String),
+    /// Nobody knows; these may be it.
+    Unknown(Vec<String>),
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deadlines_hold_under_the_same_faults_and_what_is_told_of_each_task_is_true() {
+    let runs = Effort::of_this_run().times(30, 600);
+    let (service, controls, auditor) = start().await;
+    controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
+    add_faults(&controls);
+    let client = persistent(&service);
+    let told = side_by_side(runs, move |number| {
+        let client = client.clone();
+        async move {
+            let cancel_at_deadline = number % 2 == 0;
+            let hurried = Wait { deadline: Some(DEADLINE), cancel_at_deadline, ..wait() };
+            let begun = Instant::now();
+            let inputs = inputs().set("input_image", image(number));
+            let error = client.model(MODEL).run_with(inputs, insisting(hurried)).await;
+            let error = error.expect_err("nothing runs here");
+            let late = begun.elapsed().saturating_sub(DEADLINE);
+            assert!(late < GENEROUS, "{number}: {late:?} late");
+            (number, told(&error), late)
+        }
+    })
+    .await;
+    let mut stored = stored(&controls, &auditor).await;
+    let mut latest = Duration::ZERO;
+    let mut kinds = BTreeMap::<_, u32>::new();
+    for (number, told, late) in told {
+        latest = latest.max(late);
+        let mut of_this_run: BTreeSet<_> = stored
+            .extract_if(.., |_, (with, _)| *with == image(number))
+            .map(|(id, (_, status))| (id, status))
+            .collect();
+        let word = match told {
+            Told::NotCreated => "not created",
+            Told::Canceled(id) => {
+                assert!(of_this_run.remove(&(id, "canceled".to_owned())), "{number}: {of_this_run:?}");
+                "canceled"
+            }
+            Told::GoesOn(id) => {
+                assert!(of_this_run.remove(&(id, "in_queue".to_owned())), "{number}: {of_this_run:?}");
+                "goes on"
+            }
+            Told::CancelUnanswered(id) => {
+                of_this_run.retain(|(of_this_run, _)| *of_this_run != id);
+                "cancel unanswered"
+            }
+            Told::Unknown(candidates) => {
+                assert!(of_this_run.len() <= 1, "created twice: {number}: {of_this_run:?}");
+                let known = |(id, _): &(String, String)| candidates.contains(id);
+                assert!(candidates.is_empty() || of_this_run.iter().all(known), "{candidates:?}");
+                of_this_run.clear();
+                "unknown"
+            }
+        };
+        assert!(of_this_run.is_empty(), "{number}: {word}, and there is more: {of_this_run:?}");
+        *kinds.entry(word).or_default() += 1;
+    }
+    assert!(stored.is_empty(), "nobody ran these: {stored:?}");
+    audited(&service).await;
+    tell(&format!("{runs} runs that could not end: told {kinds:?}, all true; the latest {latest:?} late"));
+}
+
+fn told(error: &Error) -> Told {
+    let id = || error.task_id().expect("the error carries the task").to_string();
+    match error {
+        Error::DeadlineReached(reached) => match reached.fate {
+            Fate::Canceled => Told::Canceled(id()),
+            Fate::GoesOn => Told::GoesOn(id()),
+            Fate::NotCreated => Told::NotCreated,
+            Fate::CancelUnanswered => Told::CancelUnanswered(id()),
+            _ => panic!("{error:?}"),
+        },
+        Error::OutcomeUnknown(unknown) => {
+            Told::Unknown(unknown.candidates.iter().map(ToString::to_string).collect())
+        }
+        // There was no time left to repeat what was refused.
+        Error::Refused(_) if error.task_id().is_none() => Told::NotCreated,
+        _ => panic!("{error:?}"),
+    }
+}
