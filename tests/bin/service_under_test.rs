@@ -1,5 +1,5 @@
 //! A service in a process of its own, for tests that kill it. Takes a data folder, an API port and a
-//! storage port; says on one line that it is ready, and ends in order when its standard input closes.
+//! storage port; logs its errors, says on one line that it is ready, and ends in order when its standard input closes.
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -21,6 +21,8 @@ fn main() -> ExitCode {
 
 #[tokio::main]
 async fn run() -> Result<(), Box<dyn std::error::Error>> {
+    let log = tracing_subscriber::fmt().with_writer(std::io::stderr);
+    log.with_max_level(tracing_subscriber::filter::LevelFilter::ERROR).init();
     let mut arguments = std::env::args().skip(1);
     let mut next = |what: &str| arguments.next().ok_or(format!("an argument is missing: {what}"));
     let mut config = Config::folder(next("data folder")?);

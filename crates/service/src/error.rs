@@ -52,9 +52,11 @@ impl Trouble {
     fn of_io(cause: &io::Error) -> Option<Self> {
         match cause.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => Some(Self::NoRoom),
-            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem | ErrorKind::NotADirectory => {
-                Some(Self::NotWritable)
-            }
+            // The last two: a file stands where a folder has to be.
+            ErrorKind::PermissionDenied
+            | ErrorKind::ReadOnlyFilesystem
+            | ErrorKind::NotADirectory
+            | ErrorKind::AlreadyExists => Some(Self::NotWritable),
             _ => None,
         }
     }

@@ -2,6 +2,8 @@
 //! each, always the same; `cargo xtask torture` tries much of each, from a seed that it prints.
 
 mod creates;
+#[cfg(target_os = "linux")]
+mod disk;
 mod durability;
 mod effort;
 mod money;

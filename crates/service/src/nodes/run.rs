@@ -8,7 +8,7 @@ use inferstore_models::{Inputs, Limits, Output};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::inputs;
+use super::{LOOK_AGAIN, inputs};
 use crate::Error;
 use crate::app::App;
 use crate::catalog::Format;
@@ -37,8 +37,7 @@ pub(crate) async fn run(
         }
         () = stop.cancelled() => return,
     };
-    let finished = app.store.finish(node, &lease.task, lease.attempt, &ending, app.clock.now()).await;
-    match finished {
+    match hand_in(app, node, &lease, &ending, stop).await {
         Ok(true) => {
             let succeeded = matches!(ending, Ending::Output(_));
             tracing::info!(task = lease.task, model = lease.model, succeeded, "a task has ended");
@@ -46,6 +45,31 @@ pub(crate) async fn run(
         Ok(false) => tracing::warn!(task = lease.task, "a result came too late and was thrown away"),
         // The lease runs out, and the task is run again: nothing is lost or billed twice.
         Err(cause) => tracing::error!(%cause, task = lease.task, "a result could not be handed in"),
+    }
+}
+
+/// Hands in what came out. While the disk is full it is kept, as long as a lease runs: once there is room,
+/// the task has not to be run again.
+async fn hand_in(
+    app: &App,
+    node: &str,
+    lease: &Lease,
+    ending: &Ending,
+    stop: &CancellationToken,
+) -> Result<bool, Error> {
+    let until = Instant::now() + app.config.lease;
+    loop {
+        let finished = app.store.finish(node, &lease.task, lease.attempt, ending, app.clock.now()).await;
+        match finished {
+            Err(cause) if cause.is_of_the_disk() && Instant::now() < until => {
+                tracing::warn!(%cause, task = lease.task, "a result could not be handed in yet");
+                let pause = tokio::time::sleep(LOOK_AGAIN);
+                if stop.run_until_cancelled(pause).await.is_none() {
+                    return Err(cause);
+                }
+            }
+            finished => return finished,
+        }
     }
 }
 

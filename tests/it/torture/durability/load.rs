@@ -50,13 +50,27 @@ impl Caller {
         body["data"].take()
     }
 
+    /// What is behind a URL.
+    pub(crate) async fn read(&self, url: &str) -> Vec<u8> {
+        let answer = self.http.get(url).send().await.expect("the object store answers");
+        assert_eq!(answer.status(), StatusCode::OK, "a listed file cannot be read");
+        answer.bytes().await.expect("a listed file arrives whole").into()
+    }
+
     /// Uploads a picture; its URL if the upload was acknowledged.
     pub(crate) async fn upload(&self, name: &str, content: &[u8]) -> Option<String> {
         let order = json!({"folder": "samples", "mime": "image/bmp", "name": name, "size": content.len()});
         let path = "/api-key/storage/upload/create-presigned-url";
         let (status, body) = self.call(Method::POST, path, Some(order)).await?;
         assert_eq!(status, StatusCode::OK, "{body}");
-        let fields: Value = serde_json::from_str(body["data"]["fields"].as_str()?).ok()?;
+        let status = self.send(&body["data"], content).await?;
+        assert!(status.is_success(), "an upload was refused: {status}");
+        body["data"]["download_url"].as_str().map(str::to_owned)
+    }
+
+    /// Sends a file to its target, by form; None when no answer came.
+    pub(crate) async fn send(&self, target: &Value, content: &[u8]) -> Option<StatusCode> {
+        let fields: Value = serde_json::from_str(target["fields"].as_str()?).ok()?;
         let mut form = Vec::new();
         for (name, value) in fields.as_object()? {
             let head = format!("--frontier\r\ncontent-disposition: form-data; name=\"{name}\"\r\n\r\n");
@@ -68,11 +82,9 @@ impl Caller {
         );
         form.extend_from_slice(content);
         form.extend_from_slice(b"\r\n--frontier--\r\n");
-        let request = self.http.post(body["data"]["endpoint"].as_str()?);
+        let request = self.http.post(target["endpoint"].as_str()?);
         let request = request.header("content-type", "multipart/form-data; boundary=frontier");
-        let response = request.body(form).send().await.ok()?;
-        assert!(response.status().is_success(), "an upload was refused: {}", response.status());
-        body["data"]["download_url"].as_str().map(str::to_owned)
+        Some(request.body(form).send().await.ok()?.status())
     }
 }
 
@@ -166,9 +178,7 @@ impl Acknowledged {
             }
         }
         for (url, size) in &listed {
-            let content = caller.http.get(url).send().await.expect("the object store answers");
-            assert_eq!(content.status(), StatusCode::OK, "a listed file cannot be read");
-            let content = content.bytes().await.expect("a listed file arrives whole");
+            let content = caller.read(url).await;
             assert_eq!(Some(content.len() as u64), *size, "a listed file has another size");
             if let Some(wanted) = self.told(|told| told.files.get(url).cloned()) {
                 assert_eq!(content, wanted, "a file has changed");

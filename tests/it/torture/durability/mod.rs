@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use inferstore_service::{Config, Service};
 use load::Acknowledged;
 pub(crate) use load::Caller;
-pub(crate) use process::{Start, free_ports};
+pub(crate) use process::{Process, Start, free_ports};
 pub(crate) use remains::{charges_are_right, no_stray_bytes};
 
 use super::{Effort, tell};

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 /// How to start the service on a folder and two ports.
@@ -29,6 +29,15 @@ impl Start<'_> {
     /// Starts it, and waits until it is ready.
     pub(crate) fn ready(&self) -> Process {
         self.ready_or_not(Stdio::inherit()).unwrap_or_else(|said| panic!("the service did not start: {said}"))
+    }
+
+    /// The same, with what it logs.
+    pub(crate) fn ready_and_heard(&self) -> (Process, ChildStderr) {
+        let mut process = self
+            .ready_or_not(Stdio::piped())
+            .unwrap_or_else(|said| panic!("the service did not start: {said}"));
+        let errors = process.child.stderr.take().expect("its errors are piped");
+        (process, errors)
     }
 
     /// What it says about its failure to start.

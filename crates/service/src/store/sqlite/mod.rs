@@ -18,7 +18,7 @@ use std::time::Duration;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
-use sqlx::{Sqlite, Transaction};
+use sqlx::{Connection, Sqlite, Transaction};
 
 pub(crate) use snapshot::renamed;
 
@@ -65,21 +65,10 @@ impl SqliteStore {
             })
             .busy_timeout(PATIENCE)
             .statement_cache_capacity(200);
-        let writer = SqlitePoolOptions::new()
-            .max_connections(1)
-            .acquire_timeout(PATIENCE)
-            .idle_timeout(None)
-            .max_lifetime(None)
-            .connect_with(options.clone())
-            .await
-            .map_err(|cause| Error::keeping(doing(), cause))?;
+        let writer =
+            pool(1).connect_with(options.clone()).await.map_err(|cause| Error::keeping(doing(), cause))?;
         migrate(&writer).await.map_err(|cause| Error::keeping(doing(), cause))?;
-        let readers = SqlitePoolOptions::new()
-            .max_connections(READERS)
-            .acquire_timeout(PATIENCE)
-            .idle_timeout(None)
-            .max_lifetime(None)
-            .connect_lazy_with(options.read_only(true).create_if_missing(false));
+        let readers = pool(READERS).connect_lazy_with(options.read_only(true).create_if_missing(false));
         Ok(Self { writer, readers })
     }
 
@@ -115,6 +104,17 @@ impl SqliteStore {
         self.readers.close().await;
         self.writer.close().await;
     }
+}
+
+fn pool(connections: u32) -> SqlitePoolOptions {
+    SqlitePoolOptions::new()
+        .max_connections(connections)
+        .acquire_timeout(PATIENCE)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        // When a commit fails, because the disk is full, SQLite ends the transaction and sqlx does not know:
+        // that connection would refuse every further one.
+        .before_acquire(|connection, _| Box::pin(async { Ok(!connection.is_in_transaction()) }))
 }
 
 async fn migrate(writer: &SqlitePool) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
