@@ -5,6 +5,7 @@ mod contract;
 mod diff;
 mod document;
 mod generate;
+mod leash;
 mod lint;
 mod lower;
 mod polish;
@@ -36,7 +37,8 @@ Repository tasks
                                   --prepare only generates and compiles them; --base-url URL with
                                   --api-key-env NAME drives a service that runs already
   cargo xtask torture [NAME]      try hard, under faults, kills, attacks and load, what `cargo test` tries a
-                                  little; --seed N repeats a run, --minutes N bounds it
+                                  little; --seed N repeats a run, --minutes N bounds it, --help names
+                                  the parts
   cargo xtask bench [PART]        measure everything beside what one would use instead; writes
                                   target/scoreboard.json, and with --publish docs/scoreboard.md
   cargo xtask tidy                check the rules of the repository

@@ -144,17 +144,23 @@ impl Crowd {
         for round in 0..rounds {
             let room = if round == 0 { 0 } else { random.u64(0..160 * 1024) };
             let sizes: Vec<_> = (0..4).map(|_| random.usize(1..120 * 1024)).collect();
+            let early = vec![b'e'; sizes[0]];
+            let target = target(caller, &format!("{round}-early.txt"), early.len()).await;
+            let target = target.expect("there is still room");
             disk.fill(room);
             let before = crowd.refused;
             crowd.all_at_once(caller, &input, round, &sizes).await;
+            crowd.refused += u32::from(send(caller, &target, &early).await.is_none());
             if let (Disk::Limited(_), 0) = (disk, room) {
-                assert_eq!(crowd.refused - before, 12, "nothing can be written, so everything is refused");
+                assert_eq!(crowd.refused - before, 13, "nothing can be written, so everything is refused");
             }
             // Nobody needs room to read.
             for path in ["/api-key/balance", "/api-key/task/histories", "/api-key/storage/upload/documents"] {
                 caller.data(path).await;
             }
             disk.make_room();
+            let url = send(caller, &target, &early).await.expect("a target lives on");
+            crowd.stored.insert(url, early);
             let before = crowd.refused;
             crowd.all_at_once(caller, &input, rounds + round, &sizes).await;
             assert_eq!(crowd.refused, before, "there is room again, and something is still refused");
@@ -228,10 +234,18 @@ async fn create(caller: &Caller, input: &str) -> Option<String> {
 
 /// The URL of the new file; None when it was refused for want of room.
 async fn store(caller: &Caller, name: &str, content: &[u8]) -> Option<String> {
-    let order = json!({"folder": "documents", "mime": "text/plain", "name": name, "size": content.len()});
+    let target = target(caller, name, content.len()).await?;
+    send(caller, &target, content).await
+}
+
+async fn target(caller: &Caller, name: &str, size: usize) -> Option<Value> {
+    let order = json!({"folder": "documents", "mime": "text/plain", "name": name, "size": size});
     let path = "/api-key/storage/upload/create-presigned-url";
-    let target = told(caller.call(Method::POST, path, Some(order)).await)?;
-    let status = caller.send(&target, content).await.expect("an answer comes");
+    told(caller.call(Method::POST, path, Some(order)).await)
+}
+
+async fn send(caller: &Caller, target: &Value, content: &[u8]) -> Option<String> {
+    let status = caller.send(target, content).await.expect("an answer comes");
     assert!(status.is_success() || status.is_server_error(), "{status}");
     status.is_success().then(|| target["download_url"].as_str().expect("a URL").to_owned())
 }
@@ -252,21 +266,21 @@ async fn a_folder_that_may_not_be_written_to_is_named_and_is_as_it_was_afterward
     let outer = tempfile::tempdir().expect("a temporary folder");
     let folder = outer.path().join("data");
     let start = Start { folder: &folder, ports: free_ports(), by: bound_by_permissions() };
-    let is_named = |said: String| {
+    let is_named = |said: &str| {
         assert!(said.contains(&folder.display().to_string()), "{said}");
         assert!(said.contains("let the user of the service write to the data folder"), "{said}");
     };
 
     // Before there is anything, and with a file where the folder is to be.
     set_mode(outer.path(), 0o555);
-    is_named(start.failure());
+    is_named(&start.failure());
     set_mode(outer.path(), 0o755);
     fs::write(&folder, "a file").expect("it can be written");
-    is_named(start.failure());
+    is_named(&start.failure());
     fs::remove_file(&folder).expect("it is there");
 
     // While it runs: what needs only the database goes on.
-    let process = start.ready();
+    let (process, log) = start.ready_with_log();
     let caller = Caller::new(&process.base_url, &process.api_key);
     let mut crowd = Crowd::default();
     let input = store(&caller, "kept.txt", b"kept").await.expect("it can be written");
@@ -279,12 +293,13 @@ async fn a_folder_that_may_not_be_written_to_is_named_and_is_as_it_was_afterward
         crowd.check(&caller).await;
     }
     process.end();
+    is_named(&log.lock().expect("nobody panicked"));
 
     // With everything in it.
     for mode in [[0o555, 0o444], [0o755, 0o644]] {
         set_all_modes(&folder, mode);
         if mode[0] == 0o555 {
-            is_named(start.failure());
+            is_named(&start.failure());
         }
     }
     let process = start.ready();
