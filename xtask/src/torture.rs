@@ -29,6 +29,9 @@ const PROPERTIES: &str = "properties";
 /// The modules of this file are the other parts.
 const MODULES: &str = "tests/it/torture/mod.rs";
 
+/// Modules there that hold no tests.
+const HELPERS: [&str; 2] = ["effort", "stored"];
+
 const USAGE: &str = "\
 cargo xtask torture [NAME]... [--seed N] [--minutes N]
 
@@ -170,7 +173,7 @@ impl<'a> Job<'a> {
 /// The parts of the torture: the modules that hold tests, and the properties.
 fn parts(modules: &str) -> Vec<String> {
     let modules = modules.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
-    let parts = modules.filter(|module| *module != "effort").chain([PROPERTIES]);
+    let parts = modules.filter(|module| !HELPERS.contains(module)).chain([PROPERTIES]);
     parts.map(str::to_owned).collect()
 }
 

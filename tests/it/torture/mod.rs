@@ -8,5 +8,6 @@ mod durability;
 mod effort;
 mod money;
 mod runs;
+mod stored;
 
 pub(crate) use effort::{Effort, tell};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use inferstore::Settings;
 use inferstore_service::Fault;
 
 use crate::support::cable::Break;
@@ -16,10 +17,13 @@ pub(crate) struct Point {
 /// Where it goes wrong.
 pub(crate) enum Trouble {
     /// On the way. What is drawn says how far the bytes get.
-    Cable(fn(f64) -> Break),
+    Cable(Place),
     /// At the service, or at a gateway before it.
-    Service(Fault),
+    Service(Box<Fault>),
 }
+
+/// Where a cable breaks, by a share of the bytes.
+pub(crate) type Place = fn(f64) -> Break;
 
 /// What is then true of the task.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,6 +35,8 @@ pub(crate) enum Fate {
     Unsent,
     /// There is one, and the caller gets it.
     Adopted,
+    /// There is one, unless the client lost its patience before, and the caller gets it.
+    Late,
     /// There is one or none: the caller gets it, or is told that nobody knows.
     Open,
     /// There is one, and the caller is told that the create was refused: that is a lie, and a client
@@ -41,9 +47,25 @@ pub(crate) enum Fate {
 /// A service that does not answer in time. Longer than any client here waits.
 const NEVER: Duration = Duration::from_secs(600);
 
+/// How long clients wait there. The others have the patience that they always have.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Point {
+    /// How long a client waits for an answer.
+    pub(crate) fn patience(&self) -> Duration {
+        match self.name.starts_with(SILENT) {
+            true => PATIENCE,
+            false => Settings::default().read_timeout,
+        }
+    }
+}
+
+/// How the names of the points begin at which no answer ever comes.
+const SILENT: &str = "not answered in time";
+
 /// The whole grid.
 pub(crate) fn points() -> Vec<Point> {
-    let cable: [(&str, fn(f64) -> Break, Fate); 8] = [
+    let cable: [(&str, Place, Fate); 8] = [
         ("before connecting", |_| Break::BeforeConnecting, Fate::None),
         ("at accept", |_| Break::AtAccept, Fate::Unsent),
         ("in the head of the request", Break::InHead, Fate::None),
@@ -66,11 +88,11 @@ pub(crate) fn points() -> Vec<Point> {
         ("done, answer is half of a JSON", Fault::status(200).body(JSON, HALF).after_commit(), Fate::Adopted),
         ("not done, answer is half of a JSON", Fault::status(200).body(JSON, HALF), Fate::None),
         ("not answered in time, not done", Fault::delay(NEVER), Fate::None),
-        ("not answered in time, done", Fault::delay(NEVER).after_commit(), Fate::Adopted),
+        ("not answered in time, done", Fault::delay(NEVER).after_commit(), Fate::Late),
     ];
     let service = service.map(|(name, fault, task)| Point {
         name: name.to_owned(),
-        trouble: Trouble::Service(fault),
+        trouble: Trouble::Service(Box::new(fault)),
         task,
     });
     cable.into_iter().chain(service).chain(statuses()).collect()
@@ -93,7 +115,7 @@ fn statuses() -> impl Iterator<Item = Point> {
         [("not done", answer.clone(), Fate::None), ("done", answer.after_commit(), done)].map(
             |(whether, fault, task)| Point {
                 name: format!("{whether}, answered with {status}"),
-                trouble: Trouble::Service(fault),
+                trouble: Trouble::Service(Box::new(fault)),
                 task,
             },
         )
