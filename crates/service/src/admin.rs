@@ -37,6 +37,18 @@ impl Service {
         self.app.store.add_member(organization.id, person.id).await
     }
 
+    /// Ends a membership; false when there was none. What the person has uploaded stays, and upload targets
+    /// that it holds for the organization's storage work no more.
+    ///
+    /// # Errors
+    /// When one of the two does not exist, or the database cannot be written.
+    pub async fn remove_member(&self, organization: &str, person: &str) -> Result<bool, Error> {
+        let doing = "removing a member";
+        let (organization, person) =
+            (self.account(organization, doing).await?, self.account(person, doing).await?);
+        self.app.store.remove_member(organization.id, person.id).await
+    }
+
     /// Draws an API key for an account. Only its hash is kept, so this is the one time it is shown.
     ///
     /// # Errors

@@ -3,5 +3,8 @@
 
 mod durability;
 mod effort;
+mod raw;
+mod strangers;
+mod uploads;
 
 pub(crate) use effort::{Effort, tell};

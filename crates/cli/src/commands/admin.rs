@@ -78,6 +78,14 @@ enum Account {
         /// The person
         person: String,
     },
+    /// End a membership; upload targets that the person holds for the organization work no more
+    #[command(after_help = "Examples:\n  inferstore admin account leave studio lena")]
+    Leave {
+        /// The organization
+        organization: String,
+        /// The person
+        person: String,
+    },
 }
 
 /// Draw and revoke API keys
@@ -204,6 +212,14 @@ async fn administer(command: Command, service: &Service, session: &mut Session) 
             service.add_member(&organization, &person).await.map_err(failed)?;
             let told = format!("{person} is a member of {organization}");
             done(session, &told, json!({"organization": organization, "member": person}), &person)
+        }
+        Command::Account(Account::Leave { organization, person }) => {
+            if !service.remove_member(&organization, &person).await.map_err(failed)? {
+                let told = format!("{person} is no member of {organization}");
+                return Err(Failure::new(exit::INPUT, told).with_hint("perhaps it has left already"));
+            }
+            let told = format!("{person} is no longer a member of {organization}");
+            done(session, &told, json!({"organization": organization, "former_member": person}), &person)
         }
         Command::Key(Key::Add { account }) => {
             let key = service.add_key(&account).await.map_err(failed)?;

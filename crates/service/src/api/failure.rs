@@ -46,6 +46,11 @@ impl Failure {
             ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "too many requests are in progress; try again")
         }
     }
+
+    pub(crate) fn too_many_at_once() -> Self {
+        let message = "too many requests of this account wait for their bodies; send them whole, or fewer";
+        Self { retry_after: Some(1), ..Self::new(StatusCode::TOO_MANY_REQUESTS, message) }
+    }
 }
 
 impl fmt::Display for Failure {
