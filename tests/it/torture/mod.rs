@@ -3,7 +3,9 @@
 
 mod durability;
 mod effort;
+mod process;
 mod raw;
+mod strain;
 mod strangers;
 mod uploads;
 

@@ -2,15 +2,14 @@
 //! is killed in the middle of everything.
 
 mod load;
-mod process;
 
 use std::path::Path;
 use std::time::Duration;
 
 use inferstore_service::{Config, Service};
 use load::{Acknowledged, Caller};
-use process::{Process, free_ports};
 
+use super::process::{Process, free_ports};
 use super::{Effort, tell};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -21,7 +20,7 @@ async fn what_was_acknowledged_survives_being_killed_and_nothing_is_billed_twice
     let (mut random, kills) = (effort.random(), effort.times(20, 200));
     let acknowledged = Acknowledged::default();
     for round in 0..kills {
-        let process = Process::start(folder.path(), ports);
+        let process = Process::start(folder.path(), ports, &[]);
         let caller = Caller::new(&process.base_url, &process.api_key);
         if round == 0 {
             acknowledged.prepare(&caller).await;
@@ -33,7 +32,7 @@ async fn what_was_acknowledged_survives_being_killed_and_nothing_is_billed_twice
         process.kill();
     }
 
-    let process = Process::start(folder.path(), ports);
+    let process = Process::start(folder.path(), ports, &[]);
     let caller = Caller::new(&process.base_url, &process.api_key);
     acknowledged.check(&caller).await;
     acknowledged.until_all_tasks_have_ended(&caller).await;

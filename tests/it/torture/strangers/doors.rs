@@ -5,13 +5,18 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::victim::{Victim, start};
-use crate::support::caller::Odd;
+use crate::support::caller::{Caller, Odd};
 
-/// Calls any listener; the status and the text.
-async fn call(method: &str, url: &str, headers: &[(&str, &str)], body: &Value) -> (u16, String) {
-    let http = inferstore_api::http_client_builder().no_proxy().build().expect("a client can be made");
+/// Calls any listener, with the HTTP client of somebody; the status and the text.
+async fn call(
+    caller: &Caller,
+    method: &str,
+    url: &str,
+    headers: &[(&str, &str)],
+    body: &Value,
+) -> (u16, String) {
     let method: Method = method.parse().expect("a method");
-    let mut request = http.request(method, url).header("content-type", "application/json");
+    let mut request = caller.http().request(method, url).header("content-type", "application/json");
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
@@ -27,16 +32,17 @@ fn names_nothing_of(victims: &[Victim], text: &str, place: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_figures_are_nowhere_but_on_their_own_listener_and_name_nobody() {
     let (service, _, victims) = start().await;
+    let caller = &victims[0].caller;
     let operations = service.operations_url().expect("they listen").to_owned();
     for path in ["health", "metrics"] {
-        let (status, text) = call("GET", &format!("{operations}/{path}"), &[], &json!({})).await;
+        let (status, text) = call(caller, "GET", &format!("{operations}/{path}"), &[], &json!({})).await;
         assert_eq!(status, 200);
         names_nothing_of(&victims, &text, path);
         let root = service.base_url().trim_end_matches("/api/v1");
         for elsewhere in
             [root, service.base_url(), service.storage_url(), service.nodes_url().expect("they listen")]
         {
-            let (status, text) = call("GET", &format!("{elsewhere}/{path}"), &[], &json!({})).await;
+            let (status, text) = call(caller, "GET", &format!("{elsewhere}/{path}"), &[], &json!({})).await;
             assert!((400..500).contains(&status), "{elsewhere}/{path}: {status} {text}");
             assert!(!text.contains("inferstore_requests"), "{elsewhere}/{path}: {text}");
         }
@@ -44,7 +50,7 @@ async fn the_figures_are_nowhere_but_on_their_own_listener_and_name_nobody() {
     for (method, path) in
         [("POST", "metrics"), ("DELETE", "health"), ("GET", "api/v1/api-key/balance"), ("GET", "")]
     {
-        let (status, _) = call(method, &format!("{operations}/{path}"), &[], &json!({})).await;
+        let (status, _) = call(caller, method, &format!("{operations}/{path}"), &[], &json!({})).await;
         assert!(matches!(status, 404 | 405), "{method} {path}: {status}");
     }
 }
@@ -58,7 +64,7 @@ async fn a_node_reaches_only_what_it_has_leased_itself() {
     let of = |key: &str| vec![("x-node-key".to_owned(), key.to_owned())];
     let node_call = async |key: &[(String, String)], method: &str, path: &str, body: Value| {
         let headers: Vec<_> = key.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let (status, text) = call(method, &format!("{nodes}/{path}"), &headers, &body).await;
+        let (status, text) = call(&victim.caller, method, &format!("{nodes}/{path}"), &headers, &body).await;
         (status, serde_json::from_str::<Value>(&text).unwrap_or_else(|why| panic!("{path}: {why}: {text}")))
     };
     let register = async |key: &str, model: &str| {
@@ -173,7 +179,9 @@ async fn the_controls_open_to_their_token_alone_and_tell_nobody_else_what_there_
             let headers: Vec<_> = secret.iter().map(|(name, value)| (*name, value.as_str())).collect();
             for query in ["", &format!("?token={token}&access_token={token}")] {
                 let url = format!("{}/{path}{query}", controls.url());
-                told.insert(call(method, &url, &headers, &json!({"seconds": 1, "up": false})).await);
+                told.insert(
+                    call(&victim.caller, method, &url, &headers, &json!({"seconds": 1, "up": false})).await,
+                );
             }
         }
         // Nothing of this is on the API, not even for who has the token.
@@ -188,6 +196,7 @@ async fn the_controls_open_to_their_token_alone_and_tell_nobody_else_what_there_
     assert_eq!(victim.view().await, before);
     let secret = bearer(token);
     let headers: Vec<_> = secret.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let (status, _) = call("GET", &format!("{}/faults", controls.url()), &headers, &json!({})).await;
+    let (status, _) =
+        call(&victim.caller, "GET", &format!("{}/faults", controls.url()), &headers, &json!({})).await;
     assert_eq!(status, 200);
 }

@@ -68,7 +68,7 @@ impl Bench {
 
     /// The content behind a URL, if there is any.
     pub(super) async fn download(&self, url: &str) -> Option<Vec<u8>> {
-        let response = reqwest_get(url).await;
+        let response = self.owner.http().get(url).send().await.expect("the object store answers");
         match response.status().as_u16() {
             200 => Some(response.bytes().await.expect("a file arrives whole").to_vec()),
             404 => None,
@@ -80,7 +80,7 @@ impl Bench {
     pub(super) async fn holds(&self, file: Option<(&str, &[u8])>, after: &str) {
         // What was on its way in is gone as soon as the service knows that nothing will follow.
         let settled = async {
-            while self.on_disk("objects/incoming").len() > 0 {
+            while !self.on_disk("objects/incoming").is_empty() {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
@@ -91,13 +91,13 @@ impl Bench {
         let counted = self.owner.get("/api-key/storage/upload/statistics").await;
         let expected = json!({"total_files": usize::from(file.is_some()), "total_size": size});
         assert_eq!(counted.data(), &expected, "after {after}");
+        let counted = self.stranger.get("/api-key/storage/upload/statistics").await;
+        assert_eq!(counted.data()["total_files"], 0, "after {after}");
         let mut listed = BTreeSet::new();
-        for caller in [&self.owner, &self.stranger] {
-            for folder in ["avatars", "thumbnails", "covers", "samples", "documents"] {
-                let page = caller.get(&format!("/api-key/storage/upload/{folder}?pageSize=100")).await;
-                for record in page.data()["files"].as_array().into_iter().flatten() {
-                    listed.insert(record["download_url"].as_str().unwrap_or_default().to_owned());
-                }
+        for folder in ["avatars", "thumbnails", "covers", "samples", "documents"] {
+            let page = self.owner.get(&format!("/api-key/storage/upload/{folder}?pageSize=100")).await;
+            for record in page.data()["files"].as_array().into_iter().flatten() {
+                listed.insert(record["download_url"].as_str().unwrap_or_default().to_owned());
             }
         }
         assert_eq!(listed, file.iter().map(|(url, _)| (*url).to_owned()).collect(), "after {after}");
@@ -128,11 +128,6 @@ impl Bench {
         self.controls.advance_clock(span).await.expect("storage is billed");
         self.owner.get("/api-key/balance").await.data().clone()
     }
-}
-
-async fn reqwest_get(url: &str) -> reqwest::Response {
-    let http = inferstore_api::http_client_builder().no_proxy().build().expect("a client can be made");
-    http.get(url).send().await.expect("the object store answers")
 }
 
 /// Blobs may be unlinked while they are looked for.

@@ -54,7 +54,7 @@ async fn a_name_is_refused_or_is_stored_as_it_is_and_never_becomes_a_path() {
     let bench = Bench::start().await;
     let before = bench.on_disk("");
     let (mut stored, mut refused) = (0, 0);
-    for round in 0..effort.times(120, 10_000) {
+    for round in 0..effort.times(40, 5_000) {
         let name: String = match round {
             0 => String::new(),
             1 => "x".repeat(1_024 - "samples/".len()),
@@ -90,7 +90,7 @@ async fn a_name_is_refused_or_is_stored_as_it_is_and_never_becomes_a_path() {
         files.into_iter().filter(|file| !file.ends_with("inferstore.db-wal")).collect()
     };
     assert_eq!(outside(bench.on_disk("")), outside(before), "a file lies where none belongs");
-    assert!(stored > 10 && refused > 10, "{stored} stored, {refused} refused");
+    assert!(stored > 5 && refused > 5, "{stored} stored, {refused} refused");
     tell(&format!("{refused} names refused, {stored} stored as they are"));
 }
 

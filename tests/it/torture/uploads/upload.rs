@@ -109,7 +109,7 @@ impl Upload {
     }
 
     /// The request as it goes over the wire, whole.
-    pub(super) fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut body = self.body();
         let query: Vec<_> = self.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
