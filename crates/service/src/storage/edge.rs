@@ -74,7 +74,8 @@ async fn answer(front: &Front, request: Request) -> Result<Response<Body>, S3Err
     }
     let waits = request.headers().contains_key(header::EXPECT);
     // Who waits for a word before sending has nothing under way that would have to be read.
-    let mut request = if waits { request } else { request.map(Lingering::wrap) };
+    let idle = front.app.config.limits.upload_idle;
+    let mut request = if waits { request } else { request.map(|body| Lingering::wrap(body, idle)) };
     refuse_extras(&request)?;
     if form::is_form(&request) {
         let bucket = request.uri().path().trim_matches('/').to_owned();

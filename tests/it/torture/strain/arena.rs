@@ -114,9 +114,7 @@ impl Arena {
     pub(super) async fn until_released(&self) {
         let released = async {
             loop {
-                let incoming = self.folder.path().join("objects/incoming");
-                let halves = std::fs::read_dir(incoming).into_iter().flatten().count();
-                if self.held() <= 8 && halves == 0 && self.in_progress().await == 0 {
+                if self.held() <= 8 && self.halves() == 0 && self.in_progress().await == 0 {
                     return;
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -126,7 +124,14 @@ impl Arena {
         assert!(released.is_ok(), "{} handles are still held", self.held());
     }
 
-    async fn in_progress(&self) -> u64 {
+    /// How many files are on their way in.
+    pub(super) fn halves(&self) -> usize {
+        let incoming = self.folder.path().join("objects/incoming");
+        std::fs::read_dir(incoming).into_iter().flatten().count()
+    }
+
+    /// How many requests to the API are being worked on.
+    pub(super) async fn in_progress(&self) -> u64 {
         let request = "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
         let reply = raw::exchange(&self.operations, request.as_bytes(), false).await.expect("figures");
         let line = reply.text.lines().find_map(|line| line.strip_prefix("inferstore_requests_in_progress "));

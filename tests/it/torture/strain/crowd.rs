@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::super::raw;
@@ -64,21 +64,16 @@ pub(super) async fn habits(arena: &Arena) -> Vec<Slow> {
 }
 
 impl Slow {
-    /// Stays until the service closes the connection.
+    /// Stays until the service closes the connection, or for ever.
     pub(super) async fn stay(self) {
         let stream = TcpStream::connect(&self.host).await.expect("a connection is accepted, or waits");
         let (mut incoming, mut outgoing) = stream.into_split();
         let _ = outgoing.write_all(self.opening.as_bytes()).await;
-        let listen = async {
-            if self.reads {
-                let _ = tokio::io::copy(&mut incoming, &mut tokio::io::sink()).await;
-            } else {
-                // Only when the service has given up, which resets what it has not sent.
-                while incoming.as_ref().take_error().is_ok_and(|error| error.is_none()) {
-                    tokio::time::sleep(PAUSE).await;
-                }
-            }
-        };
+        if !self.reads {
+            // Even when the service has given up, nothing tells it to who does not read.
+            return std::future::pending().await;
+        }
+        let listen = async { drop(tokio::io::copy(&mut incoming, &mut tokio::io::sink()).await) };
         let drip = async {
             // An empty drip is silence.
             while outgoing.write_all(self.drip).await.is_ok() {
@@ -89,6 +84,5 @@ impl Slow {
             () = listen => {}
             () = drip => {}
         }
-        let _ = incoming.read(&mut [0; 1]).await;
     }
 }
