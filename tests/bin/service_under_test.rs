@@ -1,13 +1,24 @@
-//! A service in a process of its own, for tests that kill it. Takes a data folder, an API port and a
-//! storage port; logs its errors, says on one line that it is ready, and ends in order when its standard input closes.
+//! A service in a process of its own, for tests that kill or strain it. Takes a data folder, an API port, a
+//! storage port and settings as `name=number`; logs its errors, says on one line that it is ready, and ends in
+//! order when its standard input closes.
+//!
+//! | setting | what it sets |
+//! |---|---|
+//! | `operations`, `nodes` | the ports of these listeners; with nodes, there is a second account too, and its key and one for nodes follow in the line |
+//! | `patience` | for how many milliseconds a slow client is waited for |
+//! | `connections`, `requests` | how many there may be |
 
 use std::io::Read;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use inferstore_service::{Config, Service};
+use inferstore_service::{Config, Credit, Scope, Service};
 
 /// Known beforehand, so that the key outlives the process.
 const API_KEY: &str = "isk_durability_test";
+
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {
     match run() {
@@ -20,7 +31,7 @@ fn main() -> ExitCode {
 }
 
 #[tokio::main]
-async fn run() -> Result<(), Box<dyn std::error::Error>> {
+async fn run() -> Outcome {
     let log = tracing_subscriber::fmt().with_writer(std::io::stderr);
     log.with_max_level(tracing_subscriber::filter::LevelFilter::ERROR).init();
     let mut arguments = std::env::args().skip(1);
@@ -29,16 +40,47 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     config.api.set_port(next("API port")?.parse()?);
     config.storage.set_port(next("storage port")?.parse()?);
     config.first_account.api_key = Some(API_KEY.to_owned());
+    for setting in arguments {
+        let (name, value) = setting.split_once('=').ok_or("a setting is name=number")?;
+        set(&mut config, name, value.parse()?)?;
+    }
+    let has_nodes = config.nodes.is_some();
     let service = Service::start(config).await?;
-    announce(service.base_url());
+    let further_keys = if has_nodes { further_keys(&service).await? } else { String::new() };
+    announce(&format!("ready {} {API_KEY} {further_keys}", service.base_url()));
     tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
     service.shutdown().await;
     Ok(())
 }
 
+fn set(config: &mut Config, name: &str, value: u16) -> Outcome {
+    let listener = SocketAddr::from((Ipv4Addr::LOCALHOST, value));
+    let limits = &mut config.limits;
+    match name {
+        "operations" => config.operations = Some(listener),
+        "nodes" => config.nodes = Some(listener),
+        "patience" => {
+            let patience = Duration::from_millis(value.into());
+            (limits.head, limits.body_time) = (patience, patience);
+            (limits.upload_idle, limits.answer_idle) = (patience, patience);
+        }
+        "connections" => limits.connections = value.into(),
+        "requests" => limits.requests = value.into(),
+        other => return Err(format!("there is no setting {other}").into()),
+    }
+    Ok(())
+}
+
+/// A second account with some money, and a key of it; a key for nodes.
+async fn further_keys(service: &Service) -> Outcome<String> {
+    service.add_account("second", Scope::Personal).await?;
+    service.credit("second", Credit::Paid("10".parse()?)).await?;
+    Ok(format!("{} {}", service.add_key("second").await?, service.add_node_key("second").await?))
+}
+
 #[expect(clippy::print_stdout, reason = "the line that the test waits for")]
-fn announce(base_url: &str) {
-    println!("ready {base_url} {API_KEY}");
+fn announce(line: &str) {
+    println!("{line}");
 }
 
 #[expect(clippy::print_stderr, reason = "a program tells its failure on standard error")]

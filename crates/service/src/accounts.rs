@@ -118,6 +118,9 @@ pub(crate) trait Accounts: Send + Sync {
     async fn account(&self, username: &str) -> Result<Option<Account>, Error>;
     /// Makes a person a member of an organization.
     async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<(), Error>;
+    /// Ends a membership, and voids the upload targets that the person has asked for; false when there was
+    /// none.
+    async fn remove_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error>;
     async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error>;
     async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<(), Error>;
     /// Revokes a key by its identifier; false when there is none that is valid.

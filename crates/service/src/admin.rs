@@ -37,6 +37,18 @@ impl Service {
         self.app.store.add_member(organization.id, person.id).await
     }
 
+    /// Ends a membership; false when there was none. What the person has uploaded stays, and upload targets
+    /// that it holds for the organization's storage work no more.
+    ///
+    /// # Errors
+    /// When one of the two does not exist, or the database cannot be written.
+    pub async fn remove_member(&self, organization: &str, person: &str) -> Result<bool, Error> {
+        let doing = "removing a member";
+        let (organization, person) =
+            (self.account(organization, doing).await?, self.account(person, doing).await?);
+        self.app.store.remove_member(organization.id, person.id).await
+    }
+
     /// Draws an API key for an account. Only its hash is kept, so this is the one time it is shown.
     ///
     /// # Errors
@@ -60,18 +72,34 @@ impl Service {
         }
     }
 
-    /// Draws a key for nodes outside the process, which may share it. Only its hash is kept, so this is the
-    /// one time it is shown. A name whose key was revoked may get a new one.
+    /// Draws a key for nodes outside the process, which may share it, for any model. Only its hash is kept,
+    /// so this is the one time it is shown. A name whose key was revoked may get a new one.
     ///
     /// # Errors
     /// When the name is empty or has a valid key, or the database cannot be written.
     pub async fn add_node_key(&self, name: &str) -> Result<String, Error> {
+        self.draw_node_key(name, None).await
+    }
+
+    /// The same for these models alone: nodes with this key get no tasks of others, and see no inputs of
+    /// theirs. The models may be published later.
+    ///
+    /// # Errors
+    /// As `add_node_key`, and when no model is named.
+    pub async fn add_node_key_for(&self, name: &str, models: &[String]) -> Result<String, Error> {
+        if models.is_empty() {
+            return Err(Error::new(format!("adding the node key {name:?}"), "it names no model to serve"));
+        }
+        self.draw_node_key(name, Some(models)).await
+    }
+
+    async fn draw_node_key(&self, name: &str, models: Option<&[String]>) -> Result<String, Error> {
         let doing = || format!("adding the node key {name:?}");
         if name.trim().is_empty() {
             return Err(Error::new(doing(), "a key needs a name"));
         }
         let key = NewKey::draw_for_nodes(&self.app.random)?;
-        match self.app.store.add_node_key(name, &key.kept, self.app.clock.now()).await? {
+        match self.app.store.add_node_key(name, &key.kept, models, self.app.clock.now()).await? {
             true => Ok(key.text),
             false => Err(Error::new(doing(), "the name has a valid key; revoke it first")),
         }

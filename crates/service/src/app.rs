@@ -11,6 +11,7 @@ use crate::controls::{Scripts, Tester};
 use crate::metrics::Metrics;
 use crate::nodes::Switch;
 use crate::random::Randomness;
+use crate::room::Room;
 use crate::storage::Objects;
 use crate::store::Store;
 
@@ -31,6 +32,10 @@ pub(crate) struct App {
     pub(crate) tester: Option<Arc<Tester>>,
     /// How many more requests may be worked on.
     pub(crate) requests: Semaphore,
+    /// Requests whose body is still on its way.
+    pub(crate) bodies: Room,
+    /// Uploads that are taken in, each of which holds some memory.
+    pub(crate) uploads: Room,
     /// Rings for one worker of this process when there may be a task for it.
     pub(crate) work: Notify,
     /// Rings for every node outside the process that waits for a task: which of them runs the model, only

@@ -121,16 +121,20 @@ impl std::fmt::Debug for FirstAccount {
 pub struct Limits {
     /// The largest JSON body in bytes.
     pub body: usize,
-    /// How many requests are worked on side by side; more are answered with 503.
+    /// How many requests are worked on side by side; more are answered with 503. Of those that wait for the
+    /// rest of a body, a quarter may be of one account, and as many uploads; more are answered with 429 and 503.
     pub requests: usize,
     /// How many connections a listener keeps open; more wait.
     pub connections: usize,
     /// How long a client may take to send the head of a request.
     pub head: Duration,
-    /// How long a client may take to send a JSON body.
+    /// How long a client may take to send a JSON body, or the fields of a form.
     pub body_time: Duration,
-    /// How long a client of the object store may send nothing in the middle of an upload.
+    /// How long a client of the object store may send nothing, or less than 64 KiB, in the middle of an
+    /// upload.
     pub upload_idle: Duration,
+    /// How long a client may take nothing, or less than 64 KiB, of an answer that waits for it.
+    pub answer_idle: Duration,
     /// The largest page of the model list.
     pub models_page: u32,
     /// The largest page of a folder.
@@ -177,6 +181,7 @@ impl Config {
                 head: Duration::from_secs(10),
                 body_time: Duration::from_secs(30),
                 upload_idle: Duration::from_secs(60),
+                answer_idle: Duration::from_secs(60),
                 models_page: 100,
                 files_page: 1_000,
                 run: Duration::from_secs(120),

@@ -18,6 +18,7 @@ use tower::ServiceExt;
 
 use crate::Error;
 use crate::config::Limits;
+use crate::patient::Patient;
 
 /// How much of what a client sends is read ahead of who wants it.
 const CONNECTION_BUFFER: usize = 128 * 1024;
@@ -92,7 +93,9 @@ impl Listener {
                     }
                 }
             });
-            let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+            let connection = graceful.watch(
+                http.serve_connection(TokioIo::new(Patient::new(stream, limits.answer_idle)), service),
+            );
             tokio::spawn(async move {
                 // A connection that a client drops or talks nonsense on is the client's affair.
                 let _ = connection.await;

@@ -20,6 +20,7 @@ use crate::listener::Listener;
 use crate::metrics::Metrics;
 use crate::models::runners;
 use crate::random::Randomness;
+use crate::room::Room;
 use crate::storage::Objects;
 use crate::store::sqlite::{Durability, SqliteStore};
 use crate::{Error, api, controls, fresh, nodes, operations, upkeep};
@@ -101,6 +102,8 @@ impl Service {
         };
         let app = Arc::new(App {
             requests: Semaphore::new(limits.requests),
+            bodies: Room::for_so_many(limits.requests),
+            uploads: Room::for_so_many(limits.requests),
             config,
             clock,
             random,

@@ -53,13 +53,28 @@ impl Caller {
     }
 
     pub(crate) fn of(service: &Service, key: Option<&str>) -> Self {
+        Self::at(service.base_url(), key)
+    }
+
+    /// Of a service in another process.
+    pub(crate) fn at(base_url: &str, key: Option<&str>) -> Self {
         // Only because it has chosen its TLS, which this one never uses.
         let http = inferstore_api::http_client_builder().no_proxy().build().expect("a client can be made");
-        Self { http, base_url: service.base_url().to_owned(), key: key.map(str::to_owned) }
+        Self { http, base_url: base_url.to_owned(), key: key.map(str::to_owned) }
+    }
+
+    /// The same caller with connections of its own.
+    pub(crate) fn anew(&self) -> Self {
+        Self::at(&self.base_url, self.key.as_deref())
     }
 
     pub(crate) fn with_key(&self, key: Option<&str>) -> Self {
         Self { key: key.map(str::to_owned), ..self.clone() }
+    }
+
+    /// For addresses that are not the API's.
+    pub(crate) fn http(&self) -> &reqwest::Client {
+        &self.http
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {

@@ -1,34 +1,47 @@
 //! Validates JSON against a schema of the document. OpenAPI 3.0 schemas are nearly JSON Schema; what
 //! differs is translated here.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
 use super::document::document;
 
 /// What is wrong with the value by a schema of the document, which may be a reference.
 pub(crate) fn mistakes(schema: &Value, value: &Value) -> Vec<String> {
-    judged(translated(schema), translated(&document()["components"]["schemas"]), value)
+    judged(schema, false, value)
 }
 
 /// As `mistakes`, and a field that the schema does not name is a mistake too: readers of the document
 /// ignore such fields, but our own service should not write what nobody can read about.
 pub(crate) fn mistakes_of_our_own(schema: &Value, value: &Value) -> Vec<String> {
-    let closed = |schema: &Value| closed(translated(schema));
-    judged(closed(schema), closed(&document()["components"]["schemas"]), value)
+    judged(schema, true, value)
 }
 
-fn judged(schema: Value, schemas: Value, value: &Value) -> Vec<String> {
-    let schema = json!({
-        "$schema": "http://json-schema.org/draft-07/schema#",
-        "allOf": [schema],
-        "components": {"schemas": schemas},
-    });
-    let validator = jsonschema::options().should_validate_formats(true).build(&schema);
-    let validator = validator.expect("a schema of the document becomes a JSON Schema");
-    validator
+fn judged(schema: &Value, is_closed: bool, value: &Value) -> Vec<String> {
+    judge(schema, is_closed)
         .iter_errors(value)
         .map(|error| format!("{error} at {:?}", error.instance_path().to_string()))
         .collect()
+}
+
+/// Judges are made once: that takes longer than judging.
+fn judge(schema: &Value, is_closed: bool) -> Arc<Validator> {
+    static JUDGES: Mutex<BTreeMap<(bool, String), Arc<Validator>>> = Mutex::new(BTreeMap::new());
+    let mut judges = JUDGES.lock().expect("making a judge does not panic");
+    let judge = judges.entry((is_closed, schema.to_string())).or_insert_with(|| {
+        let read = |schema| if is_closed { closed(translated(schema)) } else { translated(schema) };
+        let schema = json!({
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "allOf": [read(schema)],
+            "components": {"schemas": read(&document()["components"]["schemas"])},
+        });
+        let validator = jsonschema::options().should_validate_formats(true).build(&schema);
+        Arc::new(validator.expect("a schema of the document becomes a JSON Schema"))
+    });
+    Arc::clone(judge)
 }
 
 /// `nullable` becomes a type among types. Everything else that the document uses means the same.

@@ -7,11 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -19,9 +18,8 @@ use reqwest::{Method, StatusCode};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
 
-use super::durability::{
-    Caller, PLAIN, Process, Start, books_are_right, charges_are_right, free_ports, no_stray_bytes,
-};
+use super::durability::{Caller, books_are_right, charges_are_right, no_stray_bytes};
+use super::process::{PLAIN, Start, free_ports};
 use super::{Effort, tell};
 
 /// Whoever writes past the limit is told, and not ended.
@@ -81,12 +79,12 @@ fn limit(service: Pid, bytes: Option<u64>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_is_told_and_nothing_is_half_done_and_everything_goes_on_when_there_is_room() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let start = Start { folder: folder.path(), ports: free_ports(), by: LIMITED };
-    let (mut process, log) = start.ready_with_log();
+    let start = Start { by: LIMITED, ..Start::plain(folder.path(), free_ports()) };
+    let process = start.ready();
     let caller = Caller::new(&process.base_url, &process.api_key);
     let disk = Disk::Limited(Pid::from_child(&process.child));
     let crowd = Crowd::fill_and_empty(&caller, &disk).await;
-    let said = log.lock().expect("nobody panicked").clone();
+    let said = process.complaints();
     assert!(said.contains("make room on the disk of the data folder"), "{said}");
     assert!(said.contains(&format!("writing an object to {}", folder.path().display())), "{said}");
     process.kill();
@@ -95,7 +93,7 @@ async fn a_full_disk_is_told_and_nothing_is_half_done_and_everything_goes_on_whe
     let full = Start { by: FULL, ..start };
     let said = full.failure();
     assert!(said.contains(&folder.path().display().to_string()) && said.contains("make room"), "{said}");
-    process = start.ready();
+    let process = start.ready();
     crowd.check(&caller).await;
     no_stray_bytes(folder.path(), &caller).await;
     charges_are_right(&caller).await;
@@ -114,13 +112,13 @@ async fn the_same_holds_on_a_small_file_system() {
         return tell("no small file system: this machine lets nobody mount one. A limit on files was tried");
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let start = Start { folder: folder.path(), ports: free_ports(), by: SMALL };
-    let (process, _log) = start.ready_with_log();
+    let start = Start { by: SMALL, ..Start::plain(folder.path(), free_ports()) };
+    let process = start.ready();
     let caller = Caller::new(&process.base_url, &process.api_key);
     let seen_from_here = format!("/proc/{}/root{}", process.child.id(), folder.path().display());
     let crowd = Crowd::fill_and_empty(&caller, &Disk::Small(seen_from_here.into())).await;
     charges_are_right(&caller).await;
-    process.end();
+    process.end_having_complained();
     tell(&format!("a small file system: {}", crowd.figures()));
 }
 
@@ -266,7 +264,7 @@ fn told(answer: Option<(StatusCode, Value)>) -> Option<Value> {
 async fn a_folder_that_may_not_be_written_to_is_named_and_is_as_it_was_afterwards() {
     let outer = tempfile::tempdir().expect("a temporary folder");
     let folder = outer.path().join("data");
-    let start = Start { folder: &folder, ports: free_ports(), by: bound_by_permissions() };
+    let start = Start { by: bound_by_permissions(), ..Start::plain(&folder, free_ports()) };
     let is_named = |said: &str| {
         assert!(said.contains(&folder.display().to_string()), "{said}");
         assert!(said.contains("let the user of the service write to the data folder"), "{said}");
@@ -281,7 +279,7 @@ async fn a_folder_that_may_not_be_written_to_is_named_and_is_as_it_was_afterward
     fs::remove_file(&folder).expect("it is there");
 
     // While it runs: what needs only the database goes on.
-    let (process, log) = start.ready_with_log();
+    let process = start.ready();
     let caller = Caller::new(&process.base_url, &process.api_key);
     let mut crowd = Crowd::default();
     let input = store(&caller, "kept.txt", b"kept").await.expect("it can be written");
@@ -293,8 +291,7 @@ async fn a_folder_that_may_not_be_written_to_is_named_and_is_as_it_was_afterward
         assert_eq!(crowd.refused - refused, if mode == 0o555 { 4 } else { 0 }, "{mode:o}");
         crowd.check(&caller).await;
     }
-    process.end();
-    is_named(&log.lock().expect("nobody panicked"));
+    is_named(&process.end_having_complained());
 
     // With everything in it.
     for mode in [[0o555, 0o444], [0o755, 0o644]] {
@@ -325,21 +322,4 @@ fn set_all_modes(folder: &Path, modes: [u32; 2]) {
         }
     }
     set_mode(folder, modes[0]);
-}
-
-impl Start<'_> {
-    /// Starts it and gathers what it logs.
-    fn ready_with_log(&self) -> (Process, Arc<Mutex<String>>) {
-        let (process, errors) = self.ready_and_heard();
-        let log = Arc::new(Mutex::new(String::new()));
-        let kept = Arc::clone(&log);
-        std::thread::spawn(move || {
-            for line in BufReader::new(errors).lines().map_while(Result::ok) {
-                let mut kept = kept.lock().expect("nobody panicked");
-                kept.push_str(&line);
-                kept.push('\n');
-            }
-        });
-        (process, log)
-    }
 }

@@ -7,7 +7,12 @@ mod disk;
 mod durability;
 mod effort;
 mod money;
+mod process;
+mod raw;
 mod runs;
 mod stored;
+mod strain;
+mod strangers;
+mod uploads;
 
 pub(crate) use effort::{Effort, tell};

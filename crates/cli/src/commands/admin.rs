@@ -78,6 +78,14 @@ enum Account {
         /// The person
         person: String,
     },
+    /// End a membership; upload targets that the person holds for the organization work no more
+    #[command(after_help = "Examples:\n  inferstore admin account leave studio lena")]
+    Leave {
+        /// The organization
+        organization: String,
+        /// The person
+        person: String,
+    },
 }
 
 /// Draw and revoke API keys
@@ -162,10 +170,15 @@ enum SeenBy {
 #[derive(Debug, Subcommand)]
 enum Node {
     /// Draw a key that nodes may share; it is shown once
-    #[command(after_help = "Examples:\n  inferstore admin node add studio --format quiet")]
+    #[command(
+        after_help = "Examples:\n  inferstore admin node add studio --format quiet\n  inferstore admin node add lab --model edge-map --model upscale"
+    )]
     Add {
         /// What the key is called
         name: String,
+        /// A model that nodes with this key may serve; may be repeated. Any model without it
+        #[arg(long = "model", value_name = "MODEL")]
+        models: Vec<String>,
     },
     /// Revoke a key; what its nodes were running goes to others
     #[command(after_help = "Examples:\n  inferstore admin node revoke studio")]
@@ -204,6 +217,14 @@ async fn administer(command: Command, service: &Service, session: &mut Session) 
             service.add_member(&organization, &person).await.map_err(failed)?;
             let told = format!("{person} is a member of {organization}");
             done(session, &told, json!({"organization": organization, "member": person}), &person)
+        }
+        Command::Account(Account::Leave { organization, person }) => {
+            if !service.remove_member(&organization, &person).await.map_err(failed)? {
+                let told = format!("{person} is no member of {organization}");
+                return Err(Failure::new(exit::INPUT, told).with_hint("perhaps it has left already"));
+            }
+            let told = format!("{person} is no longer a member of {organization}");
+            done(session, &told, json!({"organization": organization, "former_member": person}), &person)
         }
         Command::Key(Key::Add { account }) => {
             let key = service.add_key(&account).await.map_err(failed)?;
@@ -252,8 +273,12 @@ async fn administer(command: Command, service: &Service, session: &mut Session) 
             let told = format!("{model} is {word}");
             done(session, &told, json!({"model": model, "visibility": word}), &model)
         }
-        Command::Node(Node::Add { name }) => {
-            let key = service.add_node_key(&name).await.map_err(failed)?;
+        Command::Node(Node::Add { name, models }) => {
+            let key = match &models[..] {
+                [] => service.add_node_key(&name).await,
+                models => service.add_node_key_for(&name, models).await,
+            };
+            let key = key.map_err(failed)?;
             show_once(session, "name", &name, "node_key", key)
         }
         Command::Node(Node::Revoke { name }) => match service.revoke_node_key(&name).await.map_err(failed)? {

@@ -37,6 +37,8 @@ fn accounts_keys_credits_and_prices_are_looked_after() {
             "admin account add lena --data-dir data",
             "admin account add studio --organization --data-dir data --format json",
             "admin account join studio lena --data-dir data",
+            "admin account leave studio lena --data-dir data",
+            "admin account leave studio lena --data-dir data",
             "admin credit lena 2.5 --data-dir data",
             "admin credit nobody 2.5 --data-dir data",
             "admin credit lena 1e9 --data-dir data",

@@ -1,5 +1,6 @@
 //! What is read from a request: paths, queries and JSON bodies, with refusals in the shape of the API.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use axum::body::Bytes;
@@ -7,11 +8,13 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
+use futures_util::FutureExt;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 
 use super::Failure;
+use crate::accounts::AccountId;
 use crate::app::App;
 
 /// A JSON body, and its text as it was sent.
@@ -29,7 +32,18 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for ApiJson<T> {
             return Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
         }
         let limits = app.config.limits;
-        let body = tokio::time::timeout(limits.body_time, Bytes::from_request(request, app)).await;
+        let account = request.extensions().get::<AccountId>().copied();
+        let mut body = pin!(tokio::time::timeout(limits.body_time, Bytes::from_request(request, app)));
+        let body = match body.as_mut().now_or_never() {
+            Some(body) => body,
+            // Whoever sends a body bit by bit makes others wait, if nobody counts.
+            None => {
+                let place =
+                    account.map(|account| app.bodies.enter(account).ok_or_else(Failure::too_many_at_once));
+                let _place = place.transpose()?;
+                body.await
+            }
+        };
         let bytes = match body {
             Ok(Ok(bytes)) => bytes,
             Ok(Err(rejection)) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {

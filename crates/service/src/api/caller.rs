@@ -28,7 +28,11 @@ impl FromRequestParts<Arc<App>> for Caller {
         };
         let text = text.to_str().map_err(|_| refused())?;
         match app.store.key(&key_id(text)).await? {
-            Some((kept, account)) if kept.is_of(text) => Ok(Self(account)),
+            Some((kept, account)) if kept.is_of(text) => {
+                // For whoever reads the body.
+                parts.extensions.insert(account.id);
+                Ok(Self(account))
+            }
             _ => Err(refused()),
         }
     }

@@ -10,6 +10,9 @@ use serde::Serialize;
 
 use crate::Error;
 
+/// How many characters a message has at most.
+const LONGEST_MESSAGE: usize = 2_000;
+
 /// A request that was refused, or that failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -21,7 +24,13 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), retry_after: None }
+        let mut message = message.into();
+        // A message may quote what was sent, which may be of any length.
+        if let Some((end, _)) = message.char_indices().nth(LONGEST_MESSAGE) {
+            message.truncate(end);
+            message.push('…');
+        }
+        Self { status, message, retry_after: None }
     }
 
     /// There is no such thing, or the caller may not know of it.
@@ -45,6 +54,11 @@ impl Failure {
             retry_after: Some(1),
             ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "too many requests are in progress; try again")
         }
+    }
+
+    pub(crate) fn too_many_at_once() -> Self {
+        let message = "too many requests of this account wait for their bodies; send them whole, or fewer";
+        Self { retry_after: Some(1), ..Self::new(StatusCode::TOO_MANY_REQUESTS, message) }
     }
 }
 

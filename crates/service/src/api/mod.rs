@@ -41,9 +41,10 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     let routes = Router::new()
         .nest(ROOT, operations)
         .fallback(failure::unknown_path)
-        .layer(DefaultBodyLimit::max(app.config.limits.body));
+        .layer(DefaultBodyLimit::max(app.config.limits.body))
+        .layer(from_fn_with_state(Arc::clone(app), edge::limit_requests));
+    // A request that a tester delays is not worked on meanwhile, and takes no place of others.
     let api = controls::around_the_api(routes, app)
-        .layer(from_fn_with_state(Arc::clone(app), edge::limit_requests))
         .layer(from_fn_with_state(Arc::clone(app), edge::observe))
         .with_state(Arc::clone(app));
     // axum names the allowed methods when everything above has answered.

@@ -21,8 +21,16 @@ pub(crate) struct KnownNode {
 /// What the store knows of nodes outside the process. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Registry: Send + Sync {
-    /// Adds a key under a name; false when the name has a valid one.
-    async fn add_node_key(&self, name: &str, key: &KeptKey, now: Moment) -> Result<bool, Error>;
+    /// Adds a key under a name, for these models or for any; false when the name has a valid one.
+    async fn add_node_key(
+        &self,
+        name: &str,
+        key: &KeptKey,
+        models: Option<&[String]>,
+        now: Moment,
+    ) -> Result<bool, Error>;
+    /// The models that the key of this name may serve; None for any.
+    async fn models_of_node_key(&self, name: &str) -> Result<Option<Vec<String>>, Error>;
     /// Revokes a key and forgets its nodes; what they had leased can be claimed at once. False when there
     /// is no valid key of this name.
     async fn revoke_node_key(&self, name: &str, now: Moment) -> Result<bool, Error>;

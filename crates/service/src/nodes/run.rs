@@ -78,7 +78,8 @@ async fn keep_alive(app: &App, node: &str, lease: &Lease) {
     loop {
         tokio::time::sleep(app.config.lease / 3).await;
         let until = app.clock.now().after(app.config.lease);
-        if let Ok(false) = app.store.heartbeat(node, &lease.task, lease.attempt, until).await {
+        // Runs in this process are ended by the limits of the run itself.
+        if let Ok(false) = app.store.heartbeat(node, &lease.task, lease.attempt, until, None).await {
             return;
         }
     }

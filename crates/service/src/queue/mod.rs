@@ -187,8 +187,15 @@ pub(crate) trait Queue: Send + Sync {
         rules: LeaseRules,
         now: Moment,
     ) -> Result<Option<Lease>, Error>;
-    /// Prolongs a lease; false when it is no longer the node's.
-    async fn heartbeat(&self, node: &str, task: &str, attempt: i64, until: Moment) -> Result<bool, Error>;
+    /// Prolongs a lease; false when it is no longer the node's, or began before the oldest that is prolonged.
+    async fn heartbeat(
+        &self,
+        node: &str,
+        task: &str,
+        attempt: i64,
+        until: Moment,
+        oldest: Option<Moment>,
+    ) -> Result<bool, Error>;
     /// Ends a task and moves its money; false when the lease is no longer the node's, and then nothing
     /// happens.
     async fn finish(

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use axum::http::{Extensions, HeaderMap, HeaderValue, header};
+use futures_util::TryStreamExt;
 use percent_encoding::percent_decode_str;
 use s3s::dto::{
     ETag, ETagCondition, GetObjectInput, GetObjectOutput, HeadObjectInput, HeadObjectOutput, PutObjectInput,
@@ -15,7 +16,7 @@ use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 use tracing::Dispatch;
 use tracing::instrument::WithSubscriber;
 
-use super::receive::{Claim, admit, internal, receive};
+use super::receive::{Claim, Cut, admit, internal, receive};
 use super::sign::TARGET_PARAMETER;
 use super::{Object, blobs};
 use crate::Error;
@@ -139,6 +140,7 @@ impl Backend {
             return Err(s3_error!(AccessDenied, "Access Denied: the size is not the one of the target."));
         }
         let body = req.input.body.unwrap_or_else(|| StreamingBlob::from(s3s::Body::empty()));
+        let body = body.map_err(|_| S3Error::from(Cut::Short));
         let etag = receive(&self.app, target, req.input.content_md5.as_deref(), body).await?;
         Ok(S3Response::new(PutObjectOutput { e_tag: Some(ETag::Strong(etag)), ..PutObjectOutput::default() }))
     }

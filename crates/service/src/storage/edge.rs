@@ -11,7 +11,6 @@ use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, Response, StatusCode};
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::{S3Error, S3ErrorCode, s3_error};
-use tokio::sync::Semaphore;
 use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
 
@@ -28,8 +27,6 @@ const ROUTE: &str = "/{bucket}/{key}";
 struct Front {
     app: Arc<App>,
     s3: S3Service,
-    /// How many more uploads may be taken in, each of which holds some memory.
-    uploads: Arc<Semaphore>,
 }
 
 /// The object store over HTTP.
@@ -37,8 +34,7 @@ pub(super) fn router(app: &Arc<App>) -> Router {
     let mut builder = S3ServiceBuilder::new(Backend { app: Arc::clone(app) });
     builder.set_auth(Auth { secret: app.objects.signer().secret().into() });
     builder.set_access(Access);
-    let uploads = Arc::new(Semaphore::new(app.config.limits.requests));
-    let front = Front { app: Arc::clone(app), s3: builder.build(), uploads };
+    let front = Front { app: Arc::clone(app), s3: builder.build() };
     Router::new().fallback(serve).with_state(front)
 }
 
@@ -78,10 +74,9 @@ async fn answer(front: &Front, request: Request) -> Result<Response<Body>, S3Err
     }
     let waits = request.headers().contains_key(header::EXPECT);
     // Who waits for a word before sending has nothing under way that would have to be read.
-    let mut request = if waits { request } else { request.map(Lingering::wrap) };
+    let idle = front.app.config.limits.upload_idle;
+    let mut request = if waits { request } else { request.map(|body| Lingering::wrap(body, idle)) };
     refuse_extras(&request)?;
-    let busy = |_| s3_error!(SlowDown, "Please reduce your request rate.");
-    let _permit = if is_upload(&request) { Some(front.uploads.try_acquire().map_err(busy)?) } else { None };
     if form::is_form(&request) {
         let bucket = request.uri().path().trim_matches('/').to_owned();
         if bucket.contains('/') {
@@ -97,7 +92,12 @@ async fn answer(front: &Front, request: Request) -> Result<Response<Body>, S3Err
     let call = front.s3.call(request.map(s3s::Body::http_body_unsync));
     let answered = call.with_subscriber(NoSubscriber::default()).await;
     let failed = |_| S3Error::new(S3ErrorCode::InternalError);
-    Ok(answered.map_err(failed)?.map(Body::new))
+    let mut response = answered.map_err(failed)?.map(Body::new);
+    // For a HEAD, s3s says 200 even of a part.
+    if response.status() == StatusCode::OK && response.headers().contains_key(header::CONTENT_RANGE) {
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+    }
+    Ok(response)
 }
 
 fn is_upload(request: &Request) -> bool {

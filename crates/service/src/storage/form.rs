@@ -11,11 +11,14 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderValue, LOCATION};
 use axum::http::{Response, StatusCode};
+use futures_util::stream::{self, Stream, StreamExt};
 use jiff::Timestamp;
 use multer::{Constraints, Field, Multipart, SizeLimit};
 use s3s::{S3Error, s3_error};
 use subtle::ConstantTimeEq;
 
+use super::blobs::Bytes;
+use super::measured::{Measured, Unread};
 use super::policy::{self, SizeRange, field};
 use super::receive::{Claim, Cut, admit, internal, receive};
 use super::sign::{ACCESS_KEY, ALGORITHM, TARGET_FIELD, scope};
@@ -24,6 +27,9 @@ use crate::app::App;
 
 /// How large everything but the file may be.
 const FIELDS: u64 = 64 * 1024;
+/// How much of a body is read before a signature vouches for the rest: the fields with what is around
+/// them, and the piece in which the file begins.
+const ON_TRUST: u64 = 4 * FIELDS;
 /// How many fields may come before the file.
 const FIELD_COUNT: usize = 32;
 
@@ -40,40 +46,16 @@ pub(super) async fn upload(
     bucket: &str,
     request: Request,
 ) -> Result<Response<Body>, S3Error> {
-    let malformed = || s3_error!(MalformedPOSTRequest, "The body is not well-formed multipart/form-data.");
     let (head, body) = request.into_parts();
     let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let boundary = multer::parse_boundary(kind).map_err(|_| malformed())?;
     let limits =
         Constraints::new().size_limit(SizeLimit::new().per_field(FIELDS).for_field("file", u64::MAX));
-    let mut parts = Multipart::with_constraints(body.into_data_stream(), boundary, limits);
-
-    let idle = app.config.limits.upload_idle;
-    let mut fields: Vec<(String, String)> = Vec::new();
-    let file = loop {
-        let part = tokio::time::timeout(idle, parts.next_field()).await.map_err(|_| Cut::Idle)?;
-        let part = part.map_err(|cause| broken(&cause))?;
-        let Some(part) = part else {
-            return Err(s3_error!(InvalidArgument, "POST requires exactly one file upload per request."));
-        };
-        let name = part.name().ok_or_else(malformed)?.to_ascii_lowercase();
-        if name == "file" {
-            break part;
-        }
-        let value = tokio::time::timeout(idle, part.text()).await.map_err(|_| Cut::Idle)?;
-        let value = value.map_err(|cause| broken(&cause))?;
-        if field(&fields, &name).is_some() {
-            return Err(s3_error!(InvalidArgument, "POST requires exactly one {name:?} per request."));
-        }
-        fields.push((name, value));
-        let size: usize = fields.iter().map(|(name, value)| name.len() + value.len()).sum();
-        if fields.len() > FIELD_COUNT || size as u64 > FIELDS {
-            return Err(s3_error!(
-                MaxPostPreDataLengthExceededError,
-                "The fields before the file are too large."
-            ));
-        }
-    };
+    let body = Measured::new(body, ON_TRUST);
+    let mut parts = Multipart::with_constraints(body.clone(), boundary, limits);
+    // All of them together, because nobody knows yet whether this is an upload of ours.
+    let read = tokio::time::timeout(app.config.limits.body_time, read_fields(&mut parts)).await;
+    let (fields, file) = read.map_err(|_| Cut::Idle)??;
 
     let now = Timestamp::now();
     let policy = verify(app, &fields)?;
@@ -92,8 +74,9 @@ pub(super) async fn upload(
         mime: field(&fields, "content-type").unwrap_or_default(),
     };
     let target = admit(app, &claim).await?;
+    body.allow(target.size);
     let location = app.objects.download_url(&target.bucket, &target.key);
-    let etag = store(app, target, range, file).await?;
+    let etag = store(app, target, range, to_the_end(file, parts, body)).await?;
 
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -106,7 +89,57 @@ pub(super) async fn upload(
     Ok(response)
 }
 
-async fn store(app: &Arc<App>, target: Target, range: SizeRange, file: Field<'_>) -> Result<String, S3Error> {
+/// Reads the fields up to the file, which has to come last.
+async fn read_fields<'a>(parts: &mut Multipart<'a>) -> Result<(Vec<(String, String)>, Field<'a>), S3Error> {
+    let mut fields: Vec<(String, String)> = Vec::new();
+    loop {
+        let Some(part) = parts.next_field().await.map_err(broken)? else {
+            return Err(s3_error!(InvalidArgument, "POST requires exactly one file upload per request."));
+        };
+        let name = part.name().ok_or_else(malformed)?.to_ascii_lowercase();
+        if name == "file" {
+            return Ok((fields, part));
+        }
+        let value = part.text().await.map_err(broken)?;
+        if field(&fields, &name).is_some() {
+            return Err(s3_error!(InvalidArgument, "POST requires exactly one {name:?} per request."));
+        }
+        fields.push((name, value));
+        let size: usize = fields.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if fields.len() > FIELD_COUNT || size as u64 > FIELDS {
+            return Err(s3_error!(
+                MaxPostPreDataLengthExceededError,
+                "The fields before the file are too large."
+            ));
+        }
+    }
+}
+
+/// The bytes of the file. They end well only when the form ends after them, and the request with it.
+fn to_the_end<'a>(
+    file: Field<'a>,
+    mut parts: Multipart<'a>,
+    mut body: Measured,
+) -> impl Stream<Item = Result<Bytes, S3Error>> + Unpin + 'a {
+    let rest = async move {
+        if parts.next_field().await.map_err(broken)?.is_some() {
+            return Err(s3_error!(InvalidArgument, "The file must be the last field of the form."));
+        }
+        while let Some(piece) = body.next().await {
+            piece?;
+        }
+        Ok(())
+    };
+    let rest = stream::once(rest).filter_map(async |ended| ended.err().map(Err));
+    Box::pin(file.map(|piece| piece.map_err(broken)).chain(rest))
+}
+
+async fn store(
+    app: &Arc<App>,
+    target: Target,
+    range: SizeRange,
+    file: impl Stream<Item = Result<Bytes, S3Error>> + Unpin,
+) -> Result<String, S3Error> {
     let exact = SizeRange { least: target.size, most: target.size };
     if range != exact || target.size > LARGEST_FORM_FILE {
         return Err(s3_error!(AccessDenied, "Invalid according to Policy: it is of another target."));
@@ -138,13 +171,30 @@ fn verify<'a>(app: &App, fields: &'a [(String, String)]) -> Result<&'a str, S3Er
     if right.as_bytes().ct_eq(sent.as_bytes()).into() { Ok(policy) } else { Err(mismatch()) }
 }
 
-/// What is wrong with a form that cannot be read on.
-fn broken(cause: &multer::Error) -> S3Error {
-    match cause {
-        multer::Error::FieldSizeExceeded { .. } | multer::Error::StreamSizeExceeded { .. } => {
-            s3_error!(MaxPostPreDataLengthExceededError, "The fields before the file are too large.")
+impl From<Unread> for S3Error {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::Short => Cut::Short.into(),
+            Unread::TooLarge => s3_error!(
+                MaxPostPreDataLengthExceededError,
+                "There is more around the fields and the file than there may be."
+            ),
         }
-        multer::Error::StreamReadFailed(_) => Cut::Short.into(),
-        _ => s3_error!(MalformedPOSTRequest, "The body is not well-formed multipart/form-data."),
+    }
+}
+
+fn malformed() -> S3Error {
+    s3_error!(MalformedPOSTRequest, "The body is not well-formed multipart/form-data.")
+}
+
+/// What is wrong with a form that cannot be read on.
+fn broken(cause: multer::Error) -> S3Error {
+    match cause {
+        multer::Error::FieldSizeExceeded { .. } => Unread::TooLarge.into(),
+        multer::Error::IncompleteFieldData { .. } => Unread::Short.into(),
+        multer::Error::StreamReadFailed(cause) => {
+            cause.downcast_ref::<Unread>().copied().unwrap_or(Unread::Short).into()
+        }
+        _ => malformed(),
     }
 }

@@ -11,17 +11,19 @@ use futures_util::{Stream, StreamExt};
 
 use super::LARGEST_FILE;
 
-/// For how long an unwanted body is read.
+/// For how long an unwanted body is read at most.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A body whose rest is read when nobody wants it any more.
 pub(super) struct Lingering {
     body: Option<BodyDataStream>,
+    patience: Duration,
 }
 
 impl Lingering {
-    pub(super) fn wrap(body: Body) -> Body {
-        Body::from_stream(Self { body: Some(body.into_data_stream()) })
+    /// The rest is read for no longer than a client may be silent.
+    pub(super) fn wrap(body: Body, idle: Duration) -> Body {
+        Body::from_stream(Self { body: Some(body.into_data_stream()), patience: idle.min(PATIENCE) })
     }
 }
 
@@ -44,6 +46,7 @@ impl Drop for Lingering {
         let (Some(mut body), Ok(runtime)) = (self.body.take(), tokio::runtime::Handle::try_current()) else {
             return;
         };
+        let patience = self.patience;
         runtime.spawn(async move {
             let drain = async {
                 let mut read = 0;
@@ -54,7 +57,7 @@ impl Drop for Lingering {
                     }
                 }
             };
-            let _ = tokio::time::timeout(PATIENCE, drain).await;
+            let _ = tokio::time::timeout(patience, drain).await;
         });
     }
 }

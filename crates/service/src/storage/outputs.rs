@@ -1,11 +1,11 @@
 //! Taking in what a node outside the process has produced: bytes that arrive piece by piece.
 
-use std::fmt::Display;
 use std::time::Duration;
 
-use futures_util::{Stream, StreamExt};
+use futures_util::Stream;
 
 use super::blobs::Bytes;
+use super::pace::{Pace, TooSlow};
 use super::{LARGEST_FILE, Objects};
 use crate::Error;
 use crate::app::App;
@@ -15,7 +15,7 @@ use crate::app::App;
 pub(crate) enum Cut {
     /// It is larger than a file may be.
     TooLarge,
-    /// Nothing came for too long.
+    /// Nothing came for too long, or too little.
     Idle,
     /// Whoever sent it hung up.
     Short,
@@ -29,20 +29,26 @@ impl From<Error> for Cut {
     }
 }
 
+impl From<TooSlow> for Cut {
+    fn from(_: TooSlow) -> Self {
+        Self::Idle
+    }
+}
+
 impl Objects {
     /// Stores an output as it arrives and returns its permanent URL. It takes the place of an earlier one
     /// with the same key.
-    pub(crate) async fn receive_output<E: Display>(
+    pub(crate) async fn receive_output<E>(
         &self,
         app: &App,
         (bucket, key, mime): (&str, &str, &str),
         patience: Duration,
-        body: impl Stream<Item = Result<Bytes, E>> + Send,
+        mut body: impl Stream<Item = Result<Bytes, E>> + Send + Unpin,
     ) -> Result<String, Cut> {
         let mut incoming = self.blobs().begin()?;
-        let mut body = std::pin::pin!(body);
-        while let Some(chunk) = tokio::time::timeout(patience, body.next()).await.map_err(|_| Cut::Idle)? {
-            incoming.write(chunk.map_err(|_| Cut::Short)?).await?;
+        let mut pace = Pace::new(patience);
+        while let Some(piece) = pace.next(&mut body).await? {
+            incoming.write(piece.map_err(|_| Cut::Short)?).await?;
             if incoming.size() > LARGEST_FILE {
                 return Err(Cut::TooLarge);
             }

@@ -1,13 +1,13 @@
 //! Taking in an upload whose signature is right: whether its target still stands, then the bytes, then
 //! the row that makes them a file. Both ways of uploading end here.
 
-use std::fmt::Display;
 use std::sync::Arc;
 
-use futures_util::{Stream, StreamExt};
+use futures_util::Stream;
 use s3s::{S3Error, s3_error};
 
 use super::blobs::{Bytes, Whole};
+use super::pace::{Pace, TooSlow};
 use super::{Object, Objects, Stored, Target};
 use crate::Error;
 use crate::app::App;
@@ -47,8 +47,14 @@ pub(super) async fn admit(app: &App, claim: &Claim<'_>) -> Result<Target, S3Erro
 pub(super) enum Cut {
     /// The client said that there were more.
     Short,
-    /// It sent nothing for too long.
+    /// It sent nothing for too long, or too little.
     Idle,
+}
+
+impl From<TooSlow> for S3Error {
+    fn from(_: TooSlow) -> Self {
+        Cut::Idle.into()
+    }
 }
 
 impl From<Cut> for S3Error {
@@ -70,18 +76,18 @@ impl From<Cut> for S3Error {
 
 /// Takes in the bytes of an upload, which must be as many as its target says, and makes them a file.
 /// Returns its etag.
-pub(super) async fn receive<E: Display>(
+pub(super) async fn receive(
     app: &Arc<App>,
     target: Target,
     content_md5: Option<&str>,
-    body: impl Stream<Item = Result<Bytes, E>>,
+    mut body: impl Stream<Item = Result<Bytes, S3Error>> + Unpin,
 ) -> Result<String, S3Error> {
+    let busy = || s3_error!(SlowDown, "Please reduce your request rate.");
+    let _place = app.uploads.enter(target.payer).ok_or_else(busy)?;
     let mut incoming = app.objects.blobs().begin().map_err(internal)?;
-    let mut body = std::pin::pin!(body);
-    while let Some(chunk) =
-        tokio::time::timeout(app.config.limits.upload_idle, body.next()).await.map_err(|_| Cut::Idle)?
-    {
-        incoming.write(chunk.map_err(|_| Cut::Short)?).await.map_err(internal)?;
+    let mut pace = Pace::new(app.config.limits.upload_idle);
+    while let Some(piece) = pace.next(&mut body).await? {
+        incoming.write(piece?).await.map_err(internal)?;
         if incoming.size() > target.size {
             return Err(s3_error!(
                 EntityTooLarge,

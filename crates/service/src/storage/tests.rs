@@ -91,6 +91,14 @@ async fn members_upload_into_the_storage_of_their_organization_and_nobody_else_d
     }
     assert_eq!(call(&service, &organization_key, "DELETE", "/store/url", url).await?.0, 200);
 
+    // Whoever has left uploads no more, not even to a target from before.
+    let (_, target) = presign(&service, &member_key, Some("studio")).await?;
+    assert!(service.remove_member("studio", "member").await?);
+    assert!(!service.remove_member("studio", "member").await?);
+    assert_eq!(put(&target).await?, (403, "AccessDenied".to_owned()));
+    assert_eq!(presign(&service, &member_key, Some("studio")).await?.0, 403);
+    assert_eq!(total(&service, &organization_key).await?, 0);
+
     // With the organization's key the name changes nothing, whatever it is.
     let (status, target) = presign(&service, &organization_key, Some("nobody")).await?;
     assert_eq!((status, put(&target).await?.0), (200, 200));

@@ -43,6 +43,32 @@ async fn a_status_after_the_commit_hides_what_was_done() -> Outcome {
 }
 
 #[tokio::test]
+async fn a_request_that_is_delayed_keeps_no_other_from_being_worked_on() -> Outcome {
+    let mut config = Config::ephemeral().with_controls();
+    config.limits.requests = 1;
+    let bench = Bench::with(config).await?;
+    let hour = Duration::from_secs(60 * 60);
+    for fault in [Fault::delay(hour), Fault::delay(hour).after_commit()] {
+        bench.controls.add_fault(fault.on(Operation::GetBalance).once())?;
+        let delayed = bench.get("/api-key/balance");
+        let others = async {
+            while bench.controls.faults().last().is_none_or(|fault| fault.met == 0) {
+                tokio::task::yield_now().await;
+            }
+            for _ in 0..10 {
+                bench.get("/api-key/task/histories").await?;
+            }
+            Outcome::Ok(())
+        };
+        tokio::select! {
+            _ = delayed => return Err("it was not delayed".into()),
+            answered = others => answered?,
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_connection_is_dropped_before_or_after_the_commit() -> Outcome {
     let bench = Bench::start().await?;
     for (fault, tasks) in [(Fault::hang_up(), 0), (Fault::lose_answer(), 1)] {

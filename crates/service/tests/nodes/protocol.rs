@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use inferstore_service::{Config, Service};
 use serde_json::{Value, json};
 
 use crate::support::{Bench, LEASE, Outcome};
@@ -39,6 +40,64 @@ async fn nodes_show_a_key_that_can_be_revoked() -> Outcome {
     let lease = node.lease(0.0).await?.ok_or("the task is not free")?;
     assert_eq!((lease.task.as_str(), &lease.data["attempt"]), (task.as_str(), &json!(2)));
     assert_ne!(bench.service.add_node_key("other").await?, other_key, "a revoked name gets a new key");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_for_some_models_registers_no_others() -> Outcome {
+    let bench = Bench::start().await?;
+    let register = format!("{}/register", bench.nodes_url()?);
+    let models = ["echo".to_owned(), "later".to_owned()];
+    let key = bench.service.add_node_key_for("narrow", &models).await?;
+    for (asked, expected) in [
+        (json!(["echo"]), 200),
+        (json!(["later", "echo"]), 200),
+        (json!(["echo", "color-extraction"]), 422),
+        (json!(["Echo"]), 422),
+        (json!([""]), 422),
+    ] {
+        let (status, answer) = bench.call(&register, &key, &json!({ "models": asked })).await?;
+        assert_eq!(status, expected, "{asked}: {answer}");
+        let message = answer["message"].as_str().unwrap_or_default();
+        assert!(status == 200 || message.contains("only echo, later"), "{message}");
+    }
+    assert!(bench.service.add_node_key_for("nothing", &[]).await.is_err());
+    // A name that gets a new key gets new models with it.
+    bench.service.revoke_node_key("narrow").await?;
+    let wide = bench.service.add_node_key("narrow").await?;
+    let (status, _) = bench.call(&register, &wide, &json!({ "models": ["color-extraction"] })).await?;
+    assert_eq!(status, 200);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_node_that_only_says_that_it_is_alive_does_not_keep_its_task() -> Outcome {
+    let mut config = Config::ephemeral().with_controls();
+    config.nodes = Some(([127, 0, 0, 1], 0).into());
+    config.workers = 0;
+    config.lease_attempts = 2;
+    let (run, lease) = (config.limits.run, config.lease);
+    let bench = Bench::around(Service::start(config).await?).await?;
+    let controls = bench.service.controls()?;
+    bench.publish("echo").await?;
+    let task = bench.create("echo", json!({ "say": "hello" })).await?;
+    let (stuck, other) = (bench.register(&["echo"]).await?, bench.register(&["echo"]).await?);
+    for (attempt, node) in [(1, &stuck), (2, &other)] {
+        let held = node.lease(1.0).await?.ok_or("the task is not free")?;
+        assert_eq!(held.data["attempt"], attempt);
+        // As long as it may take, and longer than any lease without heartbeats.
+        for _ in 0..(run * 2).as_secs() / (lease / 2).as_secs() {
+            assert_eq!(node.of_lease(&held, "/heartbeat", &json!({})).await?.0, 200);
+            controls.advance_clock(lease / 2).await?;
+        }
+        controls.advance_clock(Duration::from_secs(1)).await?;
+        assert_eq!(node.of_lease(&held, "/heartbeat", &json!({})).await?.0, 409);
+        controls.advance_clock(lease).await?;
+    }
+    // It was leased as often as it may be, so it fails, and its money comes back.
+    assert!(other.lease(0.0).await?.is_none());
+    assert_eq!(bench.task(&task).await?["status"], "failed");
+    assert_eq!(bench.service.audit().await?.faults, [""; 0]);
     Ok(())
 }
 

@@ -26,6 +26,8 @@ async fn a_part_of_a_file_can_be_read() -> Outcome {
         assert_eq!(response.headers()[CONTENT_TYPE], "text/plain; charset=utf-8");
         assert_eq!(response.headers()[CONTENT_LENGTH], expected.len().to_string());
         assert_eq!(response.text().await?, expected);
+        let head = bench.http.head(&url).header("range", range).send().await?;
+        assert_eq!((head.status().as_u16(), &head.headers()[CONTENT_RANGE]), (206, &shown.parse()?));
     }
     let beyond = read(&bench, &url, "range", "bytes=10-").await?;
     assert_eq!((beyond.status().as_u16(), &beyond.headers()[CONTENT_RANGE]), (416, &"bytes */10".parse()?));

@@ -2,7 +2,6 @@
 //! is killed in the middle of everything.
 
 mod load;
-mod process;
 mod remains;
 
 use std::path::Path;
@@ -11,19 +10,16 @@ use std::time::{Duration, Instant};
 use inferstore_service::{Config, Service};
 use load::Acknowledged;
 pub(crate) use load::Caller;
-pub(crate) use process::{Process, Start, free_ports};
 pub(crate) use remains::{charges_are_right, no_stray_bytes};
 
+use super::process::{Start, free_ports};
 use super::{Effort, tell};
-
-/// The service as it is, without anything around it.
-pub(crate) const PLAIN: &str = r#"exec "$@""#;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_survives_being_killed_and_nothing_is_billed_twice() {
     let effort = Effort::of_this_run();
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let start = Start { folder: folder.path(), ports: free_ports(), by: PLAIN };
+    let start = Start::plain(folder.path(), free_ports());
     let (mut random, kills) = (effort.random(), effort.times(12, 200));
     let acknowledged = Acknowledged::default();
     let (mut within_starts, mut longest_start) = (0, Duration::ZERO);
@@ -71,7 +67,7 @@ async fn a_first_start_that_was_killed_is_made_up_for_by_the_next_one() {
     let mut longest_start = Duration::from_millis(100);
     for _ in 0..kills {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let start = Start { folder: folder.path(), ports: free_ports(), by: PLAIN };
+        let start = Start::plain(folder.path(), free_ports());
         start.and_kill_after(longest_start.mul_f64(random.f64()));
         let begun = Instant::now();
         let process = start.ready();

@@ -90,15 +90,18 @@ fn leased(lease: Lease, app: &App) -> Result<Leased, Error> {
     })
 }
 
-/// Prolongs a lease.
+/// Prolongs a lease, up to twice the time that a run may take.
 pub(super) async fn heartbeat(
     State(app): State<Arc<App>>,
     NodeKey(key): NodeKey,
     NodePath((node, task, attempt)): NodePath<(String, String, i64)>,
 ) -> Result<Answer<()>, Failure> {
     known(&app, &key, &node).await?;
-    let until = app.clock.now().after(app.config.lease);
-    match app.store.heartbeat(&node, &task, attempt, until).await? {
+    let now = app.clock.now();
+    let until = now.after(app.config.lease);
+    // A run has its limit, and fetching and handing in take their time too. Whoever needs longer is stuck.
+    let oldest = now.before(app.config.limits.run * 2);
+    match app.store.heartbeat(&node, &task, attempt, until, Some(oldest)).await? {
         true => Ok(Answer::done("prolonged")),
         false => Err(lost()),
     }

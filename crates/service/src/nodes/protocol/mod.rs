@@ -78,6 +78,13 @@ async fn register(
     if models.is_empty() || models.len() > MOST_MODELS {
         return Err(Failure::unprocessable(format!("a node runs between 1 and {MOST_MODELS} models")));
     }
+    if let Some(allowed) = app.store.models_of_node_key(&key).await?
+        && let Some(other) = models.iter().find(|model| !allowed.contains(model))
+    {
+        let other: String = other.chars().take(80).collect();
+        let message = format!("this key may not serve {other:?}, only {}", allowed.join(", "));
+        return Err(Failure::unprocessable(message));
+    }
     let node = format!("node-{}", app.random.word(16)?);
     app.store.add_node(&node, &key, &models, app.clock.now()).await?;
     tracing::info!(node, key, ?models, "a node has registered");
@@ -118,8 +125,8 @@ async fn known(app: &App, key: &str, node: &str) -> Result<KnownNode, Failure> {
     Ok(known)
 }
 
-/// For a node whose lease has gone to another.
+/// For a node whose lease has gone to another, or is not prolonged any more.
 fn lost() -> Failure {
-    let message = "the lease is lost: the task has gone to another node, so stop working on it";
+    let message = "the lease is lost: the task goes to another node, so stop working on it";
     Failure::new(StatusCode::CONFLICT, message)
 }

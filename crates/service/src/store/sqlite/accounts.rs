@@ -59,6 +59,22 @@ impl Accounts for SqliteStore {
         Ok(())
     }
 
+    async fn remove_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error> {
+        let mut tx = self.write().await?;
+        let done = sqlx::query("DELETE FROM members WHERE organization = ? AND person = ?")
+            .bind(organization.0)
+            .bind(person.0)
+            .execute(&mut *tx)
+            .await?;
+        sqlx::query("UPDATE upload_targets SET is_void = 1 WHERE owner = ? AND payer = ?")
+            .bind(organization.0)
+            .bind(person.0)
+            .execute(&mut *tx)
+            .await?;
+        tx.commit().await?;
+        Ok(done.rows_affected() > 0)
+    }
+
     async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error> {
         let found: Option<i64> =
             sqlx::query_scalar("SELECT 1 FROM members WHERE organization = ? AND person = ?")

@@ -11,19 +11,37 @@ use crate::nodes::{FORGOTTEN_AFTER, KnownNode, Registry};
 
 #[async_trait]
 impl Registry for SqliteStore {
-    async fn add_node_key(&self, name: &str, key: &KeptKey, now: Moment) -> Result<bool, Error> {
+    async fn add_node_key(
+        &self,
+        name: &str,
+        key: &KeptKey,
+        models: Option<&[String]>,
+        now: Moment,
+    ) -> Result<bool, Error> {
         let done = sqlx::query(
-            "INSERT INTO node_keys (name, id, hash, created_at) VALUES (?1, ?2, ?3, ?4) \
+            "INSERT INTO node_keys (name, id, hash, created_at, models) VALUES (?1, ?2, ?3, ?4, ?5) \
              ON CONFLICT (name) DO UPDATE SET id = excluded.id, hash = excluded.hash, \
-             created_at = excluded.created_at, revoked_at = NULL WHERE revoked_at IS NOT NULL",
+             created_at = excluded.created_at, models = excluded.models, revoked_at = NULL \
+             WHERE revoked_at IS NOT NULL",
         )
         .bind(name)
         .bind(&key.id)
         .bind(&key.hash[..])
         .bind(now.0)
+        .bind(models.map(|models| serde_json::json!(models).to_string()))
         .execute(&self.writer)
         .await?;
         Ok(done.rows_affected() > 0)
+    }
+
+    async fn models_of_node_key(&self, name: &str) -> Result<Option<Vec<String>>, Error> {
+        let models: Option<String> = sqlx::query_scalar("SELECT models FROM node_keys WHERE name = ?")
+            .bind(name)
+            .fetch_optional(&self.readers)
+            .await?
+            .flatten();
+        let read = |text: String| serde_json::from_str(&text);
+        models.map(read).transpose().map_err(|cause| Error::new("reading the models of a node key", cause))
     }
 
     async fn revoke_node_key(&self, name: &str, now: Moment) -> Result<bool, Error> {

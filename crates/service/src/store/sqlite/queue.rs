@@ -138,15 +138,24 @@ impl Queue for SqliteStore {
         Ok(lease)
     }
 
-    async fn heartbeat(&self, node: &str, task: &str, attempt: i64, until: Moment) -> Result<bool, Error> {
+    async fn heartbeat(
+        &self,
+        node: &str,
+        task: &str,
+        attempt: i64,
+        until: Moment,
+        oldest: Option<Moment>,
+    ) -> Result<bool, Error> {
         let done = sqlx::query(
             "UPDATE tasks SET lease_until = ? \
-             WHERE id = ? AND status = 'computing' AND node = ? AND attempt = ?",
+             WHERE id = ? AND status = 'computing' AND node = ? AND attempt = ? \
+             AND coalesce(leased_at >= ?, 1)",
         )
         .bind(until.0)
         .bind(task)
         .bind(node)
         .bind(attempt)
+        .bind(oldest.map(|oldest| oldest.0))
         .execute(&self.writer)
         .await?;
         Ok(done.rows_affected() > 0)

@@ -78,7 +78,8 @@ async fn lease(
 ) -> Result<Lease, Error> {
     sqlx::query(
         "UPDATE tasks SET updated_at = CASE status WHEN 'in_queue' THEN ?1 ELSE updated_at END, \
-         status = 'computing', node = ?2, attempt = attempt + 1, lease_until = ?3 WHERE sequence = ?4",
+         status = 'computing', node = ?2, attempt = attempt + 1, lease_until = ?3, leased_at = ?1 \
+         WHERE sequence = ?4",
     )
     .bind(now.0)
     .bind(node)

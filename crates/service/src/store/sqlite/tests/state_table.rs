@@ -231,7 +231,7 @@ async fn take(fixture: &mut Fixture, expected: &mut Expected, step: &Step) {
         Step::Heartbeat { node } => {
             let Some(&(index, attempt)) = expected.leased.get(&node) else { return };
             let (id, until) = (expected.tasks[index].id.clone(), now.after(LEASE));
-            let kept = fixture.store.heartbeat(&name(node), &id, attempt, until).await.unwrap();
+            let kept = fixture.store.heartbeat(&name(node), &id, attempt, until, None).await.unwrap();
             assert_eq!(kept, expected.own(node).is_some());
             if let Some(index) = expected.own(node) {
                 expected.tasks[index].lease_until = until.0;
