@@ -1,6 +1,7 @@
 //! Repository tasks, as `cargo xtask <task>`.
 
 mod bench;
+mod consumers;
 mod contract;
 mod diff;
 mod document;
@@ -9,6 +10,7 @@ mod lint;
 mod lower;
 mod polish;
 mod publish;
+mod service;
 mod tidy;
 mod tools;
 mod torture;
