@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::consumers::{Python, TypeScript};
 use crate::lint::LINTERS;
-use crate::service::{Profile, Service};
+use crate::service::{Profile, Service, build};
 use crate::tools::{Set, Tools, absolute, must};
 
 const SCHEMATHESIS: Set = Set { name: "schemathesis", npm: &[], pypi: &["schemathesis==4.32.5"] };
@@ -66,7 +66,10 @@ impl<'a> Job<'a> {
         }
         let service = match &self.running {
             Some((base_url, variable)) => Service::that_runs(base_url, variable)?,
-            None => Service::start(Profile::Debug, &[])?,
+            None => {
+                build(Profile::Debug, &["--package", "inferstore-cli"])?;
+                Service::start(Profile::Debug, &[])?
+            }
         };
         report.push_str(&driven("TypeScript", &mut typescript.command(), &service)?);
         report.push_str(&driven("Python", &mut python.command(), &service)?);

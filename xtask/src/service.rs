@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use crate::tools::must;
+use crate::tools::{cargo, must};
 
 /// How the service is started: anywhere, with nothing kept.
 const SERVE: [&str; 7] = ["serve", "--port", "0", "--storage-port", "0", "--ephemeral", "--ready-json"];
@@ -45,9 +45,9 @@ impl Service {
         Ok(Self { base_url: base_url.to_owned(), api_key, controls: None, process: None })
     }
 
-    /// Starts the command of this repository with further options.
+    /// Starts the command of this repository, which is built already, with further options.
     pub(crate) fn start(profile: Profile, options: &[&str]) -> Result<Self> {
-        let mut process = Command::new(built(profile)?)
+        let mut process = Command::new(built(profile, "inferstore")?)
             .args(SERVE)
             .args(options)
             .stdout(Stdio::piped())
@@ -83,24 +83,19 @@ impl Drop for Service {
     }
 }
 
-/// The command `inferstore`, built by the same cargo beside this program.
-fn built(profile: Profile) -> Result<PathBuf> {
-    must("Rust", cargo_build(profile).args(["--package", "inferstore-cli"]))?;
-    built_by_cargo(profile, "inferstore")
-}
-
-/// `cargo build`, in this profile.
-pub(crate) fn cargo_build(profile: Profile) -> Command {
-    let mut cargo = Command::new("cargo");
-    cargo.args(["build", "--quiet"]);
+/// Builds targets of the workspace with the same cargo; features are unified over them all.
+pub(crate) fn build(profile: Profile, targets: &[&str]) -> Result<()> {
+    let mut cargo = cargo();
+    cargo.args(["build", "--quiet"]).args(targets);
     if profile == Profile::Release {
         cargo.arg("--release");
     }
-    cargo
+    must("Rust", &mut cargo)?;
+    Ok(())
 }
 
-/// What cargo has built, by its name below the folder of the profile. This program is a debug build.
-pub(crate) fn built_by_cargo(profile: Profile, name: &str) -> Result<PathBuf> {
+/// What was built, by its name below the folder of the profile. This program is a debug build.
+pub(crate) fn built(profile: Profile, name: &str) -> Result<PathBuf> {
     let program = env::current_exe().context("this program does not know where it is")?;
     let debug = program.parent().context("this program is in no folder")?;
     let folder = match profile {

@@ -3,11 +3,13 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{io, thread};
 
 use anyhow::{Context, Result, bail, ensure};
+
+use crate::tools::cargo;
 
 /// What tells the tests to try hard, and from where.
 const SEED: &str = "INFERSTORE_TORTURE_SEED";
@@ -59,7 +61,7 @@ impl<'a> Job<'a> {
 
     /// Runs the tests below a module, one after the other, and shows what they tried.
     fn tests(&self, which: &[&str], module: &str, until: Instant) -> Result<Vec<String>> {
-        let mut command = Command::new("cargo");
+        let mut command = cargo();
         command.args(["test", "--quiet"]).args(which).arg("--");
         if self.names.is_empty() {
             command.arg(module);

@@ -4,13 +4,12 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use crate::tools::{absolute, must};
+use crate::tools::{absolute, cargo, must};
 
 /// Where the programs are written down.
 const SOURCES: &str = "tests/peers/builds";
@@ -55,13 +54,13 @@ impl Program {
             kind.dependency
         );
         fs::write(folder.join("Cargo.toml"), manifest).context("cannot write a manifest")?;
-        must("Rust", Command::new("cargo").arg("fetch").current_dir(&folder))?;
+        must("Rust", cargo().arg("fetch").current_dir(&folder))?;
         Ok(Self { kind, folder, edits: 0 })
     }
 
     /// Builds it as a user does who types `cargo build`.
     pub(super) fn build(&self) -> Result<Built> {
-        let mut cargo = Command::new("cargo");
+        let mut cargo = cargo();
         cargo.args(["build", "--offline", "--message-format", "json", "--target-dir"]);
         cargo.arg(absolute(&self.target())?).env("CARGO_NET_OFFLINE", "true").current_dir(&self.folder);
         let began = Instant::now();

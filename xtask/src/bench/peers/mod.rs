@@ -13,8 +13,8 @@ use anyhow::{Context, Result};
 
 use super::row::{Better, Row};
 use crate::consumers::{Python, TypeScript};
-use crate::service::{Profile, Service, built_by_cargo, cargo_build};
-use crate::tools::{Set, Tools, absolute, must};
+use crate::service::{Profile, Service, build, built};
+use crate::tools::{Set, Tools, absolute};
 use work::{Figures, Stage};
 
 /// What is published is this file, byte for byte.
@@ -23,6 +23,18 @@ const WORK: &str = "target/bench/peers";
 const ROUNDS: usize = 3;
 
 const SDK_STYLE: Set = Set { name: "sdk-style", npm: &[], pypi: &["requests==2.32.5"] };
+
+/// The service and our client.
+const BUILD: [&str; 8] = [
+    "--package",
+    "inferstore-cli",
+    "--bin",
+    "inferstore",
+    "--package",
+    "inferstore-tests",
+    "--example",
+    "ours",
+];
 
 /// Money for every run, a port for the controls, and as many tasks side by side as there are runs.
 const SERVE: [&str; 6] = ["--balance", "1000", "--controls-port", "0", "--workers", "8"];
@@ -122,6 +134,7 @@ struct Client {
 pub(super) fn peers(root: &Path) -> Result<Vec<Row>> {
     let work = root.join(WORK);
     fs::create_dir_all(&work).with_context(|| format!("cannot create {}", work.display()))?;
+    build(Profile::Release, &BUILD)?;
     let mut clients = clients(root)?;
     let mut stage = Stage::set(Service::start(Profile::Release, &SERVE)?, &work)?;
     for _ in 0..ROUNDS {
@@ -137,8 +150,7 @@ pub(super) fn peers(root: &Path) -> Result<Vec<Row>> {
 
 /// Ours, and then the others.
 fn clients(root: &Path) -> Result<Vec<Client>> {
-    must("Rust", cargo_build(Profile::Release).args(["--package", "inferstore-tests", "--example", "ours"]))?;
-    let ours = built_by_cargo(Profile::Release, "examples/ours")?;
+    let ours = built(Profile::Release, "examples/ours")?;
     let document = absolute(&root.join(DOCUMENT))?;
     let python = Python::generate(root, &document, "tests/peers/generated.py")?;
     let typescript = TypeScript::generate(root, &document, "tests/peers/generated.mts")?;
