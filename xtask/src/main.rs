@@ -1,6 +1,7 @@
 //! Repository tasks, as `cargo xtask <task>`.
 
 mod bench;
+mod consumers;
 mod contract;
 mod diff;
 mod document;
@@ -10,6 +11,7 @@ mod lint;
 mod lower;
 mod polish;
 mod publish;
+mod service;
 mod tidy;
 mod tools;
 mod torture;

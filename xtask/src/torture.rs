@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::leash::{self, End};
+use crate::tools::cargo;
 
 /// What tells the tests to try hard, and from where.
 const SEED: &str = "INFERSTORE_TORTURE_SEED";
@@ -138,7 +138,7 @@ impl<'a> Job<'a> {
 
     /// Runs `cargo test`; what it said, and whether it ended well.
     fn cargo(&self, which: &[&str], tests: &[&str], hear: impl Fn(&str) + Sync) -> Result<(String, bool)> {
-        let mut command = Command::new("cargo");
+        let mut command = cargo();
         command.args(["test", "--quiet"]).args(which).arg("--").args(tests);
         command.env(SEED, self.seed.to_string());
         command.env("PROPTEST_CASES", CASES.to_string()).env("PROPTEST_RNG_SEED", self.seed.to_string());

@@ -22,9 +22,11 @@ pub const DEADLINE: u8 = 8;
 pub const OUTCOME_UNKNOWN: u8 = 9;
 /// The service did not answer.
 pub const NOT_REACHED: u8 = 10;
+/// A run was interrupted after its task was created. The task goes on; it is printed on standard output.
+pub const DETACHED: u8 = 11;
 
 /// All codes with what they mean, in order: for the help and the reference.
-pub const ALL: [(u8, &str); 11] = [
+pub const ALL: [(u8, &str); 12] = [
     (DONE, "done"),
     (FAILED, "anything else"),
     (USAGE, "the command line or a setting is wrong"),
@@ -36,6 +38,7 @@ pub const ALL: [(u8, &str); 11] = [
     (DEADLINE, "the deadline was reached; the task is on standard output"),
     (OUTCOME_UNKNOWN, "whether a task was created is unknown; the candidates are on standard output"),
     (NOT_REACHED, "the service was not reached"),
+    (DETACHED, "the run was interrupted and its task goes on; the task is on standard output"),
 ];
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use subtle::ConstantTimeEq;
 
 use crate::Error;
 use crate::clock::Moment;
+use crate::ledger::{Money, Purses};
 use crate::random::Randomness;
 
 /// Identifies an account inside the service.
@@ -23,7 +24,9 @@ pub enum Scope {
 }
 
 impl Scope {
-    pub(crate) const fn word(self) -> &'static str {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
         match self {
             Self::Personal => "personal",
             Self::Organization => "organization",
@@ -44,6 +47,24 @@ pub(crate) struct Account {
     pub(crate) wallet_address: String,
     /// The name of the account's bucket in the object store.
     pub(crate) bucket: String,
+}
+
+/// An account and its money, for the operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AccountOverview {
+    /// The name of the account.
+    pub username: String,
+    /// Whose it is.
+    pub scope: Scope,
+    /// What was paid in and can be spent.
+    pub balance: Money,
+    /// What was given and can be spent; it is spent first.
+    pub free_balance: Money,
+    /// What is owed.
+    pub debt: Money,
+    /// What published models have earned.
+    pub earnings: Money,
 }
 
 /// A new API key: its text is shown once, its hash is kept.
@@ -116,6 +137,8 @@ pub(crate) trait Accounts: Send + Sync {
     /// Adds an account, or returns the one that has this name already.
     async fn add_account(&self, account: &NewAccount, now: Moment) -> Result<Account, Error>;
     async fn account(&self, username: &str) -> Result<Option<Account>, Error>;
+    /// All accounts with what is in their purses, as of one moment, the oldest first.
+    async fn accounts(&self) -> Result<Vec<(Account, Purses)>, Error>;
     /// Makes a person a member of an organization.
     async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<(), Error>;
     /// Ends a membership, and voids the upload targets that the person has asked for; false when there was

@@ -1,8 +1,8 @@
 //! What the operator of a running service can do: accounts, memberships, keys, credits, keys of nodes.
 //! Meant for programs that embed the service; nothing of it is reachable over the API.
 
-use crate::accounts::{Account, NewAccount, NewKey, Scope, key_id};
-use crate::ledger::Credit;
+use crate::accounts::{Account, AccountOverview, NewAccount, NewKey, Scope, key_id};
+use crate::ledger::{Credit, Purses};
 use crate::{Error, Service};
 
 impl Service {
@@ -20,6 +20,23 @@ impl Service {
         let kept = self.app.store.add_account(&new, self.app.clock.now()).await?;
         // An account that was there already has a bucket of its own.
         if kept.bucket == bucket { Ok(()) } else { Err(Error::new(doing(), "the name is taken")) }
+    }
+
+    /// All accounts with their money, the oldest first. The first one is the operator's.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn accounts(&self) -> Result<Vec<AccountOverview>, Error> {
+        let accounts = self.app.store.accounts().await?;
+        let overview = |(account, purses): (Account, Purses)| AccountOverview {
+            username: account.username,
+            scope: account.scope,
+            balance: purses.balance,
+            free_balance: purses.free,
+            debt: purses.owed(),
+            earnings: purses.earnings,
+        };
+        Ok(accounts.into_iter().map(overview).collect())
     }
 
     /// Makes a person a member of an organization: it sees the organization's private models, and may

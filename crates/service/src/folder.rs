@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 use crate::config::Data;
+use crate::error::FolderTaken;
 
 /// The data folder of one running service.
 pub(crate) struct Folder {
@@ -38,10 +39,7 @@ impl Folder {
             .map_err(|cause| Error::keeping(doing(), cause))?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => {
-                let cause = "another service uses it; stop that one, or choose another folder";
-                return Err(Error::new(doing(), cause));
-            }
+            Err(fs::TryLockError::WouldBlock) => return Err(Error::new(doing(), FolderTaken)),
             // Some file systems know no locks; a service alone in its folder needs none.
             Err(fs::TryLockError::Error(cause)) if cause.kind() == ErrorKind::Unsupported => {
                 tracing::warn!("the file system of the data folder knows no locks");

@@ -62,7 +62,7 @@ mod storage;
 mod store;
 mod upkeep;
 
-pub use accounts::Scope;
+pub use accounts::{AccountOverview, Scope};
 pub use catalog::{Metadata, ModelSpec, Visibility};
 pub use config::{Config, ControlsConfig, Data, FirstAccount, Limits};
 pub use controls::{

@@ -1,6 +1,8 @@
 //! `cargo xtask bench`: measures the client, the service and their builds beside what one would use
 //! instead, and writes the scoreboard.
 
+mod builds;
+mod peers;
 mod programs;
 mod row;
 mod scoreboard;
@@ -14,7 +16,8 @@ use row::Row;
 /// Measures one part of the scoreboard.
 type Measure = fn(&Path) -> Result<Vec<Row>>;
 
-const GROUPS: [(&str, Measure); 1] = [("client", programs::client)];
+const GROUPS: [(&str, Measure); 3] =
+    [("build", builds::builds), ("client", programs::client), ("peers", peers::peers)];
 
 pub(crate) struct Job<'a> {
     root: &'a Path,

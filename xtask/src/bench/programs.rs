@@ -1,12 +1,11 @@
 //! Benchmarks that are programs of the workspace: run by cargo, in release, one after the other.
 
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
 use super::row::Row;
-use crate::tools::must;
+use crate::tools::{cargo, must};
 
 /// How a program marks a row.
 const MARK: &str = "row: ";
@@ -17,7 +16,7 @@ pub(super) fn client(root: &Path) -> Result<Vec<Row>> {
 
 /// Runs one benchmark and takes the rows from what it prints.
 fn program(root: &Path, package: &str, name: &str) -> Result<Vec<Row>> {
-    let mut command = Command::new("cargo");
+    let mut command = cargo();
     command.args(["bench", "--quiet", "--package", package, "--bench", name]);
     if root != Path::new("") {
         command.current_dir(root);

@@ -37,7 +37,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Add accounts, and members of organizations
+    /// Add and list accounts, and add members of organizations
     #[command(subcommand)]
     Account(Account),
     /// Draw and revoke API keys
@@ -56,7 +56,7 @@ enum Command {
     Audit,
 }
 
-/// Add accounts, and members of organizations
+/// Add and list accounts, and add members of organizations
 #[derive(Debug, Subcommand)]
 enum Account {
     /// Add an account with nothing in it and no key
@@ -70,6 +70,11 @@ enum Account {
         #[arg(long)]
         organization: bool,
     },
+    /// List the accounts with their money, the oldest first
+    #[command(
+        after_help = "Examples:\n  inferstore admin account list\n  inferstore admin account list --format jsonl"
+    )]
+    List,
     /// Make a person a member of an organization
     #[command(after_help = "Examples:\n  inferstore admin account join studio lena")]
     Join {
@@ -213,6 +218,7 @@ async fn administer(command: Command, service: &Service, session: &mut Session) 
             service.add_account(&name, scope).await.map_err(failed)?;
             done(session, &format!("the account {name} is added"), json!({"account": name}), &name)
         }
+        Command::Account(Account::List) => accounts(service, session).await,
         Command::Account(Account::Join { organization, person }) => {
             service.add_member(&organization, &person).await.map_err(failed)?;
             let told = format!("{person} is a member of {organization}");
@@ -311,6 +317,26 @@ fn done(session: &Session, told: &str, json: serde_json::Value, quiet: &str) -> 
     session.output.report(&report)
 }
 
+/// The names and values are those of the API's balance.
+async fn accounts(service: &Service, session: &Session) -> Result {
+    let mut table = Table::new(["ACCOUNT", "SCOPE", "BALANCE", "FREE", "DEBT", "EARNINGS"]);
+    let (mut records, mut quiet) = (Vec::new(), Vec::new());
+    for account in service.accounts().await.map_err(failed)? {
+        let scope = account.scope.word();
+        let amounts = [account.balance, account.free_balance, account.debt, account.earnings];
+        let [balance, free_balance, debt, earnings] = amounts.map(|amount| amount.to_string());
+        let json = json!({
+            "account": account.username, "scope": scope, "balance": balance,
+            "free_balance": free_balance, "debt": debt, "earnings": earnings,
+        });
+        records.push(json.to_string());
+        quiet.push(account.username.clone());
+        table.add([account.username, scope.to_owned(), balance, free_balance, debt, earnings]);
+    }
+    let json = format!(r#"{{"accounts":[{}]}}"#, records.join(","));
+    session.output.report(&Report { table, json, records: Some(records), quiet, ..Report::default() })
+}
+
 async fn audit(service: &Service, session: &Session) -> Result {
     let audit = service.audit().await.map_err(failed)?;
     let count = audit.movements.to_string();
@@ -338,8 +364,9 @@ fn read_key(session: &mut Session) -> Result<String> {
 }
 
 fn failed(error: Error) -> Failure {
+    let is_folder_taken = error.is_folder_taken();
     let failure = Failure::new(exit::FAILED, error.to_string());
-    if failure.headline.contains("another service uses it") {
+    if is_folder_taken {
         failure.with_hint("stop the service, then try again")
     } else {
         failure.with_hint("nothing was changed; correct what is named and try again")

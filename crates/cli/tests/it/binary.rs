@@ -137,7 +137,7 @@ fn ctrl_c_detaches_and_a_second_one_cancels() {
     let run = stuck_run(&served, &cli, "");
     send("INT", run.id());
     let detached = run.wait_with_output().expect("it ends");
-    assert_eq!(detached.status.code(), Some(exit::FAILED.into()), "{detached:?}");
+    assert_eq!(detached.status.code(), Some(exit::DETACHED.into()), "{detached:?}");
     let task = text(&detached.stdout);
     assert!(
         text(&detached.stderr).contains(&format!("inferstore task wait {}", task.trim())),

@@ -33,7 +33,7 @@ async fn balance(State(app): State<Arc<App>>, Caller(account): Caller) -> Result
     Ok(Answer::data(Balance {
         balance: purses.balance,
         free_balance: purses.free,
-        debt: Money::from_smallest(purses.debt.smallest().saturating_neg()),
+        debt: purses.owed(),
         earnings: purses.earnings,
         wallet_address: account.wallet_address,
     }))

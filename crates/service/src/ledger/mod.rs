@@ -67,6 +67,11 @@ impl Purses {
         Money::from_smallest(self.balance.smallest().saturating_add(self.free.smallest()))
     }
 
+    /// What is owed, as an amount.
+    pub(crate) fn owed(&self) -> Money {
+        Money::from_smallest(self.debt.smallest().saturating_neg())
+    }
+
     /// From which purses a price is taken: free credits first. None when it is more than there is.
     pub(crate) fn split(&self, price: Money) -> Option<Split> {
         if price > self.spendable() {

@@ -98,8 +98,9 @@ fn a_second_service_on_the_same_folder_is_refused_and_says_why() {
     runtime.block_on(async {
         let first = Service::start(Config::folder(folder.path())).await.expect("the folder is free");
         let second = Service::start(Config::folder(folder.path())).await;
-        let message = second.err().expect("the folder is taken").to_string();
-        assert!(message.contains("another service uses it"), "{message}");
+        let error = second.err().expect("the folder is taken");
+        assert!(error.is_folder_taken(), "{error}");
+        assert!(error.to_string().contains("another service uses it"), "{error}");
         first.shutdown().await;
         let third = Service::start(Config::folder(folder.path())).await.expect("the folder is free again");
         third.shutdown().await;

@@ -97,7 +97,7 @@ impl Interrupts {
             session.output.note("Ctrl-C again cancels it if it is still in the queue");
             if tokio::time::timeout(SECOND_THOUGHTS, self.next()).await.is_err() {
                 let hint = format!("pick it up with: inferstore task wait {task}");
-                return Err(Failure::new(exit::FAILED, "interrupted; the task goes on").with_hint(hint));
+                return Err(Failure::new(exit::DETACHED, "interrupted; the task goes on").with_hint(hint));
             }
         }
         client.task(task).cancel().await.map_err(|error| {

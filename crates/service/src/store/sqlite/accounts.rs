@@ -5,9 +5,11 @@ use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
 use super::SqliteStore;
+use super::movements::purses;
 use crate::Error;
 use crate::accounts::{Account, AccountId, Accounts, KeptKey, NewAccount, Scope};
 use crate::clock::Moment;
+use crate::ledger::Purses;
 
 const ACCOUNT: &str =
     "accounts.id, accounts.username, accounts.scope, accounts.wallet_address, accounts.bucket";
@@ -48,6 +50,19 @@ impl Accounts for SqliteStore {
     async fn account(&self, username: &str) -> Result<Option<Account>, Error> {
         let row = sqlx::query(by_username()).bind(username).fetch_optional(&self.readers).await?;
         row.as_ref().map(account).transpose()
+    }
+
+    async fn accounts(&self) -> Result<Vec<(Account, Purses)>, Error> {
+        // A transaction, so that money that moves meanwhile is not seen twice.
+        let mut reader = self.readers.begin().await?;
+        let sql = sqlx::AssertSqlSafe(format!("SELECT {ACCOUNT} FROM accounts ORDER BY id"));
+        let mut accounts = Vec::new();
+        for row in sqlx::query(sql).fetch_all(&mut *reader).await? {
+            let account = account(&row)?;
+            let purses = purses(&mut reader, account.id).await?;
+            accounts.push((account, purses));
+        }
+        Ok(accounts)
     }
 
     async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<(), Error> {

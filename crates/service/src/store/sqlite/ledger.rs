@@ -27,8 +27,7 @@ impl Ledger for SqliteStore {
             Credit::Paid(amount) => {
                 let to = Some((account, Purse::Balance));
                 move_money(&mut tx, amount, None, to, Reason::Credit, None, now).await?;
-                let debt = purses(&mut tx, account).await?.debt;
-                let owed = Money::from_smallest(debt.smallest().saturating_neg());
+                let owed = purses(&mut tx, account).await?.owed();
                 let back = Some((account, Purse::Debt));
                 move_money(&mut tx, owed.min(amount), to, back, Reason::Settle, None, now).await?;
             }

@@ -2,9 +2,6 @@
 //! Python are generated from it and drive a running service through the whole life of a caller;
 //! Schemathesis looks for answers that the document does not describe; the published flows are run.
 
-mod consumers;
-mod service;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,11 +9,15 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 
+use crate::consumers::{Python, TypeScript};
 use crate::lint::LINTERS;
+use crate::service::{Profile, Service, build};
 use crate::tools::{Set, Tools, absolute, must};
-use service::Service;
 
 const SCHEMATHESIS: Set = Set { name: "schemathesis", npm: &[], pypi: &["schemathesis==4.32.5"] };
+
+/// Where consumers leave their notes.
+const WORK: &str = "target/contract";
 
 /// A model with one input, `input`, that takes an image.
 const MODEL: &str = "color-extraction";
@@ -57,15 +58,18 @@ impl<'a> Job<'a> {
 
     pub(crate) fn run(&self) -> Result<String> {
         let document = self.published("inferstore.yaml")?;
-        let typescript = consumers::TypeScript::generate(self.root, &document)?;
-        let python = consumers::Python::generate(self.root, &document)?;
+        let typescript = TypeScript::generate(self.root, &document, "tests/contract/typescript/life.mts")?;
+        let python = Python::generate(self.root, &document, "tests/contract/python/life.py")?;
         let mut report = "the generated clients compile, in TypeScript and in Python\n".to_owned();
         if self.prepare {
             return Ok(report);
         }
         let service = match &self.running {
             Some((base_url, variable)) => Service::that_runs(base_url, variable)?,
-            None => Service::start()?,
+            None => {
+                build(Profile::Debug, &["--package", "inferstore-cli"])?;
+                Service::start(Profile::Debug, &[])?
+            }
         };
         report.push_str(&driven("TypeScript", &mut typescript.command(), &service)?);
         report.push_str(&driven("Python", &mut python.command(), &service)?);
@@ -92,7 +96,7 @@ impl<'a> Job<'a> {
 
     /// A folder to work in.
     fn folder(&self, name: &str) -> Result<PathBuf> {
-        let folder = absolute(&self.root.join(consumers::WORK).join(name))?;
+        let folder = absolute(&self.root.join(WORK).join(name))?;
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         Ok(folder)
     }
@@ -111,9 +115,9 @@ impl<'a> Job<'a> {
 
     /// The flows take what they need as inputs; the picture is uploaded by the Python client, since
     /// object storage is not part of the API.
-    fn flows(&self, python: &consumers::Python, service: &Service) -> Result<String> {
+    fn flows(&self, python: &Python, service: &Service) -> Result<String> {
         let mut upload = python.command();
-        let uploaded = must("Python", service.told_to(upload.arg("upload")))?;
+        let uploaded = must("Python", service.told_to(upload.arg("upload").env("MODEL", MODEL)))?;
         let picture = String::from_utf8_lossy(&uploaded.stdout).trim().to_owned();
         let flows = self.flows_with_exact_codes()?;
         let tools = Tools::install(self.root, &LINTERS)?;
@@ -147,6 +151,6 @@ fn with_exact_code(document: &str) -> String {
 
 /// Runs a consumer; the report keeps one line of what it says when all is well.
 fn driven(name: &str, command: &mut Command, service: &Service) -> Result<String> {
-    must(name, service.told_to(command))?;
+    must(name, service.told_to(command.env("MODEL", MODEL)))?;
     Ok(format!("{name}: the service keeps its promises\n"))
 }

@@ -18,21 +18,24 @@ const TYPESCRIPT: Set = Set {
 
 const PYTHON: Set = Set { name: "python-client", npm: &[], pypi: &["openapi-python-client==0.29.1"] };
 
-/// Where the programs of ours are.
-const SOURCES: &str = "tests/contract";
+/// Where the settings of the generators and compilers are.
+const SETTINGS: &str = "tests/contract";
 
-/// Where generated clients and other consumers come to be.
-pub(super) const WORK: &str = "target/contract";
+/// Where generated clients come to be.
+const WORK: &str = "target/consumers";
 
-pub(super) struct TypeScript {
+/// A client in TypeScript with a program of ours.
+pub(crate) struct TypeScript {
     folder: PathBuf,
+    name: String,
 }
 
 impl TypeScript {
     /// Generates the types, and compiles the program against them.
-    pub(super) fn generate(root: &Path, document: &Path) -> Result<Self> {
+    /// `program` is a path in the repository.
+    pub(crate) fn generate(root: &Path, document: &Path, program: &str) -> Result<Self> {
         let tools = Tools::install(root, &TYPESCRIPT)?;
-        let folder = folder(root, "typescript", &["life.mts", "tsconfig.json"])?;
+        let (folder, name) = folder(root, program, "typescript/tsconfig.json")?;
         // Node looks for packages beside a program and above it.
         let packages = absolute(&tools.node_folder().join("node_modules"))?;
         link(&packages, &folder.join("node_modules"))?;
@@ -41,41 +44,44 @@ impl TypeScript {
         // In the root it might find a configuration that is not meant for it.
         must("Node.js", generate.current_dir(&folder))?;
         must("Node.js", tools.node("tsc")?.current_dir(&folder))?;
-        Ok(Self { folder })
+        Ok(Self { folder, name })
     }
 
-    pub(super) fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new("node");
-        command.arg("life.mjs").current_dir(&self.folder);
+        command.arg(format!("{}.mjs", self.name)).current_dir(&self.folder);
         command
     }
 }
 
-pub(super) struct Python {
+/// A client in Python with a program of ours.
+pub(crate) struct Python {
     folder: PathBuf,
+    name: String,
     interpreter: PathBuf,
 }
 
 impl Python {
     /// Generates the package, and compiles all of it along with the program.
-    pub(super) fn generate(root: &Path, document: &Path) -> Result<Self> {
+    /// `program` is a path in the repository.
+    pub(crate) fn generate(root: &Path, document: &Path, program: &str) -> Result<Self> {
         let tools = Tools::install(root, &PYTHON)?;
-        let folder = folder(root, "python", &["life.py", "generator.yaml"])?;
+        let (folder, name) = folder(root, program, "python/generator.yaml")?;
         let mut generate = tools.python("openapi-python-client")?;
         generate.arg("generate").arg("--path").arg(document).args(["--meta", "none", "--overwrite"]);
         generate.args(["--config", "generator.yaml", "--fail-on-warning"]);
         generate.args(["--output-path", "inferstore_api_client"]);
         must("Python", generate.current_dir(&folder))?;
         let interpreter = tools.python("python")?.get_program().into();
-        let client = Self { folder, interpreter };
+        let client = Self { folder, name, interpreter };
         must("Python", client.python().args(["-m", "compileall", "-q", "."]))?;
-        must("Python", client.python().args(["-c", "import life"]))?;
+        must("Python", client.python().args(["-c", &format!("import {}", client.name)]))?;
         Ok(client)
     }
 
-    pub(super) fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = self.python();
-        command.arg("life.py");
+        command.arg(format!("{}.py", self.name));
         command
     }
 
@@ -86,18 +92,20 @@ impl Python {
     }
 }
 
-/// An empty folder with copies of our sources.
-fn folder(root: &Path, language: &str, sources: &[&str]) -> Result<PathBuf> {
-    let folder = absolute(&root.join(WORK).join(language))?;
+/// An empty folder with copies of a program and of the settings; and what the program is called there.
+fn folder(root: &Path, program: &str, settings: &str) -> Result<(PathBuf, String)> {
+    let program = root.join(program);
+    let name = program.file_stem().context("a program has a name")?.to_string_lossy().into_owned();
+    let folder = absolute(&root.join(WORK).join(program.file_name().unwrap_or_default()))?;
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     }
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    for name in sources {
-        let source = root.join(SOURCES).join(language).join(name);
-        fs::copy(&source, folder.join(name)).with_context(|| format!("cannot copy {}", source.display()))?;
+    for source in [program, root.join(SETTINGS).join(settings)] {
+        let file = source.file_name().context("a source has a name")?;
+        fs::copy(&source, folder.join(file)).with_context(|| format!("cannot copy {}", source.display()))?;
     }
-    Ok(folder)
+    Ok((folder, name))
 }
 
 fn link(target: &Path, at: &Path) -> Result<()> {

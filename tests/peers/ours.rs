@@ -1,0 +1,39 @@
+//! The client of this repository, for `cargo xtask bench peers`: a line on standard input is a piece of
+//! work, and a line on standard output tells how it went. Needs `BASE_URL` and `API_KEY`.
+
+#![expect(clippy::print_stdout, reason = "it answers on standard output")]
+
+use std::env::var;
+use std::io::stdin;
+
+use inferstore::{ApiKey, Client, Inputs};
+
+type Answer = Result<String, Box<dyn std::error::Error>>;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let client = Client::new(&var("BASE_URL")?, ApiKey::new(var("API_KEY")?))?;
+    println!("ready");
+    for line in stdin().lines() {
+        let line = line?;
+        let answer = match line.split(' ').collect::<Vec<_>>()[..] {
+            ["run", model, picture] => run(&client, model, picture).await,
+            ["upload", path] => upload(&client, path).await,
+            _ => Err(format!("what is {line:?}?").into()),
+        };
+        match answer {
+            Ok(result) => println!("ok {result}"),
+            Err(error) => println!("failed {}", error.to_string().replace('\n', " ")),
+        }
+    }
+    Ok(())
+}
+
+async fn run(client: &Client, model: &str, picture: &str) -> Answer {
+    let outcome = client.model(model).run(Inputs::new().set("input", picture)).await?;
+    Ok(outcome.output["output"].to_string())
+}
+
+async fn upload(client: &Client, path: &str) -> Answer {
+    Ok(client.folder("samples").upload(path).await?.download_url)
+}
