@@ -5,16 +5,20 @@
 //! in another language comes as `filename*`, and some clients send the length of every part), and holds
 //! the whole file in memory before it looks at the signature.
 
+use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderValue, LOCATION};
 use axum::http::{Response, StatusCode};
+use futures_util::Stream;
 use jiff::Timestamp;
 use multer::{Constraints, Field, Multipart, SizeLimit};
 use s3s::{S3Error, s3_error};
 use subtle::ConstantTimeEq;
+use tokio::time::timeout;
 
 use super::policy::{self, SizeRange, field};
 use super::receive::{Claim, Cut, admit, internal, receive};
@@ -23,7 +27,7 @@ use super::{LARGEST_FORM_FILE, Target};
 use crate::app::App;
 
 /// How large everything but the file may be.
-const FIELDS: u64 = 64 * 1024;
+pub(super) const FIELDS: u64 = 64 * 1024;
 /// How many fields may come before the file.
 const FIELD_COUNT: usize = 32;
 
@@ -40,40 +44,10 @@ pub(super) async fn upload(
     bucket: &str,
     request: Request,
 ) -> Result<Response<Body>, S3Error> {
-    let malformed = || s3_error!(MalformedPOSTRequest, "The body is not well-formed multipart/form-data.");
     let (head, body) = request.into_parts();
     let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let boundary = multer::parse_boundary(kind).map_err(|_| malformed())?;
-    let limits =
-        Constraints::new().size_limit(SizeLimit::new().per_field(FIELDS).for_field("file", u64::MAX));
-    let mut parts = Multipart::with_constraints(body.into_data_stream(), boundary, limits);
-
-    let idle = app.config.limits.upload_idle;
-    let mut fields: Vec<(String, String)> = Vec::new();
-    let file = loop {
-        let part = tokio::time::timeout(idle, parts.next_field()).await.map_err(|_| Cut::Idle)?;
-        let part = part.map_err(|cause| broken(&cause))?;
-        let Some(part) = part else {
-            return Err(s3_error!(InvalidArgument, "POST requires exactly one file upload per request."));
-        };
-        let name = part.name().ok_or_else(malformed)?.to_ascii_lowercase();
-        if name == "file" {
-            break part;
-        }
-        let value = tokio::time::timeout(idle, part.text()).await.map_err(|_| Cut::Idle)?;
-        let value = value.map_err(|cause| broken(&cause))?;
-        if field(&fields, &name).is_some() {
-            return Err(s3_error!(InvalidArgument, "POST requires exactly one {name:?} per request."));
-        }
-        fields.push((name, value));
-        let size: usize = fields.iter().map(|(name, value)| name.len() + value.len()).sum();
-        if fields.len() > FIELD_COUNT || size as u64 > FIELDS {
-            return Err(s3_error!(
-                MaxPostPreDataLengthExceededError,
-                "The fields before the file are too large."
-            ));
-        }
-    };
+    let mut form = multipart(kind, body.into_data_stream())?;
+    let (fields, file) = read(&mut form, app.config.limits.upload_idle).await?;
 
     let now = Timestamp::now();
     let policy = verify(app, &fields)?;
@@ -104,6 +78,54 @@ pub(super) async fn upload(
         response.headers_mut().insert(LOCATION, location);
     }
     Ok(response)
+}
+
+/// The parts of a form, none of which may be large but the file.
+pub(super) fn multipart<Body, Failed>(content_type: &str, body: Body) -> Result<Multipart<'static>, S3Error>
+where
+    Body: Stream<Item = Result<Bytes, Failed>> + Send + 'static,
+    Failed: Into<Box<dyn Error + Send + Sync>> + 'static,
+{
+    let boundary = multer::parse_boundary(content_type).map_err(|_| malformed())?;
+    let limits =
+        Constraints::new().size_limit(SizeLimit::new().per_field(FIELDS).for_field("file", u64::MAX));
+    Ok(Multipart::with_constraints(body, boundary, limits))
+}
+
+/// The fields of a form, their names in lower case, and the file, which is still to be read.
+pub(super) async fn read<'form>(
+    form: &mut Multipart<'form>,
+    idle: Duration,
+) -> Result<(Vec<(String, String)>, Field<'form>), S3Error> {
+    let mut fields: Vec<(String, String)> = Vec::new();
+    loop {
+        let part = timeout(idle, form.next_field()).await.map_err(|_| Cut::Idle)?;
+        let part = part.map_err(|cause| broken(&cause))?;
+        let Some(part) = part else {
+            return Err(s3_error!(InvalidArgument, "POST requires exactly one file upload per request."));
+        };
+        let name = part.name().ok_or_else(malformed)?.to_ascii_lowercase();
+        if name == "file" {
+            return Ok((fields, part));
+        }
+        let value = timeout(idle, part.text()).await.map_err(|_| Cut::Idle)?;
+        let value = value.map_err(|cause| broken(&cause))?;
+        if field(&fields, &name).is_some() {
+            return Err(s3_error!(InvalidArgument, "POST requires exactly one {name:?} per request."));
+        }
+        fields.push((name, value));
+        let size: usize = fields.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if fields.len() > FIELD_COUNT || size as u64 > FIELDS {
+            return Err(s3_error!(
+                MaxPostPreDataLengthExceededError,
+                "The fields before the file are too large."
+            ));
+        }
+    }
+}
+
+fn malformed() -> S3Error {
+    s3_error!(MalformedPOSTRequest, "The body is not well-formed multipart/form-data.")
 }
 
 async fn store(app: &Arc<App>, target: Target, range: SizeRange, file: Field<'_>) -> Result<String, S3Error> {
@@ -145,6 +167,6 @@ fn broken(cause: &multer::Error) -> S3Error {
             s3_error!(MaxPostPreDataLengthExceededError, "The fields before the file are too large.")
         }
         multer::Error::StreamReadFailed(_) => Cut::Short.into(),
-        _ => s3_error!(MalformedPOSTRequest, "The body is not well-formed multipart/form-data."),
+        _ => malformed(),
     }
 }

@@ -147,4 +147,27 @@ mod tests {
             check("e30=", "b", &[], Timestamp::UNIX_EPOCH).map_err(|it| it.code().as_str().to_owned());
         assert_eq!(refused, Err("InvalidPolicyDocument".to_owned()));
     }
+
+    mod properties {
+        use proptest::prelude::*;
+
+        use super::*;
+
+        proptest! {
+            #[test]
+            fn a_policy_allows_what_it_was_written_for_and_nothing_else(
+                key in "\\PC{1,40}|[$\"\\\\{}\\[\\],a-z]{1,40}", mime in "\\PC{1,20}", size in any::<u64>(),
+                other in "\\PC{1,40}", bucket in "[a-z-]{1,20}",
+            ) {
+                let policy = write(&bucket, &[("key", &key), ("Content-Type", &mime)], size, Timestamp::MAX);
+                let sent = |key: &str, mime: &str| vec![("key".to_owned(), key.to_owned()), ("content-type".to_owned(), mime.to_owned())];
+                let judged = |bucket: &str, fields: &[(String, String)]| check(&policy, bucket, fields, Timestamp::UNIX_EPOCH).ok();
+                let exact = Some(SizeRange { least: size, most: size });
+                prop_assert_eq!(judged(&bucket, &sent(&key, &mime)), exact);
+                prop_assert_eq!(judged(&bucket, &sent(&other, &mime)).is_some(), other == key);
+                prop_assert_eq!(judged(&bucket, &sent(&key, &other)).is_some(), other == mime);
+                prop_assert_eq!(judged(&format!("{bucket}x"), &sent(&key, &mime)), None);
+            }
+        }
+    }
 }
