@@ -91,8 +91,20 @@ fn a_file_is_the_url_of_one() {
     for value in ["https://files.example/a%20b.png?x=1", "HTTP://127.0.0.1:9000/b/ü.png"] {
         assert!(takes(file.clone(), &json!(value).to_string()), "{value}");
     }
-    let others =
-        ["", "a.png", "/tmp/a.png", "file:///a.png", "ftp://a/b", "https://", "https:///a", "http://a b/"];
+    let others = [
+        "",
+        "a.png",
+        "/tmp/a.png",
+        "file:///a.png",
+        "ftp://a/b",
+        "https://",
+        "https:///a",
+        "http://a b/",
+        "http://[::1/a",
+        "http://a%/b",
+        "http://\\a",
+        "http://a:99999/",
+    ];
     for value in
         others.map(|value| json!(value)).into_iter().chain([json!(1), json!({}), json!(["https://a/b"])])
     {
