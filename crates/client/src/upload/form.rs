@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn no_name_can_add_a_header() {
         let fields = [("a\"\r\nx-evil: 1\r\n\r\n".to_owned(), "a value\r\nis no header".to_owned())];
-        let form = Form::new(&fields, "a\".png\r\nx-evil: 1", "image/png");
+        let form = Form::new(&fields, "a\".png\r\nx-evil: 1\0", "image/png");
         let text = String::from_utf8_lossy(&form.before_file);
         assert!(!text.contains("\nx-evil"), "{text}");
         assert!(
@@ -117,7 +117,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("filename=\"a%22.png%0D%0Ax-evil: 1\"\r\nContent-Type: image/png\r\n\r\n"),
+            text.contains("filename=\"a%22.png%0D%0Ax-evil: 1%00\"\r\nContent-Type: image/png\r\n\r\n"),
             "{text}"
         );
     }
