@@ -78,7 +78,9 @@ pub(super) fn check(
                 named.push(name);
             }
             Condition::Range(how, least, most) if how == "content-length-range" => {
-                range = Some(SizeRange { least, most });
+                // Of several, every one holds.
+                let SizeRange { least: before, most: until } = range.unwrap_or(SizeRange { least, most });
+                range = Some(SizeRange { least: least.max(before), most: most.min(until) });
             }
             Condition::Text(..) | Condition::Range(..) => return Err(malformed()),
         }
@@ -135,6 +137,14 @@ mod tests {
         assert_eq!(text.matches('$').count(), 2, "{text}");
         assert!(text.contains(r#"["eq","$key","samples/costs \u00245"#), "{text}");
         Ok(())
+    }
+
+    #[test]
+    fn of_several_sizes_a_file_has_to_keep_to_all() {
+        let conditions = r#"["content-length-range",1,900],["content-length-range",5,90]"#;
+        let policy = format!(r#"{{"expiration":"2027-01-01T00:00:00Z","conditions":[{conditions}]}}"#);
+        let range = check(&STANDARD.encode(policy), "b", &[], Timestamp::UNIX_EPOCH);
+        assert_eq!(range.ok(), Some(SizeRange { least: 5, most: 90 }));
     }
 
     #[test]
