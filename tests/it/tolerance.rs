@@ -70,7 +70,7 @@ fn a_whole_number_is_one_however_it_is_spelled() {
         let page: types::TaskPage = serde_json::from_str(&format!(r#"{{"total": {total}}}"#)).expect(total);
         assert_eq!(page.total, Some(expected), "{total}");
     }
-    for total in ["5.5", "-1", "1e300", "18446744073709551616", "\"five\""] {
+    for total in ["5.5", "1e300", "9223372036854775808.0", "18446744073709551616", "\"five\""] {
         let page = serde_json::from_str::<types::TaskPage>(&format!(r#"{{"total": {total}}}"#));
         assert!(page.is_err(), "{total}: {page:?}");
     }
