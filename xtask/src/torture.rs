@@ -9,11 +9,17 @@ use std::{io, thread};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::fuzz;
+use crate::tools::cargo_has;
+
 /// What tells the tests to try hard, and from where.
 const SEED: &str = "INFERSTORE_TORTURE_SEED";
 
 /// How many cases each property is tried with. `cargo test` takes the 256 that proptest takes.
 const CASES: u32 = 20_000;
+
+/// How long each fuzz target runs.
+const FUZZED_FOR: Duration = Duration::from_secs(60);
 
 /// How a test says what it tried.
 const TRIED: &str = "tried: ";
@@ -52,6 +58,9 @@ impl<'a> Job<'a> {
         let mut tried = self.tests(&["--package", "inferstore-tests", "--test", "it"], "torture::", until)?;
         if self.names.is_empty() {
             tried.extend(self.tests(&["--workspace", "--lib", "--tests"], "properties", until)?);
+        }
+        if self.names.is_empty() {
+            self.fuzz()?;
         }
         ensure!(!tried.is_empty(), "no test is called {}", self.names.join(" or "));
         Ok(format!("all of it holds, with seed {}\n", self.seed))
@@ -92,6 +101,16 @@ impl<'a> Job<'a> {
         let tried = reader.join().ok().context("the output of cargo cannot be read")??;
         ensure!(status.success(), "something does not hold; try again with --seed {}", self.seed);
         Ok(tried)
+    }
+
+    /// Invents bytes for everything that reads foreign ones, where there is the tool for it.
+    fn fuzz(&self) -> Result<()> {
+        if !cargo_has("fuzz") {
+            return self.say(&format!("nothing was fuzzed: {}\n", fuzz::INSTALL));
+        }
+        let time = FUZZED_FOR;
+        let job = fuzz::Job { root: self.root, targets: Vec::new(), time, seed: self.seed, keep: false };
+        job.run().map(drop)
     }
 
     fn say(&self, text: &str) -> Result<()> {
