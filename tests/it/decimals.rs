@@ -72,25 +72,29 @@ fn what_is_not_a_decimal_is_refused_with_a_reason() {
     assert!(error.to_string().contains("not a decimal"), "{error}");
 }
 
-proptest! {
-    #[test]
-    fn whole_numbers_compare_as_numbers_do(one in any::<i64>(), other in any::<i64>()) {
-        prop_assert_eq!(decimal(&one.to_string()).cmp(&decimal(&other.to_string())), one.cmp(&other));
-    }
+mod properties {
+    use super::*;
 
-    #[test]
-    fn any_spelling_survives_both_forms(text in "-?(0|[1-9][0-9]{0,30})(\\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?") {
-        for json in [text.clone(), format!("\"{text}\"")] {
-            let read: Decimal = serde_json::from_str(&json).expect("it is a decimal");
-            prop_assert_eq!(read.as_str(), &text);
-            prop_assert_eq!(serde_json::to_string(&read).expect("it is JSON"), json);
+    proptest! {
+        #[test]
+        fn whole_numbers_compare_as_numbers_do(one in any::<i64>(), other in any::<i64>()) {
+            prop_assert_eq!(decimal(&one.to_string()).cmp(&decimal(&other.to_string())), one.cmp(&other));
         }
-    }
 
-    #[test]
-    fn trailing_zeros_and_exponents_do_not_change_a_value(digits in "[1-9][0-9]{0,20}", zeros in 0_usize..20) {
-        let plain = decimal(&digits);
-        prop_assert_eq!(&plain, &decimal(&format!("{digits}.{}", "0".repeat(zeros))));
-        prop_assert_eq!(&plain, &decimal(&format!("0{digits}{}e-{zeros}", "0".repeat(zeros))));
+        #[test]
+        fn any_spelling_survives_both_forms(text in "-?(0|[1-9][0-9]{0,30})(\\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?") {
+            for json in [text.clone(), format!("\"{text}\"")] {
+                let read: Decimal = serde_json::from_str(&json).expect("it is a decimal");
+                prop_assert_eq!(read.as_str(), &text);
+                prop_assert_eq!(serde_json::to_string(&read).expect("it is JSON"), json);
+            }
+        }
+
+        #[test]
+        fn trailing_zeros_and_exponents_do_not_change_a_value(digits in "[1-9][0-9]{0,20}", zeros in 0_usize..20) {
+            let plain = decimal(&digits);
+            prop_assert_eq!(&plain, &decimal(&format!("{digits}.{}", "0".repeat(zeros))));
+            prop_assert_eq!(&plain, &decimal(&format!("0{digits}{}e-{zeros}", "0".repeat(zeros))));
+        }
     }
 }

@@ -8,6 +8,7 @@ mod command;
 mod decimals;
 mod description;
 mod examples;
+mod fuzzed;
 mod kinds;
 mod nodes;
 mod payloads;

@@ -63,6 +63,20 @@ fn records_may_be_null_or_hold_nulls() {
 }
 
 #[test]
+fn a_whole_number_is_one_however_it_is_spelled() {
+    for (total, expected) in
+        [("5", 5), ("5.0", 5), ("\"5\"", 5), ("\"5.00\"", 5), ("5e1", 50), ("-0.0", 0), ("1200e-2", 12)]
+    {
+        let page: types::TaskPage = serde_json::from_str(&format!(r#"{{"total": {total}}}"#)).expect(total);
+        assert_eq!(page.total, Some(expected), "{total}");
+    }
+    for total in ["5.5", "1e300", "9223372036854775808.0", "18446744073709551616", "\"five\""] {
+        let page = serde_json::from_str::<types::TaskPage>(&format!(r#"{{"total": {total}}}"#));
+        assert!(page.is_err(), "{total}: {page:?}");
+    }
+}
+
+#[test]
 fn an_odd_timestamp_in_one_record_does_not_lose_the_page() {
     let stamps = [
         json!("yesterday"),

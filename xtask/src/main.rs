@@ -3,8 +3,10 @@
 mod bench;
 mod consumers;
 mod contract;
+mod coverage;
 mod diff;
 mod document;
+mod fuzz;
 mod generate;
 mod leash;
 mod lint;
@@ -41,6 +43,10 @@ Repository tasks
   cargo xtask torture [NAME]      try hard, under faults, kills, attacks and load, what `cargo test` tries a
                                   little; --seed N repeats a run, --minutes N bounds it, --help names
                                   the parts
+  cargo xtask fuzz [TARGET]       run the fuzz targets of tests/fuzz, each for --seconds N, from --seed N;
+                                  --keep adds what reaches further to the kept corpus
+  cargo xtask coverage [PATH]     tell which share of each crate's code the tests run, and with a path, the
+                                  lines below it that they do not; --again reads the last run anew
   cargo xtask bench [PART]        measure everything beside what one would use instead; writes
                                   target/scoreboard.json, and with --publish docs/scoreboard.md
   cargo xtask tidy                check the rules of the repository
@@ -119,6 +125,8 @@ fn report(arguments: &[&str]) -> Result<String> {
         }
         ["contract", options @ ..] => contract::Job::read(&root()?, options)?.run(),
         ["torture", options @ ..] => torture::Job::read(&root()?, options)?.run(),
+        ["fuzz", options @ ..] => fuzz::Job::read(&root()?, options)?.run(),
+        ["coverage", options @ ..] => coverage::Job::read(&root()?, options)?.run(),
         ["bench", options @ ..] => bench::Job::read(&root()?, options)?.run(),
         ["tidy"] => tidy::tidy(&root()?),
         ["help" | "--help" | "-h"] => Ok(USAGE.to_owned()),

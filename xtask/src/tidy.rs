@@ -16,7 +16,7 @@ const MAX_LINES: usize = 400;
 const GENERATED: &str = "crates/api/src/generated.rs";
 
 /// Which crates of the workspace a crate may use. A crate that is not listed may use none.
-const DIRECTIONS: [(&str, &[&str]); 8] = [
+const DIRECTIONS: [(&str, &[&str]); 9] = [
     ("crates/client", &["inferstore-api"]),
     ("crates/cli", &["inferstore", "inferstore-service"]),
     ("crates/service", &["inferstore-fetch", "inferstore-models"]),
@@ -27,11 +27,13 @@ const DIRECTIONS: [(&str, &[&str]); 8] = [
             "inferstore",
             "inferstore-api",
             "inferstore-cli",
+            "inferstore-fuzz",
             "inferstore-models",
             "inferstore-node",
             "inferstore-service",
         ],
     ),
+    ("tests/fuzz", &["inferstore", "inferstore-api", "inferstore-models", "inferstore-service"]),
     // Stand here to say that they stand alone.
     ("crates/api", &[]),
     ("crates/fetch", &[]),

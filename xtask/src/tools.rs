@@ -105,6 +105,12 @@ pub(crate) fn must(product: &str, command: &mut Command) -> Result<Output> {
     }
 }
 
+/// Whether cargo has a subcommand, which somebody must have installed.
+pub(crate) fn cargo_has(subcommand: &str) -> bool {
+    let asked = Command::new("cargo").args([subcommand, "--version"]).output();
+    asked.is_ok_and(|output| output.status.success())
+}
+
 pub(crate) fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }

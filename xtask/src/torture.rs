@@ -11,14 +11,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::fuzz;
 use crate::leash::{self, End};
-use crate::tools::cargo;
+use crate::tools::{cargo, cargo_has};
 
 /// What tells the tests to try hard, and from where.
 const SEED: &str = "INFERSTORE_TORTURE_SEED";
 
 /// How many cases each property is tried with. `cargo test` takes the 256 that proptest takes.
 const CASES: u32 = 20_000;
+
+/// How long each fuzz target runs.
+const FUZZED_FOR: Duration = Duration::from_secs(60);
 
 /// How a test says what it tried.
 const TRIED: &str = "tried: ";
@@ -97,6 +101,9 @@ impl<'a> Job<'a> {
         } else {
             ensure!(!tests.is_empty(), "no test is called {}", self.names.join(" or "));
         }
+        if self.names.is_empty() {
+            self.fuzz()?;
+        }
         Ok(format!("all of it holds, with seed {}\n", self.seed))
     }
 
@@ -162,6 +169,16 @@ impl<'a> Job<'a> {
                 self.again("")
             ),
         }
+    }
+
+    /// Invents bytes for everything that reads foreign ones, where there is the tool for it.
+    fn fuzz(&self) -> Result<()> {
+        if !cargo_has("fuzz") {
+            return say(&format!("nothing was fuzzed: {}\n", fuzz::INSTALL));
+        }
+        let time = FUZZED_FOR;
+        let job = fuzz::Job { root: self.root, targets: Vec::new(), time, seed: self.seed, keep: false };
+        job.run().map(drop)
     }
 
     fn again(&self, name: &str) -> String {

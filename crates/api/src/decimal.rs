@@ -172,6 +172,19 @@ impl Value {
     }
 }
 
+/// The digits of a whole number, however it is spelled: `30` of `3.0e1`. None of any other, and of one that
+/// no integer holds.
+pub(crate) fn whole(text: &str) -> Option<String> {
+    const MOST_DIGITS: i64 = 20;
+    let value = Value::of(text).filter(|value| value.magnitude <= MOST_DIGITS)?;
+    let zeros = usize::try_from(value.magnitude).ok()?.checked_sub(value.digits.len())?;
+    let sign = if value.sign < 0 { "-" } else { "" };
+    Some(match value.sign {
+        0 => "0".to_owned(),
+        _ => format!("{sign}{}{}", value.digits, "0".repeat(zeros)),
+    })
+}
+
 impl Ord for Value {
     fn cmp(&self, other: &Self) -> Ordering {
         self.sign.cmp(&other.sign).then_with(|| {

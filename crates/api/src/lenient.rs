@@ -10,6 +10,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::decimal::whole;
 use crate::scalar::{RAW_TEXT, Scalar};
 
 /// A type that can be read from the text of a scalar.
@@ -40,9 +41,23 @@ macro_rules! from_scalar_by_parsing {
     };
 }
 
-from_scalar_by_parsing!(
-    bool: "true or false",
-    f64: "a number",
+from_scalar_by_parsing!(bool: "true or false", f64: "a number");
+
+macro_rules! from_whole_number {
+    ($($type:ty: $expected:literal),+) => {
+        $(impl FromScalar for $type {
+            const EXPECTED: &'static str = $expected;
+
+            /// JSON knows no whole numbers: `5.0` says the same as `5`.
+            fn from_scalar(scalar: Scalar) -> Option<Self> {
+                let text = scalar.text().trim();
+                text.parse().ok().or_else(|| whole(text)?.parse().ok())
+            }
+        })+
+    };
+}
+
+from_whole_number!(
     i64: "a whole number",
     u32: "a whole number that is not negative",
     u64: "a whole number that is not negative"

@@ -116,4 +116,43 @@ mod tests {
     fn sizes_are_told_in_units() {
         assert_eq!([size(12), size(1024), size(5_242_881)], ["12 B", "1.0 KiB", "5.0 MiB"]);
     }
+
+    mod properties {
+        use proptest::prelude::*;
+
+        use super::*;
+
+        proptest! {
+            #[test]
+            fn every_spelling_of_a_length_is_that_length(hours in 0_u64..1_000, minutes in 0_u64..200, seconds in 0_u64..200) {
+                let whole = Duration::from_secs(hours * 3_600 + minutes * 60 + seconds);
+                for text in [format!("{hours}h{minutes}m{seconds}s"), format!("{hours}h{minutes}m{seconds}"), whole.as_secs().to_string()] {
+                    prop_assert_eq!(duration(&text).ok(), Some(whole).filter(|whole| !whole.is_zero()), "{}", text);
+                }
+            }
+
+            #[test]
+            fn no_text_makes_an_argument_fail_in_another_way_than_by_saying_so(text in "[0-9]{0,25}[smh]?[0-9a-z. -]{0,9}|\\PC{0,20}") {
+                for refused in [duration(&text).map(drop), amount(&text).map(drop), text.parse::<Input>().map(drop)] {
+                    prop_assert!(refused.is_ok() || refused.is_err_and(|why| !why.is_empty()));
+                }
+            }
+
+            #[test]
+            fn an_input_keeps_its_text(name in "[^=]{1,12}", value in any::<String>()) {
+                let escaped = if value.starts_with('@') { format!("@{value}") } else { value.clone() };
+                let input: Result<Input, String> = format!("{name}={escaped}").parse();
+                prop_assert_eq!(input, Ok(Input { name: name.clone(), value: Given::Text(value.clone()) }));
+                if !value.is_empty() && !value.starts_with('@') {
+                    let input: Result<Input, String> = format!("{name}=@{value}").parse();
+                    prop_assert_eq!(input, Ok(Input { name, value: Given::File(value) }));
+                }
+            }
+
+            #[test]
+            fn sizes_are_short_and_grow(bytes in any::<u64>()) {
+                prop_assert!(size(bytes).len() <= 14, "{}", size(bytes));
+            }
+        }
+    }
 }

@@ -3,9 +3,8 @@
 //! its answer is lost, the task history tells what happened, or the caller is told that nobody knows.
 
 mod history;
+mod own;
 
-use std::collections::{HashSet, VecDeque};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use inferstore_api::types::{ModelId, TaskId, TaskInput};
@@ -18,39 +17,12 @@ use crate::deadline::Deadline;
 use crate::error::{Context, Error, Result, UnknownOutcome};
 use crate::retry::Safety;
 use history::Look;
+pub(crate) use own::OwnTasks;
+use own::Ticket;
 
 /// How often the history is read at first, with pauses between that are like those of a repeat: the service
 /// may still be working on the create whose connection broke.
 const LOOKS: u32 = 3;
-
-/// How many tasks are remembered as ours.
-const REMEMBERED: usize = 10_000;
-
-/// The tasks that this client has created or adopted: none of them is the lost one.
-#[derive(Debug, Default)]
-pub(crate) struct OwnTasks(Mutex<(HashSet<String>, VecDeque<String>)>);
-
-impl OwnTasks {
-    /// Remembers the task; `false` if it was known.
-    fn claim(&self, task: &TaskId) -> bool {
-        let mut own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (known, order) = &mut *own;
-        if !known.insert(task.to_string()) {
-            return false;
-        }
-        order.push_back(task.to_string());
-        if order.len() > REMEMBERED
-            && let Some(oldest) = order.pop_front()
-        {
-            known.remove(&oldest);
-        }
-        true
-    }
-
-    fn contains(&self, task: &TaskId) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).0.contains(task.as_str())
-    }
-}
 
 /// A create, with all that is needed to recognize its task.
 pub(crate) struct Create<'a> {
@@ -89,6 +61,17 @@ impl Create<'_> {
 
     async fn send_once(&self) -> Result<TaskId> {
         let client = &*self.client.inner;
+        let ticket = client.own_tasks.open(self.model, self.input);
+        let result = self.send_known(&ticket).await;
+        // What is left of a create in doubt may be a task.
+        if !matches!(result, Err(Error::OutcomeUnknown(_))) {
+            ticket.settle();
+        }
+        result
+    }
+
+    async fn send_known(&self, ticket: &Ticket<'_>) -> Result<TaskId> {
+        let client = &*self.client.inner;
         let sent_at = Instant::now();
         let call = Call::new("createTask", Safety::Create { repeat_refused: self.repeat_refused })
             .until(self.deadline);
@@ -98,18 +81,19 @@ impl Create<'_> {
                 Ok(created.data)
             }
             Err(Error::Unreachable(context) | Error::Unreadable(context)) if !context.repeat_is_safe => {
-                self.look_for_it(*context, sent_at).await
+                self.look_for_it(*context, sent_at, ticket).await
             }
             // A gateway that gave up says nothing about the service behind it.
             Err(Error::Refused(context)) if context.is_ambiguous() => {
-                self.look_for_it(*context, sent_at).await
+                self.look_for_it(*context, sent_at, ticket).await
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Adopts the one task in the history that can be the lost one; anything but exactly one is told.
-    async fn look_for_it(&self, context: Context, sent_at: Instant) -> Result<TaskId> {
+    /// Adopts the one task in the history that can be the lost one; anything but exactly one is told, and so
+    /// is one that may belong to a create of the same that this client has sent at the same time.
+    async fn look_for_it(&self, context: Context, sent_at: Instant, ticket: &Ticket<'_>) -> Result<TaskId> {
         let lost_at = Instant::now();
         let mut last = Look::default();
         for look in 1.. {
@@ -123,6 +107,7 @@ impl Create<'_> {
             }
             if let [task] = &last.matches[..]
                 && last.is_whole
+                && !ticket.has_twin()
                 && self.client.inner.own_tasks.claim(task)
             {
                 debug!(%task, "a create whose answer was lost was found in the history");

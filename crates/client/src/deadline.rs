@@ -38,7 +38,7 @@ impl Deadline {
 
     /// Whether something can still begin after a pause.
     pub(crate) fn allows(self, pause: Duration) -> bool {
-        self.at.is_none_or(|at| Instant::now() + pause < at)
+        self.at.is_none_or(|at| Instant::now().checked_add(pause).is_some_and(|then| then < at))
     }
 
     /// What the work comes to, or `None` when time is up.

@@ -71,6 +71,9 @@ mod envelope;
 mod error;
 mod event;
 mod file;
+#[cfg(feature = "fuzzed")]
+#[doc(hidden)]
+pub mod fuzzed;
 mod input_files;
 mod inputs;
 mod many;

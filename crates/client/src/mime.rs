@@ -92,7 +92,7 @@ fn is_well_formed(mime: &str) -> bool {
         !text.is_empty() && text.bytes().all(is_allowed)
     };
     let is_printable = |byte: u8| matches!(byte, b' '..=b'~');
-    let parts = essence.trim_end().split_once('/');
+    let parts = essence.trim_end_matches(' ').split_once('/');
     parts.is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype))
         && parameters.bytes().all(is_printable)
 }
@@ -163,10 +163,49 @@ mod tests {
         for good in ["image/png", "text/plain; charset=utf-8", "application/vnd.a+json", "x/y ;z"] {
             assert!(choose(Some(good), "a", b"").is_ok(), "{good}");
         }
-        for bad in
-            ["", "image", "/png", "image/", "image/png\r\nx: y", "text/plain;\n", "a b/c", "image/png/x"]
-        {
+        for bad in [
+            "",
+            "image",
+            "/png",
+            "image/",
+            "image/png\r\nx: y",
+            "image/png\r\n\r\n",
+            "text/plain;\n",
+            "a b/c",
+            "image/png/x",
+        ] {
             assert_eq!(choose(Some(bad), "a", b""), Err(bad));
+        }
+    }
+
+    mod properties {
+        use proptest::collection::vec;
+        use proptest::prelude::*;
+        use proptest::sample::select;
+
+        use super::*;
+
+        proptest! {
+            #[test]
+            fn whatever_a_file_is_its_type_can_be_sent_and_is_accepted_where_it_is_named(
+                name in "[^/]{0,20}", extension in select(&["", ".png", ".JPG", ".svg", ".docx", ".mp4", ".txt"][..]),
+                beginning in prop_oneof![vec(any::<u8>(), 0..40), Just(PNG.to_vec()), Just(JPEG.to_vec())],
+            ) {
+                let chosen = choose(None, &format!("{name}{extension}"), &beginning).map_err(str::to_owned);
+                let mime = chosen.map_err(TestCaseError::fail)?.mime;
+                prop_assert!(is_well_formed(&mime), "{mime}");
+                let kind = mime.split('/').next().unwrap_or_default();
+                for pattern in [mime.clone(), format!("{kind}/*"), "*/*".to_owned()] {
+                    prop_assert!(is_accepted(&mime, &[pattern]));
+                }
+            }
+
+            #[test]
+            fn a_type_that_is_taken_from_its_owner_can_end_no_header(mime in "\\PC{0,30}|[a-z]{1,4}/[a-z\r\n;= ]{0,9}") {
+                if choose(Some(&mime), "a", b"").is_ok() {
+                    prop_assert!(reqwest::header::HeaderValue::from_str(&mime).is_ok(), "{mime:?}");
+                }
+            }
         }
     }
 }

@@ -29,6 +29,9 @@ const GROWTH: f64 = 1.5;
 /// No pause is shorter, whatever a caller asks for.
 const SHORTEST: Duration = Duration::from_millis(10);
 
+/// No pause is longer either: beyond some length clocks cannot be added to.
+const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// The adaptive pace: where it begins, where it levels off, and from when on it follows the wait.
 const ADAPTIVE_FIRST: Duration = Duration::from_millis(500);
 const ADAPTIVE_PLATEAU: Duration = Duration::from_millis(6_500);
@@ -54,7 +57,7 @@ impl Pace {
 fn grown(first: Duration, longest: Duration, reads: u32) -> Duration {
     // Past that, any pause has reached its longest.
     let factor = GROWTH.powi(i32::try_from(reads.min(60)).unwrap_or_default());
-    let seconds = (first.as_secs_f64() * factor).min(longest.as_secs_f64());
+    let seconds = (first.as_secs_f64() * factor).min(longest.min(LONGEST).as_secs_f64());
     Duration::from_secs_f64(seconds).max(SHORTEST)
 }
 
@@ -111,5 +114,36 @@ mod tests {
     fn a_pace_of_nothing_still_leaves_the_service_some_air() {
         let pace = Pace::Between { first: Duration::ZERO, longest: Duration::ZERO };
         assert_eq!(pace.pause(0, Duration::ZERO), SHORTEST);
+    }
+
+    mod properties {
+        use proptest::prelude::*;
+
+        use super::*;
+
+        fn lengths() -> impl Strategy<Value = Duration> {
+            prop_oneof![
+                (0_u64..10_000).prop_map(Duration::from_millis),
+                any::<u64>().prop_map(Duration::from_nanos),
+                any::<u64>().prop_map(Duration::from_secs),
+                Just(Duration::MAX),
+            ]
+        }
+
+        proptest! {
+            #[test]
+            fn pauses_grow_up_to_the_longest_and_can_be_added_to_any_clock(
+                first in lengths(), longest in lengths(), reads in 0_u32..200, waited in lengths(),
+            ) {
+                let pace = Pace::Between { first, longest };
+                let (pause, next) = (pace.pause(reads, waited), pace.pause(reads + 1, waited));
+                prop_assert!(pause <= next && next <= longest.clamp(SHORTEST, LONGEST));
+                prop_assert!(tokio::time::Instant::now().checked_add(next).is_some());
+                for pace in [Pace::Adaptive, Pace::Fast, Pace::Long] {
+                    let pause = pace.pause(reads, waited);
+                    prop_assert!((SHORTEST..=ADAPTIVE_LONGEST).contains(&pause), "{pace:?} {pause:?}");
+                }
+            }
+        }
     }
 }

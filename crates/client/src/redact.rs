@@ -14,39 +14,36 @@ pub(crate) fn redact(text: &str, key: &str) -> String {
     let lower = text.to_ascii_lowercase();
     let mut masked = String::with_capacity(text.len());
     let mut copied = 0;
-    let mut at = 0;
-    while let Some((name_end, _)) = next_name(&lower, at) {
-        at = name_end;
-        if let Some((start, end)) = value_after(&lower, name_end) {
+    for name_end in name_ends(&lower) {
+        let Some(start) = value_start(&lower, name_end) else { continue };
+        // A name within a value that is masked already may have one of its own behind it.
+        if start >= copied {
             masked.push_str(&text[copied..start]);
             masked.push_str(MASK);
-            (copied, at) = (end, end);
+            copied = value_end(&lower, start);
         }
     }
     masked.push_str(&text[copied..]);
     masked
 }
 
-/// The end of the first name at or after `from`.
-fn next_name(lower: &str, from: usize) -> Option<(usize, &'static str)> {
-    NAMES
-        .iter()
-        .filter_map(|name| lower[from..].find(name).map(|at| (from + at + name.len(), *name)))
-        .min_by_key(|(end, name)| end - name.len())
+/// Where names end, in their order.
+fn name_ends(lower: &str) -> impl Iterator<Item = usize> {
+    let name_at = |at: usize| NAMES.iter().find(|name| lower[at..].starts_with(**name));
+    lower.char_indices().filter_map(move |(at, _)| Some(at + name_at(at)?.len()))
 }
 
-/// The value that follows a name, without its quotes: after `=`, or after quotes (which may be
+/// Where the value begins that follows a name, without its quotes: after `=`, or after quotes (which may be
 /// escaped, in JSON within JSON) and a colon.
-fn value_after(lower: &str, name_end: usize) -> Option<(usize, usize)> {
+fn value_start(lower: &str, name_end: usize) -> Option<usize> {
     let rest = &lower[name_end..];
     let opening = rest.find(|c: char| !matches!(c, '\\' | '"' | '\'' | ':' | '=' | ' '))?;
-    if !rest[..opening].contains(['=', ':']) {
-        return None;
-    }
-    let start = name_end + opening;
-    let length =
-        lower[start..].find(['&', '"', '\'', '\\', '<', '\n', '\r', ' ']).unwrap_or(lower.len() - start);
-    Some((start, start + length))
+    rest[..opening].contains(['=', ':']).then_some(name_end + opening)
+}
+
+fn value_end(lower: &str, start: usize) -> usize {
+    let length = lower[start..].find(['&', '"', '\'', '\\', '<', '\n', '\r', ' ']);
+    length.map_or(lower.len(), |length| start + length)
 }
 
 #[cfg(test)]
@@ -62,6 +59,7 @@ mod tests {
             "x-api-key: SECRET\r\n",
             "the key KEY is wrong",
             "POLICY = SECRET",
+            "policy=x-amz-signature:\"SECRET\"",
         ] {
             let masked = redact(text, "KEY");
             assert!(!masked.contains("SECRET") && !masked.contains("KEY "), "{masked}");
@@ -73,6 +71,48 @@ mod tests {
     fn everything_else_stays() {
         for text in ["", "policy", "a policy of ours", "ключ policy", "{\"message\":\"no\"}"] {
             assert_eq!(redact(text, ""), text);
+        }
+    }
+
+    mod properties {
+        use proptest::prelude::*;
+        use proptest::sample::select;
+
+        use super::redact;
+
+        /// A value that stands nowhere else.
+        const SECRET: &str = "c2VjcmV0LXNpZ25hdHVyZQ";
+
+        fn around() -> impl Strategy<Value = String> {
+            let piece = prop_oneof![
+                select(
+                    &["policy", "x-api-key", "X-Amz-Signature", "=", ":", "\"", "\\", "&", " ", "é", "\n"][..]
+                )
+                .prop_map(str::to_owned),
+                "[a-z ]{0,8}",
+                any::<char>().prop_map(String::from),
+            ];
+            proptest::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
+        }
+
+        proptest! {
+            #[test]
+            fn no_key_and_no_credential_is_left_whatever_stands_around_it(
+                before in around(), after in around(),
+                name in select(&super::super::NAMES[..]),
+                (open, close) in select(&[("=", "&"), (":\"", "\""), ("\":\"", "\""), ("\\\":\\\"", "\\\""), (": ", "\n")][..]),
+            ) {
+                let text = format!("{before}{name}{open}{SECRET}{close}{after}");
+                prop_assert!(!redact(&text, "").contains(SECRET), "{text}");
+                let key = redact(&format!("{before}{SECRET}{after}"), SECRET);
+                prop_assert!(!key.contains(SECRET), "{key}");
+            }
+
+            #[test]
+            fn what_is_masked_stays_as_it_is(text in around()) {
+                let once = redact(&text, "the-key");
+                prop_assert_eq!(redact(&once, "the-key"), once);
+            }
         }
     }
 }

@@ -105,7 +105,7 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// Reads `Retry-After`: seconds, or a date.
-fn read_retry_after(header: &str, now: SystemTime) -> Option<Duration> {
+pub(crate) fn read_retry_after(header: &str, now: SystemTime) -> Option<Duration> {
     let header = header.trim();
     if let Ok(seconds) = header.parse() {
         return Some(Duration::from_secs(seconds));
@@ -195,5 +195,40 @@ mod tests {
         assert!(!budget.take());
         budget.earn();
         assert!(budget.take());
+    }
+
+    mod properties {
+        use proptest::prelude::*;
+
+        use super::*;
+
+        fn lengths() -> impl Strategy<Value = Duration> {
+            prop_oneof![any::<u64>().prop_map(Duration::from_secs), Just(Duration::ZERO), Just(Duration::MAX)]
+        }
+
+        proptest! {
+            #[test]
+            fn a_pause_is_at_least_what_is_asked_for_and_within_both_limits(
+                first_pause in lengths(), max_pause in lengths(), max_retry_after in lengths(),
+                attempts in any::<u32>(), asked in proptest::option::of(lengths()),
+            ) {
+                let retry = Retry { first_pause, max_pause, max_retry_after, ..Retry::default() };
+                let pause = retry.pause(attempts, asked);
+                let granted = asked.map_or(Duration::ZERO, |asked| asked.min(max_retry_after));
+                prop_assert!((granted..=granted.max(max_pause)).contains(&pause));
+                let deadline = Deadline::after(Some(Duration::from_secs(3600)));
+                prop_assert!(!deadline.allows(pause) || pause < Duration::from_secs(3600));
+            }
+
+            #[test]
+            fn seconds_and_dates_say_the_same(seconds in 0_u64..4_000_000_000, text in any::<String>()) {
+                let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_225_600);
+                let asked = Some(Duration::from_secs(seconds));
+                prop_assert_eq!(read_retry_after(&seconds.to_string(), now), asked);
+                let date = httpdate::fmt_http_date(now + Duration::from_secs(seconds));
+                prop_assert_eq!(read_retry_after(&date, now), asked);
+                let _ = read_retry_after(&text, now);
+            }
+        }
     }
 }

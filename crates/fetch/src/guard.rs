@@ -165,4 +165,44 @@ mod tests {
         assert_eq!(left, [address("8.8.8.8")]);
         assert!(only_public("inside.example", [address("192.168.0.1")].into_iter()).is_err());
     }
+
+    mod properties {
+        use proptest::prelude::*;
+
+        use super::*;
+
+        proptest! {
+            #[test]
+            fn whatever_the_standard_library_knows_as_closed_is_closed(bits in any::<u32>(), first in any::<u8>()) {
+                for address in [Ipv4Addr::from_bits(bits), Ipv4Addr::from_bits(bits >> 8 | u32::from(first) << 24)] {
+                    let is_closed = address.is_private()
+                        || address.is_loopback()
+                        || address.is_link_local()
+                        || address.is_multicast()
+                        || address.is_broadcast()
+                        || address.is_documentation()
+                        || address.is_unspecified();
+                    prop_assert!(!(is_closed && is_public(address.into())), "{address}");
+                    // No way to write it as another kind of address opens it.
+                    for inside in [address.to_ipv6_mapped(), address.to_ipv6_compatible()] {
+                        prop_assert!(!is_public(inside.into()), "{inside}");
+                    }
+                }
+            }
+
+            #[test]
+            fn an_address_counts_the_same_in_every_spelling_of_a_url(bits in any::<u32>()) {
+                let address = Ipv4Addr::from_bits(bits);
+                let [a, b, c, d] = address.octets();
+                let (rest, low) = (bits & 0xff_ffff, bits & 0xffff);
+                for host in [
+                    format!("{address}"), format!("{bits}"), format!("{bits:#x}"), format!("0{bits:o}"),
+                    format!("{a}.{rest}"), format!("{a}.{b}.{low}"), format!("{a:#x}.{b}.0{c:o}.{d}"), format!("{address}."),
+                ] {
+                    let url = Url::parse(&format!("http://{host}/")).expect("it is the address of a host");
+                    prop_assert_eq!(refusal(&url).is_none(), is_public(address.into()), "{}", host);
+                }
+            }
+        }
+    }
 }

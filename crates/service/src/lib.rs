@@ -46,6 +46,9 @@ mod controls;
 mod error;
 mod folder;
 mod fresh;
+#[cfg(feature = "fuzzed")]
+#[doc(hidden)]
+pub mod fuzzed;
 mod ledger;
 mod listener;
 mod metrics;

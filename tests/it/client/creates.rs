@@ -180,6 +180,23 @@ async fn a_task_of_this_client_is_not_taken_for_the_lost_one() {
 }
 
 #[tokio::test]
+async fn the_task_of_a_create_that_is_still_waiting_for_its_answer_is_not_taken_for_a_lost_one() {
+    let service = ScriptedService::start().await;
+    let client = client(&service);
+    let options = options();
+    service.fault(Route::CreateTask, Fault::DelayMs(1_500)).await;
+    service.fault(Route::CreateTask, Fault::CloseAfterRequest).await;
+    let (first, second) = tokio::join!(start(&client, 1, &options), async {
+        until_created(&service, 1).await;
+        start(&client, 1, &options).await
+    });
+    let error = second.expect_err("it never arrived, and the task in the history is the other one");
+    assert!(matches!(error, Error::OutcomeUnknown(_)), "{error:?}");
+    assert_eq!(first.ok(), Some(service.created()[0].id.clone()));
+    assert_eq!(service.created().len(), 1);
+}
+
+#[tokio::test]
 async fn a_lost_task_is_found_at_the_end_of_a_long_history() {
     let service = ScriptedService::start().await;
     for number in 0..250 {

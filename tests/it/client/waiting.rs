@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt};
 use inferstore::types::TaskStatus;
-use inferstore::{Error, RunEvent, Wait};
+use inferstore::{Error, Fate, RunEvent, Wait};
 use serde_json::json;
 
 use super::{client, inputs, options, wait};
@@ -160,4 +160,58 @@ async fn a_task_that_another_process_created_can_be_followed_to_its_end() {
     assert_eq!((last, outcome.task.as_str()), (&TaskStatus::Success, id.as_str()));
     let error = client(&service).task("..").follow(wait()).try_collect::<Vec<_>>().await;
     assert!(matches!(error, Err(Error::Settings(_))), "{error:?}");
+}
+
+#[tokio::test]
+async fn the_deadline_tells_what_became_of_the_cancel() {
+    let too_late = || Fault::failure(409, "it is being computed");
+    for (fault, expected) in [
+        (None, Fate::Canceled),
+        (Some(too_late()), Fate::GoesOn),
+        (Some(Fault::Stall), Fate::CancelUnanswered),
+    ] {
+        let service = ScriptedService::start().await;
+        service.set_plan(DEFAULT_MODEL, TaskPlan::new().queued(Stay::Reads(1_000_000)));
+        let id = service.add_task(DEFAULT_MODEL, json!({}));
+        if let Some(fault) = fault {
+            service.fault(Route::CancelTask, fault.always()).await;
+        }
+        let wait = Wait { deadline: Some(Duration::from_secs(1)), cancel_at_deadline: true, ..wait() };
+        let error = client(&service).task(id).wait(&wait).await.expect_err("it stays in the queue");
+        let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
+        assert_eq!(reached.fate, expected);
+    }
+}
+
+#[tokio::test]
+async fn of_many_tasks_one_that_cannot_be_and_one_that_stays_are_told_and_nothing_is_canceled() {
+    let service = ScriptedService::start().await;
+    service.set_plan(DEFAULT_MODEL, TaskPlan::new().queued(Stay::Reads(1_000_000)));
+    let id = service.add_task(DEFAULT_MODEL, json!({}));
+    let wait = Wait { deadline: Some(Duration::from_millis(300)), ..wait() };
+    let ended: HashMap<_, _> = client(&service)
+        .tasks()
+        .wait_all([id.as_str(), ".."], wait)
+        .map(|(task, result)| (task.to_string(), result.err()))
+        .collect()
+        .await;
+    assert!(matches!(ended[".."], Some(Error::Settings(_))), "{ended:?}");
+    let Some(Error::DeadlineReached(reached)) = &ended[&id] else { panic!("{ended:?}") };
+    assert_eq!((reached.fate, service.canceled().len()), (Fate::GoesOn, 0));
+}
+
+#[tokio::test]
+async fn tasks_far_apart_are_read_by_themselves_and_reads_that_fail_are_repeated() {
+    let service = ScriptedService::start().await;
+    let first = service.add_task(DEFAULT_MODEL, json!({"number": 0}));
+    for number in 0..150 {
+        service.add_task("another-model", json!({"number": number}));
+    }
+    service.set_plan(DEFAULT_MODEL, TaskPlan::new().computing(Stay::Reads(2)));
+    let last = service.add_task(DEFAULT_MODEL, json!({"number": 1}));
+    service.fault(Route::GetTask, Fault::failure(500, "no").times(3)).await;
+    let all: Vec<_> = client(&service).tasks().wait_all([&first, &last], wait()).collect().await;
+    let ended: Vec<_> = all.iter().map(|(task, result)| (task.to_string(), result.is_ok())).collect();
+    assert_eq!(ended, [(first, true), (last, true)]);
+    assert!(service.count(Route::ListTasks) <= 3, "a page for each would cost more");
 }

@@ -157,3 +157,74 @@ impl Comparison {
         }
     }
 }
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+    use proptest::sample::{Index, select};
+    use serde_json::json;
+
+    use super::*;
+
+    fn document() -> Value {
+        serde_saphyr::from_str(include_str!("../../../openapi/inferstore.yaml")).unwrap_or_default()
+    }
+
+    /// Every place in a value.
+    fn places(value: &Value, here: &str, found: &mut Vec<String>) {
+        found.push(here.to_owned());
+        let children: Vec<(String, &Value)> = match value {
+            Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), value)).collect(),
+            Value::Array(items) => {
+                items.iter().enumerate().map(|(at, item)| (at.to_string(), item)).collect()
+            }
+            _ => Vec::new(),
+        };
+        for (name, child) in children {
+            let name = name.replace('~', "~0").replace('/', "~1");
+            places(child, &format!("{here}/{name}"), found);
+        }
+    }
+
+    fn changed(document: &Value, places: &[String], changes: Vec<(Index, Value)>) -> Value {
+        let mut document = document.clone();
+        for (place, value) in changes {
+            if let Some(there) = document.pointer_mut(&places[place.index(places.len())]) {
+                *there = value;
+            }
+        }
+        document
+    }
+
+    fn changes() -> impl Strategy<Value = Vec<(Index, Value)>> {
+        let odd = [
+            json!(null),
+            json!({}),
+            json!([]),
+            json!(["a"]),
+            json!("string"),
+            json!(7),
+            json!(true),
+            json!({"$ref": "#"}),
+        ];
+        proptest::collection::vec((any::<Index>(), select(odd.to_vec())), 1..4)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn no_document_differs_from_itself_and_whatever_differs_is_told(changes in changes()) {
+            let document = document();
+            let mut all = Vec::new();
+            places(&document, "", &mut all);
+            let changed = changed(&document, &all, changes);
+            prop_assert!(compare(&changed, &changed).list.is_empty());
+            for (old, new) in [(&document, &changed), (&changed, &document)] {
+                let told = compare(old, new);
+                prop_assert!(told.list.iter().all(|change| !change.message.is_empty()));
+                prop_assert!(old != new || told.list.is_empty());
+            }
+        }
+    }
+}

@@ -5,15 +5,15 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use bytes::Bytes;
 
 /// What stands before and after the file.
-pub(super) struct Form {
-    pub(super) before_file: Bytes,
-    pub(super) after_file: Bytes,
+pub(crate) struct Form {
+    pub(crate) before_file: Bytes,
+    pub(crate) after_file: Bytes,
     boundary: String,
 }
 
 impl Form {
     /// All fields in their order, then the file as a field named `file`.
-    pub(super) fn new(fields: &[(String, String)], file_name: &str, mime: &str) -> Self {
+    pub(crate) fn new(fields: &[(String, String)], file_name: &str, mime: &str) -> Self {
         let boundary = boundary_outside(fields);
         let mut text = String::new();
         for (name, value) in fields {
@@ -29,12 +29,12 @@ impl Form {
         Self { before_file: text.into(), after_file: format!("\r\n--{boundary}--\r\n").into(), boundary }
     }
 
-    pub(super) fn content_type(&self) -> String {
+    pub(crate) fn content_type(&self) -> String {
         format!("multipart/form-data; boundary={}", self.boundary)
     }
 
     /// The length of the whole with a file of this size in it.
-    pub(super) fn length(&self, file_size: u64) -> u64 {
+    pub(crate) fn length(&self, file_size: u64) -> u64 {
         self.before_file.len() as u64 + file_size + self.after_file.len() as u64
     }
 }
@@ -79,33 +79,37 @@ mod tests {
         [&form.before_file[..], file, &form.after_file[..]].concat()
     }
 
-    proptest! {
-        #[test]
-        fn the_length_is_exact_and_every_part_stands_in_its_place(
-            fields in vec((any::<String>(), any::<String>()), 0..8),
-            name in any::<String>(),
-            file in vec(any::<u8>(), 1..200),
-        ) {
-            let form = Form::new(&fields, &name, "image/png");
-            let whole = whole(&form, &file);
-            prop_assert_eq!(form.length(file.len() as u64), whole.len() as u64);
-            let boundary = format!("--{}", form.boundary);
-            let places = whole.windows(boundary.len()).filter(|window| *window == boundary.as_bytes()).count();
-            prop_assert_eq!(places, fields.len() + 2, "one for each field, one for the file, one at the end");
-            let mut rest = &form.before_file[..];
-            for (field, value) in &fields {
-                let part = format!("{boundary}\r\nContent-Disposition: form-data; name={}\r\n\r\n{value}\r\n", quoted(field));
-                prop_assert!(rest.starts_with(part.as_bytes()));
-                rest = &rest[part.len()..];
+    mod properties {
+        use super::*;
+
+        proptest! {
+            #[test]
+            fn the_length_is_exact_and_every_part_stands_in_its_place(
+                fields in vec((any::<String>(), any::<String>()), 0..8),
+                name in any::<String>(),
+                file in vec(any::<u8>(), 1..200),
+            ) {
+                let form = Form::new(&fields, &name, "image/png");
+                let whole = whole(&form, &file);
+                prop_assert_eq!(form.length(file.len() as u64), whole.len() as u64);
+                let boundary = format!("--{}", form.boundary);
+                let places = whole.windows(boundary.len()).filter(|window| *window == boundary.as_bytes()).count();
+                prop_assert_eq!(places, fields.len() + 2, "one for each field, one for the file, one at the end");
+                let mut rest = &form.before_file[..];
+                for (field, value) in &fields {
+                    let part = format!("{boundary}\r\nContent-Disposition: form-data; name={}\r\n\r\n{value}\r\n", quoted(field));
+                    prop_assert!(rest.starts_with(part.as_bytes()));
+                    rest = &rest[part.len()..];
+                }
+                prop_assert_eq!(rest.windows(2).filter(|window| *window == b"\r\n").count(), 4, "boundary, two headers, none");
             }
-            prop_assert_eq!(rest.windows(2).filter(|window| *window == b"\r\n").count(), 4, "boundary, two headers, none");
         }
     }
 
     #[test]
     fn no_name_can_add_a_header() {
         let fields = [("a\"\r\nx-evil: 1\r\n\r\n".to_owned(), "a value\r\nis no header".to_owned())];
-        let form = Form::new(&fields, "a\".png\r\nx-evil: 1", "image/png");
+        let form = Form::new(&fields, "a\".png\r\nx-evil: 1\0", "image/png");
         let text = String::from_utf8_lossy(&form.before_file);
         assert!(!text.contains("\nx-evil"), "{text}");
         assert!(
@@ -113,7 +117,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("filename=\"a%22.png%0D%0Ax-evil: 1\"\r\nContent-Type: image/png\r\n\r\n"),
+            text.contains("filename=\"a%22.png%0D%0Ax-evil: 1%00\"\r\nContent-Type: image/png\r\n\r\n"),
             "{text}"
         );
     }

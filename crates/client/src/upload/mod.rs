@@ -2,10 +2,10 @@
 
 mod body;
 pub(crate) mod fault;
-mod form;
+pub(crate) mod form;
 pub(crate) mod mask;
 mod send;
-mod target;
+pub(crate) mod target;
 
 use std::time::Duration;
 

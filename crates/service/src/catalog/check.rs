@@ -6,6 +6,7 @@ use std::fmt;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+use url::Url;
 
 use super::decimal::Decimal;
 use super::format::{Descriptor, Format, Kind, NumConfig, Sample};
@@ -194,13 +195,15 @@ fn is_whole(text: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A scheme, a host, and nothing that cannot stand in a URL. Whoever fetches the file reads the rest.
+/// An absolute URL with a host, which whoever fetches the file can read. The parser alone would forgive a
+/// missing slash and a line break.
 fn is_http_url(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };
-    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = rest.split(['/', '\\', '?', '#']).next().unwrap_or_default();
     (scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https"))
         && !host.is_empty()
         && !url.chars().any(|letter| letter.is_whitespace() || letter.is_control())
+        && Url::parse(url).is_ok()
 }
 
 /// A name as it was sent, which may be of any length and content.

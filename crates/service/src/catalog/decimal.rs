@@ -102,28 +102,32 @@ mod tests {
         assert_eq!(Decimal::json("1e99999999999"), None);
     }
 
-    proptest! {
-        #[test]
-        fn an_exponent_is_another_spelling(units in -1_000_000_000_i64..1_000_000_000, places in 0_usize..10) {
-            let digits = format!("{:0>11}", units.unsigned_abs());
-            let (whole, fraction) = digits.split_at(digits.len() - places);
-            let sign = if units < 0 { "-" } else { "" };
-            let plain = if places == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") };
-            let value = Decimal::plain(&plain);
-            prop_assert!(value.is_some());
-            prop_assert_eq!(Decimal::json(&format!("{units}e-{places}")), value);
-            prop_assert_eq!(Decimal::json(&format!("{units}.0E+0")), Decimal::plain(&units.to_string()));
-        }
+    mod properties {
+        use super::*;
 
-        #[test]
-        fn the_order_is_that_of_the_numbers(a in any::<i64>(), b in any::<i64>()) {
-            let read = |number: i64| Decimal::plain(&number.to_string());
-            prop_assert_eq!(read(a).cmp(&read(b)), a.cmp(&b));
-        }
+        proptest! {
+            #[test]
+            fn an_exponent_is_another_spelling(units in -1_000_000_000_i64..1_000_000_000, places in 0_usize..10) {
+                let digits = format!("{:0>11}", units.unsigned_abs());
+                let (whole, fraction) = digits.split_at(digits.len() - places);
+                let sign = if units < 0 { "-" } else { "" };
+                let plain = if places == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") };
+                let value = Decimal::plain(&plain);
+                prop_assert!(value.is_some());
+                prop_assert_eq!(Decimal::json(&format!("{units}e-{places}")), value);
+                prop_assert_eq!(Decimal::json(&format!("{units}.0E+0")), Decimal::plain(&units.to_string()));
+            }
 
-        #[test]
-        fn nothing_makes_the_reader_fail(text in "[-+0-9.eE]{0,60}") {
-            let _ = (Decimal::plain(&text), Decimal::json(&text));
+            #[test]
+            fn the_order_is_that_of_the_numbers(a in any::<i64>(), b in any::<i64>()) {
+                let read = |number: i64| Decimal::plain(&number.to_string());
+                prop_assert_eq!(read(a).cmp(&read(b)), a.cmp(&b));
+            }
+
+            #[test]
+            fn nothing_makes_the_reader_fail(text in "[-+0-9.eE]{0,60}") {
+                let _ = (Decimal::plain(&text), Decimal::json(&text));
+            }
         }
     }
 }

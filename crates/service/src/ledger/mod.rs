@@ -230,4 +230,42 @@ mod tests {
         // Rounding up what is taken can leave at most a few units for the next day.
         assert!(money("0.01").checked_sub(total).is_some_and(|rest| rest.smallest() <= 1));
     }
+
+    mod properties {
+        use proptest::prelude::*;
+
+        use super::*;
+
+        proptest! {
+            #[test]
+            fn no_second_of_storage_is_charged_twice_and_hardly_one_is_lost(
+                price in prop_oneof![Just(0_i64), 1..1_000_000_000_i64], parts in proptest::collection::vec(0..1_i64 << 50, 1..20),
+            ) {
+                let rate = StorageRate { per_gib_day: Money::from_smallest(price) };
+                let (at_once, _) = rate.charge(parts.iter().sum());
+                let (mut total, mut carried) = (0, 0);
+                for part in &parts {
+                    let (charge, left) = rate.charge(carried + part);
+                    prop_assert!(left >= 0 && left <= carried + part);
+                    total += charge.smallest();
+                    carried = left;
+                }
+                prop_assert!((0..=1).contains(&(at_once.smallest() - total)), "{at_once} at once, {total} in parts");
+            }
+
+            #[test]
+            fn a_price_is_taken_whole_or_not_at_all(free in 0..1_000_i64, balance in 0..1_000_i64, price in 0..2_500_i64) {
+                let [free, balance, price] = [free, balance, price].map(Money::from_smallest);
+                let purses = Purses { free, balance, ..Purses::default() };
+                match purses.split(price) {
+                    Some(split) => {
+                        prop_assert_eq!(split.free.checked_add(split.balance), Some(price));
+                        prop_assert!(split.free <= free && split.balance <= balance);
+                        prop_assert!(split.balance == Money::ZERO || split.free == free, "free credits come first");
+                    }
+                    None => prop_assert!(free.checked_add(balance).is_some_and(|all| all < price)),
+                }
+            }
+        }
+    }
 }

@@ -88,8 +88,8 @@ impl FromStr for Money {
         if !complete || !plain(whole) || !plain(fraction) || fraction.len() > DECIMALS {
             return Err(no());
         }
-        let units: i64 = format!("{whole}{fraction:0<DECIMALS$}").parse().map_err(|_| no())?;
-        Ok(Self(if negative { -units } else { units }))
+        let sign = if negative { "-" } else { "" };
+        format!("{sign}{whole}{fraction:0<DECIMALS$}").parse().map(Self).map_err(|_| no())
     }
 }
 
@@ -131,6 +131,44 @@ mod tests {
     fn what_is_no_exact_amount_is_refused() {
         for text in ["", ".", "1.", ".5", "1e3", "+1", "0.0000000001", "9223372036.854775808", "1,5", "--1"] {
             assert!(text.parse::<Money>().is_err(), "{text} was taken for an amount");
+        }
+    }
+
+    mod properties {
+        use proptest::prelude::*;
+
+        use super::*;
+
+        proptest! {
+            #[test]
+            fn every_amount_is_written_as_it_is_read(units in prop_oneof![any::<i64>(), Just(i64::MIN), Just(i64::MAX)]) {
+                let amount = Money::from_smallest(units);
+                prop_assert_eq!(amount.to_string().parse(), Ok(amount));
+                let number = as_number(&amount, serde_json::value::Serializer).map_err(|cause| TestCaseError::fail(cause.to_string()));
+                prop_assert!(number.is_ok());
+            }
+
+            #[test]
+            fn sums_and_differences_are_exact_or_not_there(one in any::<i64>(), other in any::<i64>()) {
+                let (first, second) = (Money::from_smallest(one), Money::from_smallest(other));
+                let exact = |units: i128| i64::try_from(units).ok().map(Money::from_smallest);
+                prop_assert_eq!(first.checked_add(second), exact(i128::from(one) + i128::from(other)));
+                prop_assert_eq!(first.checked_sub(second), exact(i128::from(one) - i128::from(other)));
+                prop_assert_eq!(first.cmp(&second), one.cmp(&other));
+            }
+
+            #[test]
+            fn a_text_is_an_amount_only_if_it_says_exactly_that(text in "-?[0-9]{0,12}(\\.[0-9]{0,11})?|[-+0-9.eE]{0,20}") {
+                if let Ok(amount) = text.parse::<Money>() {
+                    let canonical = text.trim_start_matches('-').trim_start_matches('0');
+                    let (whole, fraction) = canonical.split_once('.').unwrap_or((canonical, ""));
+                    let shown = amount.to_string();
+                    let shown = shown.trim_start_matches('-');
+                    let (shown_whole, shown_fraction) = shown.split_once('.').unwrap_or((shown, ""));
+                    prop_assert_eq!(shown_whole.trim_start_matches('0'), whole);
+                    prop_assert_eq!(shown_fraction, fraction.trim_end_matches('0'));
+                }
+            }
         }
     }
 }

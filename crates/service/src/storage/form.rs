@@ -26,7 +26,7 @@ use super::{LARGEST_FORM_FILE, Target};
 use crate::app::App;
 
 /// How large everything but the file may be.
-const FIELDS: u64 = 64 * 1024;
+pub(super) const FIELDS: u64 = 64 * 1024;
 /// How much of a body is read before a signature vouches for the rest: the fields with what is around
 /// them, and the piece in which the file begins.
 const ON_TRUST: u64 = 4 * FIELDS;
@@ -48,11 +48,8 @@ pub(super) async fn upload(
 ) -> Result<Response<Body>, S3Error> {
     let (head, body) = request.into_parts();
     let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let boundary = multer::parse_boundary(kind).map_err(|_| malformed())?;
-    let limits =
-        Constraints::new().size_limit(SizeLimit::new().per_field(FIELDS).for_field("file", u64::MAX));
     let body = Measured::new(body, ON_TRUST);
-    let mut parts = Multipart::with_constraints(body.clone(), boundary, limits);
+    let mut parts = multipart(kind, body.clone())?;
     // All of them together, because nobody knows yet whether this is an upload of ours.
     let read = tokio::time::timeout(app.config.limits.body_time, read_fields(&mut parts)).await;
     let (fields, file) = read.map_err(|_| Cut::Idle)??;
@@ -89,8 +86,18 @@ pub(super) async fn upload(
     Ok(response)
 }
 
-/// Reads the fields up to the file, which has to come last.
-async fn read_fields<'a>(parts: &mut Multipart<'a>) -> Result<(Vec<(String, String)>, Field<'a>), S3Error> {
+/// The parts of a form, none of which may be large but the file.
+pub(super) fn multipart(content_type: &str, body: Measured) -> Result<Multipart<'static>, S3Error> {
+    let boundary = multer::parse_boundary(content_type).map_err(|_| malformed())?;
+    let limits =
+        Constraints::new().size_limit(SizeLimit::new().per_field(FIELDS).for_field("file", u64::MAX));
+    Ok(Multipart::with_constraints(body, boundary, limits))
+}
+
+/// Reads the fields up to the file, which has to come last; their names in lower case.
+pub(super) async fn read_fields<'form>(
+    parts: &mut Multipart<'form>,
+) -> Result<(Vec<(String, String)>, Field<'form>), S3Error> {
     let mut fields: Vec<(String, String)> = Vec::new();
     loop {
         let Some(part) = parts.next_field().await.map_err(broken)? else {

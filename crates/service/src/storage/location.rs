@@ -44,4 +44,19 @@ mod tests {
         assert_eq!(read("/b"), None);
         assert_eq!(read("b/a"), None);
     }
+
+    mod properties {
+        use proptest::prelude::*;
+
+        use super::*;
+
+        proptest! {
+            #[test]
+            fn a_path_is_ascii_and_leads_back_to_its_object(bucket in "[a-z0-9-]{3,20}", key in any::<String>()) {
+                let path = path(&bucket, &key);
+                prop_assert!(path.is_ascii() && !path.contains(['?', '#', ' ', '\\']));
+                prop_assert_eq!(read(&path), (!key.is_empty()).then_some((bucket, key)));
+            }
+        }
+    }
 }

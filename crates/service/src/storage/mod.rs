@@ -9,6 +9,8 @@ mod backend;
 mod blobs;
 mod edge;
 mod form;
+#[cfg(feature = "fuzzed")]
+pub(crate) mod fuzzed;
 mod linger;
 mod location;
 mod measured;

@@ -78,7 +78,9 @@ pub(super) fn check(
                 named.push(name);
             }
             Condition::Range(how, least, most) if how == "content-length-range" => {
-                range = Some(SizeRange { least, most });
+                // Of several, every one holds.
+                let SizeRange { least: before, most: until } = range.unwrap_or(SizeRange { least, most });
+                range = Some(SizeRange { least: least.max(before), most: most.min(until) });
             }
             Condition::Text(..) | Condition::Range(..) => return Err(malformed()),
         }
@@ -138,6 +140,14 @@ mod tests {
     }
 
     #[test]
+    fn of_several_sizes_a_file_has_to_keep_to_all() {
+        let conditions = r#"["content-length-range",1,900],["content-length-range",5,90]"#;
+        let policy = format!(r#"{{"expiration":"2027-01-01T00:00:00Z","conditions":[{conditions}]}}"#);
+        let range = check(&STANDARD.encode(policy), "b", &[], Timestamp::UNIX_EPOCH);
+        assert_eq!(range.ok(), Some(SizeRange { least: 5, most: 90 }));
+    }
+
+    #[test]
     fn an_expired_policy_is_refused() {
         let policy = write("b", &[], 1, Timestamp::UNIX_EPOCH);
         let refused =
@@ -146,5 +156,28 @@ mod tests {
         let refused =
             check("e30=", "b", &[], Timestamp::UNIX_EPOCH).map_err(|it| it.code().as_str().to_owned());
         assert_eq!(refused, Err("InvalidPolicyDocument".to_owned()));
+    }
+
+    mod properties {
+        use proptest::prelude::*;
+
+        use super::*;
+
+        proptest! {
+            #[test]
+            fn a_policy_allows_what_it_was_written_for_and_nothing_else(
+                key in "\\PC{1,40}|[$\"\\\\{}\\[\\],a-z]{1,40}", mime in "\\PC{1,20}", size in any::<u64>(),
+                other in "\\PC{1,40}", bucket in "[a-z-]{1,20}",
+            ) {
+                let policy = write(&bucket, &[("key", &key), ("Content-Type", &mime)], size, Timestamp::MAX);
+                let sent = |key: &str, mime: &str| vec![("key".to_owned(), key.to_owned()), ("content-type".to_owned(), mime.to_owned())];
+                let judged = |bucket: &str, fields: &[(String, String)]| check(&policy, bucket, fields, Timestamp::UNIX_EPOCH).ok();
+                let exact = Some(SizeRange { least: size, most: size });
+                prop_assert_eq!(judged(&bucket, &sent(&key, &mime)), exact);
+                prop_assert_eq!(judged(&bucket, &sent(&other, &mime)).is_some(), other == key);
+                prop_assert_eq!(judged(&bucket, &sent(&key, &other)).is_some(), other == mime);
+                prop_assert_eq!(judged(&format!("{bucket}x"), &sent(&key, &mime)), None);
+            }
+        }
     }
 }

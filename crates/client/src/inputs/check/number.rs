@@ -43,6 +43,16 @@ pub(super) fn exact(text: &str) -> Option<Value> {
     (as_json.to_string().parse() == Ok(value)).then_some(Value::Number(as_json))
 }
 
+/// Whether every reader of numbers takes the text: digits, perhaps with a sign before and a fraction behind.
+fn is_plain(text: &str) -> bool {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let unsigned = text.strip_prefix('-').unwrap_or(text);
+    match unsigned.split_once('.') {
+        Some((whole, fraction)) => digits(whole) && digits(fraction),
+        None => digits(unsigned),
+    }
+}
+
 /// A number as it was given.
 pub(super) struct Numeric<'a> {
     given: &'a Value,
@@ -74,10 +84,11 @@ impl<'a> Numeric<'a> {
         let own_shape = if self.given.is_string() { Shape::Text } else { Shape::Number };
         let shape = shape.unwrap_or(own_shape);
         // A whole number is spelled without point and exponent even where its shape is right:
-        // readers of whole numbers take `30`, but not all of them `30.0`.
+        // readers of whole numbers take `30`, but not all of them `30.0`. Nor do all take `.5`.
         let plain = || self.digits.plain();
         let spelling = match (kind, shape) {
-            (Kind::Fraction, shape) if shape == own_shape => None,
+            (Kind::Fraction, Shape::Text) if own_shape == Shape::Text && is_plain(&self.text) => None,
+            (Kind::Fraction, Shape::Number) if own_shape == Shape::Number => None,
             (_, Shape::Text) => plain().map(Value::String),
             (Kind::Whole, Shape::Number) => plain().and_then(|plain| exact(&plain)),
             // The digits as they are, unless they are no JSON, as `+.5`.

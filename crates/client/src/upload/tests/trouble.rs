@@ -100,20 +100,39 @@ async fn a_file_that_changes_meanwhile_is_not_stored() -> TestResult {
     let scratch = Scratch::new()?;
     // More than the buffers of two sockets hold, so that its end is read after the change.
     let size = 48 * 1024 * 1024;
-    let path = scratch.sparse("a.bin", size)?;
-    let changed = path.clone();
-    let server = Server::start(move |_| {
-        let grown =
-            std::fs::OpenOptions::new().append(true).open(&changed).and_then(|file| file.set_len(size + 1));
-        Reaction::status(if grown.is_ok() { 200 } else { 500 })
-    })
-    .await?;
-    let (uploaded, events) = told(&server.client(Settings::default())?, path).await;
+    for changed_size in [size + 1, size - 1] {
+        let path = scratch.sparse("a.bin", size)?;
+        let changed = path.clone();
+        let server = Server::start(move |_| {
+            let file = std::fs::OpenOptions::new().append(true).open(&changed);
+            let is_changed = file.and_then(|file| file.set_len(changed_size)).is_ok();
+            Reaction::status(if is_changed { 200 } else { 500 })
+        })
+        .await?;
+        let (uploaded, events) = told(&server.client(Settings::default())?, path).await;
+        let error = uploaded.map_or_else(|error| error.to_string(), |_| "it was taken".to_owned());
+        assert!(error.contains("a.bin: it changed while it was uploaded"), "{error}");
+        assert!(end_of_progress(&events) < size);
+        assert!(server.stored().iter().all(|request| request.body_length < size));
+        assert_eq!((server.presigned().len(), repeats(&events)), (1, 0));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_that_is_gone_before_it_is_sent_is_told_by_name() -> TestResult {
+    let scratch = Scratch::new()?;
+    let server = Server::start(at_first([])).await?;
+    let client = server.client(Settings::default())?;
+    let path = scratch.path("a.txt");
+    std::fs::write(&path, "before")?;
+    let opened = File::from(path.as_path()).open().await?;
+    std::fs::remove_file(&path)?;
+    let (folder, options) = (crate::types::UploadFolder::Samples, UploadOptions::default());
+    let uploaded =
+        crate::upload::upload(&client.inner, folder, &opened, &options, Deadline::never(), &mut |_| {}).await;
     let error = uploaded.map_or_else(|error| error.to_string(), |_| "it was taken".to_owned());
-    assert!(error.contains("a.bin: it changed while it was uploaded"), "{error}");
-    assert!(end_of_progress(&events) < size);
-    assert!(server.stored().iter().all(|request| request.body_length < size));
-    assert_eq!((server.presigned().len(), repeats(&events)), (1, 0));
+    assert!(error.contains("a.txt: it can no longer be read"), "{error}");
     Ok(())
 }
 

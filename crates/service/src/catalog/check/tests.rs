@@ -91,8 +91,20 @@ fn a_file_is_the_url_of_one() {
     for value in ["https://files.example/a%20b.png?x=1", "HTTP://127.0.0.1:9000/b/ü.png"] {
         assert!(takes(file.clone(), &json!(value).to_string()), "{value}");
     }
-    let others =
-        ["", "a.png", "/tmp/a.png", "file:///a.png", "ftp://a/b", "https://", "https:///a", "http://a b/"];
+    let others = [
+        "",
+        "a.png",
+        "/tmp/a.png",
+        "file:///a.png",
+        "ftp://a/b",
+        "https://",
+        "https:///a",
+        "http://a b/",
+        "http://[::1/a",
+        "http://a%/b",
+        "http://\\a",
+        "http://a:99999/",
+    ];
     for value in
         others.map(|value| json!(value)).into_iter().chain([json!(1), json!({}), json!(["https://a/b"])])
     {
@@ -140,43 +152,47 @@ fn complaints_stay_short_whatever_is_sent() -> Result<(), serde_json::Error> {
     Ok(())
 }
 
-proptest! {
-    #[test]
-    fn every_step_of_a_range_is_taken_and_nothing_between(
-        min in -1_000_i32..1_000, step in 1_i32..500, count in 0_i32..50, places in 0_u32..4, off in 0_i32..500,
-    ) {
-        let written = |units: i32| {
-            let digits = format!("{:0>8}", units.unsigned_abs());
-            let (whole, fraction) = digits.split_at(8 - places as usize);
-            let whole = whole.trim_start_matches('0');
-            let whole = if whole.is_empty() { "0" } else { whole };
-            let sign = if units < 0 { "-" } else { "" };
-            if places == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
-        };
-        let declared = format!(
-            r#"{{"it": {{"type": "float", "position": 0, "samples": ["1"],
-                "num_config": {{"min": {}, "max": {}, "step": {}}}}}}}"#,
-            written(min), written(min + step * 50), written(step),
-        );
-        let declared: Format = serde_json::from_str(&declared).map_err(|cause| TestCaseError::fail(cause.to_string()))?;
-        let sent = written(min + step * count + off % step);
-        let inputs: Inputs = serde_json::from_str(&format!(r#"{{"it": "{sent}"}}"#))
-            .map_err(|cause| TestCaseError::fail(cause.to_string()))?;
-        prop_assert_eq!(check_inputs(&declared, &inputs).is_ok(), off % step == 0, "{}", sent);
-    }
+mod properties {
+    use super::*;
 
-    #[test]
-    fn a_whole_number_is_taken_in_one_shape_only(number in any::<i64>(), is_bare in any::<bool>()) {
-        let samples = if is_bare { json!([1]) } else { json!(["1"]) };
-        let declared = json!({ "type": "int", "samples": samples });
-        prop_assert_eq!(takes(declared.clone(), &number.to_string()), is_bare);
-        prop_assert_eq!(takes(declared, &format!("\"{number}\"")), !is_bare);
-    }
+    proptest! {
+        #[test]
+        fn every_step_of_a_range_is_taken_and_nothing_between(
+            min in -1_000_i32..1_000, step in 1_i32..500, count in 0_i32..50, places in 0_u32..4, off in 0_i32..500,
+        ) {
+            let written = |units: i32| {
+                let digits = format!("{:0>8}", units.unsigned_abs());
+                let (whole, fraction) = digits.split_at(8 - places as usize);
+                let whole = whole.trim_start_matches('0');
+                let whole = if whole.is_empty() { "0" } else { whole };
+                let sign = if units < 0 { "-" } else { "" };
+                if places == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
+            };
+            let declared = format!(
+                r#"{{"it": {{"type": "float", "position": 0, "samples": ["1"],
+                    "num_config": {{"min": {}, "max": {}, "step": {}}}}}}}"#,
+                written(min), written(min + step * 50), written(step),
+            );
+            let declared: Format = serde_json::from_str(&declared).map_err(|cause| TestCaseError::fail(cause.to_string()))?;
+            let sent = written(min + step * count + off % step);
+            let inputs: Inputs = serde_json::from_str(&format!(r#"{{"it": "{sent}"}}"#))
+                .map_err(|cause| TestCaseError::fail(cause.to_string()))?;
+            prop_assert_eq!(check_inputs(&declared, &inputs).is_ok(), off % step == 0, "{}", sent);
+        }
 
-    #[test]
-    fn no_value_makes_the_check_fail(value in "[-+0-9.eE\\[\\]{}\",a-z ]{0,40}", kind in 0_usize..5) {
-        let kinds = ["file", "int", "float", "options", "string"];
-        let _ = takes(json!({ "type": kinds.get(kind), "samples": ["1"] }), &value);
-        let _ = takes(json!({ "type": kinds.get(kind), "samples": [1] }), &json!(value).to_string());
+        #[test]
+        fn a_whole_number_is_taken_in_one_shape_only(number in any::<i64>(), is_bare in any::<bool>()) {
+            let samples = if is_bare { json!([1]) } else { json!(["1"]) };
+            let declared = json!({ "type": "int", "samples": samples });
+            prop_assert_eq!(takes(declared.clone(), &number.to_string()), is_bare);
+            prop_assert_eq!(takes(declared, &format!("\"{number}\"")), !is_bare);
+        }
+
+        #[test]
+        fn no_value_makes_the_check_fail(value in "[-+0-9.eE\\[\\]{}\",a-z ]{0,40}", kind in 0_usize..5) {
+            let kinds = ["file", "int", "float", "options", "string"];
+            let _ = takes(json!({ "type": kinds.get(kind), "samples": ["1"] }), &value);
+            let _ = takes(json!({ "type": kinds.get(kind), "samples": [1] }), &json!(value).to_string());
+        }
     }
 }

@@ -145,8 +145,6 @@ fn decimal_of(value: &Value) -> Option<Decimal> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
-
     #[test]
     fn whatever_is_given_is_either_sent_or_named(declared in declared(1..6), given in given()) {
         let inputs: BTreeMap<_, _> = given.into_iter().collect();

@@ -1,0 +1,5 @@
+//! The target `messages` for cargo-fuzz.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| inferstore_fuzz::messages(data));

@@ -1,0 +1,92 @@
+//! What the document says of answers, read in the most forgiving way that loses nothing: the oracle for
+//! the types that are generated from it.
+
+use std::sync::LazyLock;
+
+use inferstore_api::Decimal;
+use serde_json::Value;
+
+static SCHEMAS: LazyLock<Value> = LazyLock::new(|| {
+    let document: Value = serde_saphyr::from_str(include_str!("../../../openapi/inferstore.yaml"))
+        .expect("the document is YAML");
+    document["components"]["schemas"].clone()
+});
+
+/// Whether an answer must be read by the type of this name: it says which thing it is about, and all the
+/// rest deviates in no way that changes what it says.
+pub(crate) fn must_be_read(schema: &str, answer: &Value) -> bool {
+    is_told(&SCHEMAS[schema], answer)
+}
+
+fn resolved(schema: &Value) -> &Value {
+    match schema["$ref"].as_str().and_then(|reference| reference.rsplit('/').next()) {
+        Some(name) => &SCHEMAS[name],
+        None => schema,
+    }
+}
+
+/// Whether a value that is there says what its schema asks for.
+fn is_told(schema: &Value, value: &Value) -> bool {
+    let schema = resolved(schema);
+    let format = schema["format"].as_str().unwrap_or_default();
+    match (schema["type"].as_str(), value) {
+        (Some("object"), Value::Object(members)) => {
+            let is_required = |name: &str| {
+                schema["required"].as_array().is_some_and(|required| required.contains(&name.into()))
+            };
+            let properties = schema["properties"].as_object().into_iter().flatten();
+            let known = properties.into_iter().all(|(name, property)| match members.get(name) {
+                None | Some(Value::Null) => !is_required(name),
+                // What says which thing it is about has to be a text.
+                Some(value)
+                    if is_required(name)
+                        && property.get("$ref").is_some()
+                        && resolved(property)["type"] == "string" =>
+                {
+                    value.is_string()
+                }
+                Some(value) => resolved(property)["x-advisory"] == true || is_told(property, value),
+            });
+            let others = &schema["additionalProperties"];
+            known
+                && (!others.is_object()
+                    || members.values().all(|value| value.is_null() || is_told(others, value)))
+        }
+        (Some("array"), Value::Array(items)) => {
+            items.iter().all(|item| item.is_null() || is_told(&schema["items"], item))
+        }
+        // A stamp is kept whatever it is.
+        (Some("string"), _) if format == "date-time" => true,
+        (Some("string" | "number"), _) if format == "decimal" => decimal(value).is_some(),
+        (Some("string"), Value::String(_) | Value::Number(_) | Value::Bool(_)) => true,
+        (Some("integer"), Value::Number(_) | Value::String(_)) => {
+            // Whole numbers of 64 bits; a count that is below zero says nothing.
+            let range = 0..=i64::MAX;
+            decimal(value).is_some_and(|number| {
+                value.as_i64().is_some_and(|whole| range.contains(&whole))
+                    || (Decimal::from(0)..=Decimal::from(i64::MAX.unsigned_abs())).contains(&number)
+                        && is_whole(&number)
+            })
+        }
+        (Some("boolean"), Value::Bool(_)) => true,
+        (Some("boolean"), Value::String(text)) => matches!(text.as_str(), "true" | "false"),
+        (None, _) => true,
+        _ => false,
+    }
+}
+
+fn decimal(value: &Value) -> Option<Decimal> {
+    match value {
+        Value::Number(number) => number.to_string().parse().ok(),
+        Value::String(text) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+fn is_whole(number: &Decimal) -> bool {
+    let plain = number
+        .as_str()
+        .split_once('.')
+        .is_none_or(|(_, fraction)| fraction.bytes().all(|digit| digit == b'0'));
+    plain && !number.as_str().contains(['e', 'E'])
+}

@@ -1,0 +1,66 @@
+//! Uploads by form. A body whose first line is `fields` is a form that the client writes, a field on each
+//! line as `name=value` and then the file behind an empty line; any other is a body as it comes, behind its
+//! content type.
+
+use inferstore::fuzzed::upload_form;
+use inferstore_service::fuzzed::{Form, form};
+
+use crate::first_line;
+
+/// How much of a form is kept before its file.
+const MOST_IN_FIELDS: usize = 64 * 1024;
+
+/// No body makes the reader panic or keep more than it may. It reads the same however the body is cut into
+/// pieces, and what the client writes is read as it was meant.
+pub fn forms(data: &[u8]) {
+    let (first, rest) = first_line(data);
+    if first == b"fields" {
+        return written_and_read(rest);
+    }
+    let content_type = String::from_utf8_lossy(first);
+    let whole = read(&content_type, rest, rest.len());
+    for size in [1, 7] {
+        let pieces = read(&content_type, rest, size);
+        // The words of a refusal may depend on when it is seen.
+        assert_eq!(whole.as_ref().ok(), pieces.as_ref().ok(), "pieces of {size}");
+    }
+    if let Ok(form) = whole {
+        let size: usize = form.fields.iter().map(|(name, value)| name.len() + value.len()).sum();
+        assert!(size <= MOST_IN_FIELDS && form.fields.len() <= 32);
+        let mut names: Vec<&String> = form.fields.iter().map(|(name, _)| name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), form.fields.len(), "a name stands twice");
+    }
+}
+
+fn written_and_read(text: &[u8]) {
+    let end = text.windows(2).position(|two| two == b"\n\n").unwrap_or(text.len());
+    let file = text.get(end + 2..).unwrap_or_default();
+    let fields = String::from_utf8_lossy(&text[..end]).into_owned();
+    let mut expected: Vec<(String, String)> = Vec::new();
+    for (name, value) in fields.lines().filter_map(|line| line.split_once('=')) {
+        let is_new = !expected.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+        if is_new && !name.eq_ignore_ascii_case("file") && expected.len() < 30 {
+            expected.push((name.to_owned(), value.to_owned()));
+        }
+    }
+    let file_name = expected.first().map_or("a.png", |(_, value)| value.as_str()).to_owned();
+    let (content_type, body) = upload_form(&expected, &file_name, "image/png", file);
+    let read = read(&content_type, &body, 1 + body.len() / 3);
+    for (name, _) in &mut expected {
+        *name = name.to_ascii_lowercase();
+    }
+    // Names that no header holds come escaped, as browsers escape them, or not at all.
+    let is_plain =
+        |name: &str| !name.contains(['"', '\\']) && !name.contains(char::is_control) && !name.is_empty();
+    if expected.iter().all(|(name, _)| is_plain(name)) && is_plain(&file_name) {
+        assert_eq!(read, Ok(Form { fields: expected, file: file.to_vec() }));
+    }
+}
+
+fn read(content_type: &str, body: &[u8], size: usize) -> Result<Form, String> {
+    let pieces = body.chunks(size.max(1)).map(<[u8]>::to_vec).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    runtime.expect("a runtime").block_on(form(content_type, pieces))
+}

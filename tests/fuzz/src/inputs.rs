@@ -1,0 +1,95 @@
+//! Inputs of tasks, read twice: by the client before it sends them, and by the service. The descriptor of a
+//! parameter on the first line, then a value on each line, as JSON.
+
+use std::collections::BTreeMap;
+
+use inferstore::fuzzed::checked_inputs;
+use inferstore_api::Decimal;
+use inferstore_api::types::Descriptor;
+use serde_json::{Map, Value, json};
+
+use inferstore_service::fuzzed::{complaints, is_publishable};
+
+use crate::first_line;
+
+/// Nothing makes either reading panic. What the client sends has the value that was given, is sent the same
+/// when it is given again, and is taken by the service. What the service takes as it is the client sends.
+/// And whoever refuses says which input it is.
+pub fn inputs(data: &[u8]) {
+    let (descriptor, given) = first_line(data);
+    let Ok(Value::Object(mut descriptor)) = serde_json::from_slice(descriptor) else { return };
+    descriptor.entry("position").or_insert(json!(0));
+    let declared = json!({ "p": descriptor }).to_string();
+    let Ok(by_client) = serde_json::from_str::<BTreeMap<String, Descriptor>>(&declared) else {
+        assert!(!is_publishable(&declared), "the client cannot read what the service publishes: {declared}");
+        return;
+    };
+    let is_publishable = is_publishable(&declared);
+    for line in given.split(|byte| *byte == b'\n') {
+        if let Ok(value) = serde_json::from_slice::<Value>(line) {
+            judge(&by_client, is_publishable.then_some(declared.as_str()), &value);
+        }
+    }
+}
+
+/// The value alone is judged by the client, and by the service where it would publish such a model.
+fn judge(by_client: &BTreeMap<String, Descriptor>, by_service: Option<&str>, given: &Value) {
+    let inputs = |value: &Value| Map::from_iter([("p".to_owned(), value.clone())]);
+    let service_takes = |value: &Value| {
+        let declared = by_service?;
+        let complaints = complaints(declared, &json!({ "p": value }).to_string());
+        let complaints = complaints.expect("what is published can be read, and so can JSON");
+        assert!(complaints.iter().all(|complaint| complaint.starts_with("p ")), "{complaints:?}");
+        Some(complaints.is_empty())
+    };
+    let shown = by_service.unwrap_or("a model that is not published");
+    match checked_inputs(by_client, inputs(given)) {
+        Ok(sent) => {
+            let Some(sent) = sent.get("p") else {
+                assert!(given.is_null(), "{given} was lost");
+                return;
+            };
+            assert!(means_the_same(given, sent), "{given} became {sent}");
+            let again = checked_inputs(by_client, inputs(sent)).ok();
+            assert_eq!(again.as_ref().and_then(|again| again.get("p")), Some(sent), "{given}, given again");
+            if service_takes(sent) == Some(false) && !is_left_to_the_service(by_client, sent) {
+                panic!("{shown}\nthe client sends {sent} for {given}, and the service refuses it");
+            }
+        }
+        Err(invalid) => {
+            assert!(invalid.violations().iter().all(|violation| violation.field() == "p"));
+            assert!(invalid.to_string().lines().all(|line| line.starts_with("p: ")), "{invalid}");
+            assert_ne!(service_takes(given), Some(true), "{shown}\nthe client refuses {given}: {invalid}");
+        }
+    }
+}
+
+fn means_the_same(given: &Value, sent: &Value) -> bool {
+    let number = |value: &Value| match value {
+        Value::Number(number) => number.to_string().parse::<Decimal>().ok(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    given == sent
+        || text(given) == text(sent)
+        || number(given).is_some_and(|given| number(sent) == Some(given))
+}
+
+/// What the client lets pass because another service may take it: numbers of more digits than ours counts
+/// with or than a JSON number keeps, a fraction that a float has moved off its step by a hair, and a space in
+/// a URL.
+fn is_left_to_the_service(declared: &BTreeMap<String, Descriptor>, sent: &Value) -> bool {
+    let text = sent.as_str().map_or_else(|| sent.to_string(), str::to_owned);
+    let Ok(number) = text.parse::<Decimal>() else {
+        return text.contains(char::is_whitespace) && text.contains("://");
+    };
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let is_beyond_ours = text.contains(['e', 'E']) || whole.len() > 20 || fraction.len() > 18;
+    let as_float =
+        text.parse::<f64>().ok().and_then(|float| json!(float).to_string().parse::<Decimal>().ok());
+    let has_step = declared["p"].num_config.as_ref().is_some_and(|range| range.step.is_some());
+    // A float has at most 17 digits, and says a step of tenths with 15 of them.
+    let is_from_a_float = has_step && whole.len() + fraction.len() >= 15;
+    is_beyond_ours || is_from_a_float || as_float != Some(number)
+}
