@@ -1,44 +1,39 @@
-//! How long the command takes to start, beside a process that does nothing; and what `balance` adds to
-//! the HTTP call that it makes. Prints medians: a test on times of a busy machine would only blink.
+//! How long the command takes to start, beside a process that does nothing, and what `balance` takes beside
+//! curl, which makes the same call: `cargo bench --bench command`.
 
-#![expect(
-    clippy::expect_used,
-    clippy::print_stdout,
-    reason = "a bench prints, and ends when it cannot go on"
-)]
+#![expect(clippy::expect_used, reason = "a bench ends when it cannot go on")]
 
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
-use inferstore::{ApiKey, Client};
+use inferstore_measure::{Better, Row, side_by_side, times};
 use inferstore_service::{Config, Service};
 
-const ROUNDS: usize = 50;
+const ROUNDS: usize = 7;
+
+/// How often in a round; the median counts.
+const TIMES: usize = 15;
 
 fn main() {
-    let nothing = median(|| process(&mut Command::new("/bin/true")));
-    let version = median(|| process(inferstore().arg("--version")));
-    println!("--version: {version:.1?}, {:.1} times /bin/true ({nothing:.1?})", ratio(version, nothing));
+    let figures = side_by_side(ROUNDS, || process(inferstore().arg("--version")), || process(&mut Command::new("/bin/true")));
+    let note = "what a process of its size costs before it has done anything: it is some 20 MB, /bin/true 0.04";
+    row("--version", "/bin/true", 0.2, figures, note).tell();
 
     let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
     let service = runtime.block_on(Service::start(Config::ephemeral())).expect("the service starts");
     let (base_url, key) = (service.base_url().to_owned(), service.api_key().unwrap_or_default().to_owned());
-    let call = median(|| {
-        // A client of its own, because the command has no connection to begin with either.
-        let began = Instant::now();
-        let client = Client::new(&base_url, ApiKey::new(&key)).expect("a client can be made");
-        runtime.block_on(client.account().balance()).expect("it is answered");
-        began.elapsed()
-    });
-    let balance = median(|| {
+    let balance = || {
         let mut command = inferstore();
         command.env("INFERSTORE_BASE_URL", &base_url).env("INFERSTORE_API_KEY", &key);
         process(command.arg("balance"))
-    });
-    let added = balance.saturating_sub(call).saturating_sub(nothing);
-    println!(
-        "balance: {balance:.1?}, of which the call {call:.1?}, the process {nothing:.1?}, the command {added:.1?}"
-    );
+    };
+    let curl = || {
+        let mut command = Command::new("curl");
+        command.args(["-sSf", "-H", &format!("x-api-key: {key}"), &format!("{base_url}/api-key/balance")]);
+        process(&mut command)
+    };
+    let figures = side_by_side(ROUNDS, balance, curl);
+    let note = "both are a process, a connection and one call; ours also reads its settings and writes a table";
+    row("balance", "curl", 0.5, figures, note).tell();
     runtime.block_on(service.shutdown());
 }
 
@@ -46,20 +41,25 @@ fn inferstore() -> Command {
     Command::new(env!("CARGO_BIN_EXE_inferstore"))
 }
 
-/// How long the process takes from its start to its end.
-fn process(command: &mut Command) -> Duration {
-    let began = Instant::now();
-    let status = command.stdout(Stdio::null()).status().expect("it starts");
-    assert!(status.success());
-    began.elapsed()
+/// How long the process takes from its start to its end, in milliseconds.
+fn process(command: &mut Command) -> f64 {
+    times(TIMES, 1e-3, || {
+        let status = command.stdout(Stdio::null()).status().expect("it starts");
+        assert!(status.success());
+    })
 }
 
-fn median(measure: impl FnMut() -> Duration) -> Duration {
-    let mut times: Vec<Duration> = std::iter::repeat_with(measure).take(ROUNDS).collect();
-    times.sort();
-    times[ROUNDS / 2]
-}
-
-fn ratio(one: Duration, other: Duration) -> f64 {
-    one.as_secs_f64() / other.as_secs_f64()
+fn row(what: &str, against: &str, bar: f64, (ours, theirs): (Vec<f64>, Vec<f64>), note: &str) -> Row {
+    Row {
+        group: "command".to_owned(),
+        what: what.to_owned(),
+        against: against.to_owned(),
+        unit: "ms".to_owned(),
+        better: Better::Lower,
+        ours,
+        theirs,
+        bar: Some(bar),
+        note: Some(note.to_owned()),
+        command: "cargo bench --bench command".to_owned(),
+    }
 }

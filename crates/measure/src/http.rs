@@ -118,6 +118,21 @@ impl Connection {
     }
 }
 
+/// A request, written out. Its headers are those given, the host, and the length of a body if there is one.
+pub fn request(method: &str, url: &str, headers: &[(&str, &str)], body: Option<&str>) -> Vec<u8> {
+    let rest = url.trim_start_matches("http://");
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let mut text = format!("{method} /{path} HTTP/1.1\r\nhost: {host}\r\n");
+    for (name, value) in headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    match body {
+        None => text.push_str("\r\n"),
+        Some(body) => text.push_str(&format!("content-length: {}\r\n\r\n{body}", body.len())),
+    }
+    text.into_bytes()
+}
+
 fn number(text: &str, radix: u32) -> io::Result<u64> {
     let failed = |_| io::Error::other(format!("this is no length: {text:?}"));
     u64::from_str_radix(text.trim(), radix).map_err(failed)

@@ -6,9 +6,11 @@ mod load;
 mod process;
 mod rounds;
 mod row;
+mod server;
 
-pub use http::{Answer, Connection};
+pub use http::{Answer, Connection, request};
 pub use load::{Load, Step, load};
-pub use process::{Spent, peak, peak_of, spent};
+pub use process::{Spent, peak, spent};
 pub use rounds::{side_by_side, times};
 pub use row::{Better, ROW_MARK, ROWS_VARIABLE, Ratio, Row, figure, median};
+pub use server::{Server, free_port};

@@ -30,22 +30,6 @@ pub fn peak(process: u32) -> io::Result<f64> {
     kib.map(|kib| kib / 1024.0).ok_or_else(|| io::Error::other("the system does not tell VmHWM"))
 }
 
-/// The same of a process and everything that it has started.
-///
-/// # Errors
-/// As `peak`.
-pub fn peak_of(process: u32) -> io::Result<f64> {
-    let mut sum = peak(process)?;
-    for task in fs::read_dir(format!("/proc/{process}/task"))? {
-        let children = fs::read_to_string(task?.path().join("children")).unwrap_or_default();
-        for child in children.split_whitespace().filter_map(|id| id.parse().ok()) {
-            // One that has ended meanwhile needs nothing.
-            sum += peak_of(child).unwrap_or(0.0);
-        }
-    }
-    Ok(sum)
-}
-
 /// Runs a program to its end.
 ///
 /// # Errors
