@@ -1,6 +1,9 @@
 //! Upload targets and stored objects in SQLite.
 
+mod listing;
+
 use async_trait::async_trait;
+use listing::Listing;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
@@ -120,39 +123,7 @@ impl Files for SqliteStore {
         page_size: u32,
     ) -> Result<(Vec<StoredFile>, u64), Error> {
         let offset = page.saturating_sub(1).saturating_mul(u64::from(page_size));
-        // The count and the page are of one moment.
-        let mut tx = self.readers.begin().await?;
-        let total: i64 = sqlx::query_scalar(
-            "SELECT coalesce(sum(files), 0) FROM folder_usage \
-             WHERE owner = ?1 AND folder = ?2 AND (?3 IS NULL OR category = ?3)",
-        )
-        .bind(owner.0)
-        .bind(folder)
-        .bind(category)
-        .fetch_one(&mut *tx)
-        .await?;
-        // What is skipped is skipped in the index alone.
-        let page = match category {
-            None => sqlx::query(
-                "SELECT * FROM objects WHERE sequence IN (SELECT sequence FROM objects \
-                 WHERE owner = ?1 AND folder = ?2 ORDER BY sequence LIMIT ?4 OFFSET ?5) ORDER BY sequence",
-            ),
-            Some(_) => sqlx::query(
-                "SELECT * FROM objects WHERE sequence IN (SELECT sequence FROM objects \
-                 WHERE owner = ?1 AND folder = ?2 AND category = ?3 \
-                 ORDER BY sequence LIMIT ?4 OFFSET ?5) ORDER BY sequence",
-            ),
-        };
-        let rows = page
-            .bind(owner.0)
-            .bind(folder)
-            .bind(category)
-            .bind(i64::from(page_size))
-            .bind(signed(offset))
-            .fetch_all(&mut *tx)
-            .await?;
-        let files = rows.iter().map(stored_file).collect::<Result<_, _>>()?;
-        Ok((files, unsigned(total)))
+        Listing { owner, folder, category }.page(&self.readers, offset, page_size).await
     }
 
     async fn usage(&self, owner: AccountId) -> Result<Usage, Error> {

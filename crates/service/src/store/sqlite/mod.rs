@@ -25,7 +25,7 @@ pub(crate) use snapshot::renamed;
 use crate::Error;
 
 /// The schema, version by version. Only ever added to.
-const SCHEMA: &[&str] = &[include_str!("schema.sql")];
+const SCHEMA: &[&str] = &[include_str!("schema.sql"), include_str!("schema_2.sql")];
 
 /// How many connections read side by side.
 const READERS: u32 = 4;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may end when its set-up fails")]
 
+mod listing;
 mod state_table;
 
 use serde_json::value::RawValue;
