@@ -40,7 +40,8 @@ fn main() {
         let figures = side_by_side(ROUNDS, || make(Way::client), || make(other));
         let note = "a client of ours holds two HTTP clients, because object storage must never see the key, \
                     and each reads the certificates of the system";
-        Row { note: Some(note.to_owned()), ..row("making a client", against, "µs", Better::Lower, figures) }.tell();
+        Row { note: Some(note.to_owned()), ..row("making a client", against, "µs", Better::Lower, figures) }
+            .tell();
     }
     for (against, other) in OTHERS {
         let first = |maker: fn(&str) -> Way| {

@@ -82,7 +82,8 @@ fn main() {
         theirs: vec![ALLOWED.as_secs_f64() * 1_000.0],
         bar: None,
         note: Some(
-            "the worst of 8 kinds of trouble; 200 ms of it wait for a cancel that the caller asked for".to_owned(),
+            "the worst of 8 kinds of trouble; 200 ms of it wait for a cancel that the caller asked for"
+                .to_owned(),
         ),
         command: "cargo bench --bench deadlines".to_owned(),
     };

@@ -166,11 +166,12 @@ async fn fill(file: &Path, size: u32) {
              CASE n % 2 WHEN 0 THEN 'image/png' ELSE 'video/mp4' END, 1000, lower(hex(randomblob(16))), \
              lower(hex(randomblob(13))), now FROM numbers, me"
         ),
-        format!(
-            "UPDATE accounts SET tasks = {size}, stored_bytes = 1000 * {size} WHERE username = 'demo'"
-        ),
+        format!("UPDATE accounts SET tasks = {size}, stored_bytes = 1000 * {size} WHERE username = 'demo'"),
     ] {
-        database.execute(sqlx::raw_sql(AssertSqlSafe(insert))).await.expect("the tables are as the schema says");
+        database
+            .execute(sqlx::raw_sql(AssertSqlSafe(insert)))
+            .await
+            .expect("the tables are as the schema says");
     }
     sqlx::Connection::close(database).await.expect("it is written");
 }

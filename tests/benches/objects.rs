@@ -76,13 +76,20 @@ fn main() {
     row("8 PUTs of 100 MiB", "MiB/s", higher, of(0, |speed| speed.puts), of(2, |speed| speed.puts)).tell();
     let note = "ours syncs every file to the disk before it answers, theirs does not; on this disk that is \
                 what is measured";
-    let durable = row("8 PUTs of 100 MiB, synced", "MiB/s", higher, of(1, |speed| speed.puts), of(2, |speed| speed.puts));
+    let durable = row(
+        "8 PUTs of 100 MiB, synced",
+        "MiB/s",
+        higher,
+        of(1, |speed| speed.puts),
+        of(2, |speed| speed.puts),
+    );
     Row { note: Some(note.to_owned()), bar: Some(0.5), ..durable }.tell();
     row("8 GETs of 100 MiB", "MiB/s", higher, of(0, |speed| speed.gets), of(2, |speed| speed.gets)).tell();
     let peak = |server: &Server| vec![server.peak().expect("it runs")];
     let note = "the peak of the whole process under this load; ours is the whole service, with its database, \
                 its queue and its API";
-    let memory = row("memory under 8 PUTs and 8 GETs", "MiB", Better::Lower, peak(&ephemeral.server), peak(&s3s));
+    let memory =
+        row("memory under 8 PUTs and 8 GETs", "MiB", Better::Lower, peak(&ephemeral.server), peak(&s3s));
     Row { note: Some(note.to_owned()), ..memory }.tell();
 }
 

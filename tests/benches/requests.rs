@@ -100,7 +100,14 @@ fn main() {
     row("start of the process".to_owned(), "ms", Better::Lower, mine, other, Some(note)).tell();
 }
 
-fn row(what: String, unit: &str, better: Better, ours: Vec<f64>, theirs: Vec<f64>, note: Option<&str>) -> Row {
+fn row(
+    what: String,
+    unit: &str,
+    better: Better,
+    ours: Vec<f64>,
+    theirs: Vec<f64>,
+    note: Option<&str>,
+) -> Row {
     Row {
         group: "service".to_owned(),
         what,

@@ -42,10 +42,16 @@ fn main() {
     println!("{ROUNDS} rounds, each a process of its own from its start to its end");
     let (small, large) = (bench.file("small", SMALL), bench.file("large", LARGE));
     let url = bench.presign(LARGE)["download_url"].as_str().expect("a URL").to_owned();
-    bench.tell("upload of 20 forms of 5 MiB", |_| bench.client("upload", SMALL_FILES, &small, ""), |_| {
-        bench.curl_forms(&small)
-    });
-    bench.tell("upload of 100 MiB by PUT", |_| bench.client("upload", 1, &large, ""), |_| bench.curl_put(&large));
+    bench.tell(
+        "upload of 20 forms of 5 MiB",
+        |_| bench.client("upload", SMALL_FILES, &small, ""),
+        |_| bench.curl_forms(&small),
+    );
+    bench.tell(
+        "upload of 100 MiB by PUT",
+        |_| bench.client("upload", 1, &large, ""),
+        |_| bench.curl_put(&large),
+    );
     bench.tell(
         "download of 100 MiB",
         |to| bench.client("download", 1, Path::new(&url), to),

@@ -60,7 +60,9 @@ fn main() -> ExitCode {
 #[tokio::main]
 async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [data, workers] = &arguments[..] else { return Err("there are two arguments: data and workers".into()) };
+    let [data, workers] = &arguments[..] else {
+        return Err("there are two arguments: data and workers".into());
+    };
     let mut config = if data == "ephemeral" { Config::ephemeral() } else { Config::folder(data) };
     config.workers = workers.parse()?;
     config.operations = Some(config.api);

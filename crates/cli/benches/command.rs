@@ -14,8 +14,13 @@ const ROUNDS: usize = 7;
 const TIMES: usize = 15;
 
 fn main() {
-    let figures = side_by_side(ROUNDS, || process(inferstore().arg("--version")), || process(&mut Command::new("/bin/true")));
-    let note = "what a process of its size costs before it has done anything: it is some 20 MB, /bin/true 0.04";
+    let figures = side_by_side(
+        ROUNDS,
+        || process(inferstore().arg("--version")),
+        || process(&mut Command::new("/bin/true")),
+    );
+    let note =
+        "what a process of its size costs before it has done anything: it is some 20 MB, /bin/true 0.04";
     row("--version", "/bin/true", 0.2, figures, note).tell();
 
     let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
@@ -32,7 +37,8 @@ fn main() {
         process(&mut command)
     };
     let figures = side_by_side(ROUNDS, balance, curl);
-    let note = "both are a process, a connection and one call; ours also reads its settings and writes a table";
+    let note =
+        "both are a process, a connection and one call; ours also reads its settings and writes a table";
     row("balance", "curl", 0.5, figures, note).tell();
     runtime.block_on(service.shutdown());
 }

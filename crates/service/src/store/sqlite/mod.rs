@@ -8,6 +8,7 @@ mod movements;
 mod nodes;
 mod queue;
 mod snapshot;
+mod together;
 
 #[cfg(test)]
 mod tests;
@@ -48,6 +49,8 @@ pub(crate) struct SqliteStore {
     /// One connection: SQLite has one writer at a time, and waiting here is fair where its lock is not.
     writer: SqlitePool,
     readers: SqlitePool,
+    /// Writes that are going to share a commit.
+    waiting: together::Waiting,
 }
 
 impl SqliteStore {
@@ -80,7 +83,7 @@ impl SqliteStore {
             .idle_timeout(None)
             .max_lifetime(None)
             .connect_lazy_with(options.read_only(true).create_if_missing(false));
-        Ok(Self { writer, readers })
+        Ok(Self { writer, readers, waiting: together::Waiting::default() })
     }
 
     /// Begins a transaction that holds the right to write from its first statement on.

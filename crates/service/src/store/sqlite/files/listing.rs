@@ -74,8 +74,10 @@ impl Listing<'_> {
                  WHERE owner = ?1 AND folder = ?2 AND category = ?3 AND shift = ?4 \
                  AND stretch BETWEEN ?5 AND ?6) WHERE before <= ?7 AND before + files > ?7",
             );
-            let found = found.bind(self.owner.0).bind(self.folder).bind(self.category.unwrap_or(ALL)).bind(shift);
-            let found = found.bind(first >> shift).bind(end >> shift).bind(skip).fetch_optional(&mut *tx).await?;
+            let found =
+                found.bind(self.owner.0).bind(self.folder).bind(self.category.unwrap_or(ALL)).bind(shift);
+            let found =
+                found.bind(first >> shift).bind(end >> shift).bind(skip).fetch_optional(&mut *tx).await?;
             // Counts that fit the files always have it.
             let Some(row) = found else { break };
             let stretch: i64 = row.try_get("stretch")?;

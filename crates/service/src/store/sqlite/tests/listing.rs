@@ -55,7 +55,9 @@ async fn every_page_of_a_folder_is_the_right_one_whatever_was_stored_and_deleted
             if random.u8(..3) == 0 {
                 // One of those that came before, or none.
                 let before = random.u64(0..=sequence);
-                let sql = format!("DELETE FROM objects WHERE sequence = (SELECT min(sequence) FROM objects WHERE sequence >= {before})");
+                let sql = format!(
+                    "DELETE FROM objects WHERE sequence = (SELECT min(sequence) FROM objects WHERE sequence >= {before})"
+                );
                 run(&fixture, &sql).await;
             }
         }

@@ -4,6 +4,7 @@
 
 mod listing;
 mod state_table;
+mod together;
 
 use serde_json::value::RawValue;
 
