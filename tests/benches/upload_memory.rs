@@ -1,6 +1,6 @@
 //! How much memory an upload of 100 MiB takes above an idle client, in both tiers. It also checks that
 //! each says its length beforehand and that the progress adds up:
-//! `cargo bench -p inferstore-tests --bench upload_memory`. Needs Linux.
+//! `cargo bench --bench upload_memory`. Needs Linux.
 
 #![expect(
     clippy::expect_used,
@@ -17,6 +17,7 @@ mod upload_memory;
 use std::env;
 use std::process::Command;
 
+use inferstore_measure::{Better, Row};
 use upload_memory::{Tier, measure, upload};
 
 /// What the bar is: 4 MB, in KiB.
@@ -37,10 +38,19 @@ fn main() {
             child
         });
         let taken = measured.peak.saturating_sub(measured.idle);
-        println!(
-            "100 MiB as {tier:?}: {taken} KiB above {} KiB idle; {ALLOWED} KiB are allowed",
-            measured.idle
-        );
+        let row = Row {
+            group: "client".to_owned(),
+            what: format!("memory of 100 MiB by {tier:?}, above idle"),
+            against: "what is allowed".to_owned(),
+            unit: "KiB".to_owned(),
+            better: Better::Lower,
+            ours: vec![taken as f64],
+            theirs: vec![ALLOWED as f64],
+            bar: None,
+            note: None,
+            command: "cargo bench --bench upload_memory".to_owned(),
+        };
+        row.tell();
         assert!(taken <= ALLOWED, "the upload takes too much memory");
     }
 }

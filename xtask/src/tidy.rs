@@ -16,10 +16,10 @@ const MAX_LINES: usize = 400;
 const GENERATED: &str = "crates/api/src/generated.rs";
 
 /// Which crates of the workspace a crate may use. A crate that is not listed may use none.
-const DIRECTIONS: [(&str, &[&str]); 9] = [
+const DIRECTIONS: [(&str, &[&str]); 11] = [
     ("crates/client", &["inferstore-api"]),
-    ("crates/cli", &["inferstore", "inferstore-service"]),
-    ("crates/service", &["inferstore-fetch", "inferstore-models"]),
+    ("crates/cli", &["inferstore", "inferstore-measure", "inferstore-service"]),
+    ("crates/service", &["inferstore-fetch", "inferstore-measure", "inferstore-models"]),
     ("crates/node", &["inferstore-fetch"]),
     (
         "tests",
@@ -28,16 +28,19 @@ const DIRECTIONS: [(&str, &[&str]); 9] = [
             "inferstore-api",
             "inferstore-cli",
             "inferstore-fuzz",
+            "inferstore-measure",
             "inferstore-models",
             "inferstore-node",
             "inferstore-service",
         ],
     ),
     ("tests/fuzz", &["inferstore", "inferstore-api", "inferstore-models", "inferstore-service"]),
+    ("crates/models", &["inferstore-measure"]),
+    ("xtask", &["inferstore-measure"]),
     // Stand here to say that they stand alone.
     ("crates/api", &[]),
     ("crates/fetch", &[]),
-    ("crates/models", &[]),
+    ("crates/measure", &[]),
 ];
 
 /// Marks of the machine that something was written on.

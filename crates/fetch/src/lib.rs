@@ -4,7 +4,7 @@
 mod guard;
 
 use std::error::Error as StdError;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use reqwest::redirect::Policy;
@@ -16,38 +16,14 @@ pub const LARGEST: u64 = 104_857_600;
 const PATIENCE: Duration = Duration::from_secs(60);
 const MOST_REDIRECTS: usize = 5;
 
-/// Fetches files of the public internet.
-#[derive(Debug, Clone)]
+/// Fetches files of the public internet. It costs nothing until the first fetch, which reads the
+/// certificates of the system.
+#[derive(Debug, Clone, Default)]
 pub struct Fetcher {
-    client: Client,
+    client: Arc<OnceLock<Client>>,
 }
 
 impl Fetcher {
-    /// Prepares a client that can reach nothing but the public internet.
-    ///
-    /// # Errors
-    /// When TLS cannot be set up.
-    pub fn new() -> Result<Self, reqwest::Error> {
-        let client = over_ring(Client::builder())
-            .user_agent(concat!("inferstore/", env!("CARGO_PKG_VERSION")))
-            // A proxy would resolve names by itself, beyond the guard.
-            .no_proxy()
-            .dns_resolver(Arc::new(guard::PublicResolver))
-            .redirect(Policy::custom(|attempt| {
-                if attempt.previous().len() > MOST_REDIRECTS {
-                    return attempt.error("too many redirects");
-                }
-                match guard::refusal(attempt.url()) {
-                    Some(reason) => attempt.error(reason),
-                    None => attempt.follow(),
-                }
-            }))
-            .connect_timeout(Duration::from_secs(10))
-            .timeout(PATIENCE)
-            .build()?;
-        Ok(Self { client })
-    }
-
     /// The content behind a URL.
     ///
     /// # Errors
@@ -57,8 +33,37 @@ impl Fetcher {
         if let Some(reason) = guard::refusal(&url) {
             return Err(format!("this URL is not fetched: {reason}"));
         }
-        read(&self.client, url, LARGEST).await
+        read(self.client()?, url, LARGEST).await
     }
+
+    fn client(&self) -> Result<&Client, String> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        let client = guarded().map_err(|cause| format!("TLS cannot be set up: {cause}"))?;
+        Ok(self.client.get_or_init(|| client))
+    }
+}
+
+/// A client that can reach nothing but the public internet.
+fn guarded() -> Result<Client, reqwest::Error> {
+    over_ring(Client::builder())
+        .user_agent(concat!("inferstore/", env!("CARGO_PKG_VERSION")))
+        // A proxy would resolve names by itself, beyond the guard.
+        .no_proxy()
+        .dns_resolver(Arc::new(guard::PublicResolver))
+        .redirect(Policy::custom(|attempt| {
+            if attempt.previous().len() > MOST_REDIRECTS {
+                return attempt.error("too many redirects");
+            }
+            match guard::refusal(attempt.url()) {
+                Some(reason) => attempt.error(reason),
+                None => attempt.follow(),
+            }
+        }))
+        .connect_timeout(Duration::from_secs(10))
+        .timeout(PATIENCE)
+        .build()
 }
 
 /// The content behind a URL that may lead anywhere, if it has at most so many bytes. For addresses that
@@ -128,7 +133,7 @@ mod tests {
     async fn a_listener_on_this_machine_is_never_connected_to() -> Result<(), Box<dyn StdError>> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
-        let fetcher = Fetcher::new()?;
+        let fetcher = Fetcher::default();
         // `localhost` is a name, so the resolver decides; the others are addresses.
         for host in ["localhost", "127.0.0.1", "2130706433", "[::ffff:127.0.0.1]"] {
             let refused = fetcher.fetch(&format!("http://{host}:{port}/")).await;

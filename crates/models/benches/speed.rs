@@ -1,4 +1,4 @@
-//! How long each model takes for a picture of one megapixel: `cargo bench -p inferstore-models`. Fails
+//! How long each model takes for a picture of one megapixel: `cargo bench --bench speed`. Fails
 //! when one takes more than is allowed. The ratio says how many times as long as merely reading and
 //! writing the same picture it takes, which depends less on the machine.
 
@@ -11,6 +11,7 @@
 
 use std::time::Instant;
 
+use inferstore_measure::{Better, Row};
 use inferstore_models::{Limits, built_in};
 
 #[path = "../tests/it/scenes.rs"]
@@ -31,12 +32,27 @@ fn main() {
         support::encoded(&picture, image::ImageFormat::Png);
     });
     println!("{:32} {codec:8.3} s", "reading and writing alone");
+    let mut slowest: f64 = 0.0;
     for model in built_in() {
         let inputs = support::inputs_of(model.kind(), &bytes);
         let seconds = fastest(|| drop(model.run(&inputs, &Limits::default()).expect("a good picture")));
         println!("{:32} {seconds:8.3} s {:8.1} times", model.kind(), seconds / codec);
         assert!(seconds <= ALLOWED, "{} takes too long", model.kind());
+        slowest = slowest.max(seconds);
     }
+    let row = Row {
+        group: "models".to_owned(),
+        what: "the slowest model, a megapixel".to_owned(),
+        against: "what is allowed".to_owned(),
+        unit: "s".to_owned(),
+        better: Better::Lower,
+        ours: vec![slowest],
+        theirs: vec![ALLOWED],
+        bar: None,
+        note: None,
+        command: "cargo bench --bench speed".to_owned(),
+    };
+    row.tell();
 }
 
 /// The time of the fastest round: the others were disturbed.

@@ -41,12 +41,9 @@ pub(crate) struct Gatherer {
 
 impl Gatherer {
     pub(crate) fn new() -> Result<Self, Error> {
-        let doing = "preparing to fetch files";
         let own = over_ring(Client::builder()).redirect(Policy::none()).timeout(PATIENCE).build();
-        Ok(Self {
-            public: Fetcher::new().map_err(|cause| Error::new(doing, cause))?,
-            own: own.map_err(|cause| Error::new(doing, cause))?,
-        })
+        let own = own.map_err(|cause| Error::new("preparing to fetch files", cause))?;
+        Ok(Self { public: Fetcher::default(), own })
     }
 
     pub(crate) async fn gather(&self, lease: &Lease, storage: &Url) -> Result<Inputs, Failed> {

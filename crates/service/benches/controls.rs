@@ -1,66 +1,58 @@
-//! How long a reset and the restoring of a snapshot take in a service with 10,000 tasks, and what the
-//! controls cost a request that meets no fault. Prints the median and the worst of several rounds.
+//! What the controls for testers save: a reset beside a new service, a restored snapshot of 10,000 tasks
+//! beside creating them again; and what they cost a request that meets no fault:
+//! `cargo bench --bench controls`.
 
 #![expect(clippy::expect_used, reason = "a measurement that cannot go on says so by panicking")]
-#![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
 use inferstore_fetch::over_ring;
+use inferstore_measure::{Better, Row};
 use inferstore_service::{Amounts, Config, Controls, Script, Service};
 use reqwest::Client;
 
 const TASKS: usize = 10_000;
 const ROUNDS: usize = 5;
-const REQUESTS: usize = 2_000;
+const REQUESTS: usize = 1_000;
 
 #[tokio::main]
 async fn main() {
-    for (name, config) in [("ephemeral", Config::ephemeral()), ("synced", folder())] {
-        let data = config.data.clone();
-        let service = Service::start(config.with_controls()).await.expect("the service starts");
-        measure(name, &service).await;
-        service.shutdown().await;
-        if let inferstore_service::Data::Folder(folder) = data {
-            std::fs::remove_dir_all(folder).expect("the folder can be removed");
-        }
-    }
-    for (name, config) in
-        [("without controls", Config::ephemeral()), ("with controls", Config::ephemeral().with_controls())]
-    {
-        let service = Service::start(config).await.expect("the service starts");
-        println!("a request {name}: {:?}", request(&service).await);
-        service.shutdown().await;
-    }
-}
-
-fn folder() -> Config {
-    Config::folder(tempfile::tempdir().expect("a temporary folder").keep())
-}
-
-async fn measure(name: &str, service: &Service) {
+    let service = Service::start(Config::ephemeral().with_controls()).await.expect("the service starts");
     let controls = service.controls().expect("they are on");
-    let (mut kept, mut restored, mut reset) = (Vec::new(), Vec::new(), Vec::new());
-    fill(service, &controls).await;
+    let created = fill(&service, &controls).await;
+    let (mut reset, mut fresh, mut restored) = (Vec::new(), Vec::new(), Vec::new());
+    controls.snapshot("full").await.expect("it is kept");
     for _ in 0..ROUNDS {
-        kept.push(time(controls.snapshot("full")).await);
         reset.push(time(controls.reset()).await);
+        fresh.push(time(Service::start(Config::ephemeral())).await);
         restored.push(time(controls.restore("full")).await);
     }
-    for (what, times) in [("snapshot", kept), ("reset", reset), ("restore", restored)] {
-        println!("{what} of {TASKS} tasks, {name}: {}", shown(times));
+    let again = vec![created; ROUNDS];
+    row("reset of 10,000 tasks", "a new ephemeral service", "ms", 0.3, reset, fresh, None).tell();
+    row("restore of 10,000 tasks", "creating them again", "ms", 1.0, restored, again, None).tell();
+
+    let plain = Service::start(Config::ephemeral()).await.expect("the service starts");
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        with.push(request(&service).await);
+        without.push(request(&plain).await);
     }
+    let note = "a service with controls looks for faults and keeps a journal with every request";
+    row("request with controls on", "the same with them off", "µs", 0.8, with, without, Some(note)).tell();
+    service.shutdown().await;
+    plain.shutdown().await;
 }
 
-/// Creates the tasks over the API; they stay queued.
-async fn fill(service: &Service, controls: &Controls) {
+/// Creates the tasks over the API; they stay queued. Returns how many milliseconds it took.
+async fn fill(service: &Service, controls: &Controls) -> f64 {
     controls.let_model("color-extraction", Script::stay_queued()).await.expect("it is a script");
     let rich = Amounts { balance: "1000000".parse().ok(), ..Amounts::default() };
     controls.set_balance("demo", rich).await.expect("there is an account");
     let client = client();
     let url = format!("{}/api-key/model/color-extraction/task", service.base_url());
     let key = service.api_key().expect("the service is fresh");
+    let begun = Instant::now();
     stream::iter(0..TASKS)
         .for_each_concurrent(16, |number| {
             let body = format!("{{\"input\": \"https://files.example/{number}.png\"}}");
@@ -72,9 +64,11 @@ async fn fill(service: &Service, controls: &Controls) {
             }
         })
         .await;
+    milliseconds(begun.elapsed())
 }
 
-async fn request(service: &Service) -> Duration {
+/// The median of many, in microseconds.
+async fn request(service: &Service) -> f64 {
     let (client, key) = (client(), service.api_key().expect("the service is fresh"));
     let url = format!("{}/api-key/balance", service.base_url());
     let mut times = Vec::new();
@@ -84,20 +78,42 @@ async fn request(service: &Service) -> Duration {
         times.push(begun.elapsed());
     }
     times.sort();
-    times[REQUESTS / 2]
+    1_000.0 * milliseconds(times[REQUESTS / 2])
 }
 
 fn client() -> Client {
     over_ring(Client::builder()).no_proxy().build().expect("a client can be made")
 }
 
-async fn time<E: std::fmt::Debug>(work: impl Future<Output = Result<(), E>>) -> Duration {
+async fn time<T, E: std::fmt::Debug>(work: impl Future<Output = Result<T, E>>) -> f64 {
     let begun = Instant::now();
-    work.await.expect("it works");
-    begun.elapsed()
+    drop(work.await.expect("it works"));
+    milliseconds(begun.elapsed())
 }
 
-fn shown(mut times: Vec<Duration>) -> String {
-    times.sort();
-    format!("median {:?}, worst {:?}", times[times.len() / 2], times[times.len() - 1])
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1_000.0
+}
+
+fn row(
+    what: &str,
+    against: &str,
+    unit: &str,
+    bar: f64,
+    ours: Vec<f64>,
+    theirs: Vec<f64>,
+    note: Option<&str>,
+) -> Row {
+    Row {
+        group: "service".to_owned(),
+        what: what.to_owned(),
+        against: against.to_owned(),
+        unit: unit.to_owned(),
+        better: Better::Lower,
+        ours,
+        theirs,
+        bar: Some(bar),
+        note: note.map(str::to_owned),
+        command: "cargo bench --bench controls".to_owned(),
+    }
 }

@@ -1,41 +1,75 @@
-//! How long a service takes to start: on a fresh ephemeral folder, on a fresh folder that is synced to the
-//! disk, and again on that one. Prints the median of 20 each.
+//! How long a service takes to start, inside a process that runs already: on a fresh ephemeral folder, on a
+//! fresh folder that is synced to the disk, and again on that one; beside merely writing its tables:
+//! `cargo bench --bench start`.
 
 #![expect(clippy::expect_used, reason = "a measurement that cannot go on says so by panicking")]
-#![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use inferstore_measure::{Better, Row};
 use inferstore_service::{Config, Service};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{ConnectOptions, Connection, Executor};
 
 const ROUNDS: usize = 20;
 
+/// A fresh service also draws keys, publishes its catalog, binds its sockets and starts its node.
+const BAR: f64 = 0.2;
+
 #[tokio::main]
 async fn main() {
-    let mut fresh = Vec::new();
-    let (mut synced, mut again) = (Vec::new(), Vec::new());
+    let (mut fresh, mut synced, mut again) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut tables, mut synced_tables) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        fresh.push(start(Config::ephemeral()).await);
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let config = Config::folder(folder.path());
+        tables.push(write_tables(&folder.path().join("1.db"), SqliteSynchronous::Off).await);
+        fresh.push(start(Config::ephemeral()).await);
+        synced_tables.push(write_tables(&folder.path().join("2.db"), SqliteSynchronous::Full).await);
+        let config = Config::folder(folder.path().join("data"));
         synced.push(start(config.clone()).await);
         again.push(start(config).await);
     }
-    println!("start on a fresh ephemeral folder: {:?}", median(fresh));
-    println!("start on a fresh synced folder:    {:?}", median(synced));
-    println!("start on it again:                 {:?}", median(again));
+    row("start, ephemeral", "its tables written", fresh, tables).tell();
+    row("start on a synced folder", "its tables written", synced.clone(), synced_tables).tell();
+    row("start on it again", "the first start on it", again, synced).tell();
 }
 
-/// From the call to the moment when the service answers.
-async fn start(config: Config) -> Duration {
+/// From the call to the moment when the service answers, in milliseconds.
+async fn start(config: Config) -> f64 {
     let begun = Instant::now();
     let service = Service::start(config).await.expect("the service starts");
     let elapsed = begun.elapsed();
     service.shutdown().await;
-    elapsed
+    milliseconds(elapsed)
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort();
-    times.get(times.len() / 2).copied().unwrap_or_default()
+async fn write_tables(file: &Path, synchronous: SqliteSynchronous) -> f64 {
+    let options = SqliteConnectOptions::new().filename(file).create_if_missing(true);
+    let options = options.journal_mode(SqliteJournalMode::Wal).synchronous(synchronous);
+    let begun = Instant::now();
+    let mut database: SqliteConnection = options.connect().await.expect("the folder can be written");
+    let mut tx = database.begin().await.expect("it is ours");
+    tx.execute(sqlx::raw_sql(include_str!("../src/store/sqlite/schema.sql"))).await.expect("it is SQL");
+    tx.commit().await.expect("it is written");
+    milliseconds(begun.elapsed())
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1_000.0
+}
+
+fn row(what: &str, against: &str, ours: Vec<f64>, theirs: Vec<f64>) -> Row {
+    Row {
+        group: "service".to_owned(),
+        what: what.to_owned(),
+        against: against.to_owned(),
+        unit: "ms".to_owned(),
+        better: Better::Lower,
+        ours,
+        theirs,
+        bar: Some(BAR),
+        note: None,
+        command: "cargo bench --bench start".to_owned(),
+    }
 }

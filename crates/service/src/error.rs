@@ -35,9 +35,34 @@ impl Error {
         Self { trouble: Trouble::behind(&*error.cause), ..error }
     }
 
+    /// The same failure, for another one who waited for the same thing.
+    pub(crate) fn again(&self) -> Self {
+        Self { doing: self.doing.clone(), cause: self.cause.to_string().into(), trouble: self.trouble }
+    }
+
     /// Whether the service works, and only cannot write anything.
     pub(crate) const fn is_of_the_disk(&self) -> bool {
         self.trouble.is_some()
+    }
+
+    /// Whether the service did not start because another one, perhaps in another process, uses the data
+    /// folder. It is free again as soon as that one has ended.
+    ///
+    /// ```
+    /// # use inferstore_service::{Config, Service};
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// let first = Service::start(Config::folder(folder.path())).await?;
+    /// let second = Service::start(Config::folder(folder.path())).await;
+    /// assert!(second.is_err_and(|error| error.is_folder_taken()));
+    /// # first.shutdown().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_folder_taken(&self) -> bool {
+        self.cause.is::<FolderTaken>()
     }
 }
 
@@ -85,26 +110,6 @@ impl Trouble {
                  another one"
             }
         }
-    }
-
-    /// Whether the service did not start because another one, perhaps in another process, uses the data
-    /// folder. It is free again as soon as that one has ended.
-    ///
-    /// ```
-    /// # use inferstore_service::{Config, Service};
-    /// # #[tokio::main]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let folder = tempfile::tempdir()?;
-    /// let first = Service::start(Config::folder(folder.path())).await?;
-    /// let second = Service::start(Config::folder(folder.path())).await;
-    /// assert!(second.is_err_and(|error| error.is_folder_taken()));
-    /// # first.shutdown().await;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn is_folder_taken(&self) -> bool {
-        self.cause.is::<FolderTaken>()
     }
 }
 

@@ -21,7 +21,7 @@ use crate::config::Limits;
 use crate::patient::Patient;
 
 /// How much of what a client sends is read ahead of who wants it.
-const CONNECTION_BUFFER: usize = 128 * 1024;
+const CONNECTION_BUFFER: usize = 64 * 1024;
 
 /// How long requests in progress may take to end when the service does.
 const GRACE: Duration = Duration::from_secs(10);

@@ -109,7 +109,7 @@ impl Service {
             random,
             store: Arc::new(store.clone()),
             objects,
-            fetcher: Fetcher::new().map_err(|cause| Error::new("preparing to fetch files", cause))?,
+            fetcher: Fetcher::default(),
             metrics: Metrics::default(),
             work: Notify::new(),
             arrivals: Notify::new(),

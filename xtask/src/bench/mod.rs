@@ -2,22 +2,33 @@
 //! instead, and writes the scoreboard.
 
 mod builds;
+mod machine;
+mod page;
 mod peers;
 mod programs;
-mod row;
 mod scoreboard;
+mod tools;
 
+use std::io::{self, Write};
 use std::path::Path;
+use std::time::Instant;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use inferstore_measure as row;
 
 use row::Row;
 
 /// Measures one part of the scoreboard.
 type Measure = fn(&Path) -> Result<Vec<Row>>;
 
-const GROUPS: [(&str, Measure); 3] =
-    [("build", builds::builds), ("client", programs::client), ("peers", peers::peers)];
+const GROUPS: [(&str, Measure); 6] = [
+    ("client", programs::client),
+    ("service", programs::service),
+    ("models", programs::models),
+    ("command", programs::command),
+    ("build", builds::builds),
+    ("peers", peers::peers),
+];
 
 pub(crate) struct Job<'a> {
     root: &'a Path,
@@ -42,20 +53,29 @@ impl<'a> Job<'a> {
     }
 
     pub(crate) fn run(&self) -> Result<String> {
+        let begun = Instant::now();
         let mut rows = Vec::new();
         for (name, measure) in GROUPS {
             if self.groups.is_empty() || self.groups.contains(&name) {
+                say(&format!("measuring: {name}"))?;
                 rows.extend(measure(self.root)?);
             }
         }
-        scoreboard::write_json(self.root, &rows)?;
+        let machine = machine::Machine::read();
+        scoreboard::write_json(self.root, &machine, &rows)?;
         if self.publish {
-            scoreboard::write_page(self.root, &rows)?;
+            page::write(self.root, &machine, &rows)?;
         }
+        say(&format!("measured {} rows in {:.0?}", rows.len(), begun.elapsed()))?;
         Ok(scoreboard::table(&rows))
     }
 }
 
 fn parts() -> String {
     GROUPS.map(|(name, _)| name).join(", ")
+}
+
+/// Tells how far it is: measuring takes minutes.
+fn say(line: &str) -> Result<()> {
+    writeln!(io::stderr(), "{line}").context("cannot write to standard error")
 }

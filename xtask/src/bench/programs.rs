@@ -1,32 +1,68 @@
 //! Benchmarks that are programs of the workspace: run by cargo, in release, one after the other.
 
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
+use std::process::Stdio;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
-use super::row::Row;
-use crate::tools::{cargo, must};
-
-/// How a program marks a row.
-const MARK: &str = "row: ";
+use super::row::{ROW_MARK, ROWS_VARIABLE, Row};
+use super::{say, tools};
+use crate::tools::cargo;
 
 pub(super) fn client(root: &Path) -> Result<Vec<Row>> {
-    program(root, "inferstore-tests", "overhead")
+    tools::need(&["valgrind", "curl"])?;
+    programs(root, &["overhead", "calls", "decode", "polls", "transfers", "upload_memory", "deadlines"])
 }
 
-/// Runs one benchmark and takes the rows from what it prints.
-fn program(root: &Path, package: &str, name: &str) -> Result<Vec<Row>> {
+pub(super) fn service(root: &Path) -> Result<Vec<Row>> {
+    tools::install(root)?;
+    programs(root, &["requests", "commits", "objects", "growth", "start", "controls"])
+}
+
+pub(super) fn models(root: &Path) -> Result<Vec<Row>> {
+    programs(root, &["speed"])
+}
+
+pub(super) fn command(root: &Path) -> Result<Vec<Row>> {
+    programs(root, &["command"])
+}
+
+fn programs(root: &Path, names: &[&str]) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for name in names {
+        say(&format!("  {name}"))?;
+        rows.extend(program(root, name)?);
+    }
+    Ok(rows)
+}
+
+/// Runs one benchmark, passes on what it says, and keeps its rows.
+fn program(root: &Path, name: &str) -> Result<Vec<Row>> {
     let mut command = cargo();
-    command.args(["bench", "--quiet", "--package", package, "--bench", name]);
+    // Without a package: all benchmarks share one build of everything.
+    command.args(["bench", "--quiet", "--bench", name]).env(ROWS_VARIABLE, "json").stdout(Stdio::piped());
     if root != Path::new("") {
         command.current_dir(root);
     }
-    let output = must("Rust", &mut command)?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let rows = text.lines().filter_map(|line| line.strip_prefix(MARK));
-    let rows: Vec<Row> = rows
-        .map(|json| serde_json::from_str(json).with_context(|| format!("{name} wrote no row: {json}")))
-        .collect::<Result<_>>()?;
+    let mut bench = match command.spawn() {
+        Err(error) if error.kind() == ErrorKind::NotFound => bail!("there is no `cargo` here; install Rust"),
+        other => other.context("cannot run cargo")?,
+    };
+    let mut rows: Vec<Row> = Vec::new();
+    for line in BufReader::new(bench.stdout.take().context("cargo has no output")?).lines() {
+        let line = line.with_context(|| format!("cannot read what {name} says"))?;
+        match line.strip_prefix(ROW_MARK) {
+            None => say(&format!("    {line}"))?,
+            Some(json) => {
+                rows.push(
+                    serde_json::from_str(json).with_context(|| format!("{name} wrote no row: {json}"))?,
+                );
+            }
+        }
+    }
+    let status = bench.wait().context("cannot wait for cargo")?;
+    ensure!(status.success(), "the benchmark {name} failed; run it alone: cargo bench --bench {name}");
     ensure!(!rows.is_empty(), "{name} measured nothing");
     Ok(rows)
 }

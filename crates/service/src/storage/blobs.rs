@@ -23,10 +23,10 @@ pub(super) type Bytes = axum::body::Bytes;
 
 /// How much is gathered before it is written: few enough bytes to keep uploads small in memory, enough
 /// to make the way to a thread that may block worth it.
-const BATCH: usize = 128 * 1024;
+const BATCH: usize = 64 * 1024;
 
 /// How much of a blob is read at once.
-const READ: usize = 128 * 1024;
+const READ: usize = 64 * 1024;
 
 /// The folder of blobs.
 #[derive(Debug)]

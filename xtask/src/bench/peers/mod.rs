@@ -186,7 +186,7 @@ fn row(metric: &Metric, ours: &Client, peer: &Client) -> Row {
         note: None,
         command: "cargo xtask bench peers".to_owned(),
     };
-    if !row.is_good() {
+    if row.is_behind() {
         row.note = Some(metric.behind.to_owned()).filter(|note| !note.is_empty());
     }
     row

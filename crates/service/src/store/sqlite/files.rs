@@ -1,6 +1,9 @@
 //! Upload targets and stored objects in SQLite.
 
+mod listing;
+
 use async_trait::async_trait;
+use listing::Listing;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
@@ -53,22 +56,8 @@ fn stored_file(row: &SqliteRow) -> Result<StoredFile, Error> {
 #[async_trait]
 impl Files for SqliteStore {
     async fn add_target(&self, target: &Target) -> Result<(), Error> {
-        sqlx::query(
-            "INSERT INTO upload_targets (id, owner, payer, bucket, folder, key, mime, size, expires_at) \
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        )
-        .bind(&target.id)
-        .bind(target.owner.0)
-        .bind(target.payer.0)
-        .bind(&target.bucket)
-        .bind(&target.folder)
-        .bind(&target.key)
-        .bind(&target.mime)
-        .bind(signed(target.size))
-        .bind(target.expires_at.0)
-        .execute(&self.writer)
-        .await?;
-        Ok(())
+        let target = target.clone();
+        self.together(move |tx| Box::pin(async move { add_target(tx, &target).await })).await
     }
 
     async fn target(&self, id: &str) -> Result<Option<Target>, Error> {
@@ -80,18 +69,8 @@ impl Files for SqliteStore {
     }
 
     async fn store_upload(&self, target_id: &str, id: &str, object: &Object) -> Result<Stored, Error> {
-        let mut tx = self.write().await?;
-        let row =
-            sqlx::query("UPDATE upload_targets SET is_used = 1 WHERE id = ? AND is_void = 0 RETURNING *")
-                .bind(target_id)
-                .fetch_optional(&mut *tx)
-                .await?;
-        let Some(target) = row.as_ref().map(target).transpose()? else { return Ok(Stored::Void) };
-        let replaced = remove(&mut tx, &object.bucket, &object.key, object.created_at).await?;
-        insert(&mut tx, id, object, Some((target.owner, &target.folder))).await?;
-        meter_storage(&mut tx, target.owner, signed(object.size), object.created_at).await?;
-        tx.commit().await?;
-        Ok(Stored::Kept { replaced })
+        let (target, id, object) = (target_id.to_owned(), id.to_owned(), object.clone());
+        self.together(move |tx| Box::pin(async move { store_upload(tx, &target, &id, &object).await })).await
     }
 
     async fn store_output(&self, id: &str, object: &Object) -> Result<Option<String>, Error> {
@@ -120,39 +99,7 @@ impl Files for SqliteStore {
         page_size: u32,
     ) -> Result<(Vec<StoredFile>, u64), Error> {
         let offset = page.saturating_sub(1).saturating_mul(u64::from(page_size));
-        // The count and the page are of one moment.
-        let mut tx = self.readers.begin().await?;
-        let total: i64 = sqlx::query_scalar(
-            "SELECT coalesce(sum(files), 0) FROM folder_usage \
-             WHERE owner = ?1 AND folder = ?2 AND (?3 IS NULL OR category = ?3)",
-        )
-        .bind(owner.0)
-        .bind(folder)
-        .bind(category)
-        .fetch_one(&mut *tx)
-        .await?;
-        // What is skipped is skipped in the index alone.
-        let page = match category {
-            None => sqlx::query(
-                "SELECT * FROM objects WHERE sequence IN (SELECT sequence FROM objects \
-                 WHERE owner = ?1 AND folder = ?2 ORDER BY sequence LIMIT ?4 OFFSET ?5) ORDER BY sequence",
-            ),
-            Some(_) => sqlx::query(
-                "SELECT * FROM objects WHERE sequence IN (SELECT sequence FROM objects \
-                 WHERE owner = ?1 AND folder = ?2 AND category = ?3 \
-                 ORDER BY sequence LIMIT ?4 OFFSET ?5) ORDER BY sequence",
-            ),
-        };
-        let rows = page
-            .bind(owner.0)
-            .bind(folder)
-            .bind(category)
-            .bind(i64::from(page_size))
-            .bind(signed(offset))
-            .fetch_all(&mut *tx)
-            .await?;
-        let files = rows.iter().map(stored_file).collect::<Result<_, _>>()?;
-        Ok((files, unsigned(total)))
+        Listing { owner, folder, category }.page(&self.readers, offset, page_size).await
     }
 
     async fn usage(&self, owner: AccountId) -> Result<Usage, Error> {
@@ -210,6 +157,42 @@ impl Files for SqliteStore {
             .await?;
         Ok(found.is_some())
     }
+}
+
+async fn add_target(tx: &mut SqliteConnection, target: &Target) -> Result<(), Error> {
+    sqlx::query(
+        "INSERT INTO upload_targets (id, owner, payer, bucket, folder, key, mime, size, expires_at) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    )
+    .bind(&target.id)
+    .bind(target.owner.0)
+    .bind(target.payer.0)
+    .bind(&target.bucket)
+    .bind(&target.folder)
+    .bind(&target.key)
+    .bind(&target.mime)
+    .bind(signed(target.size))
+    .bind(target.expires_at.0)
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+async fn store_upload(
+    tx: &mut SqliteConnection,
+    target_id: &str,
+    id: &str,
+    object: &Object,
+) -> Result<Stored, Error> {
+    let row = sqlx::query("UPDATE upload_targets SET is_used = 1 WHERE id = ? AND is_void = 0 RETURNING *")
+        .bind(target_id)
+        .fetch_optional(&mut *tx)
+        .await?;
+    let Some(target) = row.as_ref().map(target).transpose()? else { return Ok(Stored::Void) };
+    let replaced = remove(tx, &object.bucket, &object.key, object.created_at).await?;
+    insert(tx, id, object, Some((target.owner, &target.folder))).await?;
+    meter_storage(tx, target.owner, signed(object.size), object.created_at).await?;
+    Ok(Stored::Kept { replaced })
 }
 
 /// Removes the object with the key, if there is one, and returns its blob.

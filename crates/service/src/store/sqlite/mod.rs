@@ -8,6 +8,7 @@ mod movements;
 mod nodes;
 mod queue;
 mod snapshot;
+mod together;
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +26,8 @@ pub(crate) use snapshot::renamed;
 use crate::Error;
 
 /// The schema, version by version. Only ever added to.
-const SCHEMA: &[&str] = &[include_str!("schema.sql"), include_str!("schema-2.sql")];
+const SCHEMA: &[&str] =
+    &[include_str!("schema.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
 
 /// How many connections read side by side.
 const READERS: u32 = 4;
@@ -48,6 +50,8 @@ pub(crate) struct SqliteStore {
     /// One connection: SQLite has one writer at a time, and waiting here is fair where its lock is not.
     writer: SqlitePool,
     readers: SqlitePool,
+    /// Writes that are going to share a commit.
+    waiting: together::Waiting,
 }
 
 impl SqliteStore {
@@ -69,7 +73,7 @@ impl SqliteStore {
             pool(1).connect_with(options.clone()).await.map_err(|cause| Error::keeping(doing(), cause))?;
         migrate(&writer).await.map_err(|cause| Error::keeping(doing(), cause))?;
         let readers = pool(READERS).connect_lazy_with(options.read_only(true).create_if_missing(false));
-        Ok(Self { writer, readers })
+        Ok(Self { writer, readers, waiting: together::Waiting::default() })
     }
 
     /// Begins a transaction that holds the right to write from its first statement on.

@@ -1,12 +1,13 @@
 //! The queue in SQLite: a task and its money always move in one transaction.
 
+mod create;
 mod lease;
 mod read;
 
 use async_trait::async_trait;
 use sqlx::{Row, SqliteConnection};
 
-use super::movements::{move_money, purses};
+use super::movements::move_money;
 use super::{SqliteStore, unsigned};
 use crate::Error;
 use crate::accounts::AccountId;
@@ -25,55 +26,9 @@ impl Queue for SqliteStore {
         otherwise: InsufficientBalance,
         now: Moment,
     ) -> Result<Created, Error> {
-        let mut tx = self.write().await?;
-        let purses = purses(&mut tx, task.account).await?;
-        let split = purses.split(task.price);
-        let created = match (split, otherwise) {
-            (Some(_), _) => Created::Queued,
-            (None, InsufficientBalance::FailTask) => Created::Failed,
-            (None, InsufficientBalance::Refuse) => {
-                return Ok(Created::Refused { spendable: purses.spendable() });
-            }
-        };
-        let (status, message) = match created {
-            Created::Queued => (Status::Queued, None),
-            _ => (Status::Failed, Some(insufficient(task.price, purses.spendable()))),
-        };
-        let detail = message.as_ref().map(|message| serde_json::json!({ "message": message }).to_string());
-        let held = split.unwrap_or_default();
-        let place: i64 =
-            sqlx::query_scalar("UPDATE accounts SET tasks = tasks + 1 WHERE id = ? RETURNING tasks - 1")
-                .bind(task.account.0)
-                .fetch_one(&mut *tx)
-                .await?;
-        sqlx::query(
-            "INSERT INTO tasks (id, account, place, model, version, publisher, status, price, held_free, \
-             held_balance, message, input, error, created_at, updated_at) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?14)",
-        )
-        .bind(&task.id)
-        .bind(task.account.0)
-        .bind(place)
-        .bind(&task.model)
-        .bind(task.version)
-        .bind(task.publisher.0)
-        .bind(status.word())
-        .bind(task.price.smallest())
-        .bind(held.free.smallest())
-        .bind(held.balance.smallest())
-        .bind(message)
-        .bind(&task.input)
-        .bind(detail)
-        .bind(now.0)
-        .execute(&mut *tx)
-        .await?;
-        let to = Some((task.account, Purse::Held));
-        for (purse, part) in [(Purse::Free, held.free), (Purse::Balance, held.balance)] {
-            let from = Some((task.account, purse));
-            move_money(&mut tx, part, from, to, Reason::Reserve, Some(&task.id), now).await?;
-        }
-        tx.commit().await?;
-        Ok(created)
+        let task = task.clone();
+        self.together(move |tx| Box::pin(async move { create::create(tx, &task, otherwise, now).await }))
+            .await
     }
 
     async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel, Error> {
@@ -132,10 +87,9 @@ impl Queue for SqliteStore {
         if !lease::is_there_work(&self.readers, models, now).await? {
             return Ok(None);
         }
-        let mut tx = self.write().await?;
-        let lease = lease::claim(&mut tx, node, models, rules, now).await?;
-        tx.commit().await?;
-        Ok(lease)
+        let (node, models) = (node.to_owned(), models.to_vec());
+        self.together(move |tx| Box::pin(async move { lease::claim(tx, &node, &models, rules, now).await }))
+            .await
     }
 
     async fn heartbeat(
@@ -169,10 +123,11 @@ impl Queue for SqliteStore {
         ending: &Ending,
         now: Moment,
     ) -> Result<bool, Error> {
-        let mut tx = self.write().await?;
-        let finished = lease::finish(&mut tx, node, task, attempt, ending, now).await?;
-        tx.commit().await?;
-        Ok(finished)
+        let (node, task, ending) = (node.to_owned(), task.to_owned(), ending.clone());
+        self.together(move |tx| {
+            Box::pin(async move { lease::finish(tx, &node, &task, attempt, &ending, now).await })
+        })
+        .await
     }
 
     async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState, Error> {
@@ -220,11 +175,6 @@ impl Queue for SqliteStore {
         tx.commit().await?;
         Ok(())
     }
-}
-
-/// What a task says that the balance does not cover.
-fn insufficient(price: Money, spendable: Money) -> String {
-    format!("insufficient balance: the model costs {price}, and {spendable} can be spent")
 }
 
 fn status(word: String) -> Result<Status, Error> {

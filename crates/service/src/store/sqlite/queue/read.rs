@@ -73,12 +73,19 @@ pub(super) async fn history(
     Ok((summaries.collect::<Result<_, _>>()?, unsigned(total)))
 }
 
+/// Consumers are found by a step in the index for each, however many tasks they have.
 pub(super) async fn serving(readers: &SqlitePool, model: &str, since: Moment) -> Result<Serving, Error> {
     let row = sqlx::query(
         "SELECT EXISTS (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
                         WHERE model = ?1 AND seen_at >= ?2), \
-                (SELECT count(DISTINCT account) FROM tasks \
-                 WHERE status IN ('in_queue', 'computing') AND model = ?1)",
+                (WITH RECURSIVE consumers (account) AS ( \
+                   SELECT min(account) FROM tasks \
+                   WHERE status IN ('in_queue', 'computing') AND model = ?1 \
+                   UNION ALL SELECT (SELECT min(account) FROM tasks \
+                     WHERE status IN ('in_queue', 'computing') AND model = ?1 \
+                     AND tasks.account > consumers.account) \
+                   FROM consumers WHERE consumers.account IS NOT NULL) \
+                 SELECT count(account) FROM consumers)",
     )
     .bind(model)
     .bind(since.0)

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may end when its set-up fails")]
 
+mod listing;
 mod state_table;
+mod together;
 
 use serde_json::value::RawValue;
 

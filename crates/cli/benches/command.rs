@@ -1,0 +1,71 @@
+//! How long the command takes to start, beside a process that does nothing, and what `balance` takes beside
+//! curl, which makes the same call: `cargo bench --bench command`.
+
+#![expect(clippy::expect_used, reason = "a bench ends when it cannot go on")]
+
+use std::process::{Command, Stdio};
+
+use inferstore_measure::{Better, Row, side_by_side, times};
+use inferstore_service::{Config, Service};
+
+const ROUNDS: usize = 7;
+
+/// How often in a round; the median counts.
+const TIMES: usize = 15;
+
+fn main() {
+    let figures = side_by_side(
+        ROUNDS,
+        || process(inferstore().arg("--version")),
+        || process(&mut Command::new("/bin/true")),
+    );
+    let note =
+        "what a process of its size costs before it has done anything: it is some 20 MB, /bin/true 0.04";
+    row("--version", "/bin/true", 0.2, figures, note).tell();
+
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
+    let service = runtime.block_on(Service::start(Config::ephemeral())).expect("the service starts");
+    let (base_url, key) = (service.base_url().to_owned(), service.api_key().unwrap_or_default().to_owned());
+    let balance = || {
+        let mut command = inferstore();
+        command.env("INFERSTORE_BASE_URL", &base_url).env("INFERSTORE_API_KEY", &key);
+        process(command.arg("balance"))
+    };
+    let curl = || {
+        let mut command = Command::new("curl");
+        command.args(["-sSf", "-H", &format!("x-api-key: {key}"), &format!("{base_url}/api-key/balance")]);
+        process(&mut command)
+    };
+    let figures = side_by_side(ROUNDS, balance, curl);
+    let note =
+        "both are a process, a connection and one call; ours also reads its settings and writes a table";
+    row("balance", "curl", 0.5, figures, note).tell();
+    runtime.block_on(service.shutdown());
+}
+
+fn inferstore() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_inferstore"))
+}
+
+/// How long the process takes from its start to its end, in milliseconds.
+fn process(command: &mut Command) -> f64 {
+    times(TIMES, 1e-3, || {
+        let status = command.stdout(Stdio::null()).status().expect("it starts");
+        assert!(status.success());
+    })
+}
+
+fn row(what: &str, against: &str, bar: f64, (ours, theirs): (Vec<f64>, Vec<f64>), note: &str) -> Row {
+    Row {
+        group: "command".to_owned(),
+        what: what.to_owned(),
+        against: against.to_owned(),
+        unit: "ms".to_owned(),
+        better: Better::Lower,
+        ours,
+        theirs,
+        bar: Some(bar),
+        note: Some(note.to_owned()),
+        command: "cargo bench --bench command".to_owned(),
+    }
+}

@@ -1,0 +1,16 @@
+//! What benchmarks share: the rows that they measure, alternating rounds, load over HTTP, and the memory
+//! of processes. It knows none of our crates, so that all of them can be measured with it.
+
+mod http;
+mod load;
+mod process;
+mod rounds;
+mod row;
+mod server;
+
+pub use http::{Answer, Connection, request};
+pub use load::{Load, Step, load};
+pub use process::{Spent, peak, spent};
+pub use rounds::{side_by_side, times};
+pub use row::{Better, ROW_MARK, ROWS_VARIABLE, Ratio, Row, figure, median};
+pub use server::{Server, free_port};

@@ -1,0 +1,55 @@
+//! What a process takes: its time from beginning to end, and the most memory that it ever had. Needs
+//! Linux, which keeps that mark.
+
+use std::fs;
+use std::io;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often a running process is looked at. Its mark only grows, so the last look counts.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// What a process took.
+#[derive(Debug, Clone, Copy)]
+pub struct Spent {
+    /// From its start to its end.
+    pub time: Duration,
+    /// The most memory that it ever had, in MiB.
+    pub peak: f64,
+}
+
+/// The most memory that a running process ever had, in MiB.
+///
+/// # Errors
+/// When there is no such process, or the system does not keep the mark.
+pub fn peak(process: u32) -> io::Result<f64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib: Option<f64> = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
+    kib.map(|kib| kib / 1024.0).ok_or_else(|| io::Error::other("the system does not tell VmHWM"))
+}
+
+/// Runs a program to its end.
+///
+/// # Errors
+/// When it cannot be run, or fails: with what it said.
+pub fn spent(command: &mut Command) -> io::Result<Spent> {
+    let begun = Instant::now();
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    let mut most: f64 = 0.0;
+    loop {
+        // It may be ending just now.
+        most = most.max(peak(child.id()).unwrap_or(0.0));
+        if let Some(status) = child.try_wait()? {
+            let time = begun.elapsed();
+            if status.success() {
+                return Ok(Spent { time, peak: most });
+            }
+            let said = child.wait_with_output()?.stderr;
+            let program = command.get_program().to_string_lossy().into_owned();
+            return Err(io::Error::other(format!("{program} failed: {}", String::from_utf8_lossy(&said))));
+        }
+        thread::sleep(LOOK);
+    }
+}

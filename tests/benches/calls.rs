@@ -1,0 +1,78 @@
+//! Calls per second, how long a client takes to be made, and how long the first call on a fresh one takes,
+//! beside reqwest by hand and the raw generated client: `cargo bench --bench calls`.
+
+#![expect(clippy::expect_used, reason = "a benchmark stops when it cannot go on")]
+
+#[path = "support/balance.rs"]
+mod balance;
+
+use std::time::Instant;
+
+use balance::{Way, serve};
+use inferstore_measure::{Better, Row, side_by_side, times};
+use tokio::runtime::Runtime;
+
+const ROUNDS: usize = 9;
+const CALLS: u32 = 2_000;
+
+/// How often a client is made in a round; the median counts.
+const FRESH: usize = 20;
+
+/// What one pays at most for a client that does more.
+const BAR: f64 = 0.9;
+
+/// A way to come by a client: its name, and what makes it.
+type Maker = (&'static str, fn(&str) -> Way);
+
+const OTHERS: [Maker; 2] = [("reqwest by hand", Way::by_hand), ("the raw generated client", Way::raw)];
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let base_url = serve();
+    for (against, other) in OTHERS {
+        let speed = |way: &Way| per_second(&runtime, way);
+        let (mine, other) = (Way::client(&base_url), other(&base_url));
+        let figures = side_by_side(ROUNDS, || speed(&mine), || speed(&other));
+        row("calls, one after the other", against, "/s", Better::Higher, figures).tell();
+    }
+    for (against, other) in OTHERS {
+        let make = |maker: fn(&str) -> Way| times(FRESH, 1e-6, || drop(maker(&base_url)));
+        let figures = side_by_side(ROUNDS, || make(Way::client), || make(other));
+        let note = "a client of ours holds two HTTP clients, because object storage must never see the key, \
+                    and each reads the certificates of the system";
+        Row { note: Some(note.to_owned()), ..row("making a client", against, "µs", Better::Lower, figures) }
+            .tell();
+    }
+    for (against, other) in OTHERS {
+        let first = |maker: fn(&str) -> Way| {
+            times(FRESH, 1e-6, || runtime.block_on(async { maker(&base_url).call().await }))
+        };
+        let figures = side_by_side(ROUNDS, || first(Way::client), || first(other));
+        row("a client made, and its first call", against, "µs", Better::Lower, figures).tell();
+    }
+}
+
+fn per_second(runtime: &Runtime, way: &Way) -> f64 {
+    let begun = Instant::now();
+    runtime.block_on(async {
+        for _ in 0..CALLS {
+            way.call().await;
+        }
+    });
+    f64::from(CALLS) / begun.elapsed().as_secs_f64()
+}
+
+fn row(what: &str, against: &str, unit: &str, better: Better, (ours, theirs): (Vec<f64>, Vec<f64>)) -> Row {
+    Row {
+        group: "client".to_owned(),
+        what: what.to_owned(),
+        against: against.to_owned(),
+        unit: unit.to_owned(),
+        better,
+        ours,
+        theirs,
+        bar: Some(BAR),
+        note: None,
+        command: "cargo bench --bench calls".to_owned(),
+    }
+}

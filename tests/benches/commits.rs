@@ -1,0 +1,94 @@
+//! How many tasks are created in a second where each answer is sent only after its commit is on the disk,
+//! beside the plainest use of the same database, and beside a service that does not sync:
+//! `cargo bench --bench commits`.
+
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and stops when it cannot go on"
+)]
+
+#[path = "support/service.rs"]
+#[expect(dead_code, reason = "nobody here looks at metrics and nodes")]
+mod service;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use inferstore_measure::{Better, Connection, Row, load};
+use service::{Service, payload};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{ConnectOptions, Executor};
+
+/// How many customers create at once.
+const CONNECTIONS: usize = 32;
+const ROUNDS: usize = 5;
+const DURING: Duration = Duration::from_millis(1_500);
+
+fn main() {
+    let folders = tempfile::tempdir().expect("a temporary folder");
+    let synced = Service::start(Some(&folders.path().join("service")), 0);
+    let ephemeral = Service::start(None, 0);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let file = folders.path().join("floor.db");
+    let mut database = runtime.block_on(open(&file));
+    println!("{CONNECTIONS} connections, {ROUNDS} rounds of {DURING:?}");
+    let (mut durable, mut unsynced, mut floor) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        durable.push(creates(&synced));
+        unsynced.push(creates(&ephemeral));
+        floor.push(runtime.block_on(inserts(&mut database)));
+    }
+    let row = |against: &str, theirs: Vec<f64>, note: &str| Row {
+        group: "service".to_owned(),
+        what: "creates, each synced before its answer".to_owned(),
+        against: against.to_owned(),
+        unit: "/s".to_owned(),
+        better: Better::Higher,
+        ours: durable.clone(),
+        theirs,
+        bar: None,
+        note: Some(note.to_owned()),
+        command: "cargo bench --bench commits".to_owned(),
+    };
+    let note = "the floor commits one row at a time, with synchronous=FULL, and does nothing else: no HTTP, \
+                no key, no checks of inputs, no money. Ours is ahead of it only where creates that wait at \
+                the same time share a commit";
+    row("SQLite, insert by insert", floor, note).tell();
+    let note = "what it costs that an answered create survives the loss of power; on a slow disk this is \
+                the disk";
+    let row = Row { bar: Some(0.5), ..row("ours, nothing synced", unsynced, note) };
+    row.tell();
+}
+
+/// How many creates a second are answered.
+fn creates(service: &Service) -> f64 {
+    let create = service.request("POST", "/api-key/model/idle/task", Some(r#"{"seconds":"0"}"#));
+    let step = |_| {
+        let create = &create;
+        Box::new(move |connection: &mut Connection| {
+            payload(&connection.call(create)?);
+            Ok(())
+        }) as inferstore_measure::Step<'_>
+    };
+    load(&service.base_url, CONNECTIONS, DURING, step).expect("every create is answered").per_second
+}
+
+async fn open(file: &Path) -> SqliteConnection {
+    let options = SqliteConnectOptions::new().filename(file).create_if_missing(true);
+    let options = options.journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Full);
+    let mut database = options.connect().await.expect("the folder can be written");
+    database.execute("CREATE TABLE tasks (id INTEGER PRIMARY KEY, input TEXT)").await.expect("it is new");
+    database
+}
+
+async fn inserts(database: &mut SqliteConnection) -> f64 {
+    let (begun, mut count) = (Instant::now(), 0.0);
+    while begun.elapsed() < DURING {
+        let insert = "INSERT INTO tasks (input) VALUES ('{\"seconds\":\"0\"}')";
+        database.execute(insert).await.expect("it is committed");
+        count += 1.0;
+    }
+    count / begun.elapsed().as_secs_f64()
+}

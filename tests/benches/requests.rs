@@ -1,0 +1,167 @@
+//! The service beside a mock server that answers with the examples of the same document: requests per
+//! second, how long they take, memory, start: `cargo bench --bench requests`. Needs what
+//! `cargo xtask bench service` installs.
+
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and stops when it cannot go on"
+)]
+
+#[path = "support/service.rs"]
+#[expect(dead_code, reason = "nobody here looks at metrics and nodes")]
+mod service;
+
+use std::io;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use inferstore_measure::{Better, Connection, Load, Row, Server, free_port, load};
+use service::{Service, payload, to_api};
+
+const CONNECTIONS: usize = 16;
+const ROUNDS: usize = 5;
+const DURING: Duration = Duration::from_secs(1);
+const AGAIN: &str = "cargo bench --bench requests";
+const PRISM: &str = "prism mock 5.14.2";
+
+/// How long to wait before looking again whether a task has ended.
+const PAUSE: Duration = Duration::from_millis(1);
+
+const PRESIGN: &str = r#"{"folder":"samples","mime":"image/png","name":"street.png","size":48213}"#;
+
+/// Where an API of the document is, and with which key.
+#[derive(Clone)]
+struct Api {
+    base_url: String,
+    key: String,
+}
+
+/// Something to do: what to call it, and how one connection does it once.
+type Work = (&'static str, fn(&Api, &mut Connection) -> io::Result<()>);
+
+const WORK: [Work; 4] = [
+    ("GET balance", |api, connection| {
+        ask(connection, &api.request("GET", "/api-key/balance", None)).map(drop)
+    }),
+    ("list of 10 models", |api, connection| {
+        ask(connection, &api.request("POST", "/api-key/model/list", Some("{}"))).map(drop)
+    }),
+    ("presign", |api, connection| {
+        let path = "/api-key/storage/upload/create-presigned-url";
+        ask(connection, &api.request("POST", path, Some(PRESIGN))).map(drop)
+    }),
+    ("create to success", run),
+];
+
+fn main() {
+    let ours = Service::start(None, thread::available_parallelism().map_or(2, usize::from));
+    let port = free_port().expect("there is a free port");
+    let prism = Server::listening(&mut prism(port), port).expect("prism starts");
+    let ours_api = Api { base_url: ours.base_url.clone(), key: ours.key.clone() };
+    let theirs_api = Api { base_url: format!("http://127.0.0.1:{port}"), key: "key".to_owned() };
+    println!("{CONNECTIONS} connections, {ROUNDS} rounds of {DURING:?} each");
+    for (what, work) in WORK {
+        let mut rounds: Vec<(Load, Load)> = Vec::new();
+        // The first round of each warms up.
+        for round in 0..=ROUNDS {
+            let (mine, other) = (measure(&ours_api, work), measure(&theirs_api, work));
+            if round > 0 {
+                rounds.push((mine, other));
+            }
+        }
+        let figures: [(&str, &str, Better, fn(&Load) -> f64); 3] = [
+            ("", "/s", Better::Higher, |load| load.per_second),
+            (", p50", "ms", Better::Lower, |load| load.p50),
+            (", p99", "ms", Better::Lower, |load| load.p99),
+        ];
+        for (suffix, unit, better, figure) in figures {
+            let (mine, other) = rounds.iter().map(|(mine, other)| (figure(mine), figure(other))).unzip();
+            row(format!("{what}{suffix}"), unit, better, mine, other, None).tell();
+        }
+    }
+    let peaks = [&ours.server, &prism].map(|server| vec![server.peak().expect("it runs")]);
+    let [mine, other] = peaks;
+    let note = "the peak of the whole process, after all rounds above";
+    row("memory under load".to_owned(), "MiB", Better::Lower, mine, other, Some(note)).tell();
+    drop((ours, prism));
+
+    let starts = (0..ROUNDS).map(|_| {
+        let port = free_port().expect("there is a free port");
+        let ours = Service::start(None, 1).server.start;
+        let theirs = Server::listening(&mut self::prism(port), port).expect("prism starts").start;
+        (ours.as_secs_f64() * 1_000.0, theirs.as_secs_f64() * 1_000.0)
+    });
+    let (mine, other) = starts.unzip();
+    let note = "from starting the process to where it answers, with a fresh ephemeral folder";
+    row("start of the process".to_owned(), "ms", Better::Lower, mine, other, Some(note)).tell();
+}
+
+fn row(
+    what: String,
+    unit: &str,
+    better: Better,
+    ours: Vec<f64>,
+    theirs: Vec<f64>,
+    note: Option<&str>,
+) -> Row {
+    Row {
+        group: "service".to_owned(),
+        what,
+        against: PRISM.to_owned(),
+        unit: unit.to_owned(),
+        better,
+        ours,
+        theirs,
+        bar: None,
+        note: note.map(str::to_owned),
+        command: AGAIN.to_owned(),
+    }
+}
+
+fn prism(port: u16) -> Command {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let program = root.join("target/tools/prism/node/node_modules/.bin/prism");
+    assert!(program.exists(), "prism is not installed; `cargo xtask bench service` does it");
+    let mut command = Command::new(program);
+    command.args(["mock", "-v", "error", "-p", &port.to_string()]);
+    command.arg(root.join("openapi/inferstore.yaml"));
+    command
+}
+
+fn measure(api: &Api, work: fn(&Api, &mut Connection) -> io::Result<()>) -> Load {
+    let step = |_| {
+        let api = api.clone();
+        Box::new(move |connection: &mut Connection| work(&api, connection)) as inferstore_measure::Step<'_>
+    };
+    load(&api.base_url, CONNECTIONS, DURING, step).expect("every request is answered")
+}
+
+/// Creates a task that does nothing, and looks until it has succeeded.
+fn run(api: &Api, connection: &mut Connection) -> io::Result<()> {
+    let create = api.request("POST", "/api-key/model/idle/task", Some(r#"{"seconds":"0"}"#));
+    let created = ask(connection, &create)?;
+    let id = created["data"].as_str().unwrap_or_default();
+    let look = api.request("GET", &format!("/api-key/task/{id}/detail"), None);
+    loop {
+        let task = ask(connection, &look)?;
+        match task["status"].as_str() {
+            Some("success") => return Ok(()),
+            Some("in_queue" | "computing") => thread::sleep(PAUSE),
+            other => panic!("the task ended as {other:?}"),
+        }
+    }
+}
+
+fn ask(connection: &mut Connection, request: &[u8]) -> io::Result<serde_json::Value> {
+    connection.call(request).map(|answer| payload(&answer))
+}
+
+impl Api {
+    fn request(&self, method: &str, path: &str, body: Option<&str>) -> Vec<u8> {
+        to_api(&self.base_url, &self.key, method, path, body)
+    }
+}

@@ -1,0 +1,83 @@
+//! One call, `GET balance`, in three ways: by the client, by the raw client, and as one would write it by
+//! hand; and what answers it.
+
+use inferstore::{Account, ApiKey, Client};
+use inferstore_api::types::{BalanceResponse, EnvelopeStatus};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+pub(crate) const BODY: &str = r#"{"status":"success","message":"ok","data":{"balance":"128.507300000000000001","free_balance":"5.00","debt":"0","earnings":"17.25","wallet_address":"0x00000000000000000000000000000000000000a1"}}"#;
+
+/// Answers every request on every connection with the same balance, in a thread of its own. Returns the
+/// base URL.
+pub(crate) fn serve() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let address = listener.local_addr().expect("it is bound");
+    listener.set_nonblocking(true).expect("a socket can be asked not to block");
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let listener = TcpListener::from_std(listener).expect("it does not block");
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(answer(stream));
+            }
+        });
+    });
+    format!("http://{address}/api/v1")
+}
+
+async fn answer(mut stream: tokio::net::TcpStream) {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length:";
+    let answer = format!("{head} {}\r\n\r\n{BODY}", BODY.len());
+    let mut buffer = [0; 4096];
+    let mut seen = Vec::new();
+    while let Ok(length @ 1..) = stream.read(&mut buffer).await {
+        seen.extend_from_slice(&buffer[..length]);
+        if seen.ends_with(b"\r\n\r\n") {
+            seen.clear();
+            if stream.write_all(answer.as_bytes()).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// A client, ready to be called.
+pub(crate) enum Way {
+    Client(Account),
+    Raw(inferstore_api::Client),
+    ByHand { http: reqwest::Client, url: String },
+}
+
+impl Way {
+    pub(crate) fn client(base_url: &str) -> Self {
+        Self::Client(Client::new(base_url, ApiKey::new("key")).expect("a client").account())
+    }
+
+    pub(crate) fn raw(base_url: &str) -> Self {
+        Self::Raw(inferstore_api::Client::new(base_url, ApiKey::new("key")).expect("a client"))
+    }
+
+    /// What one would write without this workspace: the same bytes on the wire, the same TLS.
+    pub(crate) fn by_hand(base_url: &str) -> Self {
+        let user_agent = inferstore::Settings::default().user_agent;
+        let http = inferstore_api::http_client_builder().user_agent(user_agent).build().expect("a client");
+        Self::ByHand { http, url: format!("{base_url}/api-key/balance") }
+    }
+
+    pub(crate) async fn call(&self) {
+        match self {
+            Self::Client(account) => drop(account.balance().await.expect("an answer")),
+            Self::Raw(client) => drop(client.get_balance().await.expect("an answer")),
+            Self::ByHand { http, url } => by_hand(http, url).await,
+        }
+    }
+}
+
+/// With the same checks, and the same types.
+async fn by_hand(http: &reqwest::Client, url: &str) {
+    let request = http.get(url).header("accept", "application/json").header("x-api-key", "key");
+    let answer = request.send().await.expect("an answer").error_for_status().expect("a success");
+    let balance: BalanceResponse = answer.json().await.expect("a balance");
+    assert_eq!(balance.status, EnvelopeStatus::Success);
+}
