@@ -7,6 +7,7 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use md5::{Digest, Md5};
@@ -81,7 +82,7 @@ impl Blobs {
         let path = self.incoming.join(&name);
         Ok(Incoming {
             name,
-            leftover: Leftover { path },
+            leftover: Arc::new(Leftover { path }),
             size: 0,
             batch: Vec::new(),
             batched: 0,
@@ -163,7 +164,7 @@ pub(super) async fn stream(mut file: tokio::fs::File, from: u64, length: u64) ->
 /// A blob on its way in. Dropping it leaves nothing behind.
 pub(super) struct Incoming {
     name: String,
-    leftover: Leftover,
+    leftover: Arc<Leftover>,
     size: u64,
     batch: Vec<Bytes>,
     batched: usize,
@@ -184,10 +185,11 @@ pub(super) struct Whole {
     pub(super) size: u64,
     /// MD5 in hex.
     pub(super) etag: String,
-    leftover: Leftover,
+    leftover: Arc<Leftover>,
 }
 
-/// A file in the folder of what comes in, removed when nobody needs it any more.
+/// A file in the folder of what comes in, removed when nobody needs it any more. Whoever writes it needs it:
+/// an upload may end before its first batch has come to a thread, which would make the file afterwards.
 struct Leftover {
     path: PathBuf,
 }
@@ -213,12 +215,12 @@ impl Incoming {
 
     async fn flush(&mut self) -> Result<(), Error> {
         let before = std::mem::replace(&mut self.job, Job::Begin).end(&self.leftover).await?;
-        let (batch, path) = (std::mem::take(&mut self.batch), self.leftover.path.clone());
+        let (batch, leftover) = (std::mem::take(&mut self.batch), Arc::clone(&self.leftover));
         self.batched = 0;
         self.job = Job::Writing(tokio::task::spawn_blocking(move || {
             let (mut file, mut hash) = match before {
                 Some(before) => before,
-                None => (File::create_new(path)?, Md5::new()),
+                None => (File::create_new(&leftover.path)?, Md5::new()),
             };
             for chunk in batch {
                 hash.update(&chunk);

@@ -54,6 +54,22 @@ async fn a_connection_that_breaks_leaves_nothing_behind() -> Outcome {
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_however_early_a_connection_breaks() -> Outcome {
+    let bench = Bench::start().await?;
+    let target = bench.presign("broken.bin", "x/y", 10_000_000).await?;
+    // A piece that fills a batch is handed to a thread, which may come too late.
+    for sent in [131_072, 131_073, 200_000, 262_144].repeat(50) {
+        drop(begin(&target, sent).await?);
+    }
+    until_incoming(&bench, 0).await?;
+    // Whatever was on its way to a thread has arrived there by now.
+    assert!(bench.put(&target, vec![7; 10_000_000]).await?.is_success());
+    until_incoming(&bench, 0).await?;
+    assert_eq!(bench.count().await?, 1);
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_repeat_that_is_under_way_when_its_file_is_deleted_does_not_bring_it_back() -> Outcome {
     let bench = Bench::start().await?;

@@ -18,19 +18,28 @@ pub(super) struct Slow {
     drip: &'static [u8],
     /// Whether it takes what it is sent.
     reads: bool,
+    /// How many do this at most; what costs the machine more than the service is for few.
+    most: usize,
 }
 
+const IDLE: &str = "idle";
+
 /// How long a slow client waits before its next byte.
-const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Every way of being slow, on every listener.
 pub(super) async fn habits(arena: &Arena) -> Vec<Slow> {
     let mut habits = Vec::new();
     let mut add = |who, host: &str, opening: String, drip: &'static [u8], reads| {
-        habits.push(Slow { who, host: host.to_owned(), opening, drip, reads });
+        let most = if matches!(who, IDLE | "a head byte by byte" | "headers without end") {
+            usize::MAX
+        } else {
+            100
+        };
+        habits.push(Slow { who, host: host.to_owned(), opening, drip, reads, most });
     };
     for host in [&arena.api, &arena.storage, &arena.operations, &arena.nodes] {
-        add("idle", host, String::new(), b"", true);
+        add(IDLE, host, String::new(), b"", true);
         add("a head byte by byte", host, "GET / HTTP/1.1\r\nhost: x\r\nx-slow: ".to_owned(), b"a", true);
         add("headers without end", host, "GET / HTTP/1.1\r\n".to_owned(), b"x-a: b\r\n", true);
         add("idle after an answer", host, "GET /nothing HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(), b"", true);
@@ -62,6 +71,12 @@ pub(super) async fn habits(arena: &Arena) -> Vec<Slow> {
     let get = format!("GET {} HTTP/1.1\r\nhost: x\r\n\r\n", raw::split(&large).1);
     add("an answer that is not read", &arena.storage, get, b"", false);
     habits
+}
+
+/// So many slow clients, of every kind.
+pub(super) fn gather(habits: &[Slow], count: usize) -> impl Iterator<Item = Slow> {
+    let rounds = (0..).flat_map(move |round| habits.iter().filter(move |habit| round < habit.most));
+    rounds.take(count).cloned()
 }
 
 impl Slow {

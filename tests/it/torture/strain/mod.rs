@@ -30,8 +30,8 @@ async fn whoever_is_honest_is_served_while_a_crowd_is_slow_and_the_crowd_is_let_
 
     let habits = crowd::habits(&arena).await;
     let mut slow = JoinSet::new();
-    for number in 0..crowd {
-        slow.spawn(habits[number % habits.len()].clone().stay());
+    for client in crowd::gather(&habits, crowd) {
+        slow.spawn(client.stay());
     }
     let arrived = async {
         while arena.held() < crowd * 8 / 10 {

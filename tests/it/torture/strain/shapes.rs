@@ -35,68 +35,47 @@ async fn heads_that_are_too_large_or_no_http_are_refused_on_every_listener() {
     let arena = Arena::open(&[("patience", 1_000)]).await;
     let head = |headers: String| request("GET /nothing", &headers, b"");
     let many = |count: usize| (0..count).map(|number| format!("x-{number}: y\r\n")).collect::<String>();
-    let cases: Vec<(&str, Vec<u8>, &[u8], Vec<u16>)> = vec![
-        (
-            "a header of 64 KiB",
-            head(format!("x: {}\r\n", "y".repeat(64 << 10))),
-            b"",
-            vec![400, 403, 404, 431],
-        ),
-        ("a header of 1 MiB", head(format!("x: {}\r\n", "y".repeat(1 << 20))), b"", vec![0, 431]),
-        ("10,000 headers", head(many(10_000)), b"", vec![0, 431]),
-        ("101 headers", head(many(101)), b"", vec![431]),
-        (
-            "a path of 1 MiB",
-            request(&format!("GET /{}", "y".repeat(1 << 20)), "", b""),
-            b"",
-            vec![0, 414, 431],
-        ),
-        (
-            "a method of 1 MiB",
-            request(&format!("{} /", "Y".repeat(1 << 20)), "", b""),
-            b"",
-            vec![0, 400, 405, 431],
-        ),
-        ("HTTP/1.0", b"GET /nothing HTTP/1.0\r\n\r\n".to_vec(), b"", vec![400, 403, 404]),
-        ("HTTP/2.0", b"GET /nothing HTTP/2.0\r\n\r\n".to_vec(), b"", vec![0, 400]),
-        ("HTTP/2 by prior knowledge", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), b"", vec![0, 400]),
-        ("no version", b"GET /nothing\r\n\r\n".to_vec(), b"", vec![0, 400]),
-        ("TLS", vec![0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3], b"", vec![0, 400]),
-        ("zeros", vec![0; 4_096], b"", vec![0, 400]),
+    let cases: [(&str, Vec<u8>, &[u16]); 18] = [
+        ("a header of 64 KiB", head(format!("x: {}\r\n", "y".repeat(64 << 10))), &[400, 403, 404, 431]),
+        ("a header of 1 MiB", head(format!("x: {}\r\n", "y".repeat(1 << 20))), &[0, 431]),
+        ("10,000 headers", head(many(10_000)), &[0, 431]),
+        ("101 headers", head(many(101)), &[431]),
+        ("a path of 1 MiB", request(&format!("GET /{}", "y".repeat(1 << 20)), "", b""), &[0, 414, 431]),
+        ("a method of 1 MiB", request(&format!("{} /", "Y".repeat(1 << 20)), "", b""), &[0, 400, 405, 431]),
+        ("HTTP/1.0", b"GET /nothing HTTP/1.0\r\n\r\n".to_vec(), &[400, 403, 404]),
+        ("HTTP/2.0", b"GET /nothing HTTP/2.0\r\n\r\n".to_vec(), &[0, 400]),
+        ("HTTP/2 by prior knowledge", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), &[0, 400]),
+        ("no version", b"GET /nothing\r\n\r\n".to_vec(), &[0, 400]),
+        ("TLS", vec![0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3], &[0, 400]),
+        ("zeros", vec![0; 4_096], &[0, 400]),
         (
             "bad UTF-8 in the path",
             b"GET /\xff\xfe%ff HTTP/1.1\r\nhost: x\r\n\r\n".to_vec(),
-            b"",
-            vec![0, 400, 403, 404],
+            &[0, 400, 403, 404],
         ),
-        ("bad UTF-8 in a header", head("x-api-key: \u{fc}\r\n".to_owned()), b"", vec![400, 401, 403, 404]),
+        ("bad UTF-8 in a header", head("x-api-key: \u{fc}\r\n".to_owned()), &[400, 401, 403, 404]),
         (
             "an absolute target",
             b"GET http://elsewhere.example/nothing HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".to_vec(),
-            b"",
-            vec![400, 403, 404],
+            &[400, 403, 404],
         ),
         (
             "CONNECT",
             b"CONNECT inside.example:22 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".to_vec(),
-            b"",
-            vec![400, 403, 404, 405, 501],
+            &[400, 403, 404, 405, 501],
         ),
         (
             "a star",
             b"OPTIONS * HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".to_vec(),
-            b"",
-            vec![204, 400, 404, 405],
+            &[204, 400, 404, 405],
         ),
-        ("TRACE", request("TRACE /", "x-secret: y\r\n", b""), b"x-secret", vec![400, 403, 404, 405, 501]),
+        ("TRACE", request("TRACE /", "x-secret: y\r\n", b""), &[400, 403, 404, 405, 501]),
     ];
     for host in [&arena.api, &arena.storage, &arena.operations, &arena.nodes] {
-        for (what, bytes, never, statuses) in &cases {
+        for (what, bytes, statuses) in &cases {
             let reply = raw::exchange(host, bytes, false).await;
-            if !never.is_empty() {
-                let text = reply.as_ref().map(|reply| reply.text.clone()).unwrap_or_default();
-                assert!(!text.contains(&*String::from_utf8_lossy(never)), "{what} is told back: {text}");
-            }
+            let told = reply.as_ref().is_some_and(|reply| reply.text.contains("x-secret"));
+            assert!(!told, "{what} at {host}: what was sent is told back: {reply:?}");
             expect(reply, &format!("{what} at {host}"), statuses);
         }
     }

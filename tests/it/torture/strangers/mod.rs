@@ -100,7 +100,7 @@ fn nameless(answer: &Answer, owns: &Belongings) -> String {
         // Messages show no more than the beginning of a long name.
         let shown: String = name.chars().take(80).collect();
         text = text.replace(&shown, "…");
-        text = text.replace(&*name.rsplit('/').nth(2).unwrap_or(name), "…");
+        text = text.replace(name.rsplit('/').nth(2).unwrap_or(name), "…");
     }
     text
 }

@@ -91,7 +91,6 @@ fn change(random: &mut fastrand::Rng, text: &str) -> String {
         .filter(|(at, letter)| {
             letter.is_ascii_alphanumeric() && !text[..*at].chars().rev().take(2).any(|before| before == '%')
         })
-        .map(|(at, letter)| (at, letter))
         .collect();
     let Some((at, old)) = places.get(random.usize(..places.len().max(1))).copied() else {
         return format!("{text}x");

@@ -86,14 +86,14 @@ async fn attack(sizes: impl Fn(&mut fastrand::Rng) -> u64, rounds: usize, attack
 #[tokio::test(flavor = "multi_thread")]
 async fn a_form_that_was_tampered_with_stores_nothing_and_the_same_form_untouched_is_stored() {
     let effort = Effort::of_this_run();
-    attack(|random| random.u64(1..200_000), effort.times(3, 200), effort.times(10, 50)).await;
+    attack(|random| random.u64(1..200_000), effort.times(3, 100), effort.times(10, 50)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_put_that_was_tampered_with_stores_nothing_and_the_same_put_untouched_is_stored() {
     let effort = Effort::of_this_run();
     let sizes = |random: &mut fastrand::Rng| LARGEST_FORM_FILE + random.u64(1..100_000);
-    attack(sizes, effort.times(1, 40), effort.times(8, 50)).await;
+    attack(sizes, effort.times(1, 20), effort.times(8, 50)).await;
 }
 
 #[tokio::test]

@@ -54,7 +54,7 @@ async fn a_name_is_refused_or_is_stored_as_it_is_and_never_becomes_a_path() {
     let bench = Bench::start().await;
     let before = bench.on_disk("");
     let (mut stored, mut refused) = (0, 0);
-    for round in 0..effort.times(40, 5_000) {
+    for round in 0..effort.times(40, 1_500) {
         let name: String = match round {
             0 => String::new(),
             1 => "x".repeat(1_024 - "samples/".len()),
