@@ -27,6 +27,7 @@ const DIRECTIONS: [(&str, &[&str]); 10] = [
             "inferstore",
             "inferstore-api",
             "inferstore-cli",
+            "inferstore-fetch",
             "inferstore-measure",
             "inferstore-models",
             "inferstore-node",

@@ -4,7 +4,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
-use sqlx::{Executor, SqliteConnection};
+use sqlx::pool::PoolConnection;
+use sqlx::{Connection, Executor, Sqlite, SqliteConnection};
 use tokio::sync::oneshot;
 
 use super::SqliteStore;
@@ -96,29 +97,39 @@ impl SqliteStore {
 async fn move_on(store: SqliteStore) {
     while store.waiting.goes_on() {
         // While this waits for its turn to write, more may come.
-        let begun = store.write().await;
+        let writer = store.writer.acquire().await;
         let jobs = store.waiting.next();
-        match begun {
-            Ok(mut tx) => {
-                let mut answers = Vec::new();
-                let committed = match all(&mut tx, jobs, &mut answers).await {
-                    Ok(()) => tx.commit().await.map_err(Error::from),
-                    Err(cause) => Err(cause),
-                };
-                let failure = committed.err().map(|cause| cause.to_string());
-                for answer in answers {
-                    let failure = failure.clone().map(|cause| Error::new("committing a write", cause));
-                    answer(failure.map_or(Ok(()), Err));
-                }
-            }
+        match writer {
+            Ok(writer) => share(writer, jobs).await,
             // Dropping the jobs tells those who wait for them.
             Err(cause) => tracing::error!(%cause, "no transaction could be begun"),
         }
     }
 }
 
+/// Does the jobs in one transaction, and tells each how it went.
+async fn share(mut writer: PoolConnection<Sqlite>, jobs: Vec<Job>) {
+    let mut answers = Vec::new();
+    let done = match writer.begin_with("BEGIN IMMEDIATE").await {
+        Ok(mut tx) => match all(&mut tx, jobs, &mut answers).await {
+            Ok(()) => tx.commit().await,
+            lost => lost,
+        },
+        Err(cause) => Err(cause),
+    };
+    if done.is_err() {
+        // Whatever it is in the middle of, the next one is not.
+        writer.close_on_drop();
+    }
+    let failure = done.err().map(|cause| cause.to_string());
+    for answer in answers {
+        let failure = failure.clone().map(|cause| Error::new("committing a write", cause));
+        answer(failure.map_or(Ok(()), Err));
+    }
+}
+
 /// Does each job in a savepoint of its own. Fails when the transaction as a whole is lost.
-async fn all(tx: &mut SqliteConnection, jobs: Vec<Job>, answers: &mut Vec<Answer>) -> Result<(), Error> {
+async fn all(tx: &mut SqliteConnection, jobs: Vec<Job>, answers: &mut Vec<Answer>) -> sqlx::Result<()> {
     for job in jobs {
         tx.execute("SAVEPOINT job").await?;
         let Written { is_good, answer } = job(tx).await;
