@@ -38,8 +38,8 @@ fn main() {
     for (against, other) in OTHERS {
         let make = |maker: fn(&str) -> Way| times(FRESH, 1e-6, || drop(maker(&base_url)));
         let figures = side_by_side(ROUNDS, || make(Way::client), || make(other));
-        let note = "a client of ours holds two HTTP clients, because object storage must never see the key, \
-                    and each reads the certificates of the system";
+        let note = "the certificates of the system are read with the first client of a process, and not with \
+                    each";
         Row { note: Some(note.to_owned()), ..row("making a client", against, "µs", Better::Lower, figures) }
             .tell();
     }

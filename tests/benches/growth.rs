@@ -28,12 +28,10 @@ const TIMES: usize = 50;
 /// So few, because the smallest queue has to last for all rounds.
 const CLAIMS: usize = 8;
 
-/// A filled service with an open connection.
+/// A filled service, and a node that is known to it.
 struct Filled {
     size: u32,
     service: Service,
-    api: Connection,
-    nodes: Connection,
     node: String,
 }
 
@@ -57,31 +55,33 @@ const QUESTIONS: [Question; 9] = [
 
 fn main() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut filled = SIZES.map(|size| Filled::new(&folder.path().join(size.to_string()), size));
+    let filled = SIZES.map(|size| Filled::new(&folder.path().join(size.to_string()), size));
     for (what, question) in QUESTIONS {
-        let ask = |filled: &mut Filled| {
-            let question = question(filled);
-            times(TIMES, 1e-6, || drop(payload(&filled.api.call(&question).expect("an answer"))))
+        let ask = |filled: &Filled| {
+            let (question, mut api) = (question(filled), filled.service.connect());
+            times(TIMES, 1e-6, || drop(payload(&api.call(&question).expect("an answer"))))
         };
-        row(what, [(); ROUNDS].map(|()| each(&mut filled, ask))).tell();
+        row(what, [(); ROUNDS].map(|()| each(&filled, ask))).tell();
     }
-    let create = |filled: &mut Filled| {
+    let create = |filled: &Filled| {
         let create = filled.service.request("POST", "/api-key/model/idle/task", Some(r#"{"seconds":"0"}"#));
-        times(TIMES, 1e-6, || drop(payload(&filled.api.call(&create).expect("an answer"))))
+        let mut api = filled.service.connect();
+        times(TIMES, 1e-6, || drop(payload(&api.call(&create).expect("an answer"))))
     };
-    row("create a task", [(); ROUNDS].map(|()| each(&mut filled, create))).tell();
-    let claim = |filled: &mut Filled| {
-        let lease = filled.to_nodes(&format!("{}/lease", filled.node), r#"{"wait_seconds":0}"#);
+    row("create a task", [(); ROUNDS].map(|()| each(&filled, create))).tell();
+    let claim = |filled: &Filled| {
+        let lease = to_nodes(&filled.service, &format!("{}/lease", filled.node), r#"{"wait_seconds":0}"#);
+        let mut nodes = Connection::open(&filled.service.nodes).expect("it listens");
         times(CLAIMS, 1e-6, || {
-            let leased = payload(&filled.nodes.call(&lease).expect("an answer"));
+            let leased = payload(&nodes.call(&lease).expect("an answer"));
             assert_eq!(leased["model"], "idle", "there is a task to claim");
         })
     };
-    row("claim the head of the queue", [(); ROUNDS].map(|()| each(&mut filled, claim))).tell();
+    row("claim the head of the queue", [(); ROUNDS].map(|()| each(&filled, claim))).tell();
 }
 
 /// One round: the same for every size, so that a busy moment hurts all.
-fn each(filled: &mut [Filled; 3], measure: impl Fn(&mut Filled) -> f64) -> [f64; 3] {
+fn each(filled: &[Filled; 3], measure: impl Fn(&Filled) -> f64) -> [f64; 3] {
     let [small, middle, large] = filled;
     [measure(small), measure(middle), measure(large)]
 }
@@ -112,12 +112,12 @@ impl Filled {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(fill(&folder.join("inferstore.db"), size));
         let service = Service::start(Some(folder), 0);
-        let (api, mut nodes) = (service.connect(), Connection::open(&service.nodes).expect("it listens"));
+        let mut nodes = Connection::open(&service.nodes).expect("it listens");
         println!("filled a service with {size} tasks and {size} files");
         let register = to_nodes(&service, "register", r#"{"models":["idle"]}"#);
         let registered = payload(&nodes.call(&register).expect("an answer"));
         let node = registered["node"].as_str().expect("a name").to_owned();
-        Self { size, service, api, nodes, node }
+        Self { size, service, node }
     }
 
     fn get(&self, path: &str) -> Vec<u8> {
@@ -130,10 +130,6 @@ impl Filled {
 
     fn folder(&self, page: u32, filter: &str) -> Vec<u8> {
         self.get(&format!("/api-key/storage/upload/samples?pageSize=10&page={page}{filter}"))
-    }
-
-    fn to_nodes(&self, path: &str, body: &str) -> Vec<u8> {
-        to_nodes(&self.service, path, body)
     }
 }
 

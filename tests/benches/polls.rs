@@ -84,8 +84,9 @@ async fn each_by_itself(client: &Client, raw: &inferstore_api::Client) {
         let id = inferstore::types::TaskId(id);
         loop {
             tokio::time::sleep(NAIVE).await;
-            let task = raw.get_task(&id).await.expect("an answer").into_inner();
-            if task.data.status == Some(TaskStatus::Success) {
+            // So many at once are too many for the service now and then; then it is the next time.
+            let Ok(task) = raw.get_task(&id).await else { continue };
+            if task.into_inner().data.status == Some(TaskStatus::Success) {
                 return;
             }
         }

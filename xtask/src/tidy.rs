@@ -27,6 +27,7 @@ const DIRECTIONS: [(&str, &[&str]); 11] = [
             "inferstore",
             "inferstore-api",
             "inferstore-cli",
+            "inferstore-fetch",
             "inferstore-fuzz",
             "inferstore-measure",
             "inferstore-models",

@@ -90,7 +90,7 @@ pub fn http_client_builder() -> reqwest::ClientBuilder {
         .read_timeout(READ_TIMEOUT)
         .redirect(same_origin_redirects());
     #[cfg(feature = "rustls-ring")]
-    let builder = builder.tls_backend_preconfigured(rustls_over_ring());
+    let builder = builder.tls_backend_preconfigured(RUSTLS_OVER_RING.clone());
     builder
 }
 
@@ -106,6 +106,12 @@ fn same_origin_redirects() -> Policy {
         }
     })
 }
+
+/// Made once in a process: reading the certificates of the system is most of what it takes to make a
+/// client.
+#[cfg(feature = "rustls-ring")]
+static RUSTLS_OVER_RING: std::sync::LazyLock<rustls::ClientConfig> =
+    std::sync::LazyLock::new(rustls_over_ring);
 
 /// Named outright, because reqwest would otherwise ask for a provider that the whole process has
 /// agreed on, and panic when there is none.

@@ -29,8 +29,8 @@ async fn main() {
         restored.push(time(controls.restore("full")).await);
     }
     let again = vec![created; ROUNDS];
-    row("reset of 10,000 tasks", "a new ephemeral service", "ms", 0.3, reset, fresh, None).tell();
-    row("restore of 10,000 tasks", "creating them again", "ms", 1.0, restored, again, None).tell();
+    row("reset of 10,000 tasks", "a new ephemeral service", "ms", reset, fresh, None).tell();
+    row("restore of 10,000 tasks", "creating them again", "ms", restored, again, None).tell();
 
     let plain = Service::start(Config::ephemeral()).await.expect("the service starts");
     let (mut with, mut without) = (Vec::new(), Vec::new());
@@ -39,7 +39,7 @@ async fn main() {
         without.push(request(&plain).await);
     }
     let note = "a service with controls looks for faults and keeps a journal with every request";
-    row("request with controls on", "the same with them off", "µs", 0.8, with, without, Some(note)).tell();
+    row("request with controls on", "the same with them off", "µs", with, without, Some(note)).tell();
     service.shutdown().await;
     plain.shutdown().await;
 }
@@ -95,15 +95,7 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1_000.0
 }
 
-fn row(
-    what: &str,
-    against: &str,
-    unit: &str,
-    bar: f64,
-    ours: Vec<f64>,
-    theirs: Vec<f64>,
-    note: Option<&str>,
-) -> Row {
+fn row(what: &str, against: &str, unit: &str, ours: Vec<f64>, theirs: Vec<f64>, note: Option<&str>) -> Row {
     Row {
         group: "service".to_owned(),
         what: what.to_owned(),
@@ -112,7 +104,7 @@ fn row(
         better: Better::Lower,
         ours,
         theirs,
-        bar: Some(bar),
+        bar: None,
         note: note.map(str::to_owned),
         command: "cargo bench --bench controls".to_owned(),
     }

@@ -3,6 +3,7 @@
 
 use inferstore::{Account, ApiKey, Client};
 use inferstore_api::types::{BalanceResponse, EnvelopeStatus};
+use inferstore_fetch::over_ring;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -61,7 +62,8 @@ impl Way {
     /// What one would write without this workspace: the same bytes on the wire, the same TLS.
     pub(crate) fn by_hand(base_url: &str) -> Self {
         let user_agent = inferstore::Settings::default().user_agent;
-        let http = inferstore_api::http_client_builder().user_agent(user_agent).build().expect("a client");
+        let builder = over_ring(reqwest::Client::builder()).user_agent(user_agent);
+        let http = builder.build().expect("a client");
         Self::ByHand { http, url: format!("{base_url}/api-key/balance") }
     }
 

@@ -18,8 +18,8 @@ use inferstore_measure as row;
 
 use row::Row;
 
-/// Measures one part of the scoreboard.
-type Measure = fn(&Path) -> Result<Vec<Row>>;
+/// Measures one part of the scoreboard. What was measured before it fails is kept.
+type Measure = fn(&Path, &mut Vec<Row>) -> Result<()>;
 
 const GROUPS: [(&str, Measure); 6] = [
     ("client", programs::client),
@@ -55,10 +55,13 @@ impl<'a> Job<'a> {
     pub(crate) fn run(&self) -> Result<String> {
         let begun = Instant::now();
         let mut rows = Vec::new();
+        let mut failures = Vec::new();
         for (name, measure) in GROUPS {
             if self.groups.is_empty() || self.groups.contains(&name) {
                 say(&format!("measuring: {name}"))?;
-                rows.extend(measure(self.root)?);
+                if let Err(failure) = measure(self.root, &mut rows) {
+                    failures.push(format!("{name}: {failure:#}"));
+                }
             }
         }
         let machine = machine::Machine::read();
@@ -67,7 +70,9 @@ impl<'a> Job<'a> {
             page::write(self.root, &machine, &rows)?;
         }
         say(&format!("measured {} rows in {:.0?}", rows.len(), begun.elapsed()))?;
-        Ok(scoreboard::table(&rows))
+        let table = scoreboard::table(&rows);
+        ensure!(failures.is_empty(), "{}\n{table}", failures.join("\n"));
+        Ok(table)
     }
 }
 

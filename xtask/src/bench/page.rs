@@ -60,9 +60,12 @@ fn line(text: &mut String, row: &Row) {
     let (ours, theirs) = (figure(median(&row.ours)), figure(median(&row.theirs)));
     let ratio = row.ratio();
     let [median, least, most] = [ratio.median, ratio.least, ratio.most].map(figure);
+    let verdict = match (row.verdict(), row.bar) {
+        (verdict @ "meets its bar", Some(bar)) => format!("{verdict} of {}", figure(bar)),
+        (verdict, _) => verdict.to_owned(),
+    };
     let _ = writeln!(
         text,
-        "| {what} | {against} | {ours} {unit} | {theirs} {unit} | {median} | {least} to {most} | {} | `{command}` |",
-        row.verdict()
+        "| {what} | {against} | {ours} {unit} | {theirs} {unit} | {median} | {least} to {most} | {verdict} | `{command}` |"
     );
 }

@@ -10,35 +10,41 @@ use super::row::{ROW_MARK, ROWS_VARIABLE, Row};
 use super::{say, tools};
 use crate::tools::cargo;
 
-pub(super) fn client(root: &Path) -> Result<Vec<Row>> {
+pub(super) fn client(root: &Path, rows: &mut Vec<Row>) -> Result<()> {
     tools::need(&["valgrind", "curl"])?;
-    programs(root, &["overhead", "calls", "decode", "polls", "transfers", "upload_memory", "deadlines"])
+    let names = ["overhead", "calls", "decode", "polls", "transfers", "upload_memory", "deadlines"];
+    programs(root, &names, rows)
 }
 
-pub(super) fn service(root: &Path) -> Result<Vec<Row>> {
+pub(super) fn service(root: &Path, rows: &mut Vec<Row>) -> Result<()> {
     tools::install(root)?;
-    programs(root, &["requests", "commits", "objects", "growth", "start", "controls"])
+    programs(root, &["requests", "commits", "objects", "growth", "start", "controls"], rows)
 }
 
-pub(super) fn models(root: &Path) -> Result<Vec<Row>> {
-    programs(root, &["speed"])
+pub(super) fn models(root: &Path, rows: &mut Vec<Row>) -> Result<()> {
+    programs(root, &["speed"], rows)
 }
 
-pub(super) fn command(root: &Path) -> Result<Vec<Row>> {
-    programs(root, &["command"])
+pub(super) fn command(root: &Path, rows: &mut Vec<Row>) -> Result<()> {
+    tools::need(&["curl"])?;
+    programs(root, &["command"], rows)
 }
 
-fn programs(root: &Path, names: &[&str]) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
+/// Runs them all, also after one that fails.
+fn programs(root: &Path, names: &[&str], rows: &mut Vec<Row>) -> Result<()> {
+    let mut failures = Vec::new();
     for name in names {
         say(&format!("  {name}"))?;
-        rows.extend(program(root, name)?);
+        if let Err(failure) = program(root, name, rows) {
+            failures.push(format!("{failure:#}"));
+        }
     }
-    Ok(rows)
+    ensure!(failures.is_empty(), "{}", failures.join("; "));
+    Ok(())
 }
 
 /// Runs one benchmark, passes on what it says, and keeps its rows.
-fn program(root: &Path, name: &str) -> Result<Vec<Row>> {
+fn program(root: &Path, name: &str, rows: &mut Vec<Row>) -> Result<()> {
     let mut command = cargo();
     // Without a package: all benchmarks share one build of everything.
     command.args(["bench", "--quiet", "--bench", name]).env(ROWS_VARIABLE, "json").stdout(Stdio::piped());
@@ -49,7 +55,7 @@ fn program(root: &Path, name: &str) -> Result<Vec<Row>> {
         Err(error) if error.kind() == ErrorKind::NotFound => bail!("there is no `cargo` here; install Rust"),
         other => other.context("cannot run cargo")?,
     };
-    let mut rows: Vec<Row> = Vec::new();
+    let before = rows.len();
     for line in BufReader::new(bench.stdout.take().context("cargo has no output")?).lines() {
         let line = line.with_context(|| format!("cannot read what {name} says"))?;
         match line.strip_prefix(ROW_MARK) {
@@ -62,7 +68,10 @@ fn program(root: &Path, name: &str) -> Result<Vec<Row>> {
         }
     }
     let status = bench.wait().context("cannot wait for cargo")?;
-    ensure!(status.success(), "the benchmark {name} failed; run it alone: cargo bench --bench {name}");
-    ensure!(!rows.is_empty(), "{name} measured nothing");
-    Ok(rows)
+    ensure!(
+        status.success(),
+        "the benchmark {name} failed, see above; alone it is `cargo bench --bench {name}`"
+    );
+    ensure!(rows.len() > before, "{name} measured nothing");
+    Ok(())
 }

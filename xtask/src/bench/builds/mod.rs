@@ -57,7 +57,7 @@ struct Figures {
     megabytes: f64,
 }
 
-pub(super) fn builds(root: &Path) -> Result<Vec<Row>> {
+pub(super) fn builds(root: &Path, rows: &mut Vec<Row>) -> Result<()> {
     let work = root.join(WORK);
     let source = copy_of_our_crates(root, &work)?;
     let mut programs = Vec::new();
@@ -71,7 +71,8 @@ pub(super) fn builds(root: &Path) -> Result<Vec<Row>> {
     }
     let (ours, peers) = programs.split_at(OURS.len());
     let pairs = ours.iter().flat_map(|ours| peers.iter().map(move |theirs| (ours, theirs)));
-    Ok(pairs.flat_map(|((ours, figures), (peer, theirs))| rows(ours, figures, peer, theirs)).collect())
+    rows.extend(pairs.flat_map(|((ours, figures), (peer, theirs))| beside(ours, figures, peer, theirs)));
+    Ok(())
 }
 
 impl Figures {
@@ -91,7 +92,7 @@ impl Figures {
 }
 
 /// Both builds of one of our programs beside those of one peer.
-fn rows(ours: &Program, figures: &Figures, peer: &Program, theirs: &Figures) -> [Row; 2] {
+fn beside(ours: &Program, figures: &Figures, peer: &Program, theirs: &Figures) -> [Row; 2] {
     let row = |what: &str, ours_took: &[f64], theirs_took: &[f64], note: String| Row {
         group: "build".to_owned(),
         what: format!("{what} {}", ours.kind.shown),

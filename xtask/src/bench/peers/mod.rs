@@ -131,7 +131,7 @@ struct Client {
     figures: Figures,
 }
 
-pub(super) fn peers(root: &Path) -> Result<Vec<Row>> {
+pub(super) fn peers(root: &Path, rows: &mut Vec<Row>) -> Result<()> {
     let work = root.join(WORK);
     fs::create_dir_all(&work).with_context(|| format!("cannot create {}", work.display()))?;
     build(Profile::Release, &BUILD)?;
@@ -144,8 +144,9 @@ pub(super) fn peers(root: &Path) -> Result<Vec<Row>> {
                 .with_context(|| format!("measuring {}", client.name))?;
         }
     }
-    let Some((ours, theirs)) = clients.split_first() else { return Ok(Vec::new()) };
-    Ok(theirs.iter().flat_map(|peer| METRICS.iter().map(|metric| row(metric, ours, peer))).collect())
+    let Some((ours, theirs)) = clients.split_first() else { return Ok(()) };
+    rows.extend(theirs.iter().flat_map(|peer| METRICS.iter().map(|metric| row(metric, ours, peer))));
+    Ok(())
 }
 
 /// Ours, and then the others.

@@ -132,14 +132,17 @@ async fn migrate(writer: &SqlitePool) -> Result<(), Box<dyn std::error::Error + 
         )
         .into());
     }
-    for (index, sql) in SCHEMA.iter().enumerate().skip(applied) {
-        let mut tx = writer.begin_with("BEGIN IMMEDIATE").await?;
-        sqlx::raw_sql(*sql).execute(&mut *tx).await?;
-        // A pragma takes no parameters; the number is ours.
-        let stamp = format!("PRAGMA user_version = {}", index + 1);
-        sqlx::raw_sql(sqlx::AssertSqlSafe(stamp)).execute(&mut *tx).await?;
-        tx.commit().await?;
+    if applied == SCHEMA.len() {
+        return Ok(());
     }
+    let mut tx = writer.begin_with("BEGIN IMMEDIATE").await?;
+    for sql in &SCHEMA[applied..] {
+        sqlx::raw_sql(*sql).execute(&mut *tx).await?;
+    }
+    // A pragma takes no parameters; the number is ours.
+    let stamp = format!("PRAGMA user_version = {}", SCHEMA.len());
+    sqlx::raw_sql(sqlx::AssertSqlSafe(stamp)).execute(&mut *tx).await?;
+    tx.commit().await?;
     Ok(())
 }
 

@@ -19,8 +19,8 @@ struct Job {
     answer: Answer,
 }
 
-/// Writes inside a transaction, and says whether that went well.
-type Work = Box<dyn for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, bool> + Send>;
+/// Writes inside a transaction, and says how that went.
+type Work = Box<dyn for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<(), Error>> + Send>;
 
 /// Tells whoever waits for a write how its commit went, and what came of it.
 type Answer = Box<dyn FnOnce(Result<(), Error>) + Send>;
@@ -76,10 +76,10 @@ impl SqliteStore {
         let work: Work = Box::new(move |tx| {
             Box::pin(async move {
                 let result = work(tx).await;
-                let is_good = result.is_ok();
+                let went = result.as_ref().map(drop).map_err(Error::again);
                 // Whoever has gone away meanwhile does not wait for it.
                 let _ = done.send(result);
-                is_good
+                went
             })
         });
         let lost = || Error::new("writing to the database", "it is too busy, or it was closed");
@@ -119,9 +119,9 @@ async fn move_on(store: SqliteStore) {
 async fn all(tx: &mut SqliteConnection, works: Vec<Work>) -> Result<(), Error> {
     for work in works {
         tx.execute("SAVEPOINT job").await?;
-        if !work(tx).await {
-            // Fails when the database has given up the whole transaction by itself.
-            tx.execute("ROLLBACK TO job").await?;
+        if let Err(cause) = work(tx).await {
+            // Fails when the database has given up the whole transaction by itself, for the same cause.
+            tx.execute("ROLLBACK TO job").await.map_err(|_| cause)?;
         }
         tx.execute("RELEASE job").await?;
     }
