@@ -2,11 +2,12 @@
 //! the kept corpus stays below `target/fuzz`; `--keep` adds to the kept one what reaches further, and nothing
 //! that is large.
 
+use std::collections::HashSet;
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-use std::{fs, str};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -18,8 +19,12 @@ const PACKAGE: &str = "tests/fuzz";
 /// Where everything goes that is not kept.
 const SCRATCH: &str = "target/fuzz";
 
-/// Larger entries are not worth reading, and larger inputs hardly reach further.
-const LARGEST_ENTRY: u64 = 4 * 1024;
+/// Larger inputs hardly reach further.
+const LARGEST_INPUT: u64 = 4 * 1024;
+
+/// Larger ones, and more of them for a target, are not worth reading.
+const LARGEST_ENTRY: usize = 512;
+const MOST_ENTRIES: usize = 50;
 
 /// What to do without the tool.
 pub(crate) const INSTALL: &str = "there is no cargo-fuzz here; `cargo install cargo-fuzz` and try again";
@@ -65,7 +70,7 @@ impl<'a> Job<'a> {
             );
             io::stdout().write_all(line.as_bytes()).context("cannot write to standard output")?;
             if self.keep {
-                self.minimize(&target)?;
+                self.keep(&target)?;
             }
         }
         Ok(String::new())
@@ -86,7 +91,7 @@ impl<'a> Job<'a> {
         // What is new goes into the first one.
         command.arg(&found).arg(self.kept(target)?).arg("--");
         command.arg(format!("-max_total_time={}", self.time.as_secs()));
-        command.arg(format!("-max_len={LARGEST_ENTRY}")).arg(format!("-seed={}", self.seed.max(1)));
+        command.arg(format!("-max_len={LARGEST_INPUT}")).arg(format!("-seed={}", self.seed.max(1)));
         command.arg(format!("-artifact_prefix={artifacts}/")).args(["-print_final_stats=1", "-timeout=10"]);
         let output = command.output().context("cannot run cargo fuzz")?;
         let said = said(&output);
@@ -102,15 +107,28 @@ impl<'a> Job<'a> {
         executed.and_then(|count| count.trim().parse().ok()).context("libFuzzer does not say what it tried")
     }
 
-    /// Leaves in the kept corpus what reaches somewhere of its own: of what is kept, and of what was found.
-    fn minimize(&self, target: &str) -> Result<()> {
+    /// Adds to the kept corpus the few of what was found that reach furthest beyond it.
+    fn keep(&self, target: &str) -> Result<()> {
         let (kept, found) = (self.kept(target)?, self.scratch("corpus", target)?);
-        let before = fs::read_dir(&kept)?.count();
+        let (merged, record) =
+            (self.scratch("merged", target)?, format!("{}.record", self.scratch("merged", target)?));
+        // It goes on with a record that is there.
+        let _ = fs::remove_file(&record);
         let mut merge = self.cargo_fuzz("run", target)?;
-        merge.arg(&kept).arg(&found).args(["--", "-merge=1"]).arg(format!("-max_len={LARGEST_ENTRY}"));
+        merge.arg(&merged).arg(&kept).arg(&found).args(["--", "-merge=1", "-use_counters=0"]);
+        merge.arg(format!("-max_len={LARGEST_ENTRY}")).arg(format!("-merge_control_file={record}"));
         must("cargo-fuzz", &mut merge)?;
-        let added = fs::read_dir(&kept)?.count() - before;
-        let line = format!("{target}: {added} of what was found is kept\n");
+        let text = fs::read_to_string(&record).with_context(|| format!("cannot read {record}"))?;
+        let before = fs::read_dir(&kept)?.count();
+        let chosen = furthest(&text, &kept, MOST_ENTRIES.saturating_sub(before));
+        for file in &chosen {
+            let name = file.rsplit('/').next().unwrap_or_default();
+            // The merge looked no further either.
+            let bytes: Vec<u8> = fs::read(file)?.into_iter().take(LARGEST_ENTRY).collect();
+            fs::write(format!("{kept}/{}", name.get(..8).unwrap_or(name)), bytes)?;
+        }
+        fs::remove_dir_all(&merged)?;
+        let line = format!("{target}: {} of what was found is kept beside {before}\n", chosen.len());
         io::stdout().write_all(line.as_bytes()).context("cannot write to standard output")
     }
 
@@ -144,4 +162,48 @@ fn targets(root: &Path) -> Result<Vec<String>> {
     let mut names: Vec<String> = names.filter_map(Result::transpose).collect::<Result<_>>()?;
     names.sort_unstable();
     Ok(names)
+}
+
+/// At most so many of the files in the record of a merge, those first that reach most of what neither the kept
+/// ones nor one before them reaches. The record names the files after two counts, and then in each line that
+/// begins with `FT` the number of a file and of every place that it reached.
+fn furthest<'a>(record: &'a str, kept: &str, most: usize) -> Vec<&'a str> {
+    let mut lines = record.lines();
+    let count = lines.next().and_then(|count| count.parse().ok()).unwrap_or_default();
+    let files: Vec<&str> = lines.by_ref().skip(1).take(count).collect();
+    let mut known: HashSet<&str> = HashSet::new();
+    let mut left: Vec<(&str, HashSet<&str>)> = Vec::new();
+    for line in lines {
+        let mut words = line.split(' ').filter(|word| !word.is_empty());
+        let (Some("FT"), Some(number)) = (words.next(), words.next()) else { continue };
+        let Some(file) = number.parse().ok().and_then(|number: usize| files.get(number)) else { continue };
+        if file.starts_with(kept) { known.extend(words) } else { left.push((file, words.collect())) }
+    }
+    let mut chosen = Vec::new();
+    while chosen.len() < most {
+        for (_, places) in &mut left {
+            places.retain(|place| !known.contains(place));
+        }
+        left.retain(|(_, places)| !places.is_empty());
+        // The first of equals is the smallest file.
+        let Some(best) = (0..left.len()).rev().max_by_key(|at| left[*at].1.len()) else { break };
+        let (file, places) = left.remove(best);
+        known.extend(places);
+        chosen.push(file);
+    }
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_reaches_most_beyond_the_kept_corpus_is_kept_and_nothing_twice() {
+        let record = "5\n0\nkept/a\nfound/b\nfound/c\nfound/d\nfound/e\nSTARTED 0 9\nFT 0 1 2 3 \nCOV 0 1\n\
+                      FT 1 1 2 \nFT 2 4 \nFT 3 3 4 5 6 \nFT 4 6 7 ";
+        assert_eq!(furthest(record, "kept", 9), ["found/d", "found/e"]);
+        assert_eq!(furthest(record, "kept", 1), ["found/d"]);
+        assert!(furthest("", "kept", 9).is_empty());
+    }
 }
