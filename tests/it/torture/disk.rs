@@ -32,7 +32,7 @@ const FULL: &str = r#"trap '' XFSZ; ulimit -f 0; exec "$@""#;
 
 /// On a file system of its own, which others see below `/proc`.
 const SMALL: &str = r#"exec unshare --user --map-root-user --mount sh -c \
-    'mount -t tmpfs -o size=6m none "$2" && exec "$@"' sh "$@""#;
+    'mount -t tmpfs -o size=64m none "$2" && exec "$@"' sh "$@""#;
 
 /// As a user whose rights the permissions of files bind.
 fn bound_by_permissions() -> &'static str {

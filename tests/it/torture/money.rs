@@ -117,6 +117,9 @@ async fn of_a_cancel_and_a_start_exactly_one_wins_and_the_caller_is_told_which()
     let rounds = Effort::of_this_run().times(150, 5_000);
     let (service, controls, client) = start().await;
     controls.let_model(MODEL, success()).await.expect("it succeeds");
+    // Enough for all of them.
+    let credit = Credit::Paid(Money::from_smallest(i64::from(rounds) * PRICE));
+    controls.credit("demo", credit).await.expect("credited");
     let before = spendable(&client).await;
     // Callers go on from where the race was last undecided.
     let racers = (0..4).map(|number| {

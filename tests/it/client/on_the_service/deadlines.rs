@@ -76,6 +76,18 @@ async fn a_queued_task_is_canceled_at_the_deadline_when_the_caller_wants_that_an
 }
 
 #[tokio::test]
+async fn a_cancel_whose_answer_a_gateway_lost_is_not_told_as_a_task_that_goes_on() {
+    let (_service, controls, client) = start().await;
+    controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
+    let lost = Fault::status(504).after_commit().on(Operation::CancelTask);
+    controls.add_fault(lost).expect("it is a fault");
+    let error = client.model(MODEL).run_with(inputs(), canceling()).await.expect_err("time is up");
+    let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
+    assert_eq!(reached.fate, Fate::CancelUnanswered);
+    assert_eq!(controls.tasks().await.expect("they can be counted")["canceled"], 1);
+}
+
+#[tokio::test]
 async fn a_queued_task_waits_on_at_the_deadline_when_the_caller_wants_nothing_else() {
     let (_service, controls, client) = start().await;
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
