@@ -1,10 +1,11 @@
 //! A service in a process of its own, that can be killed without warning, kept from writing, and looked at
 //! from outside.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
 
 /// How to start the service on a folder and two ports.
@@ -53,15 +54,15 @@ impl<'a> Start<'a> {
     }
 
     fn ready_or_not(&self) -> Result<Process, String> {
-        let complaints = tempfile::tempfile().expect("a temporary file");
-        let mut child = self.spawn(complaints.try_clone().expect("a second handle").into());
+        let mut child = self.spawn(Stdio::piped());
+        let complaints = Complaints::of(&mut child);
         let mut output = BufReader::new(child.stdout.take().expect("its output is piped"));
         let mut line = String::new();
         output.read_line(&mut line).expect("its output can be read");
         let words: Vec<&str> = line.split_whitespace().collect();
         let ["ready", base_url, api_key, further_keys @ ..] = &words[..] else {
             let status = child.wait().expect("it ends");
-            return Err(format!("{status}: {line}{}", read(&complaints)));
+            return Err(format!("{status}: {line}{}", complaints.all()));
         };
         Ok(Process {
             base_url: (*base_url).to_owned(),
@@ -69,7 +70,7 @@ impl<'a> Start<'a> {
             further_keys: further_keys.iter().map(|key| (*key).to_owned()).collect(),
             input: child.stdin.take(),
             _output: output,
-            complaints,
+            complaints: Some(complaints),
             child,
         })
     }
@@ -88,7 +89,7 @@ pub(crate) struct Process {
     pub(crate) child: Child,
     input: Option<ChildStdin>,
     _output: BufReader<ChildStdout>,
-    complaints: File,
+    complaints: Option<Complaints>,
     pub(crate) base_url: String,
     pub(crate) api_key: String,
     /// The key of a second account and the key of a node, where the settings ask for nodes.
@@ -98,7 +99,7 @@ pub(crate) struct Process {
 impl Process {
     /// What it has written to its standard error, where errors are logged and panics are told.
     pub(crate) fn complaints(&self) -> String {
-        read(&self.complaints)
+        self.complaints.as_ref().map(Complaints::so_far).unwrap_or_default()
     }
 
     /// How much memory the process has held at most, in bytes.
@@ -130,16 +131,42 @@ impl Process {
     pub(crate) fn end_having_complained(mut self) -> String {
         drop(self.input.take());
         let status = self.child.wait().expect("the process ends");
-        let complaints = self.complaints();
+        let complaints = self.complaints.take().map(Complaints::all).unwrap_or_default();
         assert!(status.success(), "the service did not end in order: {status}, {complaints}");
         complaints
     }
 }
 
-fn read(mut file: &File) -> String {
-    let mut text = String::new();
-    file.rewind().and_then(|()| file.read_to_string(&mut text)).expect("what was written can be read");
-    text
+/// What a process writes to its standard error. A pipe, because a limit on the size of files binds whoever
+/// writes to a file.
+struct Complaints {
+    text: Arc<Mutex<String>>,
+    reader: JoinHandle<()>,
+}
+
+impl Complaints {
+    fn of(child: &mut Child) -> Self {
+        let mut pipe = BufReader::new(child.stderr.take().expect("its errors are piped"));
+        let text = Arc::<Mutex<String>>::default();
+        let kept = Arc::clone(&text);
+        let reader = spawn(move || {
+            let mut line = String::new();
+            while pipe.read_line(&mut line).is_ok_and(|length| length > 0) {
+                kept.lock().expect("nobody panicked").push_str(&std::mem::take(&mut line));
+            }
+        });
+        Self { text, reader }
+    }
+
+    fn so_far(&self) -> String {
+        self.text.lock().expect("nobody panicked").clone()
+    }
+
+    /// Everything, once the process has ended.
+    fn all(self) -> String {
+        self.reader.join().expect("the reader does not panic");
+        std::mem::take(&mut *self.text.lock().expect("nobody panicked"))
+    }
 }
 
 impl Drop for Process {
