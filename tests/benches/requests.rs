@@ -22,6 +22,9 @@ use std::time::Duration;
 use inferstore_measure::{Better, Connection, Load, Row, Server, free_port, load};
 use service::{Service, payload, to_api};
 
+/// What is told of a load: the end of a row's name, its unit, which figures are good, and the figure.
+type Figure = (&'static str, &'static str, Better, fn(&Load) -> f64);
+
 const CONNECTIONS: usize = 16;
 const ROUNDS: usize = 5;
 const DURING: Duration = Duration::from_secs(1);
@@ -73,7 +76,7 @@ fn main() {
                 rounds.push((mine, other));
             }
         }
-        let figures: [(&str, &str, Better, fn(&Load) -> f64); 3] = [
+        let figures: [Figure; 3] = [
             ("", "/s", Better::Higher, |load| load.per_second),
             (", p50", "ms", Better::Lower, |load| load.p50),
             (", p99", "ms", Better::Lower, |load| load.p99),

@@ -130,7 +130,9 @@ fn mutations_hold(name: &str) {
         );
         Ok(())
     });
-    assert!(held.is_ok(), "{}", held.unwrap_err());
+    if let Err(failure) = held {
+        panic!("{failure}");
+    }
 }
 
 macro_rules! mutations {

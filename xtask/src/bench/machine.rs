@@ -1,19 +1,20 @@
 //! Where and when something was measured.
 
+use std::fmt::{self, Display};
 use std::fs;
 use std::process::Command;
 use std::thread;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Who makes processors. Other names may be of somebody's own.
 const MAKERS: [&str; 4] = ["Intel", "AMD", "ARM", "Apple"];
 
 /// What the figures depend on, in words. What cannot be found out is left out.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Machine {
     pub(super) date: String,
-    pub(super) facts: Vec<(&'static str, String)>,
+    pub(super) facts: Vec<(String, String)>,
 }
 
 impl Machine {
@@ -29,8 +30,15 @@ impl Machine {
             ("Node.js", version("node")),
             ("valgrind", version("valgrind")),
         ];
-        let known = facts.into_iter().filter_map(|(name, fact)| Some((name, fact?)));
+        let known = facts.into_iter().filter_map(|(name, fact)| Some((name.to_owned(), fact?)));
         Self { date, facts: known.collect() }
+    }
+}
+
+impl Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let facts: Vec<String> = self.facts.iter().map(|(name, fact)| format!("{name} {fact}")).collect();
+        write!(f, "{}, {}", self.date, facts.join(", "))
     }
 }
 

@@ -16,7 +16,9 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use inferstore_measure as row;
 
+use machine::Machine;
 use row::Row;
+use scoreboard::Scoreboard;
 
 /// Measures one part of the scoreboard. What was measured before it fails is kept.
 type Measure = fn(&Path, &mut Vec<Row>) -> Result<()>;
@@ -34,7 +36,7 @@ pub(crate) struct Job<'a> {
     root: &'a Path,
     /// Some parts; all when empty.
     groups: Vec<&'a str>,
-    /// Also writes `docs/scoreboard.md`.
+    /// Also writes `docs/scoreboard.md`, with what was measured before of the other parts.
     publish: bool,
 }
 
@@ -48,29 +50,30 @@ impl<'a> Job<'a> {
                 other => bail!("bench has no part and no option {other}; the parts are {}", parts()),
             }
         }
-        ensure!(!job.publish || job.groups.is_empty(), "only a whole scoreboard is published");
         Ok(job)
     }
 
     pub(crate) fn run(&self) -> Result<String> {
         let begun = Instant::now();
-        let mut rows = Vec::new();
+        let (mut scoreboard, mut measured) = (Scoreboard::read(self.root)?, Vec::new());
         let mut failures = Vec::new();
         for (name, measure) in GROUPS {
             if self.groups.is_empty() || self.groups.contains(&name) {
                 say(&format!("measuring: {name}"))?;
+                let mut rows = Vec::new();
                 if let Err(failure) = measure(self.root, &mut rows) {
                     failures.push(format!("{name}: {failure:#}"));
                 }
+                scoreboard.take_in(name, Machine::read(), rows);
+                scoreboard.write(self.root)?;
+                measured.push(name);
             }
         }
-        let machine = machine::Machine::read();
-        scoreboard::write_json(self.root, &machine, &rows)?;
         if self.publish {
-            page::write(self.root, &machine, &rows)?;
+            page::write(self.root, &scoreboard)?;
         }
-        say(&format!("measured {} rows in {:.0?}", rows.len(), begun.elapsed()))?;
-        let table = scoreboard::table(&rows);
+        say(&format!("measured {} in {:.0?}", measured.join(", "), begun.elapsed()))?;
+        let table = scoreboard::table(&scoreboard, &measured);
         ensure!(failures.is_empty(), "{}\n{table}", failures.join("\n"));
         Ok(table)
     }

@@ -6,9 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::machine::Machine;
 use super::row::{Row, figure, median};
-use super::scoreboard::groups;
+use super::scoreboard::Scoreboard;
 
 const PAGE: &str = "docs/scoreboard.md";
 
@@ -21,21 +20,21 @@ loopback, in turns; figures are medians of the rounds. The ratio says how many t
 column measures the row again.
 ";
 
-pub(super) fn write(root: &Path, machine: &Machine, rows: &[Row]) -> Result<()> {
+pub(super) fn write(root: &Path, scoreboard: &Scoreboard) -> Result<()> {
     let path = root.join(PAGE);
-    fs::write(&path, page(machine, rows)).with_context(|| format!("cannot write {}", path.display()))
+    fs::write(&path, page(scoreboard)).with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn page(machine: &Machine, rows: &[Row]) -> String {
-    let facts: Vec<String> = machine.facts.iter().map(|(name, fact)| format!("{name} {fact}")).collect();
-    let mut text = format!("{HEAD}\nMeasured on {}: {}.\n", machine.date, facts.join(", "));
-    for (name, rows) in groups(rows) {
-        let _ = writeln!(text, "\n## {name}\n\n| work | beside | ours | theirs | ratio | spread | | again |");
+fn page(scoreboard: &Scoreboard) -> String {
+    let mut text = HEAD.to_owned();
+    for part in &scoreboard.parts {
+        let _ = writeln!(text, "\n## {}\n\nMeasured on {}.\n", part.name, part.machine);
+        let _ = writeln!(text, "| work | beside | ours | theirs | ratio | spread | | again |");
         let _ = writeln!(text, "|---|---|--:|--:|--:|---|---|---|");
-        for row in &rows {
+        for row in part.rows() {
             line(&mut text, row);
         }
-        for row in rows {
+        for row in part.rows() {
             if let Some(note) = &row.note {
                 let _ =
                     write!(text, "\n**{}**, beside {} ({}): {note}\n", row.what, row.against, row.verdict());

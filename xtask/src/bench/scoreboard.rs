@@ -1,14 +1,14 @@
-//! The scoreboard as a table in a terminal and as JSON.
+//! The scoreboard: what was measured last of each part, kept as JSON, and shown as a table in a terminal.
 
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 
 use super::machine::Machine;
-use super::row::{Row, figure, median};
+use super::row::{Ratio, Row, figure, median};
 
 /// For programs.
 const JSON: &str = "target/scoreboard.json";
@@ -16,36 +16,76 @@ const JSON: &str = "target/scoreboard.json";
 /// How wide the texts of a line may be, so that all of it fits into 120 columns.
 const WIDTHS: (usize, usize) = (39, 25);
 
-pub(super) fn write_json(root: &Path, machine: &Machine, rows: &[Row]) -> Result<()> {
-    let rows: Vec<_> =
-        rows.iter().map(|row| json!({"row": row, "ratio": row.ratio(), "verdict": row.verdict()})).collect();
-    let path = root.join(JSON);
-    fs::write(&path, serde_json::to_string_pretty(&json!({"machine": machine, "rows": rows}))?)
-        .with_context(|| format!("cannot write {}", path.display()))
+/// Everything that was measured in this folder.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct Scoreboard {
+    pub(super) parts: Vec<Part>,
 }
 
-/// The parts of the scoreboard, in their order, with the rows of each.
-pub(super) fn groups(rows: &[Row]) -> Vec<(&str, Vec<&Row>)> {
-    let mut groups: Vec<(&str, Vec<&Row>)> = Vec::new();
-    for row in rows {
-        match groups.iter_mut().find(|(name, _)| *name == row.group) {
-            Some((_, of_group)) => of_group.push(row),
-            None => groups.push((&row.group, vec![row])),
+/// One part, as it was measured last.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Part {
+    pub(super) name: String,
+    pub(super) machine: Machine,
+    rows: Vec<Entry>,
+}
+
+/// A row, with what programs would have to compute.
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    row: Row,
+    #[serde(skip_deserializing)]
+    ratio: Option<Ratio>,
+    #[serde(skip_deserializing)]
+    verdict: &'static str,
+}
+
+impl Part {
+    pub(super) fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().map(|entry| &entry.row)
+    }
+}
+
+impl Scoreboard {
+    /// What was measured before, if anything.
+    pub(super) fn read(root: &Path) -> Result<Self> {
+        match fs::read_to_string(root.join(JSON)) {
+            Ok(text) => {
+                serde_json::from_str(&text).with_context(|| format!("{JSON} is no scoreboard; delete it"))
+            }
+            Err(_) => Ok(Self::default()),
         }
     }
-    groups
+
+    /// Takes in what was measured of a part, in place of what was there of it.
+    pub(super) fn take_in(&mut self, name: &str, machine: Machine, rows: Vec<Row>) {
+        let entry = |row: Row| Entry { ratio: Some(row.ratio()), verdict: row.verdict(), row };
+        let part = Part { name: name.to_owned(), machine, rows: rows.into_iter().map(entry).collect() };
+        match self.parts.iter_mut().find(|known| known.name == name) {
+            Some(known) => *known = part,
+            None => self.parts.push(part),
+        }
+    }
+
+    pub(super) fn write(&self, root: &Path) -> Result<()> {
+        let path = root.join(JSON);
+        fs::write(&path, serde_json::to_string_pretty(self)?)
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
 }
 
-pub(super) fn table(rows: &[Row]) -> String {
+/// The parts with these names.
+pub(super) fn table(scoreboard: &Scoreboard, names: &[&str]) -> String {
     let (what, against) = WIDTHS;
     let mut text = String::new();
-    for (name, rows) in groups(rows) {
+    for part in scoreboard.parts.iter().filter(|part| names.contains(&&*part.name)) {
+        let name = &part.name;
         let _ = writeln!(
             text,
             "\n{name:what$} {:>9} {:>9} {:<6} {:<against$} {:>6} {:<11} verdict",
             "ours", "theirs", "", "beside", "ratio", "spread"
         );
-        for row in rows {
+        for row in part.rows() {
             let (of_ours, of_theirs) = (median(&row.ours), median(&row.theirs));
             let ratio = row.ratio();
             let _ = writeln!(
