@@ -1,6 +1,10 @@
-//! What the README shows works as written.
+//! What the README and the pages beside it show works as written.
+
+use std::path::Path;
+use std::{fs, iter};
 
 const README: &str = include_str!("../../README.md");
+const PROOF: &str = include_str!("../../docs/proof.md");
 
 /// The lines of the first block in that language.
 fn block(language: &str) -> impl Iterator<Item = &'static str> {
@@ -27,9 +31,54 @@ fn the_readme_needs_two_commands() {
 
 #[test]
 fn every_path_of_the_map_is_there() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = root();
     let links = README.match_indices("](").filter_map(|(at, _)| README[at + 2..].split(')').next());
     let missing: Vec<_> =
         links.filter(|link| !link.starts_with("http") && !root.join(link).exists()).collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn every_test_and_benchmark_that_shows_a_promise_is_there() {
+    let commands = PROOF.split('`').filter(|text| text.starts_with("cargo "));
+    let mut missing = Vec::new();
+    for command in commands {
+        let name = command.rsplit(' ').next().unwrap_or_default();
+        let is_there = match command {
+            _ if command.contains(" -- ") => all_source().any(|text| text.contains(&format!("fn {name}("))),
+            _ if command.contains("--bench ") => root().join(format!("tests/benches/{name}.rs")).exists(),
+            "cargo xtask torture properties" => all_source().any(|text| text.contains("mod properties")),
+            _ if command.contains("xtask torture ") => {
+                ["", ".rs"].iter().any(|end| root().join(format!("tests/it/torture/{name}{end}")).exists())
+            }
+            _ => command.starts_with("cargo xtask ") || command == "cargo test",
+        };
+        if !is_there {
+            missing.push(command);
+        }
+    }
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+fn root() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The text of every Rust file of the crates and of these tests.
+fn all_source() -> impl Iterator<Item = String> {
+    let mut left = vec![root().join("crates"), root().join("tests/it")];
+    let paths = iter::from_fn(move || {
+        let path = left.pop()?;
+        if path.is_dir() {
+            left.extend(
+                fs::read_dir(&path)
+                    .expect("it can be listed")
+                    .map(|entry| entry.expect("it is there").path()),
+            );
+        }
+        Some(path)
+    });
+    paths
+        .filter(|path| path.extension().is_some_and(|end| end == "rs"))
+        .map(|path| fs::read_to_string(path).expect("it is text"))
 }
