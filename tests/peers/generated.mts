@@ -2,7 +2,7 @@
 // their users write it: a line on standard input is a piece of work, and a line on standard output tells
 // how it went. Needs BASE_URL and API_KEY.
 
-import { readFile } from "node:fs/promises";
+import { openAsBlob } from "node:fs";
 import { basename } from "node:path";
 import { createInterface } from "node:readline";
 import createClient from "openapi-fetch";
@@ -33,9 +33,9 @@ async function run(model: string, input: string): Promise<unknown> {
 
 async function upload(path: string): Promise<string> {
   const mime = "video/mp4";
-  const bytes = await readFile(path);
+  const file = await openAsBlob(path, { type: mime });
   const answer = await client.POST("/api-key/storage/upload/create-presigned-url", {
-    body: { folder: "samples", name: basename(path), mime, size: bytes.length },
+    body: { folder: "samples", name: basename(path), mime, size: file.size },
   });
   if (!answer.data) throw new Error(answer.error.message);
   const target = answer.data.data;
@@ -43,11 +43,11 @@ async function upload(path: string): Promise<string> {
   let sent: Response;
   if (target.endpoint.includes("X-Amz-Algorithm")) {
     const headers = { "content-type": fields["Content-Type"] ?? mime };
-    sent = await fetch(target.endpoint, { method: "PUT", headers, body: bytes });
+    sent = await fetch(target.endpoint, { method: "PUT", headers, body: file });
   } else {
     const form = new FormData();
     for (const [field, value] of Object.entries(fields)) form.append(field, value);
-    form.append("file", new Blob([bytes], { type: mime }));
+    form.append("file", file);
     sent = await fetch(target.endpoint, { method: "POST", body: form });
   }
   if (!sent.ok) throw new Error(`the upload was answered with ${sent.status}`);

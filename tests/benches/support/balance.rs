@@ -3,7 +3,6 @@
 
 use inferstore::{Account, ApiKey, Client};
 use inferstore_api::types::{BalanceResponse, EnvelopeStatus};
-use inferstore_fetch::over_ring;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -47,7 +46,7 @@ async fn answer(mut stream: tokio::net::TcpStream) {
 pub(crate) enum Way {
     Client(Account),
     Raw(inferstore_api::Client),
-    ByHand { http: reqwest::Client, url: String },
+    ByHand { http: reqwest::Client, base_url: String },
 }
 
 impl Way {
@@ -59,26 +58,28 @@ impl Way {
         Self::Raw(inferstore_api::Client::new(base_url, ApiKey::new("key")).expect("a client"))
     }
 
-    /// What one would write without this workspace: the same bytes on the wire, the same TLS.
-    pub(crate) fn by_hand(base_url: &str) -> Self {
+    /// What one would write without this workspace: the same bytes on the wire.
+    pub(crate) fn by_hand(builder: reqwest::ClientBuilder, base_url: &str) -> Self {
         let user_agent = inferstore::Settings::default().user_agent;
-        let builder = over_ring(reqwest::Client::builder()).user_agent(user_agent);
-        let http = builder.build().expect("a client");
-        Self::ByHand { http, url: format!("{base_url}/api-key/balance") }
+        let http = builder.user_agent(user_agent).build().expect("a client");
+        Self::ByHand { http, base_url: base_url.to_owned() }
     }
 
     pub(crate) async fn call(&self) {
         match self {
             Self::Client(account) => drop(account.balance().await.expect("an answer")),
             Self::Raw(client) => drop(client.get_balance().await.expect("an answer")),
-            Self::ByHand { http, url } => by_hand(http, url).await,
+            Self::ByHand { http, base_url } => by_hand(http, base_url).await,
         }
     }
 }
 
 /// With the same checks, and the same types.
-async fn by_hand(http: &reqwest::Client, url: &str) {
-    let request = http.get(url).header("accept", "application/json").header("x-api-key", "key");
+async fn by_hand(http: &reqwest::Client, base_url: &str) {
+    let request = http
+        .get(format!("{base_url}/api-key/balance"))
+        .header("accept", "application/json")
+        .header("x-api-key", "key");
     let answer = request.send().await.expect("an answer").error_for_status().expect("a success");
     let balance: BalanceResponse = answer.json().await.expect("a balance");
     assert_eq!(balance.status, EnvelopeStatus::Success);
