@@ -55,8 +55,9 @@ const METRICS: [Metric; 10] = [
         unit: "s",
         better: Better::Lower,
         figures: |figures| &figures.late,
-        behind: "ours asks less and less often, so as not to burden the service; `Pace::Between` asks as \
-                 often as one likes",
+        behind: "ours looks soon at first and then less and less often, which is some tenths of a second later \
+                 for tasks of these lengths, and saves requests on long ones; `Pace::Between` looks as often as \
+                 one likes",
     },
     Metric {
         what: "requests for such a run",
