@@ -45,6 +45,10 @@ const PEERS: [Kind; 2] = [
     Kind { name: "oxide", shown: "oxide 0.19.0", dependency: "oxide = \"=0.19.0\"", edit: None },
 ];
 
+/// Said of an edit that takes us longer.
+const WHY_BEHIND: &str = "what is generic in the client is compiled with the program that uses it, and the program \
+                          over the raw client shows how much that is; less of it would be a quicker build";
+
 /// What a program took, round by round.
 #[derive(Default)]
 struct Figures {
@@ -111,10 +115,11 @@ fn beside(ours: &Program, figures: &Figures, peer: &Program, theirs: &Figures) -
     );
     let maintained =
         format!("after an edit in {} itself it takes {:.1} s", ours.kind.name, median(&figures.maintained));
-    [
-        row("cold build of", &figures.cold, &theirs.cold, size),
-        row("build after an edit in", &figures.edited, &theirs.edited, maintained),
-    ]
+    let mut edited = row("build after an edit in", &figures.edited, &theirs.edited, maintained);
+    if edited.is_behind() {
+        edited.note = edited.note.map(|note| format!("{note}; {WHY_BEHIND}"));
+    }
+    [row("cold build of", &figures.cold, &theirs.cold, size), edited]
 }
 
 /// Our crates as a user gets them: without the rest of the workspace and its lockfile. What is edited is
