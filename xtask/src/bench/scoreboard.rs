@@ -32,12 +32,29 @@ pub(super) struct Part {
 
 /// A row, with what programs would have to compute.
 #[derive(Serialize, Deserialize)]
+#[serde(from = "Kept")]
 struct Entry {
     row: Row,
-    #[serde(skip_deserializing)]
     ratio: Option<Ratio>,
-    #[serde(skip_deserializing)]
-    verdict: &'static str,
+    verdict: String,
+}
+
+/// What is read of an entry.
+#[derive(Deserialize)]
+struct Kept {
+    row: Row,
+}
+
+impl From<Kept> for Entry {
+    fn from(kept: Kept) -> Self {
+        kept.row.into()
+    }
+}
+
+impl From<Row> for Entry {
+    fn from(row: Row) -> Self {
+        Self { ratio: Some(row.ratio()), verdict: row.verdict().to_owned(), row }
+    }
 }
 
 impl Part {
@@ -59,8 +76,8 @@ impl Scoreboard {
 
     /// Takes in what was measured of a part, in place of what was there of it.
     pub(super) fn take_in(&mut self, name: &str, machine: Machine, rows: Vec<Row>) {
-        let entry = |row: Row| Entry { ratio: Some(row.ratio()), verdict: row.verdict(), row };
-        let part = Part { name: name.to_owned(), machine, rows: rows.into_iter().map(entry).collect() };
+        let rows = rows.into_iter().map(Entry::from).collect();
+        let part = Part { name: name.to_owned(), machine, rows };
         match self.parts.iter_mut().find(|known| known.name == name) {
             Some(known) => *known = part,
             None => self.parts.push(part),
