@@ -7,11 +7,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::tools::{absolute, cargo_has, must};
+use crate::tools::{absolute, cargo, cargo_has, must};
 use lcov::{Counts, read};
 
 /// What cargo-llvm-cov builds into, and what it leaves for another look.
@@ -64,7 +63,7 @@ impl<'a> Job<'a> {
              LLVM_PROFDATA"
         );
         let folder = absolute(&self.root.join(BUILD))?;
-        let mut command = Command::new("cargo");
+        let mut command = cargo();
         command.args(["llvm-cov", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast", "--lcov"]);
         command.arg("--output-path").arg(record).current_dir(absolute(&self.root.join("."))?);
         // Nobody debugs this build, or builds it twice.

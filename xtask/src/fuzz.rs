@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::tools::{absolute, cargo_has, must, said};
+use crate::tools::{absolute, cargo, cargo_has, must, said};
 
 /// Where the targets are, and what is kept for them.
 const PACKAGE: &str = "tests/fuzz";
@@ -134,7 +134,7 @@ impl<'a> Job<'a> {
 
     /// Stable Rust does, without the sanitizers: there is no unsafe code of ours that they would watch.
     fn cargo_fuzz(&self, what: &str, target: &str) -> Result<Command> {
-        let mut command = Command::new("cargo");
+        let mut command = cargo();
         command.args(["fuzz", what, "--fuzz-dir"]).arg(absolute(&self.root.join(PACKAGE))?);
         command.args(["--target-dir".as_ref(), absolute(&self.root.join(SCRATCH))?.as_os_str()]);
         command.args(["--sanitizer", "none", "--features", "libfuzzer", target]);

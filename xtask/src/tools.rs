@@ -107,7 +107,7 @@ pub(crate) fn must(product: &str, command: &mut Command) -> Result<Output> {
 
 /// Whether cargo has a subcommand, which somebody must have installed.
 pub(crate) fn cargo_has(subcommand: &str) -> bool {
-    let asked = Command::new("cargo").args([subcommand, "--version"]).output();
+    let asked = cargo().args([subcommand, "--version"]).output();
     asked.is_ok_and(|output| output.status.success())
 }
 

@@ -321,9 +321,7 @@ impl Context {
         }
         format!(" (after {} attempts in {:.1} s)", self.attempts, self.elapsed.as_secs_f64())
     }
-}
 
-impl Context {
     /// Whether the status is one with which something in between says that it lost the answer of the
     /// service, or the service that it lost its way after it began.
     pub(crate) fn is_ambiguous(&self) -> bool {

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Result, ensure};
 
 use super::say;
-use crate::tools::{Set, Tools, absolute, must};
+use crate::tools::{Set, Tools, absolute, cargo, must};
 
 /// A mock server for documents. The benchmark looks for it under this name.
 const PRISM: Set = Set { name: "prism", npm: &["@stoplight/prism-cli@5.14.2"], pypi: &[] };
@@ -40,7 +40,7 @@ pub(super) fn install(root: &Path) -> Result<()> {
         return Ok(());
     }
     say(&format!("  installing s3s-fs {S3S_FS}; this takes some minutes, once"))?;
-    let mut cargo = Command::new("cargo");
+    let mut cargo = cargo();
     cargo.args(["install", "s3s-fs", "--quiet", "--locked", "--features", "binary", "--version", S3S_FS]);
     must("Rust", cargo.arg("--root").arg(absolute(&folder)?))?;
     Ok(())

@@ -33,13 +33,10 @@ struct Open {
     has_lost_twin: bool,
 }
 
-impl Own {
-    /// The open creates that this one could be taken for.
-    fn twins(&mut self, of: &Open) -> impl Iterator<Item = &mut Open> {
-        let is_twin = |other: &&mut Open| {
-            other.number != of.number && other.model == of.model && same_json(&other.input, &of.input)
-        };
-        self.open.iter_mut().filter(is_twin)
+impl Open {
+    /// Whether the task of one could be taken for that of the other.
+    fn is_twin_of(&self, other: &Self) -> bool {
+        other.number != self.number && other.model == self.model && same_json(&other.input, &self.input)
     }
 }
 
@@ -93,12 +90,9 @@ impl Ticket<'_> {
     /// Whether a task in the history may as well be that of another create of the same, sent by this client
     /// at the same time.
     pub(super) fn has_twin(&self) -> bool {
-        let own = &mut *self.own.lock();
-        let Some(at) = own.open.iter().position(|open| open.number == self.number) else { return false };
-        let open = own.open.swap_remove(at);
-        let has_twin = open.has_lost_twin || own.twins(&open).next().is_some();
-        own.open.push(open);
-        has_twin
+        let own = self.own.lock();
+        let this = own.open.iter().find(|open| open.number == self.number);
+        this.is_some_and(|this| this.has_lost_twin || own.open.iter().any(|other| other.is_twin_of(this)))
     }
 }
 
@@ -108,7 +102,8 @@ impl Drop for Ticket<'_> {
         let Some(at) = own.open.iter().position(|open| open.number == self.number) else { return };
         let open = own.open.swap_remove(at);
         if !self.is_settled {
-            own.twins(&open).for_each(|twin| twin.has_lost_twin = true);
+            let twins = own.open.iter_mut().filter(|other| other.is_twin_of(&open));
+            twins.for_each(|twin| twin.has_lost_twin = true);
         }
     }
 }
