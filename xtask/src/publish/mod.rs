@@ -62,7 +62,7 @@ impl Job<'_> {
             ("reference.html".to_owned(), pages::build(&tools, &ordered, &scratch.0)?),
             ("changelog.md".to_owned(), changelog::changelog(self.root, &document.value)?),
             ("index.html".to_owned(), index::page(&version, &schemas)),
-            ("schemas/kinds.json".to_owned(), pretty(&schemas.kinds())?),
+            ("kinds.json".to_owned(), pretty(&schemas.kinds())?),
         ]);
         for name in schemas.names() {
             if let Some(schema) = schemas.named(name) {
