@@ -20,6 +20,14 @@ const VIDEO: &str = "video.mp4";
 const PHOTO_SOURCE: &str = "crates/cli/demo/hazy.png";
 const VIDEO_SIZE: usize = 5_242_881;
 
+/// What the blocks declare, and its replacement: characters with a meaning for curl, jq or a form.
+const SPECIAL_CHARACTERS: [(&str, &str); 4] = [
+    ("--arg name photo.png", r#"--arg name 'a; "b" \ [1]{c} @<é&.png'"#),
+    ("--arg name video.mp4", r#"--arg name 'a; "b" \ [1]{c} @<é&.mp4'"#),
+    ("--arg mime image/png", r#"--arg mime 'image/png; a="b\"c"'"#),
+    ("--arg mime video/mp4", r#"--arg mime 'video/mp4; a="b\"c"'"#),
+];
+
 /// Creates a task that stays in the queue: no node serves this model.
 const QUEUE_TASK: &str = r#"
 curl -sS --fail-with-body "$BASE_URL/api-key/model/face-mesh/task" -H "x-api-key: $API_KEY" \
@@ -41,6 +49,16 @@ struct Recipe {
     script: String,
 }
 
+impl Recipe {
+    /// The same recipe for a file with other names and types.
+    fn with_special_characters(&self) -> Self {
+        let script = SPECIAL_CHARACTERS
+            .iter()
+            .fold(self.script.clone(), |script, (printed, special)| script.replace(printed, special));
+        Self { name: format!("{}, with special characters,", self.name), script }
+    }
+}
+
 impl<'a> Recipes<'a> {
     /// Extracts the recipes of a document and writes the files that they upload.
     pub(crate) fn of(root: &Path, document: &Document, service: &'a Service) -> Result<Self> {
@@ -53,19 +71,22 @@ impl<'a> Recipes<'a> {
         Ok(Self { service, folder, blocks, samples })
     }
 
-    /// Runs the blocks of the tags and compares what they stored with what they sent. Returns the URL of
-    /// the picture.
+    /// Runs the blocks of the tags, as printed and again with special characters in names and types.
+    /// Returns the URL of the picture.
     pub(crate) fn upload(&self) -> Result<String> {
         let mut picture = None;
         for block in &self.blocks {
             let output = self.shell(block, &[])?;
-            for file in [PHOTO, VIDEO].into_iter().filter(|file| block.script.contains(file)) {
-                let url = output.trim_end().lines().last().unwrap_or_default().to_owned();
-                self.compare(file, &url).with_context(|| format!("{}: {file}", block.name))?;
-                if file == PHOTO {
-                    picture = Some(url);
-                }
+            let Some(file) = [PHOTO, VIDEO].into_iter().find(|file| block.script.contains(file)) else {
+                continue;
+            };
+            let url = self.compare(block, file, &output)?;
+            if file == PHOTO {
+                picture = Some(url);
             }
+            let special = block.with_special_characters();
+            ensure!(special.script != block.script, "{} declares no `--arg name {file}`", block.name);
+            self.compare(&special, file, &self.shell(&special, &[])?)?;
         }
         picture.with_context(|| format!("no shell block of a tag uploads {PHOTO}"))
     }
@@ -83,12 +104,15 @@ impl<'a> Recipes<'a> {
         Ok(format!("{samples} curl samples and {blocks} shell blocks run as printed\n"))
     }
 
-    fn compare(&self, file: &str, url: &str) -> Result<()> {
+    /// Compares the stored file with what was sent. Returns its URL, the last line of the output.
+    fn compare(&self, block: &Recipe, file: &str, output: &str) -> Result<String> {
+        let url = output.trim_end().lines().last().unwrap_or_default().to_owned();
         let mut curl = Command::new("curl");
-        let output = must("curl", curl.args(["-sS", "--fail", url]))?;
-        let sent = fs::read(self.folder.join(file))?;
-        ensure!(output.stdout == sent, "{url} holds other bytes than were sent");
-        Ok(())
+        let stored = must("curl", curl.args(["-sS", "--fail", &url]))
+            .with_context(|| format!("{} stores no {file}", block.name))?;
+        let sent = fs::read(self.folder.join(file)).with_context(|| format!("cannot read {file}"))?;
+        ensure!(stored.stdout == sent, "{} stores {file} with other bytes", block.name);
+        Ok(url)
     }
 
     /// Returns the standard output of a recipe. An unset variable is a failure.
