@@ -1,16 +1,16 @@
 //! `cargo xtask contract`: shows that others can use what is published. Clients in TypeScript and
 //! Python are generated from it and drive a running service through the whole life of a caller;
-//! Schemathesis looks for answers that the document does not describe; the published flows are run.
+//! Schemathesis looks for answers that the document does not describe; the published
+//! flows and the curl recipes are run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::json;
 
 use crate::consumers::{Python, TypeScript};
-use crate::lint::LINTERS;
+use crate::flows;
 use crate::service::{Profile, Service, build};
 use crate::tools::{Set, Tools, absolute, must};
 
@@ -21,9 +21,6 @@ const WORK: &str = "target/contract";
 
 /// A model with one input, `input`, that takes an image.
 const MODEL: &str = "color-extraction";
-
-/// A model with the same input that nothing serves, so that its tasks can be canceled for sure.
-const UNSERVED: &str = "face-mesh";
 
 /// What to drive, if anything.
 pub(crate) struct Job<'a> {
@@ -74,7 +71,7 @@ impl<'a> Job<'a> {
         report.push_str(&driven("TypeScript", &mut typescript.command(), &service)?);
         report.push_str(&driven("Python", &mut python.command(), &service)?);
         report.push_str(&self.schemathesis(&document, &service)?);
-        report.push_str(&self.flows(&python, &service)?);
+        report.push_str(&flows::run(self.root, &service)?);
         Ok(report)
     }
 
@@ -100,53 +97,6 @@ impl<'a> Job<'a> {
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         Ok(folder)
     }
-
-    /// Copies of the flows and of the document that they run against.
-    fn flows_with_exact_codes(&self) -> Result<PathBuf> {
-        let folder = self.folder("flows")?;
-        for (name, change) in
-            [("inferstore.yaml", with_exact_code as fn(&str) -> String), ("flows.arazzo.yaml", str::to_owned)]
-        {
-            let text = fs::read_to_string(self.published(name)?).context("cannot read a publication")?;
-            fs::write(folder.join(name), change(&text)).context("cannot write a copy")?;
-        }
-        Ok(folder.join("flows.arazzo.yaml"))
-    }
-
-    /// The flows take what they need as inputs; the picture is uploaded by the Python client, since
-    /// object storage is not part of the API.
-    fn flows(&self, python: &Python, service: &Service) -> Result<String> {
-        let mut upload = python.command();
-        let uploaded = must("Python", service.told_to(upload.arg("upload").env("MODEL", MODEL)))?;
-        let picture = String::from_utf8_lossy(&uploaded.stdout).trim().to_owned();
-        let flows = self.flows_with_exact_codes()?;
-        let tools = Tools::install(self.root, &LINTERS)?;
-        let mut report = String::new();
-        for (flow, model, size, mime) in [
-            ("declareSmallUpload", MODEL, 1_000, "image/png"),
-            ("declareLargeUpload", MODEL, 6_000_000, "video/mp4"),
-            ("runModel", MODEL, 0, ""),
-            ("cancelQueuedTask", UNSERVED, 0, ""),
-            ("refusedKey", MODEL, 0, ""),
-        ] {
-            let inputs = json!({
-                "api_key": service.api_key, "model_id": model, "task_input": {"input": picture},
-                "name": "flow", "mime": mime, "size": size,
-            });
-            let mut command = tools.node("redocly")?;
-            command.arg("respect").arg(&flows).args(["--workflow", flow]);
-            command.args(["--server", &format!("inferstore={}", service.base_url)]);
-            command.env("REDOCLY_CLI_RESPECT_INPUT", inputs.to_string());
-            report.push_str(&driven(&format!("the flow {flow}"), &mut command, service)?);
-        }
-        Ok(report)
-    }
-}
-
-/// Redocly holds an answer to the schema of its exact code and does not know `2XX`. Our service
-/// answers 200.
-fn with_exact_code(document: &str) -> String {
-    document.replace("\"2XX\":", "\"200\":")
 }
 
 /// Runs a consumer; the report keeps one line of what it says when all is well.

@@ -10,8 +10,12 @@ use serde_json::{Value, json};
 
 use crate::support::{Folder, Said, real_document, replaced, repository_file};
 
-const CONFIGURATIONS: [&str; 3] =
-    ["openapi/redocly.yaml", "openapi/spectral.yaml", "openapi/flows.arazzo.yaml"];
+const CONFIGURATIONS: [&str; 4] = [
+    "openapi/redocly.yaml",
+    "openapi/spectral.yaml",
+    "openapi/flows.arazzo.yaml",
+    "openapi/upload-and-run.arazzo.yaml",
+];
 
 /// A small repository with this document, and with the tools of the real one, which are installed
 /// once.
