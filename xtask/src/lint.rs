@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use crate::tools::{Set, Tools, said};
 
 /// Redocly also makes the pages that are published, and runs the flows.
-pub(crate) const LINTERS: Set = Set {
+pub(crate) const LINTERS: Set<'static> = Set {
     name: "linters",
     npm: &["@redocly/cli@2.77.0", "@stoplight/spectral-cli@6.16.3"],
     pypi: &["openapi-spec-validator==0.9.0"],
