@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 
+use crate::consumers::Consumer;
 use crate::diff::{self, Version, published};
 use crate::document::Document;
 use crate::lint::{LINTERS, REDOCLY_RULES, lint};
@@ -24,6 +25,7 @@ use crate::tree::Tree;
 use json_schemas::JsonSchemas;
 
 const DOCUMENT: &str = "openapi/inferstore.yaml";
+const GENERATORS: &str = "openapi/generators.md";
 const FLOWS: &str = "openapi/flows.arazzo.yaml";
 /// How the flows name their version in the repository.
 const UNPUBLISHED: &str = "version: 0.0.0";
@@ -54,6 +56,10 @@ impl Job<'_> {
 
         let scratch = Scratch::new(self.root)?;
         let tools = Tools::install(self.root, &LINTERS)?;
+        let consumers = Consumer::all(self.root)?;
+        let generators = self.root.join(GENERATORS);
+        let generators =
+            fs::read_to_string(generators).with_context(|| format!("cannot read {GENERATORS}"))?;
         let mut files = BTreeMap::from([
             ("inferstore.yaml".to_owned(), document.text.clone()),
             ("inferstore.json".to_owned(), pretty(&ordered)?),
@@ -61,7 +67,8 @@ impl Job<'_> {
             ("flows.arazzo.yaml".to_owned(), self.flows(&version)?),
             ("reference.html".to_owned(), pages::build(&tools, &ordered, &scratch.0)?),
             ("changelog.md".to_owned(), changelog::changelog(self.root, &document.value)?),
-            ("index.html".to_owned(), index::page(&version, &schemas)),
+            ("index.html".to_owned(), index::page(&version, &schemas, &consumers)),
+            ("generators.md".to_owned(), generators),
             ("schemas/kinds.json".to_owned(), pretty(&schemas.kinds())?),
         ]);
         for name in schemas.names() {
