@@ -97,7 +97,7 @@ func send(target *inferstore.PresignedUpload, name string, content []byte) error
 }
 
 func upload(ctx context.Context, client *inferstore.APIClient, name, mime string, content []byte) string {
-	declaration := inferstore.NewPresignRequest(inferstore.SAMPLES, mime, name, int64(len(content)))
+	declaration := inferstore.NewPresignRequest(inferstore.UPLOADFOLDER_SAMPLES, mime, name, int64(len(content)))
 	created, _, err := client.StorageAPI.CreatePresignedUpload(ctx).PresignRequest(*declaration).Execute()
 	check("createPresignedUpload", err)
 	check("step 2", send(&created.Data, name, content))
@@ -159,7 +159,7 @@ func main() {
 
 	search := inferstore.NewModelListRequest()
 	search.SetSearch("color")
-	search.SetSort(inferstore.TRENDING)
+	search.SetSort(inferstore.MODELSORT_TRENDING)
 	search.SetLimit(5)
 	_, _, err = client.ModelsAPI.ListModels(ctx).ModelListRequest(*search).Execute()
 	check("listModels", err)

@@ -21,7 +21,9 @@ import org.openapitools.client.ApiException;
 import org.openapitools.client.api.AccountApi;
 import org.openapitools.client.api.ModelsApi;
 import org.openapitools.client.api.StorageApi;
+import org.openapitools.client.api.StorageApi.APIListFilesRequest;
 import org.openapitools.client.api.TasksApi;
+import org.openapitools.client.api.TasksApi.APIListTasksRequest;
 import org.openapitools.client.model.AccountBalance;
 import org.openapitools.client.model.Descriptor;
 import org.openapitools.client.model.FileListing;
@@ -158,13 +160,15 @@ public final class Life {
 
     Map<String, Object> input = Map.of("input", small);
     TaskDetail task = await(tasks, tasks.createTask(model, input).getData().getData());
-    TaskPage history = tasks.listTasks(100, 0L).getData();
+    APIListTasksRequest page = APIListTasksRequest.newBuilder().limit(100).offset(0L).build();
+    TaskPage history = tasks.listTasks(page).getData();
     String second = tasks.createTaskAlias(model, input).getData().getData();
     // A node may have been faster than the cancel.
     statusCodeOfFailure(() -> tasks.cancelTask(second));
     TaskDetail canceled = await(tasks, second);
 
-    FileListing listing = storage.listFiles("samples", 1L, 20, null).getData();
+    APIListFilesRequest samples = APIListFilesRequest.newBuilder().folder("samples").page(1L).pageSize(20).build();
+    FileListing listing = storage.listFiles(samples).getData();
     StorageStatistics statistics = storage.getStorageStatistics().getData();
     int deleted = 0;
     for (URI url : List.of(small, large)) {
