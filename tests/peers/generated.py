@@ -11,7 +11,7 @@ import httpx
 from inferstore_api_client import AuthenticatedClient
 from inferstore_api_client.api.storage import create_presigned_upload
 from inferstore_api_client.api.tasks import create_task, get_task
-from inferstore_api_client.models import PresignRequest, TaskInput, TaskStatus, UploadFolder
+from inferstore_api_client.models import PresignRequest, TaskInput, UploadFolder
 
 # What the service suggests for fast models.
 POLL_EVERY_SECONDS = 2
@@ -22,9 +22,9 @@ def run(client, model, picture):
     created = create_task.sync(model, client=client, body=body).data
     while True:
         task = get_task.sync(created.data, client=client).data
-        if task.status == TaskStatus.SUCCESS:
+        if task.status == "success":
             return task.result.result["output"]
-        if task.status in (TaskStatus.FAILED, TaskStatus.CANCELED):
+        if task.status in ("failed", "canceled"):
             raise RuntimeError(task.message)
         time.sleep(POLL_EVERY_SECONDS)
 

@@ -1,111 +1,173 @@
-//! Clients in other languages: generated from the published document as any team would, each with a
-//! program of ours that drives it.
+//! Consumers: clients in other languages, generated from the document, each with a program that drives the
+//! service. A folder of `tests/contract` describes one; the README there defines the convention.
 
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use serde_json::Value;
 
-use crate::tools::{Set, Tools, absolute, must};
+use crate::document::Document;
+use crate::tools::{QUIET, Set, Tools, absolute, must};
 
-/// TypeScript 7 cannot be used by openapi-typescript.
-const TYPESCRIPT: Set = Set {
-    name: "typescript",
-    npm: &["openapi-typescript@7.9.1", "openapi-fetch@0.17.0", "typescript@5.9.3", "@types/node@20.9.5"],
-    pypi: &[],
-};
+const FOLDER: &str = "tests/contract";
+const DESCRIPTION: &str = "consumer.yaml";
 
-const PYTHON: Set = Set { name: "python-client", npm: &[], pypi: &["openapi-python-client==0.29.1"] };
-
-/// Where the settings of the generators and compilers are.
-const SETTINGS: &str = "tests/contract";
-
-/// Where generated clients come to be.
+/// Where generated clients are compiled and run.
 const WORK: &str = "target/consumers";
 
-/// A client in TypeScript with a program of ours.
-pub(crate) struct TypeScript {
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Consumer {
+    /// The name of its folder.
+    #[serde(skip)]
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) generator: String,
+    #[serde(default)]
+    pub(crate) ci: bool,
+    #[serde(default)]
+    packages: Packages,
+    /// Further files, by their paths below `tests/contract`.
+    #[serde(default)]
+    files: Vec<String>,
+    /// Programs that the machine must have, each with its Debian package.
+    #[serde(default)]
+    needs: BTreeMap<String, String>,
+    /// Nothing for a consumer that reads the document itself.
+    pub(crate) generate: Option<String>,
+    pub(crate) build: String,
+    pub(crate) run: String,
+    pub(crate) uses: Option<String>,
+    pub(crate) modes: Option<Vec<String>>,
+    /// What the program prints, where it is not the life of a caller.
+    pub(crate) expects: Option<Value>,
+    #[serde(default)]
+    pub(crate) cannot: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) options: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Packages {
+    npm: Vec<String>,
+    pypi: Vec<String>,
+}
+
+impl Consumer {
+    /// Every consumer, by the name of its folder; those of `.ci/run` first.
+    pub(crate) fn all(root: &Path) -> Result<Vec<Self>> {
+        let folder = root.join(FOLDER);
+        let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+        let mut consumers = Vec::new();
+        for entry in entries {
+            let entry = entry.with_context(|| format!("cannot read {}", folder.display()))?;
+            if entry.path().join(DESCRIPTION).is_file() {
+                consumers.push(Self::named(root, &entry.file_name().to_string_lossy())?);
+            }
+        }
+        consumers.sort_by(|one, other| (!one.ci, &one.id).cmp(&(!other.ci, &other.id)));
+        Ok(consumers)
+    }
+
+    pub(crate) fn named(root: &Path, id: &str) -> Result<Self> {
+        let path = root.join(FOLDER).join(id).join(DESCRIPTION);
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("there is no consumer {}", path.display()))?;
+        let consumer: Self =
+            serde_saphyr::from_str(&text).with_context(|| format!("{} is not valid", path.display()))?;
+        Ok(Self { id: id.to_owned(), ..consumer })
+    }
+
+    /// The programs that this machine does not have, each with its Debian package.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = (&str, &str)> {
+        let path = env::var_os("PATH").unwrap_or_default();
+        let is_installed =
+            move |program: &str| env::split_paths(&path).any(|folder| folder.join(program).is_file());
+        let needs = self.needs.iter().map(|(program, package)| (program.as_str(), package.as_str()));
+        needs.filter(move |(program, _)| !is_installed(program))
+    }
+
+    /// A new folder with the files of the consumer and `further` files of the repository, and with the
+    /// packages installed.
+    pub(crate) fn workspace(&self, root: &Path, document: &Path, further: &[&str]) -> Result<Workspace> {
+        let npm: Vec<&str> = self.packages.npm.iter().map(String::as_str).collect();
+        let pypi: Vec<&str> = self.packages.pypi.iter().map(String::as_str).collect();
+        let versions = [npm.as_slice(), pypi.as_slice()].concat().join("\n");
+        // Consumers with the same packages share them.
+        let name = format!("consumer-{}", &Document::hash(&versions)[..12]);
+        let tools = Tools::install(root, &Set { name: &name, npm: &npm, pypi: &pypi })?;
+        let folder = absolute(&root.join(WORK).join(&self.id))?;
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+        }
+        copy(&root.join(FOLDER).join(&self.id), &folder)?;
+        let shared = self.files.iter().map(|file| root.join(FOLDER).join(file));
+        let further = further.iter().map(|file| root.join(file));
+        let documents = ["yaml", "json"].map(|extension| document.with_extension(extension));
+        for file in shared.chain(further).chain(documents.into_iter().filter(|path| path.is_file())) {
+            let name = file.file_name().context("a file has a name")?;
+            fs::copy(&file, folder.join(name)).with_context(|| format!("cannot copy {}", file.display()))?;
+        }
+        if !npm.is_empty() {
+            // Node looks for packages beside a program and above it.
+            link(&absolute(&tools.node_folder().join("node_modules"))?, &folder.join("node_modules"))?;
+        }
+        let own = [tools.node_folder().join("node_modules/.bin"), tools.folder().join("python/bin")];
+        let mut path = own.iter().map(|folder| absolute(folder)).collect::<Result<Vec<_>>>()?;
+        path.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
+        let path = env::join_paths(path).context("a folder of PATH has a name that PATH cannot hold")?;
+        Ok(Workspace { folder, path, document: absolute(document)? })
+    }
+
+    /// A client that is generated and compiled.
+    pub(crate) fn built(&self, root: &Path, document: &Path, further: &[&str]) -> Result<Workspace> {
+        let missing: Vec<_> = self.missing().map(|(_, package)| package).collect();
+        ensure!(missing.is_empty(), "{} needs {}; install the packages", self.name, missing.join(" "));
+        let workspace = self.workspace(root, document, further)?;
+        for lines in self.generate.iter().chain([&self.build]) {
+            must("bash", &mut workspace.command(lines))?;
+        }
+        Ok(workspace)
+    }
+}
+
+/// The folder in which a client is generated, compiled and run.
+pub(crate) struct Workspace {
     folder: PathBuf,
-    name: String,
+    path: OsString,
+    document: PathBuf,
 }
 
-impl TypeScript {
-    /// Generates the types, and compiles the program against them.
-    /// `program` is a path in the repository.
-    pub(crate) fn generate(root: &Path, document: &Path, program: &str) -> Result<Self> {
-        let tools = Tools::install(root, &TYPESCRIPT)?;
-        let (folder, name) = folder(root, program, "typescript/tsconfig.json")?;
-        // Node looks for packages beside a program and above it.
-        let packages = absolute(&tools.node_folder().join("node_modules"))?;
-        link(&packages, &folder.join("node_modules"))?;
-        let mut generate = tools.node("openapi-typescript")?;
-        generate.arg(document).arg("--output").arg(folder.join("api.d.ts"));
-        // In the root it might find a configuration that is not meant for it.
-        must("Node.js", generate.current_dir(&folder))?;
-        must("Node.js", tools.node("tsc")?.current_dir(&folder))?;
-        Ok(Self { folder, name })
-    }
-
-    pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new("node");
-        command.arg(format!("{}.mjs", self.name)).current_dir(&self.folder);
+impl Workspace {
+    /// Shell lines, run in this folder.
+    pub(crate) fn command(&self, lines: &str) -> Command {
+        let mut command = Command::new("bash");
+        let lines = lines.replace("{document}", &self.document.to_string_lossy());
+        command.args(["-eu", "-o", "pipefail", "-c", &lines]).current_dir(&self.folder);
+        command.env("PATH", &self.path).envs(QUIET);
         command
     }
 }
 
-/// A client in Python with a program of ours.
-pub(crate) struct Python {
-    folder: PathBuf,
-    name: String,
-    interpreter: PathBuf,
-}
-
-impl Python {
-    /// Generates the package, and compiles all of it along with the program.
-    /// `program` is a path in the repository.
-    pub(crate) fn generate(root: &Path, document: &Path, program: &str) -> Result<Self> {
-        let tools = Tools::install(root, &PYTHON)?;
-        let (folder, name) = folder(root, program, "python/generator.yaml")?;
-        let mut generate = tools.python("openapi-python-client")?;
-        generate.arg("generate").arg("--path").arg(document).args(["--meta", "none", "--overwrite"]);
-        generate.args(["--config", "generator.yaml", "--fail-on-warning"]);
-        generate.args(["--output-path", "inferstore_api_client"]);
-        must("Python", generate.current_dir(&folder))?;
-        let interpreter = tools.python("python")?.get_program().into();
-        let client = Self { folder, name, interpreter };
-        must("Python", client.python().args(["-m", "compileall", "-q", "."]))?;
-        must("Python", client.python().args(["-c", &format!("import {}", client.name)]))?;
-        Ok(client)
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
+        let entry = entry.with_context(|| format!("cannot read {}", from.display()))?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        if source.is_dir() {
+            copy(&source, &target)?;
+        } else {
+            fs::copy(&source, &target).with_context(|| format!("cannot copy {}", source.display()))?;
+        }
     }
-
-    pub(crate) fn command(&self) -> Command {
-        let mut command = self.python();
-        command.arg(format!("{}.py", self.name));
-        command
-    }
-
-    fn python(&self) -> Command {
-        let mut command = Command::new(&self.interpreter);
-        command.current_dir(&self.folder);
-        command
-    }
-}
-
-/// An empty folder with copies of a program and of the settings; and what the program is called there.
-fn folder(root: &Path, program: &str, settings: &str) -> Result<(PathBuf, String)> {
-    let program = root.join(program);
-    let name = program.file_stem().context("a program has a name")?.to_string_lossy().into_owned();
-    let folder = absolute(&root.join(WORK).join(program.file_name().unwrap_or_default()))?;
-    if folder.exists() {
-        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-    }
-    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    for source in [program, root.join(SETTINGS).join(settings)] {
-        let file = source.file_name().context("a source has a name")?;
-        fs::copy(&source, folder.join(file)).with_context(|| format!("cannot copy {}", source.display()))?;
-    }
-    Ok((folder, name))
+    Ok(())
 }
 
 fn link(target: &Path, at: &Path) -> Result<()> {

@@ -6,10 +6,15 @@ use anyhow::{Context, Result, ensure};
 
 use crate::tools::{Set, Tools, said};
 
-/// Redocly also makes the pages that are published, and runs the flows.
-pub(crate) const LINTERS: Set = Set {
+/// Redocly also makes the pages that are published, and runs the flows. The last two check a publication.
+pub(crate) const LINTERS: Set<'static> = Set {
     name: "linters",
-    npm: &["@redocly/cli@2.77.0", "@stoplight/spectral-cli@6.16.3"],
+    npm: &[
+        "@redocly/cli@2.77.0",
+        "@stoplight/spectral-cli@6.16.3",
+        "ajv@8.20.0",
+        "@apidevtools/swagger-parser@13.0.0",
+    ],
     pypi: &["openapi-spec-validator==0.9.0"],
 };
 

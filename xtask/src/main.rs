@@ -39,8 +39,9 @@ Repository tasks
   cargo xtask diff [OLD] [NEW]    tell what changed between two documents, and whom it breaks
   cargo xtask publish             write target/publish, for other teams; --prove opens it in a browser,
                                   --release keeps the document in openapi/published
-  cargo xtask contract            drive the service with clients generated from what is published;
-                                  --prepare only generates and compiles them; --base-url URL with
+  cargo xtask contract            drive the service with clients generated from what is published: those
+                                  of CI, --all or --only NAME; --publish writes openapi/generators.md;
+                                  --prepare only generates and compiles; --base-url URL with
                                   --api-key-env NAME drives a service that runs already
   cargo xtask flows               run the published flows and curl recipes, which `contract` does too;
                                   --base-url URL --api-key-env NAME runs them against a running service

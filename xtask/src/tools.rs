@@ -10,11 +10,22 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result, bail, ensure};
 
 /// Programs that are installed together. Versions are exact; what they need in turn is up to them.
-pub(crate) struct Set {
-    pub(crate) name: &'static str,
-    pub(crate) npm: &'static [&'static str],
-    pub(crate) pypi: &'static [&'static str],
+pub(crate) struct Set<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) npm: &'a [&'a str],
+    pub(crate) pypi: &'a [&'a str],
 }
+
+/// Variables that turn off telemetry and update notices of the programs.
+pub(crate) const QUIET: [(&str, &str); 7] = [
+    ("DO_NOT_TRACK", "1"),
+    ("GOTELEMETRY", "off"),
+    ("HEY_API_TELEMETRY", "off"),
+    ("NO_UPDATE_NOTIFIER", "1"),
+    ("REDOCLY_SUPPRESS_UPDATE_NOTICE", "true"),
+    ("REDOCLY_TELEMETRY", "off"),
+    ("SCARF_ANALYTICS", "false"),
+];
 
 /// A set that is installed.
 pub(crate) struct Tools<'a> {
@@ -24,7 +35,7 @@ pub(crate) struct Tools<'a> {
 
 impl<'a> Tools<'a> {
     /// Installs what is not there yet. The stamp holds the versions, so a new version installs anew.
-    pub(crate) fn install(root: &'a Path, set: &Set) -> Result<Self> {
+    pub(crate) fn install(root: &'a Path, set: &Set<'_>) -> Result<Self> {
         let tools = Self { root, folder: root.join("target/tools").join(set.name) };
         let stamp = tools.folder.join("installed");
         let versions = [set.npm, set.pypi].concat().join("\n");
@@ -49,6 +60,11 @@ impl<'a> Tools<'a> {
         Ok(tools)
     }
 
+    /// Where the set is installed; a Python environment is in `python`.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Where the npm packages are, in `node_modules`.
     pub(crate) fn node_folder(&self) -> PathBuf {
         self.folder.join("node")
@@ -56,10 +72,7 @@ impl<'a> Tools<'a> {
 
     /// A program of an npm package.
     pub(crate) fn node(&self, name: &str) -> Result<Command> {
-        let mut command = self.command(absolute(&self.node_folder().join("node_modules/.bin").join(name))?);
-        // None of them shall ask home for news.
-        command.env("REDOCLY_TELEMETRY", "off").env("REDOCLY_SUPPRESS_UPDATE_NOTICE", "true");
-        Ok(command)
+        Ok(self.command(absolute(&self.node_folder().join("node_modules/.bin").join(name))?))
     }
 
     /// A program of a Python package.
@@ -70,6 +83,7 @@ impl<'a> Tools<'a> {
     /// A program, run in the root of the repository.
     pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());
+        command.envs(QUIET);
         if self.root != Path::new("") {
             command.current_dir(self.root);
         }

@@ -9,7 +9,7 @@ use super::say;
 use crate::tools::{Set, Tools, absolute, cargo, must};
 
 /// A mock server for documents. The benchmark looks for it under this name.
-const PRISM: Set = Set { name: "prism", npm: &["@stoplight/prism-cli@5.14.2"], pypi: &[] };
+const PRISM: Set<'static> = Set { name: "prism", npm: &["@stoplight/prism-cli@5.14.2"], pypi: &[] };
 
 /// The object store that comes with s3s. Newer ones need a newer compiler.
 const S3S_FS: &str = "0.14.1";

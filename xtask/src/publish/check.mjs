@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
-const [modules, publication] = process.argv.slice(2);
+const [modules, publication] = process.argv.slice(1);
 const require = createRequire(join(modules, 'package.json'));
 const { Ajv2020 } = require('ajv/dist/2020.js');
 const { SwaggerParser } = require('@apidevtools/swagger-parser');

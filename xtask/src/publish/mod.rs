@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 
+use crate::consumers::Consumer;
 use crate::diff::{self, Version, published};
 use crate::document::Document;
 use crate::lint::{LINTERS, REDOCLY_RULES, lint};
@@ -25,9 +26,13 @@ use json_schemas::JsonSchemas;
 
 const DOCUMENT: &str = "openapi/inferstore.yaml";
 const FLOWS: [&str; 2] = ["flows.arazzo.yaml", "upload-and-run.arazzo.yaml"];
+const GENERATORS: &str = "openapi/generators.md";
 /// How the flows name their version in the repository.
 const UNPUBLISHED: &str = "version: 0.0.0";
 const FOLDER: &str = "target/publish";
+
+/// Reads a publication as strict tools do.
+const CHECK: &str = include_str!("check.mjs");
 
 /// What to publish, and what to do besides.
 pub(crate) struct Job<'a> {
@@ -54,13 +59,18 @@ impl Job<'_> {
 
         let scratch = Scratch::new(self.root)?;
         let tools = Tools::install(self.root, &LINTERS)?;
+        let consumers = Consumer::all(self.root)?;
+        let generators = self.root.join(GENERATORS);
+        let generators =
+            fs::read_to_string(generators).with_context(|| format!("cannot read {GENERATORS}"))?;
         let mut files = BTreeMap::from([
             ("inferstore.yaml".to_owned(), document.text.clone()),
             ("inferstore.json".to_owned(), pretty(&ordered)?),
             ("inferstore-3.1.json".to_owned(), pretty(&view31::view(&ordered))?),
             ("reference.html".to_owned(), pages::build(&tools, &ordered, &scratch.0)?),
             ("changelog.md".to_owned(), changelog::changelog(self.root, &document.value)?),
-            ("index.html".to_owned(), index::page(&version, &schemas)),
+            ("index.html".to_owned(), index::page(&version, &schemas, &consumers)),
+            ("generators.md".to_owned(), generators),
             ("kinds.json".to_owned(), pretty(&schemas.kinds())?),
         ]);
         for name in FLOWS {
@@ -127,6 +137,9 @@ fn check_written(tools: &Tools<'_>, folder: &Path) -> Result<()> {
     let mut redocly = tools.node("redocly")?;
     redocly.args(["lint", "--config", REDOCLY_RULES]).arg(&view).args(FLOWS.map(|name| folder.join(name)));
     must("Node.js", &mut redocly)?;
+    let mut strict = tools.command("node");
+    strict.arg("--input-type=module").arg("--eval").arg(CHECK);
+    must("Node.js", strict.arg(absolute(&tools.node_folder())?).arg(folder))?;
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use crate::tools::{Set, Tools, absolute, must};
 use crate::validate::operations;
 
 /// Drives a browser that is installed already; brings none of its own.
-const BROWSER: Set = Set { name: "browser", npm: &["puppeteer-core@24.8.2"], pypi: &[] };
+const BROWSER: Set<'static> = Set { name: "browser", npm: &["puppeteer-core@24.8.2"], pypi: &[] };
 
 /// Names under which systems install Chromium.
 const CHROMIUMS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"];

@@ -12,7 +12,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::row::{Better, Row};
-use crate::consumers::{Python, TypeScript};
+use crate::consumers::Consumer;
 use crate::service::{Profile, Service, build, built};
 use crate::tools::{Set, Tools, absolute};
 use work::{Figures, Stage};
@@ -22,7 +22,7 @@ const DOCUMENT: &str = "openapi/inferstore.yaml";
 const WORK: &str = "target/bench/peers";
 const ROUNDS: usize = 3;
 
-const SDK_STYLE: Set = Set { name: "sdk-style", npm: &[], pypi: &["requests==2.32.5"] };
+const SDK_STYLE: Set<'static> = Set { name: "sdk-style", npm: &[], pypi: &["requests==2.32.5"] };
 
 /// The service and our client.
 const BUILD: [&str; 8] = [
@@ -154,15 +154,16 @@ pub(super) fn peers(root: &Path, rows: &mut Vec<Row>) -> Result<()> {
 fn clients(root: &Path) -> Result<Vec<Client>> {
     let ours = built(Profile::Release, "examples/ours")?;
     let document = absolute(&root.join(DOCUMENT))?;
-    let python = Python::generate(root, &document, "tests/peers/generated.py")?;
-    let typescript = TypeScript::generate(root, &document, "tests/peers/generated.mts")?;
+    let python = Consumer::named(root, "python")?.built(root, &document, &["tests/peers/generated.py"])?;
+    let typescript =
+        Consumer::named(root, "typescript")?.built(root, &document, &["tests/peers/generated.mts"])?;
     let interpreter = absolute(Tools::install(root, &SDK_STYLE)?.python("python")?.get_program().as_ref())?;
     let sdk_style = absolute(&root.join("tests/peers/sdk_style.py"))?;
     let client = |name, command| Client { name, command, figures: Figures::default() };
     Ok(vec![
         client("inferstore", Box::new(move || Command::new(&ours))),
-        client("openapi-python-client 0.29.1", Box::new(move || python.command())),
-        client("openapi-fetch 0.17.0", Box::new(move || typescript.command())),
+        client("openapi-python-client 0.29.1", Box::new(move || python.command("exec python generated.py"))),
+        client("openapi-fetch 0.17.0", Box::new(move || typescript.command("exec node generated.mjs"))),
         client(
             "requests 2.32.5, in the manner of SDKs",
             Box::new(move || {
