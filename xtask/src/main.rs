@@ -36,7 +36,8 @@ Repository tasks
   cargo xtask generate            write crates/api/src/generated.rs from openapi/inferstore.yaml
   cargo xtask generate --check    compare instead; fails when it is not up to date
   cargo xtask lint                run the three OpenAPI linters over the document
-  cargo xtask diff [OLD] [NEW]    tell what changed between two documents, and whom it breaks
+  cargo xtask diff [OLD] [NEW]    compare two versions of the document: what changed, which callers
+                                  break; --help for more
   cargo xtask publish             write target/publish, for other teams; --prove opens it in a browser,
                                   --release keeps the document in openapi/published
   cargo xtask contract            drive the service with clients generated from what is published: those
@@ -57,10 +58,6 @@ Repository tasks
   cargo xtask tidy                check the rules of the repository
 
 generate also takes --document FILE and --output FILE, in place of the two above.
-
-diff compares the document with its last published version unless told otherwise. It also takes
---format json, and --check, which fails when info.version is too low for what changed. It ends with
-0 when nothing breaks, 1 when something does, 2 when a document cannot be read.
 ";
 
 /// How `diff` ends when there is nothing to compare.

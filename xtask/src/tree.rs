@@ -1,5 +1,7 @@
 //! A document as data that keeps its order: what people are handed reads as it was written.
 
+use std::ops::Index;
+
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,6 +13,9 @@ pub(crate) enum Tree {
     List(Vec<Tree>),
     Scalar(Value),
 }
+
+/// Stands in for what is absent.
+pub(crate) const NULL: &Tree = &Tree::Scalar(Value::Null);
 
 impl Tree {
     pub(crate) fn text(text: impl Into<String>) -> Self {
@@ -31,9 +36,64 @@ impl Tree {
         }
     }
 
+    /// The items of a list; of anything else none.
+    pub(crate) fn items(&self) -> &[Self] {
+        if let Self::List(items) = self { items } else { &[] }
+    }
+
+    pub(crate) fn is_map(&self) -> bool {
+        matches!(self, Self::Map(_))
+    }
+
+    pub(crate) fn is(&self, scalar: impl Into<Value>) -> bool {
+        *self == Self::Scalar(scalar.into())
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        self == NULL
+    }
+
+    /// Whether both are equal, with their members in the same order.
+    pub(crate) fn is_same_in_order(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Map(_), Self::Map(_)) => {
+                self.members().count() == other.members().count()
+                    && self.members().zip(other.members()).all(|((key, value), (other_key, other))| {
+                        key == other_key && value.is_same_in_order(other)
+                    })
+            }
+            (Self::List(items), Self::List(others)) => {
+                items.len() == others.len()
+                    && items.iter().zip(others).all(|(item, other)| item.is_same_in_order(other))
+            }
+            _ => self == other,
+        }
+    }
+
+    /// The value that a JSON pointer leads to, with or without a `#` in front.
+    pub(crate) fn pointer(&self, pointer: &str) -> Option<&Self> {
+        let mut keys = pointer.trim_start_matches('#').split('/').skip(1);
+        keys.try_fold(self, |value, key| {
+            let key = key.replace("~1", "/").replace("~0", "~");
+            match value {
+                Self::List(items) => items.get(key.parse::<usize>().ok()?),
+                value => value.get(&key),
+            }
+        })
+    }
+
     pub(crate) fn members(&self) -> impl Iterator<Item = (&str, &Self)> {
         let members = if let Self::Map(members) = self { Some(members) } else { None };
         members.into_iter().flatten().map(|(key, value)| (key.as_str(), value))
+    }
+}
+
+/// What is absent is `null`.
+impl Index<&str> for Tree {
+    type Output = Self;
+
+    fn index(&self, key: &str) -> &Self {
+        self.get(key).unwrap_or(NULL)
     }
 }
 

@@ -1,10 +1,11 @@
-//! What travels in bodies: of requests and of answers, by status and media type; and headers.
+//! Bodies of requests and of responses, by status and media type; headers of responses.
 
-use super::node::{Node, side_by_side};
+use super::clients::{PROGENITOR, of};
+use super::node::{Node, headers_side_by_side, side_by_side};
 use super::{Comparison, Direction};
 
 impl Comparison {
-    pub(super) fn request_body(&mut self, old: &Node<'_>, new: &Node<'_>) {
+    pub(super) fn request_body(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
         match (old.get("requestBody"), new.get("requestBody")) {
             (Some(old), Some(new)) => {
                 self.component_names(&old, &new);
@@ -12,56 +13,86 @@ impl Comparison {
                 self.words(&old, &new, &["description"]);
                 self.extensions(&old, &new, &[]);
                 self.required_to_send(&old, &new, "body");
-                self.content(&old, &new, Direction::Request);
+                self.content(&old, &new, direction);
             }
-            (Some(old), None) => self.breaks(&old.place, "the body is gone: whoever sends one breaks"),
+            (Some(old), None) => self.breaks(&old.place, "the body is gone: code that uses it breaks"),
             (None, Some(new)) if new.resolved().is_true("required") => {
-                self.breaks(&new.place, "a body is required now: whoever sends none breaks");
+                self.breaks(&new.place, "a body is required now: requests without one are refused");
             }
-            (None, Some(new)) => self.allows(&new.place, "a body may be sent now; nobody breaks"),
-            (None, None) => {}
+            // An optional one is reported with the arguments.
+            (None, _) => {}
         }
     }
 
-    pub(super) fn responses(&mut self, old: &Node<'_>, new: &Node<'_>) {
+    pub(super) fn responses(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
         for (status, was, is) in side_by_side(old, new) {
             match (was, is) {
-                (Some(was), Some(is)) => {
-                    self.component_names(&was, &is);
-                    self.response(&was.resolved(), &is.resolved());
-                }
-                (Some(was), None) => {
-                    let message =
-                        format!("the answer {status} is gone: code that reads it by its status breaks");
-                    self.breaks(&was.place, message);
-                }
-                (None, Some(is)) => {
-                    // It came under the range before, and must still be what that promised.
-                    if let Some(was) = range(old, status) {
-                        self.response(&was.resolved(), &is.resolved());
-                    }
-                    let message = format!("the answer {status} is declared now; nobody breaks");
-                    self.allows(&is.place, message);
-                }
+                (Some(was), Some(is)) => self.response(&was, &is, direction),
+                (Some(was), None) => self.status_gone(status, &was, old, new, direction),
+                (None, Some(is)) => self.status_new(status, &is, old, direction),
                 (None, None) => {}
             }
         }
     }
 
-    fn response(&mut self, old: &Node<'_>, new: &Node<'_>) {
+    fn status_gone(
+        &mut self,
+        status: &str,
+        was: &Node<'_>,
+        old: &Node<'_>,
+        new: &Node<'_>,
+        direction: Direction,
+    ) {
+        let covering = range(new, status).filter(|_| !is_success(status) || new.has("2XX"));
+        if let Some(is) = covering {
+            self.response(was, &is, direction);
+            let message =
+                format!("the response {status} comes under its range now: code that names it breaks");
+            let clients = if is_success(status) { of(&[&["orval"]]) } else { of(&[&["Rust", "orval"]]) };
+            self.breaks_only(clients, &was.place, message);
+            return;
+        }
+        // A success is one of those that are still declared. A failure may be any.
+        let is_narrower = |other: &&str| status == "2XX" && other.starts_with('2') && !old.has(other);
+        let narrower: Vec<&str> = new.keys().filter(is_narrower).collect();
+        if narrower.is_empty() {
+            let message = format!("the response {status} is gone: code that reads it by its status breaks");
+            self.breaks(&was.place, message);
+        } else {
+            let message =
+                format!("of {status} only {} is left: the type of the status differs", narrower.join(", "));
+            self.breaks_only(of(&[&["orval"]]), &was.place, message);
+        }
+    }
+
+    fn status_new(&mut self, status: &str, is: &Node<'_>, old: &Node<'_>, direction: Direction) {
+        // It came under the range before, and must still be what that promised.
+        let was = range(old, status);
+        if let Some(was) = &was {
+            self.response(was, is, direction);
+        }
+        if is_success(status) && was.is_none() && old.keys().any(is_success) {
+            let message =
+                format!("the response {status} is new: code that knows only the other successes breaks");
+            self.breaks(&is.place, message);
+        } else {
+            self.allows(&is.place, format!("the response {status} is declared now"));
+        }
+    }
+
+    fn response(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
+        self.component_names(old, new);
+        let (old, new) = (&old.resolved(), &new.resolved());
         self.words(old, new, &["description", "links"]);
         self.extensions(old, new, &[]);
-        self.content(old, new, Direction::Answer);
-        for (name, was, is) in side_by_side(&old.at("headers"), &new.at("headers")) {
+        self.content(old, new, direction);
+        for (name, was, is) in headers_side_by_side(&old.at("headers"), &new.at("headers")) {
             match (was, is) {
                 (Some(was), Some(is)) => self.response_header(name, &was.resolved(), &is.resolved()),
                 (Some(was), None) => {
-                    let message = format!("the header {name} is gone: whoever reads it breaks");
-                    self.breaks(&was.place, message);
+                    self.breaks(&was.place, format!("the header {name} is gone: code that reads it breaks"));
                 }
-                (None, Some(is)) => {
-                    self.allows(&is.place, format!("the header {name} is new; nobody breaks"));
-                }
+                (None, Some(is)) => self.allows(&is.place, format!("the header {name} is new")),
                 (None, None) => {}
             }
         }
@@ -72,45 +103,57 @@ impl Comparison {
         self.deprecation(old, new);
         match (old.is_true("required"), new.is_true("required")) {
             (true, false) => {
-                let message = format!("the header {name} may be absent: whoever relies on it breaks");
+                let message = format!("the header {name} may be absent: code that relies on it breaks");
                 self.breaks(&new.place, message);
             }
-            (false, true) => {
-                self.allows(&new.place, format!("the header {name} is always there now; nobody breaks"));
-            }
+            (false, true) => self.allows(&new.place, format!("the header {name} is always there now")),
             _ => {}
         }
-        self.schema(&old.at("schema"), &new.at("schema"), Direction::Answer);
+        self.schema(&old.at("schema"), &new.at("schema"), Direction::Response);
     }
 
     /// The media types of a body.
     pub(super) fn content(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
         for (media_type, was, is) in side_by_side(&old.at("content"), &new.at("content")) {
-            match (was, is, direction) {
-                (Some(was), Some(is), _) => {
+            match (was, is) {
+                (Some(was), Some(is)) => {
                     self.words(&was, &is, &["example", "examples"]);
                     self.extensions(&was, &is, &[]);
                     self.schema(&was.at("schema"), &is.at("schema"), direction);
                 }
-                (Some(was), None, Direction::Request) => {
-                    let message = format!("{media_type} is no longer accepted: whoever sends it breaks");
-                    self.breaks(&was.place, message);
+                (Some(was), None) if direction == Direction::Request => {
+                    self.breaks(
+                        &was.place,
+                        format!("{media_type} is no longer accepted: such requests are refused"),
+                    );
                 }
-                (Some(was), None, Direction::Answer) => {
-                    let message = format!("{media_type} is no longer answered: whoever reads it breaks");
-                    self.breaks(&was.place, message);
+                (Some(was), None) => {
+                    self.breaks(
+                        &was.place,
+                        format!("{media_type} does not come any more: code that reads it breaks"),
+                    );
                 }
-                (None, Some(is), _) => {
-                    self.allows(&is.place, format!("{media_type} is possible too now; nobody breaks"));
+                (None, Some(is))
+                    if direction == Direction::Request && new.at("content").keys().count() > 1 =>
+                {
+                    let message =
+                        format!("{media_type} is accepted too: there is no code for two media types");
+                    self.breaks_only(of(&[PROGENITOR]), &is.place, message);
                 }
-                (None, None, _) => {}
+                (None, Some(is)) => self.allows(&is.place, format!("{media_type} is possible too")),
+                (None, None) => {}
             }
         }
     }
 }
 
+fn is_success(status: &str) -> bool {
+    status.starts_with('2')
+}
+
 /// The declared range that the status falls under: `4XX` for `404`, else the default.
 fn range<'a>(responses: &Node<'a>, status: &str) -> Option<Node<'a>> {
     let range = format!("{}XX", status.get(..1)?);
-    responses.get(&range).or_else(|| responses.get("default"))
+    let declared = Some(range).filter(|range| range != status).and_then(|range| responses.get(&range));
+    declared.or_else(|| responses.get("default").filter(|_| status != "default"))
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask diff`: which documents to compare, and what to say.
+//! `cargo xtask diff`: its options, the documents that it compares, and how it ends.
 
 use std::fs;
 use std::io::{self, Write};
@@ -6,16 +6,40 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
 
-use super::{Severity, Version, compare, report, version};
+use super::node::EXAMPLES;
+use super::{Severity, Version, compare, corpus, report, version};
 use crate::document::Document;
+use crate::tree::Tree;
+
+pub(super) const USAGE: &str = "\
+Compares two versions of the document: what changed, and which callers break
+
+  cargo xtask diff [OLD] [NEW]    OLD is the last published version, NEW openapi/inferstore.yaml
+                                  unless given
+  cargo xtask diff --corpus       compares the verdicts on xtask/tests/corpus with those of oasdiff,
+                                  which is installed with npm
+
+  --format json    the report for programs
+  --check          fails only when info.version is too low for what changed
+  --help, -h       this text
+
+A breaking change names the generated clients that it breaks, unless it breaks all of them. It ends
+with 0 when nothing breaks, 1 when something does, 2 when a document cannot be read.
+";
 
 /// The folder of the versions that were published, each as `<version>.yaml`.
 const PUBLISHED: &str = "openapi/published";
 
+/// What to do.
+pub(crate) enum Job {
+    Help,
+    Corpus(PathBuf),
+    Compare(Comparing),
+}
+
 /// Two documents to compare.
-pub(crate) struct Job {
+pub(crate) struct Comparing {
     old: PathBuf,
     new: PathBuf,
     as_json: bool,
@@ -24,20 +48,21 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Reads the arguments; the last published version and the document stand in for what is not
-    /// given.
+    /// Reads the arguments. The default documents are the last published version and the current one.
     pub(crate) fn read(root: &Path, arguments: &[&str]) -> Result<Self> {
         let (mut as_json, mut check, mut documents) = (false, false, Vec::new());
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             match *argument {
+                "--help" | "-h" => return Ok(Self::Help),
+                "--corpus" => return Ok(Self::Corpus(root.to_owned())),
                 "--check" => check = true,
                 "--format" => match arguments.next() {
                     Some(&"json") => as_json = true,
                     Some(&"text") => as_json = false,
                     other => bail!("--format is text or json, not {}", other.unwrap_or(&"nothing")),
                 },
-                option if option.starts_with('-') => bail!("diff has no option {option}"),
+                option if option.starts_with('-') => bail!("diff has no option {option}\n\n{USAGE}"),
                 document => documents.push(PathBuf::from(document)),
             }
         }
@@ -48,73 +73,87 @@ impl Job {
             None => last_published(root)?,
         };
         let new = documents.next().unwrap_or_else(|| root.join("openapi/inferstore.yaml"));
-        Ok(Self { old, new, as_json, check })
+        Ok(Self::Compare(Comparing { old, new, as_json, check }))
     }
 
     /// Compares; fails when the version of the new document is too low for what changed.
     pub(crate) fn checked(&self) -> Result<String> {
-        let (old, new) = (read(&self.old)?, read(&self.new)?);
-        let changes = compare(&old, &new);
-        let report = report::text(&changes, &self.old.display().to_string(), &self.new.display().to_string());
-        version::check(Version::of(&old)?, Version::of(&new)?, changes.verdict())
-            .with_context(|| report.clone())?;
+        let Self::Compare(job) = self else { bail!("only a comparison can be checked") };
+        let (report, checked) = job.compare()?;
+        checked.with_context(|| report.clone())?;
         Ok(report)
     }
 
-    /// Compares, and says what changed. An error means that there was nothing to compare; a check
-    /// that fails is not an error.
+    /// Returns the report, and how to end. An error means that nothing was compared.
     pub(crate) fn run(&self) -> Result<(String, ExitCode)> {
-        let (old, new) = (read(&self.old)?, read(&self.new)?);
-        let changes = compare(&old, &new);
-        let text = if self.as_json {
-            report::json(&changes)?
-        } else {
-            report::text(&changes, &self.old.display().to_string(), &self.new.display().to_string())
-        };
-        let is_fine = if self.check {
-            let verdict = changes.verdict();
-            let checked = version::check(Version::of(&old)?, Version::of(&new)?, verdict);
-            if let Err(complaint) = &checked {
-                // Not among the report, which a program may be reading.
-                let _ = writeln!(io::stderr(), "error: {complaint:#}");
-            }
-            checked.is_ok()
-        } else {
-            changes.verdict() != Some(Severity::Breaking)
-        };
-        Ok((text, if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE }))
+        match self {
+            Self::Help => Ok((USAGE.to_owned(), ExitCode::SUCCESS)),
+            Self::Corpus(root) => corpus::compare_with_oasdiff(root),
+            Self::Compare(job) => job.run(),
+        }
     }
 }
 
-/// A document that can be compared.
-pub(crate) fn read(path: &Path) -> Result<Value> {
-    let document = Document::load(path)?.value;
+impl Comparing {
+    fn run(&self) -> Result<(String, ExitCode)> {
+        let (report, checked) = self.compare()?;
+        if let Err(error) = &checked
+            && self.check
+        {
+            // The report may be JSON, and stays it.
+            let _ = writeln!(io::stderr(), "error: {error:#}");
+        }
+        Ok((report, if checked.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }))
+    }
+
+    /// The report, and whether it is as it should be: with `--check` the version, else the verdict.
+    fn compare(&self) -> Result<(String, Result<()>)> {
+        let (old, new) = (load(&self.old)?, load(&self.new)?);
+        let changes = compare(&old, &new);
+        let verdict = changes.verdict();
+        let report = if self.as_json {
+            report::json(&changes)?
+        } else {
+            let (old_name, new_name) = (self.old.display().to_string(), self.new.display().to_string());
+            report::text(&changes, (&old, &old_name), &new_name)
+        };
+        let checked = if self.check {
+            version::check(Version::of_tree(&old)?, Version::of_tree(&new)?, verdict)
+        } else if verdict == Some(Severity::Breaking) {
+            Err(anyhow::anyhow!("something breaks"))
+        } else {
+            Ok(())
+        };
+        Ok((report, checked))
+    }
+}
+
+/// Reads a document that can be compared.
+pub(crate) fn load(path: &Path) -> Result<Tree> {
     let shown = path.display();
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+    let document: Tree = match serde_saphyr::from_str(&text) {
+        Ok(document) => document,
+        // This one knows where the error is.
+        Err(error) => return Document::load(path).and_then(|_| Err(error.into())),
+    };
     ensure!(
         document["openapi"].as_str().is_some_and(|version| version.starts_with("3.")),
         "{shown} is not an OpenAPI 3 document; it has no `openapi: 3.…`"
     );
-    ensure!(document["paths"].is_object(), "{shown} has no `paths`; there is nothing to compare");
+    ensure!(document["paths"].is_map(), "{shown} has no `paths`; there is nothing to compare");
     if let Some(reference) = broken_reference(&document, &document) {
         bail!("{shown}: there is no {reference}, and something refers to it");
     }
     Ok(document)
 }
 
-/// A reference that leads nowhere. Examples may hold whatever looks like one.
-fn broken_reference(document: &Value, value: &Value) -> Option<String> {
-    match value {
-        Value::Object(members) => members.iter().find_map(|(key, value)| match (key.as_str(), value) {
-            ("$ref", Value::String(reference)) => {
-                let target = reference.strip_prefix('#').and_then(|pointer| document.pointer(pointer));
-                target.is_none().then(|| reference.clone())
-            }
-            ("example" | "examples", _) => None,
-            _ => broken_reference(document, value),
-        }),
-        Value::Array(items) => items.iter().find_map(|item| broken_reference(document, item)),
-        _ => None,
-    }
+/// A reference without a target. Examples may hold whatever looks like one.
+fn broken_reference(document: &Tree, value: &Tree) -> Option<String> {
+    let own = value["$ref"].as_str().filter(|reference| document.pointer(reference).is_none());
+    let members = value.members().filter(|(key, _)| !EXAMPLES.contains(key)).map(|(_, member)| member);
+    let mut inner = members.chain(value.items()).filter_map(|member| broken_reference(document, member));
+    own.map(str::to_owned).or_else(|| inner.next())
 }
 
 /// The published versions of the document, the first one first.

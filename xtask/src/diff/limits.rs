@@ -1,15 +1,14 @@
-//! Limits: a tighter one refuses requests that were accepted, a looser one lets answers hold what they
+//! Limits: a tighter one refuses requests that were accepted, a looser one lets responses hold what they
 //! never held.
 
-use serde_json::Value;
-
+use super::clients::{Clients, NEWTYPES, PROGENITOR, SETS, of};
 use super::node::{Node, shown};
 use super::{Comparison, Direction};
 
 const LOWEST: [&str; 4] = ["minimum", "minLength", "minItems", "minProperties"];
 const HIGHEST: [&str; 4] = ["maximum", "maxLength", "maxItems", "maxProperties"];
 
-/// What became of a limit.
+/// How a limit changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Became {
     Tighter,
@@ -59,16 +58,40 @@ impl Comparison {
         let (was, is) = (shown(&old.value[keyword]), shown(&new.value[keyword]));
         let message = format!("`{keyword}` is {is} and no longer {was}");
         match (became, direction) {
-            (Became::Looser, Direction::Request) | (Became::Tighter, Direction::Answer) => {
-                self.allows(place, format!("{message}; nobody breaks"));
+            (Became::Looser, Direction::Request) | (Became::Tighter, Direction::Response) => {
+                let clients = with_another_type(old, new, keyword);
+                let ends = if clients.is_empty() { "" } else { ": its type differs" };
+                self.breaks_only(clients, place, format!("{message}{ends}"));
             }
             (_, Direction::Request) => {
-                self.breaks(place, format!("{message}: whoever sends what was allowed breaks"));
+                self.breaks(place, format!("{message}: values that were allowed are refused"));
             }
-            (_, Direction::Answer) => {
-                self.breaks(place, format!("{message}: whoever counts on the limit breaks"));
+            (_, Direction::Response) => {
+                self.breaks(place, format!("{message}: code that relies on the limit breaks"));
             }
         }
+    }
+}
+
+/// The clients to which the limit is part of a type.
+fn with_another_type(old: &Node<'_>, new: &Node<'_>, keyword: &str) -> Clients {
+    const OF_STRINGS: [&str; 3] = ["pattern", "minLength", "maxLength"];
+    let is_limited = |node: &Node<'_>| OF_STRINGS.iter().any(|keyword| node.has(keyword));
+    match keyword {
+        "uniqueItems" => of(&[SETS]),
+        "minimum" if new.text("type") == Some("integer") => {
+            let (was, is) = (old.number("minimum"), new.number("minimum"));
+            let is_unsigned = |minimum: Option<f64>| minimum.is_some_and(|minimum| minimum >= 0.0);
+            if is_unsigned(was) != is_unsigned(is) {
+                of(&[NEWTYPES])
+            } else if (was == Some(1.0)) != (is == Some(1.0)) {
+                of(&[PROGENITOR])
+            } else {
+                Clients::new()
+            }
+        }
+        _ if OF_STRINGS.contains(&keyword) && is_limited(old) != is_limited(new) => of(&[NEWTYPES]),
+        _ => Clients::new(),
     }
 }
 
@@ -76,7 +99,7 @@ impl Comparison {
 type Bound = (f64, bool);
 
 fn bound(schema: &Node<'_>, keyword: &str) -> Option<Bound> {
-    let value = schema.value.get(keyword).and_then(Value::as_f64)?;
+    let value = schema.number(keyword)?;
     let exclusive = match keyword {
         "minimum" => schema.is_true("exclusiveMinimum"),
         "maximum" => schema.is_true("exclusiveMaximum"),

@@ -1,15 +1,21 @@
-//! What changed between two versions of the document, and whom it breaks.
+//! Comparison of two versions of the document: what changed, and which callers break.
 //!
-//! A change is breaking when someone who did what the old document says has to do something about it:
-//! a request that was accepted may be refused, an answer may hold what it never held or lack what it
-//! always had, or code generated from the new document has other names. It is compatible when the new
-//! document only accepts more or promises more, and docs only when nothing but words changed. What is
-//! shared is compared where it is used, since the same change may break a request and not an answer.
+//! A change is breaking when code that relies on the old document needs a change: a request that was
+//! accepted may be refused, a response may hold what it never held or lack what it always had, or code
+//! generated from the new document does not fit its callers any more. It is compatible when the new
+//! document only accepts more or promises more, and docs when only texts for people changed. Shared
+//! schemas are compared where they are used, since the same change may break a request and not a
+//! response.
+//!
+//! A breaking change of what travels breaks every client. One of generated code names the clients
+//! (see [`clients`]) where it depends on the generator.
 
 mod bodies;
+mod clients;
 mod command;
-mod generated_names;
+mod corpus;
 mod limits;
+mod names;
 mod node;
 mod operations;
 mod parameters;
@@ -23,17 +29,17 @@ mod whole;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr;
 
-use serde_json::Value;
-
 use crate::document::Place;
-use node::Node;
+use crate::tree::Tree;
+use clients::Clients;
+use node::{Node, without_single_all_of};
 
-pub(crate) use command::{Job, published, read};
+pub(crate) use command::{Job, load, published};
 pub(crate) use report::{changes_as_markdown, verdict_in_words};
 pub(crate) use version::Version;
 
 /// How bad a change is. The worst one is the verdict on them all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Severity {
     Docs,
@@ -41,10 +47,13 @@ pub(crate) enum Severity {
     Breaking,
 }
 
-/// One change: what it does to whom, and where.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) severity: Severity,
+    /// The generated clients that break, when it depends on the generator. Of a compatible change those
+    /// that break at run time, because they refuse what the document announces.
+    pub(crate) breaks: Clients,
     /// The operation, or the model kind; none for what concerns the document as a whole.
     pub(crate) operation: Option<String>,
     /// In the new document, unless it is gone from there.
@@ -55,29 +64,55 @@ pub(crate) struct Change {
 /// All changes, in the order of the old document.
 pub(crate) struct Changes {
     pub(crate) list: Vec<Change>,
-    /// How many operations there are in either document: "every operation" in reports.
+    /// The operations of either document: "every operation" in reports.
     operations: BTreeSet<String>,
 }
 
 impl Changes {
-    /// The worst of them; none when nothing changed.
+    /// The worst severity; none when nothing changed.
     pub(crate) fn verdict(&self) -> Option<Severity> {
         self.list.iter().map(|change| change.severity).max()
     }
 }
 
-/// Which way something travels. What widens a request narrows an answer.
+/// Which way a value travels. What widens a request narrows a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Direction {
     Request,
-    Answer,
+    Response,
 }
 
-/// Compares two documents.
-pub(crate) fn compare(old: &Value, new: &Value) -> Changes {
-    let mut comparison = Comparison::default();
-    comparison.documents(&Node::root(old), &Node::root(new));
+/// Compares two documents. Only a [`Tree`] knows the order of properties.
+pub(crate) fn compare<D: Clone + Into<Tree>>(old: &D, new: &D) -> Changes {
+    let [old, new] = [old, new].map(|document| without_single_all_of(&document.clone().into()));
+    let mut comparison = Comparison { unchanged: unchanged_components(&old, &new), ..Comparison::default() };
+    comparison.documents(&Node::root(&old), &Node::root(&new));
     Changes { list: comparison.changes, operations: comparison.operations }
+}
+
+fn unchanged_components(old: &Tree, new: &Tree) -> BTreeSet<String> {
+    let mut unchanged: BTreeMap<String, &Tree> = BTreeMap::new();
+    for (section, members) in old["components"].members() {
+        let others = &new["components"][section];
+        let same = members.members().filter(|(name, value)| value.is_same_in_order(&others[name]));
+        unchanged.extend(same.map(|(name, value)| (format!("#/components/{section}/{name}"), value)));
+    }
+    loop {
+        let is_changed = |value: &Tree| references(value).any(|reference| !unchanged.contains_key(reference));
+        let changed = unchanged.iter().filter(|(_, value)| is_changed(value));
+        let changed: Vec<String> = changed.map(|(reference, _)| reference.clone()).collect();
+        if changed.is_empty() {
+            return unchanged.into_keys().collect();
+        }
+        unchanged.retain(|reference, _| !changed.contains(reference));
+    }
+}
+
+/// The references anywhere within a value.
+fn references(value: &Tree) -> Box<dyn Iterator<Item = &str> + '_> {
+    let own = value["$ref"].as_str();
+    let members = value.members().map(|(_, member)| member).chain(value.items());
+    Box::new(own.into_iter().chain(members.flat_map(references)))
 }
 
 /// The walk over both documents at once.
@@ -85,10 +120,11 @@ pub(crate) fn compare(old: &Value, new: &Value) -> Changes {
 struct Comparison {
     changes: Vec<Change>,
     operations: BTreeSet<String>,
+    /// References to components that are the same in both documents, with all that they refer to.
+    unchanged: BTreeSet<String>,
     /// What the changes that are found now concern.
     operation: Option<String>,
-    /// Pairs of schemas that were compared for that operation: shared schemas are met more than once,
-    /// and a schema may hold itself.
+    /// Pairs of schemas that were compared for that operation: a schema is shared, or holds itself.
     compared: BTreeSet<(usize, usize, Direction)>,
     /// Which component stands now where another one stood.
     replaced: BTreeMap<String, String>,
@@ -101,42 +137,52 @@ impl Comparison {
         self.compared.clear();
     }
 
-    fn found(&mut self, severity: Severity, place: &Place, message: impl Into<String>) {
+    fn found(&mut self, severity: Severity, breaks: Clients, place: &Place, message: impl Into<String>) {
         let operation = self.operation.clone();
-        let change = Change { severity, operation, place: place.clone(), message: message.into() };
+        let change = Change { severity, breaks, operation, place: place.clone(), message: message.into() };
         if !self.changes.contains(&change) {
             self.changes.push(change);
         }
     }
 
+    /// A change that breaks every client.
     fn breaks(&mut self, place: &Place, message: impl Into<String>) {
-        self.found(Severity::Breaking, place, message);
+        self.found(Severity::Breaking, Clients::new(), place, message);
+    }
+
+    /// A change that breaks these clients, if any, and is compatible otherwise.
+    fn breaks_only(&mut self, clients: Clients, place: &Place, message: impl Into<String>) {
+        let severity = if clients.is_empty() { Severity::Compatible } else { Severity::Breaking };
+        self.found(severity, clients, place, message);
     }
 
     fn allows(&mut self, place: &Place, message: impl Into<String>) {
-        self.found(Severity::Compatible, place, message);
+        self.found(Severity::Compatible, Clients::new(), place, message);
     }
 
     fn says(&mut self, place: &Place, message: impl Into<String>) {
-        self.found(Severity::Docs, place, message);
+        self.found(Severity::Docs, Clients::new(), place, message);
     }
 
-    /// Whether the two have yet to be compared for this operation and direction.
+    /// Whether the two may differ, and have yet to be compared for this operation and direction.
     fn is_new(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) -> bool {
-        self.compared.insert((ptr::from_ref(old.value).addr(), ptr::from_ref(new.value).addr(), direction))
+        let pair = (ptr::from_ref(old.value).addr(), ptr::from_ref(new.value).addr(), direction);
+        let is_known = |reference: &str| self.unchanged.contains(reference);
+        let is_unchanged = old.value.is_same_in_order(new.value) && references(old.value).all(is_known);
+        !is_unchanged && self.compared.insert(pair)
     }
 
-    /// Tells which of the keywords, all of them words for people, say something else.
+    /// Reports which of the keywords, all of them texts for people, differ.
     fn words(&mut self, old: &Node<'_>, new: &Node<'_>, keywords: &[&str]) {
         for keyword in keywords {
             if old.value.get(keyword) != new.value.get(keyword) {
                 let place = if new.has(keyword) { new.place.at(keyword) } else { old.place.at(keyword) };
-                self.says(&place, format!("`{keyword}` says something else; nobody breaks"));
+                self.says(&place, format!("`{keyword}` differs"));
             }
         }
     }
 
-    /// Extensions that are not known here tell people or tools something, and change no call.
+    /// Extensions that are not compared elsewhere change no call.
     fn extensions(&mut self, old: &Node<'_>, new: &Node<'_>, known: &[&str]) {
         let names: BTreeSet<&str> = old.keys().chain(new.keys()).collect();
         let others: Vec<&str> =
@@ -146,13 +192,11 @@ impl Comparison {
 
     /// `deprecated` is a notice: what carries it goes on working.
     fn deprecation(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        let (old, new) = (old.holder("deprecated"), new.holder("deprecated"));
         let place = new.place.at("deprecated");
         match (old.is_true("deprecated"), new.is_true("deprecated")) {
-            (false, true) => self.allows(
-                &place,
-                "is deprecated now; it goes on working, and generated code warns whoever uses it",
-            ),
-            (true, false) => self.allows(&place, "is no longer deprecated; nobody breaks"),
+            (false, true) => self.allows(&place, "is deprecated now; it goes on working"),
+            (true, false) => self.allows(&place, "is no longer deprecated"),
             _ => {}
         }
     }
@@ -162,7 +206,7 @@ impl Comparison {
 mod properties {
     use proptest::prelude::*;
     use proptest::sample::{Index, select};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -214,16 +258,16 @@ mod properties {
         #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn no_document_differs_from_itself_and_whatever_differs_is_told(changes in changes()) {
+        fn no_document_differs_from_itself_and_every_change_has_a_message(changes in changes()) {
             let document = document();
             let mut all = Vec::new();
             places(&document, "", &mut all);
             let changed = changed(&document, &all, changes);
             prop_assert!(compare(&changed, &changed).list.is_empty());
             for (old, new) in [(&document, &changed), (&changed, &document)] {
-                let told = compare(old, new);
-                prop_assert!(told.list.iter().all(|change| !change.message.is_empty()));
-                prop_assert!(old != new || told.list.is_empty());
+                let changes = compare(old, new);
+                prop_assert!(changes.list.iter().all(|change| !change.message.is_empty()));
+                prop_assert!(old != new || changes.list.is_empty());
             }
         }
     }

@@ -2,37 +2,79 @@
 
 use std::collections::BTreeMap;
 
+use super::clients::{HEADER_ARGUMENTS, NAMED_ARGUMENTS, POSITIONAL, POSITIONAL_REQUIRED, of};
 use super::node::Node;
 use super::operations::Operation;
 use super::{Comparison, Direction};
+
+/// Where a parameter travels, and its name; of a path parameter its place in the path.
+type Key = (String, String);
 
 impl Comparison {
     pub(super) fn parameters(&mut self, old: &Operation<'_>, new: &Operation<'_>) {
         for (was, is) in old.path_names().iter().zip(new.path_names()) {
             if *was != is {
-                let message = format!(
-                    "the path parameter {was} is called {is} now: the argument of generated clients has that name"
-                );
-                self.breaks(&new.path_item.place, message);
+                let message =
+                    format!("the path parameter {was} is called {is} now: arguments are named after it");
+                self.breaks_only(of(&[NAMED_ARGUMENTS]), &new.path_item.place, message);
             }
         }
-        let (old, new) = (parameters(old), parameters(new));
+        self.order_of_arguments(old, new);
+        let (old, new) = (by_key(old), by_key(new));
         for (key, was) in &old {
             match new.get(key) {
                 Some(is) => self.parameter(was, is),
                 None => {
-                    self.breaks(&was.place, format!("the {} is gone: whoever sends it breaks", told(was)));
+                    self.breaks(&was.place, format!("the {} is gone: requests with it break", named(was)));
                 }
             }
         }
-        for (_, is) in new.iter().filter(|(key, _)| !old.contains_key(*key)) {
-            if is.is_true("required") {
-                let message =
-                    format!("the {} is new and required: whoever does not send it breaks", told(is));
-                self.breaks(&is.place, message);
-            } else {
-                self.allows(&is.place, format!("the {} is new and optional; nobody breaks", told(is)));
+        for (_, is) in new.iter().filter(|(key, _)| !old.contains_key(*key) && is_required(key, &new)) {
+            let message = format!("the {} is new and required: requests without it are refused", named(is));
+            self.breaks(&is.place, message);
+        }
+    }
+
+    /// Generated methods take parameters, and last the body, by their position: the required ones first.
+    fn order_of_arguments(&mut self, old: &Operation<'_>, new: &Operation<'_>) {
+        let (was, is) = (arguments(old), arguments(new));
+        let (was_all, is_all) = (was.concat(), is.concat());
+        let is_known = |argument: &&Argument<'_>| was_all.iter().any(|other| other.key == argument.key);
+        let has_swapped = |was: &[Argument<'_>], is: &[Argument<'_>]| {
+            let common = |list: &[Argument<'_>], other: &[Argument<'_>]| -> Vec<Key> {
+                let is_common = |one: &&Argument<'_>| other.iter().any(|other| other.key == one.key);
+                list.iter().filter(is_common).map(|argument| argument.key.clone()).collect()
+            };
+            common(was, is) != common(is, was)
+        };
+        if has_swapped(&was_all, &is_all) {
+            let mut clients = of(&[POSITIONAL, &["Python"]]);
+            if has_swapped(&was[0], &is[0]) {
+                clients.extend(POSITIONAL_REQUIRED);
             }
+            let names: Vec<String> = is_all.iter().map(|argument| named(&argument.node)).collect();
+            let message =
+                format!("the order is {} now: positional arguments change places", names.join(", "));
+            self.breaks_only(clients, &new.node.place.at("parameters"), message);
+        }
+        for (index, added) in is_all.iter().enumerate().filter(|(_, argument)| !is_known(argument)) {
+            if is[0].iter().any(|required| required.key == added.key) {
+                // It breaks everyone, and is reported as such.
+                continue;
+            }
+            let mut clients = of(&[POSITIONAL]);
+            if is_all[index..].iter().any(|after| is_known(&after)) {
+                clients.insert("Python");
+            }
+            if was_all.is_empty() {
+                clients.insert("TypeScript");
+            }
+            // orval gathers the query in one argument, in front of the options.
+            if !was_all.iter().any(|argument| argument.key.0 == added.key.0) {
+                clients.insert("orval");
+            }
+            let message = format!("the {} is new and optional: it is one more argument", named(&added.node));
+            self.breaks_only(clients, &added.node.place, message);
         }
     }
 
@@ -40,45 +82,64 @@ impl Comparison {
         self.words(old, new, &["description", "example", "examples"]);
         self.extensions(old, new, &[]);
         self.deprecation(old, new);
-        self.required_to_send(old, new, &told(new));
-        for keyword in ["style", "explode", "allowReserved"] {
-            if old.value.get(keyword) != new.value.get(keyword) {
-                let message = format!("`{keyword}` of the {} differs: it is spelled otherwise", told(new));
-                self.breaks(&new.place.at(keyword), message);
-            }
+        self.required_to_send(old, new, &named(new));
+        if old.text("in") == Some("header") && old.text("name") != new.text("name") {
+            let message = format!("the {} is spelled otherwise: arguments are named after it", named(new));
+            self.breaks_only(of(&[HEADER_ARGUMENTS]), &new.place.at("name"), message);
+        }
+        if serialization(old) != serialization(new) {
+            let message = format!("the {} is serialized otherwise: requests mean something else", named(new));
+            self.breaks(&new.place, message);
         }
         match (old.is_true("allowEmptyValue"), new.is_true("allowEmptyValue")) {
             (true, false) => {
-                let message = format!("the {} may not be empty any more", told(new));
+                let message =
+                    format!("the {} may not be empty any more: such requests are refused", named(new));
                 self.breaks(&new.place, message);
             }
-            (false, true) => self.allows(&new.place, format!("the {} may be empty now", told(new))),
+            (false, true) => self.allows(&new.place, format!("the {} may be empty now", named(new))),
             _ => {}
         }
-        match (old.get("schema"), new.get("schema")) {
-            (Some(old), Some(new)) => self.schema(&old, &new, Direction::Request),
-            _ => self.content(old, new, Direction::Request),
+        if let (Some(old), Some(new)) = (old.get("schema"), new.get("schema")) {
+            self.schema(&old, &new, Direction::Request);
         }
+        self.content(old, new, Direction::Request);
     }
 
     /// Whether something must be sent.
-    pub(super) fn required_to_send(&mut self, old: &Node<'_>, new: &Node<'_>, told: &str) {
+    pub(super) fn required_to_send(&mut self, old: &Node<'_>, new: &Node<'_>, name: &str) {
         match (old.is_true("required"), new.is_true("required")) {
             (false, true) => self.breaks(
                 &new.place.at("required"),
-                format!("the {told} is required now: whoever does not send it breaks"),
+                format!("the {name} is required now: requests without it are refused"),
             ),
             (true, false) => {
-                self.allows(&new.place, format!("the {told} is optional now; nobody breaks"));
+                let message = format!("the {name} is optional now: it is another argument");
+                self.breaks_only(of(&[POSITIONAL_REQUIRED]), &new.place, message);
             }
             _ => {}
         }
     }
 }
 
-/// The parameters of the operation by where they travel and their name; by their place in the path,
-/// if that is where. Those of the operation replace those of its path.
-fn parameters<'a>(operation: &Operation<'a>) -> BTreeMap<(String, String), Node<'a>> {
+/// An argument of a generated method.
+#[derive(Clone)]
+struct Argument<'a> {
+    key: Key,
+    node: Node<'a>,
+}
+
+/// The required arguments and the optional ones, each in the order of the document.
+fn arguments<'a>(operation: &Operation<'a>) -> [Vec<Argument<'a>>; 2] {
+    let body = operation.node.get("requestBody").map(|node| (("body".to_owned(), String::new()), node));
+    let all = in_order(operation).into_iter().chain(body);
+    let all = all.map(|(key, node)| Argument { key, node });
+    let (required, optional) = all.partition(|argument| argument.node.resolved().is_true("required"));
+    [required, optional]
+}
+
+/// The parameters of the path and of the operation, in their order.
+fn in_order<'a>(operation: &Operation<'a>) -> Vec<(Key, Node<'a>)> {
     let names = operation.path_names();
     let both = [operation.path_item.at("parameters"), operation.node.at("parameters")];
     let all = both.iter().flat_map(Node::items).map(|parameter| parameter.resolved());
@@ -96,7 +157,26 @@ fn parameters<'a>(operation: &Operation<'a>) -> BTreeMap<(String, String), Node<
     keyed.collect()
 }
 
-fn told(parameter: &Node<'_>) -> String {
-    let part = |key| parameter.text(key).unwrap_or_default();
-    format!("{} parameter {}", part("in"), part("name"))
+/// Those of the operation replace those of its path.
+fn by_key<'a>(operation: &Operation<'a>) -> BTreeMap<Key, Node<'a>> {
+    in_order(operation).into_iter().collect()
+}
+
+fn is_required(key: &Key, parameters: &BTreeMap<Key, Node<'_>>) -> bool {
+    parameters.get(key).is_some_and(|parameter| parameter.is_true("required"))
+}
+
+/// How a value is written into the request, with the defaults of OpenAPI.
+fn serialization<'a>(parameter: &Node<'a>) -> (bool, &'a str, bool, bool) {
+    let is_form = matches!(parameter.text("in"), Some("query" | "cookie"));
+    let style = parameter.text("style").unwrap_or(if is_form { "form" } else { "simple" });
+    let explode = parameter.get("explode").map_or(style == "form", |explode| explode.value.is(true));
+    (parameter.has("content"), style, explode, parameter.is_true("allowReserved"))
+}
+
+fn named(parameter: &Node<'_>) -> String {
+    match (parameter.text("in"), parameter.text("name")) {
+        (Some(place), Some(name)) => format!("{place} parameter {name}"),
+        _ => "body".to_owned(),
+    }
 }

@@ -1,12 +1,15 @@
 //! Schemas, in the direction in which their values travel.
 
+use indexmap::IndexSet;
+
+use super::clients::{CONSTRUCTORS, OPTIONALS, STRICT_MODELS, UNBOXED, of, reading_more, with_named_types};
 use super::node::{Node, side_by_side};
-use super::{Comparison, Direction};
+use super::{Comparison, Direction, Severity};
 
-use Direction::{Answer, Request};
+use Direction::{Request, Response};
 
-/// What the other files of this folder compare, and what means nothing to a call.
-const COMPARED: [&str; 37] = [
+/// Keywords that are compared. A change of any other one is taken for the worst.
+const COMPARED: [&str; 34] = [
     "title",
     "description",
     "type",
@@ -41,34 +44,43 @@ const COMPARED: [&str; 37] = [
     "deprecated",
     "externalDocs",
     "$ref",
-    "x-open-enum",
-    "x-enum-varnames",
-    "x-model-kind",
 ];
+
+/// Extensions that are compared; the others are texts for people.
+const MARKS: [&str; 6] =
+    ["x-open-enum", "x-extensible-enum", "x-enum-varnames", "x-model-kind", "x-decimal", "x-number"];
 
 impl Comparison {
     pub(super) fn schema(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
-        self.schema_names(old, new);
-        let (old, new) = (&old.resolved(), &new.resolved());
         if !self.is_new(old, new, direction) {
             return;
         }
-        self.words(old, new, &["description", "example", "examples", "externalDocs"]);
-        self.extensions(old, new, &["x-open-enum", "x-enum-varnames", "x-model-kind"]);
+        self.schema_names(old, new);
+        // These may stand beside a reference, in an `allOf`.
+        self.null(old, new, direction);
+        self.defaults(old, new, direction);
         self.deprecation(old, new);
+        self.access(old, new, direction);
+        for keyword in ["description", "example", "examples", "externalDocs"] {
+            self.words(&old.holder(keyword), &new.holder(keyword), &[keyword]);
+        }
+        let is_reference = old.component().is_some() || new.component().is_some();
+        let (old, new) = (&old.resolved(), &new.resolved());
+        if is_reference && !self.is_new(old, new, direction) {
+            return;
+        }
+        self.extensions(old, new, &MARKS);
         self.model_kind(old, new);
         if !self.types(old, new, direction) {
             // They have nothing in common: what else differs only follows.
             return;
         }
         self.formats(old, new, direction);
-        self.null(old, new, direction);
+        self.number_in_string(old, new, direction);
         self.enumerations(old, new, direction);
-        self.defaults(old, new, direction);
         self.limits(old, new, direction);
         self.properties(old, new, direction);
         self.further_properties(old, new, direction);
-        self.access(old, new, direction);
         if old.has("items") || new.has("items") {
             self.schema(&old.at("items"), &new.at("items"), direction);
         }
@@ -76,7 +88,8 @@ impl Comparison {
         for (keyword, was, is) in side_by_side(old, new) {
             let unknown = !COMPARED.contains(&keyword) && !keyword.starts_with("x-");
             if unknown && was.map(|was| was.value) != is.map(|is| is.value) {
-                let message = format!("`{keyword}` differs: nothing here knows whom that breaks");
+                let message =
+                    format!("`{keyword}` differs: there is no rule for it, so it may break anything");
                 self.breaks(&new.place.at(keyword), message);
             }
         }
@@ -91,24 +104,23 @@ impl Comparison {
                     self.required_property(&is, old_required.contains(name), required, direction);
                     self.schema(&was, &is, direction);
                 }
-                (Some(was), None) if direction == Request => {
-                    let message =
-                        format!("the property {name} is gone from the request: whoever sends it breaks");
-                    self.breaks(&was.place, message);
-                }
                 (Some(was), None) => {
-                    let message =
-                        format!("the property {name} is gone from the answer: whoever reads it breaks");
-                    self.breaks(&was.place, message);
+                    let breaks = if direction == Request { "sends" } else { "reads" };
+                    self.breaks(
+                        &was.place,
+                        format!("the property {name} is gone: code that {breaks} it breaks"),
+                    );
                 }
                 (None, Some(is)) if direction == Request && required => {
                     let message =
-                        format!("the property {name} is new and required: whoever does not send it breaks");
+                        format!("the property {name} is new and required: requests without it are refused");
                     self.breaks(&is.place, message);
                 }
-                (None, Some(is)) => {
-                    self.allows(&is.place, format!("the property {name} is new; nobody breaks"));
+                (None, Some(is)) if direction == Response && !new.is_true("additionalProperties") => {
+                    let message = format!("the property {name} is new");
+                    self.found(Severity::Compatible, of(&[STRICT_MODELS]), &is.place, message);
                 }
+                (None, Some(is)) => self.allows(&is.place, format!("the property {name} is new")),
                 (None, None) => {}
             }
         }
@@ -119,20 +131,66 @@ impl Comparison {
             let (was, is) = (old_required.contains(name), new_required.contains(name));
             self.required_property(&new.at("required"), was, is, direction);
         }
+        if old.has("properties") != new.has("properties") {
+            let message = "an object with and one without properties have different types in generated code: \
+                code that uses it breaks";
+            self.breaks_only(with_named_types(), &new.place, message);
+        } else if direction == Request {
+            self.order_of_properties(old, new);
+        }
     }
 
     fn required_property(&mut self, property: &Node<'_>, was: bool, is: bool, direction: Direction) {
         let place = &property.place;
         match (was, is, direction) {
             (false, true, Request) => {
-                self.breaks(place, "the property is required now: whoever does not send it breaks");
+                self.breaks(place, "the property is required now: requests without it are refused");
             }
-            (true, false, Answer) => {
-                self.breaks(place, "the property may be absent now: whoever relies on it breaks");
+            (true, false, Response) => {
+                self.breaks(place, "the property may be absent now: code that relies on it breaks");
             }
-            (true, false, Request) => self.allows(place, "the property is optional now; nobody breaks"),
-            (false, true, Answer) => self.allows(place, "the property is always there now; nobody breaks"),
+            (true, false, Request) => {
+                let message =
+                    "the property is optional now: its type and the arguments of constructors differ";
+                self.breaks_only(of(&[OPTIONALS, CONSTRUCTORS]), place, message);
+            }
+            (false, true, Response) => {
+                let message = "the property is always there now: its type is no longer optional";
+                self.breaks_only(of(&[OPTIONALS]), place, message);
+            }
             _ => {}
+        }
+    }
+
+    /// Constructors take properties by their position: the required ones, some the optional ones too.
+    fn order_of_properties(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        let place = &new.place.at("properties");
+        let split = |node: &Node<'_>| -> (IndexSet<String>, IndexSet<String>) {
+            let required = node.texts("required");
+            let names = node.at("properties").keys().map(str::to_owned).collect::<Vec<_>>();
+            names.into_iter().partition(|name| required.contains(name.as_str()))
+        };
+        let ((old_required, old_optional), (new_required, new_optional)) = (split(old), split(new));
+        let all_by_position = of(&[&["openapi-python-client"]]);
+        for (was, is, clients) in [
+            (&old_required, &new_required, of(&[CONSTRUCTORS])),
+            (&old_optional, &new_optional, all_by_position.clone()),
+        ] {
+            if !was.iter().filter(|name| is.contains(*name)).eq(is.iter().filter(|name| was.contains(*name)))
+            {
+                let names: Vec<_> = is.iter().map(String::as_str).collect();
+                let message =
+                    format!("the order is {} now: arguments of constructors change places", names.join(", "));
+                self.breaks_only(clients, place, message);
+            }
+        }
+        let old_names = old.at("properties");
+        let is_added = |name: &&String| !old_names.has(name);
+        let last_known = new_optional.iter().rposition(|name| !is_added(&name));
+        for name in new_optional.iter().take(last_known.unwrap_or(0)).filter(is_added) {
+            let message =
+                format!("the property {name} is not the last optional one: arguments of constructors shift");
+            self.breaks_only(all_by_position.clone(), &place.at(name), message);
         }
     }
 
@@ -141,37 +199,50 @@ impl Comparison {
     fn further_properties(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
         let (was, is) = (old.at("additionalProperties"), new.at("additionalProperties"));
         let place = &new.place.at("additionalProperties");
-        match (was.value == false, is.value == false, direction) {
+        match (was.value.is(false), is.value.is(false), direction) {
             (false, true, Request) => {
-                self.breaks(place, "nothing else may be sent any more: whoever sends more breaks");
+                self.breaks(place, "nothing else may be sent any more: requests with more are refused");
             }
-            // Only where entries were told of did anybody read them.
-            (false, true, Answer) if !was.value.is_null() => {
-                self.breaks(place, "nothing else is answered any more: whoever reads more breaks");
+            // Only declared entries have readers.
+            (false, true, Response) if !was.value.is_null() => {
+                self.breaks(place, "nothing else comes any more: code that reads more breaks");
             }
-            (true, false, _) | (false, true, Answer) => {
-                self.allows(place, "what else the object may hold differs; nobody breaks");
+            (true, false, Response) => {
+                self.breaks(place, "other properties may come now: code that expects none breaks");
             }
+            (true, false, Request) => {
+                let clients = if is.value.is(true) { of(&[UNBOXED]) } else { of(&[]) };
+                self.breaks_only(clients, place, "other properties may be sent now: the type may differ");
+            }
+            (false, true, Response) => self.allows(place, "nothing else comes any more"),
             (true, true, _) => {}
+            (false, false, _) if was.value.is_map() || is.value.is_map() => {
+                self.schema(&was, &is, direction);
+            }
             (false, false, _) => {
-                let described = |node: &Node<'_>| node.value.is_object();
-                if described(&was) || described(&is) {
-                    self.schema(&was, &is, direction);
+                let (was, is) = (was.value.is(true), is.value.is(true));
+                if was && !is {
+                    let message =
+                        "does not say any more that other properties may come: code that reads them breaks";
+                    self.breaks_only(reading_more(), place, message);
+                } else if is && !was {
+                    let message = "says now that there may be other properties: its type differs";
+                    self.breaks_only(of(&[UNBOXED]), place, message);
                 }
             }
         }
     }
 
     fn access(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
-        for (keyword, closes) in [("readOnly", Request), ("writeOnly", Answer)] {
+        for (keyword, closes) in [("readOnly", Request), ("writeOnly", Response)] {
+            let (old, new) = (old.holder(keyword), new.holder(keyword));
             match (old.is_true(keyword), new.is_true(keyword)) {
                 (false, true) if direction == closes => {
                     let message = format!("is `{keyword}` now: it no longer travels this way");
                     self.breaks(&new.place.at(keyword), message);
                 }
                 (true, false) if direction == closes => {
-                    let message = format!("is no longer `{keyword}`; nobody breaks");
-                    self.allows(&new.place.at(keyword), message);
+                    self.allows(&new.place.at(keyword), format!("is no longer `{keyword}`"));
                 }
                 _ => {}
             }
@@ -186,26 +257,27 @@ impl Comparison {
             for (index, part) in was.items().enumerate() {
                 match counterpart(&part, index, &is) {
                     Some(same) => self.schema(&part, &same, direction),
-                    // One choice less to expect from an answer.
-                    None if keyword != "allOf" && direction == Answer => {
-                        self.allows(&part.place, format!("a part of `{keyword}` is gone; nobody breaks"));
+                    // One choice less to expect from a response.
+                    None if keyword != "allOf" && direction == Response => {
+                        let message = format!("a part of `{keyword}` is gone: code that names it breaks");
+                        self.breaks_only(with_named_types(), &part.place, message);
                     }
                     None => {
-                        let message = format!("a part of `{keyword}` is gone: whoever uses it breaks");
+                        let message = format!("a part of `{keyword}` is gone: code that uses it breaks");
                         self.breaks(&part.place, message);
                     }
                 }
             }
             for (index, part) in is.items().enumerate() {
-                let is_harmless = (keyword == "allOf") == (direction == Answer);
+                let is_harmless = (keyword == "allOf") == (direction == Response);
                 match counterpart(&part, index, &was) {
                     Some(_) => {}
                     None if is_harmless && !was.value.is_null() => {
-                        self.allows(&part.place, format!("a part of `{keyword}` is new; nobody breaks"));
+                        self.allows(&part.place, format!("a part of `{keyword}` is new"));
                     }
                     None => {
                         let message =
-                            format!("a part of `{keyword}` is new: whoever does not know it breaks");
+                            format!("a part of `{keyword}` is new: code that does not know it breaks");
                         self.breaks(&part.place, message);
                     }
                 }

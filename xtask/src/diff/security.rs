@@ -1,11 +1,12 @@
-//! Who may call: the requirements of an operation, and the schemes that they name.
+//! Authorization: the requirements of an operation, and the schemes that they name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Comparison;
+use super::clients::of;
 use super::node::{Node, side_by_side};
 
-/// One way to be allowed in: the schemes that are needed together, each with its scopes.
+/// One alternative: the schemes that are needed together, each with its scopes.
 type Way = BTreeMap<String, BTreeSet<String>>;
 
 impl Comparison {
@@ -13,13 +14,13 @@ impl Comparison {
         let (old_ways, new_ways) = (ways(old), ways(new));
         for way in &old_ways {
             if !new_ways.iter().any(|other| asks_no_more(other, way)) {
-                let message = format!("{} is no longer enough: whoever calls with it breaks", told(way));
+                let message = format!("{} is no longer enough: calls with it are refused", shown(way));
                 self.breaks(&new.place, message);
             }
         }
         for way in &new_ways {
             if !old_ways.iter().any(|other| asks_no_more(other, way)) {
-                self.allows(&new.place, format!("{} is enough now; nobody breaks", told(way)));
+                self.allows(&new.place, format!("{} is enough now", shown(way)));
             }
         }
     }
@@ -32,25 +33,40 @@ impl Comparison {
                     self.words(&was, &is, &["description", "bearerFormat"]);
                     self.extensions(&was, &is, &[]);
                     for keyword in ["type", "name", "in", "scheme", "flows", "openIdConnectUrl"] {
-                        if was.value.get(keyword) != is.value.get(keyword) {
+                        if is_same(&was, &is, keyword) {
+                            if keyword == "name" && was.value[keyword] != is.value[keyword] {
+                                let message =
+                                    format!("the header of {name} is spelled otherwise: keys are set by it");
+                                self.breaks_only(of(&[&["PHP", "Ruby"]]), &is.place.at(keyword), message);
+                            }
+                        } else {
                             let message =
-                                format!("`{keyword}` of {name} differs: every key is sent the wrong way");
+                                format!("`{keyword}` of {name} differs: credentials are sent the wrong way");
                             self.breaks(&is.place.at(keyword), message);
                         }
                     }
                 }
                 (Some(was), None) => {
-                    let message = format!("{name} is gone: whoever uses it to be let in breaks");
+                    let message = format!("{name} is gone: calls with it are refused");
                     self.breaks(&was.place, message);
                 }
-                (None, Some(is)) => self.allows(&is.place, format!("{name} is new; nobody breaks")),
+                (None, Some(is)) => self.allows(&is.place, format!("{name} is new")),
                 (None, None) => {}
             }
         }
     }
 }
 
-/// No requirement at all is one way: with nothing.
+/// Names of headers and of HTTP schemes are not case-sensitive.
+fn is_same(old: &Node<'_>, new: &Node<'_>, keyword: &str) -> bool {
+    let is_header = keyword == "name" && [old, new].iter().all(|scheme| scheme.text("in") == Some("header"));
+    match (old.text(keyword), new.text(keyword)) {
+        (Some(was), Some(is)) if is_header || keyword == "scheme" => was.eq_ignore_ascii_case(is),
+        _ => old.value.get(keyword) == new.value.get(keyword),
+    }
+}
+
+/// No requirement at all is one alternative: no credentials.
 fn ways(requirements: &Node<'_>) -> Vec<Way> {
     let scopes = |way: &Node<'_>, name: &str| way.texts(name).into_iter().map(str::to_owned).collect();
     let ways: Vec<Way> = requirements
@@ -60,12 +76,12 @@ fn ways(requirements: &Node<'_>) -> Vec<Way> {
     if ways.is_empty() { vec![Way::new()] } else { ways }
 }
 
-/// Whoever brings `enough` is let in where `asked` is asked for.
+/// Whether credentials for `enough` are accepted where `asked` is required.
 fn asks_no_more(asked: &Way, enough: &Way) -> bool {
     asked.iter().all(|(name, scopes)| enough.get(name).is_some_and(|brought| scopes.is_subset(brought)))
 }
 
-fn told(way: &Way) -> String {
+fn shown(way: &Way) -> String {
     if way.is_empty() {
         return "no authorization".to_owned();
     }

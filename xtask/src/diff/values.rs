@@ -1,17 +1,59 @@
 //! Which values a schema stands for: type, format, null, words, defaults.
 
-use serde_json::Value;
-
+use super::clients::{
+    Clients, NEWTYPES, OPTIONALS, OWN, of, other_than_own, refusing_new_words, typing_format,
+    with_named_types,
+};
+use super::names::words;
 use super::node::{Node, shown};
-use super::{Comparison, Direction};
+use super::{Comparison, Direction, Severity};
 
-use Direction::{Answer, Request};
-
-/// Formats that generated code reads into a type of their own. The others are only a remark.
-const OWN_TYPES: [&str; 8] = ["date-time", "date", "time", "binary", "byte", "uuid", "decimal", "duration"];
+use Direction::{Request, Response};
 
 /// Formats of numbers, from narrow to wide.
 const WIDER: [(&str, &str); 2] = [("int32", "int64"), ("float", "double")];
+
+/// What a schema says of the words that a value may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Words {
+    /// `enum`
+    Closed,
+    /// `enum` with `x-open-enum`: others may follow.
+    Open,
+    /// `x-extensible-enum`: a plain string with some words that are known.
+    Known,
+    Any,
+}
+
+impl Words {
+    fn of(schema: &Node<'_>) -> Self {
+        match (schema.has("enum"), schema.is_true("x-open-enum"), schema.has("x-extensible-enum")) {
+            (true, false, _) => Self::Closed,
+            (true, true, _) => Self::Open,
+            (false, _, true) => Self::Known,
+            (false, _, false) => Self::Any,
+        }
+    }
+
+    fn shown(self) -> &'static str {
+        match self {
+            Self::Closed => "closed (`enum`)",
+            Self::Open => "open (`enum` with `x-open-enum`)",
+            Self::Known => "open (`x-extensible-enum`)",
+            Self::Any => "not listed",
+        }
+    }
+
+    fn is_enum(self) -> bool {
+        matches!(self, Self::Closed | Self::Open)
+    }
+
+    /// Whether the crate of this repository has the same type for both: open words have one type.
+    fn is_same_own_type(self, other: Self) -> bool {
+        let is_open = |words| matches!(words, Self::Open | Self::Known);
+        self == other || is_open(self) && is_open(other)
+    }
+}
 
 impl Comparison {
     /// Whether both are still the same type; all else can be compared only then.
@@ -22,26 +64,23 @@ impl Comparison {
         let place = &new.place;
         let (was, is) = (shown(&old.value["type"]), shown(&new.value["type"]));
         match (is_anything(old), is_anything(new), direction) {
-            (false, true, Request) | (true, false, Answer) => {
-                let message =
-                    if direction == Request { "anything may be sent" } else { "no longer anything" };
-                self.allows(place, format!("{message} where it was {was}; nobody breaks"));
+            (false, true, Request) => {
+                let message = format!("may be anything and no longer only {was}: its type differs");
+                self.breaks_only(of(&[OPTIONALS]), place, message);
             }
-            (false, true, Answer) => {
-                self.breaks(
-                    place,
-                    format!("may be anything and no longer only {was}: whoever reads it breaks"),
-                );
+            (true, false, Response) => {
+                let message = format!("is {is} and no longer anything: its type differs");
+                self.breaks_only(of(&[OPTIONALS, &["openapi-python-client"]]), place, message);
+            }
+            (false, true, Response) => {
+                let message = format!("may be anything and no longer only {was}: code that reads it breaks");
+                self.breaks(place, message);
             }
             (true, false, Request) => {
-                self.breaks(
-                    place,
-                    format!("must be {is} and no longer anything: whoever sends other values breaks"),
-                );
+                self.breaks(place, format!("must be {is} and no longer anything: other values are refused"));
             }
             _ => {
-                let who = if direction == Request { "sends" } else { "reads" };
-                let message = format!("the type is {is} and no longer {was}: whoever {who} it breaks");
+                let message = format!("the type is {is} and no longer {was}: {}", consequence(direction));
                 self.breaks(&place.at("type"), message);
             }
         }
@@ -49,128 +88,171 @@ impl Comparison {
     }
 
     pub(super) fn formats(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
-        let (was, is) = (old.text("format"), new.text("format"));
-        if was == is {
+        let (was, is) = (format(old), format(new));
+        let place = &new.place.at("format");
+        let shown =
+            |format: Option<&str>| format.map_or_else(|| "none".to_owned(), |name| format!("`{name}`"));
+        let mut clients = Clients::new();
+        if old.text("format") != new.text("format") {
+            clients = typing_format(old.text("format"));
+            clients.extend(typing_format(new.text("format")));
+        }
+        if was != is && [was, is].contains(&Some("decimal")) {
+            clients.extend(OWN);
+        }
+        if was == is || old.text("format") == new.text("format") {
+            if !clients.is_empty() {
+                self.breaks_only(clients, place, "an amount is marked otherwise: its type differs");
+            }
             return;
         }
-        let place = &new.place.at("format");
-        let told =
-            |format: Option<&str>| format.map_or_else(|| "none".to_owned(), |name| format!("`{name}`"));
-        let message = format!("the format is {} and no longer {}", told(is), told(was));
-        let own_type = |format: Option<&str>| format.is_some_and(|format| OWN_TYPES.contains(&format));
+        let message = format!("the format is {} and no longer {}", shown(is), shown(was));
         let widens = |narrow: Option<&str>, wide: Option<&str>| match (narrow, wide) {
             (Some(narrow), Some(wide)) => WIDER.contains(&(narrow, wide)),
             (Some(_), None) => true,
             _ => false,
         };
-        let is_harmless = match direction {
-            Request => widens(was, is),
-            Answer => widens(is, was),
-        };
-        if is_harmless && !own_type(was) && !own_type(is) {
-            self.allows(place, format!("{message}; nobody breaks"));
+        let is_harmless = if direction == Request { widens(was, is) } else { widens(is, was) };
+        if !is_harmless {
+            self.breaks(place, format!("{message}: {}", consequence(direction)));
+        } else if clients.is_empty() {
+            self.allows(place, message);
         } else {
-            let who = if direction == Request { "sends" } else { "reads" };
-            self.breaks(place, format!("{message}: whoever {who} it breaks"));
+            self.breaks_only(clients, place, format!("{message}: its type differs"));
+        }
+    }
+
+    /// `x-number`: the number that a string stands for, which is its type in the crate generated here.
+    pub(super) fn number_in_string(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
+        let (was, is) = (old.at("x-number"), new.at("x-number"));
+        if was.text("type") == is.text("type") {
+            self.limits(&was, &is, direction);
+        } else {
+            let message = format!(
+                "the string stands for {} and no longer for {}: its type differs",
+                shown(&is.value["type"]),
+                shown(&was.value["type"])
+            );
+            self.breaks_only(of(&[OWN]), &is.place, message);
         }
     }
 
     pub(super) fn null(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
-        let place = &new.place;
-        match (old.is_true("nullable"), new.is_true("nullable"), direction) {
-            (false, true, Answer) => {
-                self.breaks(place, "may be null now: whoever does not expect that breaks");
+        let holder = new.holder("nullable");
+        let (place, is) = (&holder.place, holder.is_true("nullable"));
+        let was = old.holder("nullable").is_true("nullable");
+        // An optional property is an `Option` to progenitor, whether it may be null or not.
+        let clients = if new.is_optional_property() { of(&[&["Go", "Rust"]]) } else { of(&[OPTIONALS]) };
+        match (was, is, direction) {
+            (false, true, Response) => {
+                self.breaks(place, "may be null now: code that expects a value breaks");
             }
-            (true, false, Request) => {
-                self.breaks(place, "may not be null any more: whoever sends null breaks");
+            (true, false, Request) => self.breaks(place, "may not be null any more: null is refused"),
+            (false, true, Request) => {
+                self.breaks_only(clients, place, "null may be sent now: its type differs");
             }
-            (false, true, Request) => self.allows(place, "null may be sent now; nobody breaks"),
-            (true, false, Answer) => self.allows(place, "is never null any more; nobody breaks"),
+            (true, false, Response) => {
+                self.breaks_only(clients, place, "is never null any more: its type differs");
+            }
             _ => {}
         }
     }
 
     pub(super) fn enumerations(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
-        let place = &new.place.at("enum");
         self.word_names(old, new);
-        match (old.has("enum"), new.has("enum"), direction) {
-            (true, true, _) => {}
-            (false, true, Request) => {
-                self.breaks(place, "only some words are accepted now: whoever sends another breaks");
-            }
-            (true, false, Answer) => {
-                self.breaks(&old.place.at("enum"), "any word may come now: whoever knows only these breaks");
-            }
-            (false, true, Answer) => self.allows(place, "only some words come now; nobody breaks"),
-            (true, false, Request) => {
-                self.allows(&old.place.at("enum"), "any word is accepted now; nobody breaks");
-            }
-            (false, false, _) => {}
+        let (was, is) = (Words::of(old), Words::of(new));
+        if was != is {
+            self.kind_of_words(was, is, new, direction);
         }
-        if !(old.has("enum") && new.has("enum")) {
+        if was == Words::Any || is == Words::Any {
             return;
         }
         let (old_words, new_words) = (words(old), words(new));
+        let place = &new_words.place;
+        let (old_words, new_words) = (old_words.value.items(), new_words.value.items());
         for word in old_words.iter().filter(|word| !new_words.contains(word)) {
-            // An answer that never says it again leaves those who wait for it waiting.
-            let who = if direction == Request { "sends" } else { "waits for" };
-            self.breaks(place, format!("the word {} is gone: whoever {who} it breaks", shown(word)));
+            let breaks = if direction == Request {
+                "requests with it are refused"
+            } else {
+                "code that waits for it breaks"
+            };
+            self.breaks(place, format!("the word {} is gone: {breaks}", shown(word)));
         }
         for word in new_words.iter().filter(|word| !old_words.contains(word)) {
             let word = shown(word);
-            if direction == Request {
-                self.allows(place, format!("the word {word} is accepted too; nobody breaks"));
-            } else if old.is_true("x-open-enum") {
-                let message = format!("the word {word} may come too; readers of open words expect new ones");
-                self.allows(place, message);
-            } else {
-                self.breaks(
-                    place,
-                    format!("the word {word} may come too: whoever knows only the others breaks"),
-                );
+            match (direction, was) {
+                (Request, _) => self.allows(place, format!("the word {word} is accepted too")),
+                (Response, Words::Open) => {
+                    let message = format!("the word {word} may come too, as the document announces");
+                    self.found(Severity::Compatible, refusing_new_words(), place, message);
+                }
+                (Response, Words::Known) => self.allows(place, format!("the word {word} is known too")),
+                (Response, _) => {
+                    let message =
+                        format!("the word {word} may come too: code that knows only the others breaks");
+                    self.breaks(place, message);
+                }
             }
-        }
-        let place = &new.place.at("x-open-enum");
-        match (old.is_true("x-open-enum"), new.is_true("x-open-enum"), direction) {
-            (false, true, Answer) => {
-                self.breaks(place, "other words may come now: whoever knows only these breaks");
-            }
-            (true, false, Request) => {
-                self.breaks(place, "only these words are accepted now: whoever sends another breaks");
-            }
-            (false, true, Request) | (true, false, Answer) => {
-                self.allows(place, "whether there are other words differs; nobody breaks");
-            }
-            _ => {}
         }
     }
 
-    /// A default of a request is what those get who leave it out. One of an answer is a remark.
+    fn kind_of_words(&mut self, was: Words, is: Words, new: &Node<'_>, direction: Direction) {
+        let message = format!("the words are {} and no longer {}", is.shown(), was.shown());
+        let place = if is == Words::Any { new.place.clone() } else { words(new).place };
+        match direction {
+            Request if is == Words::Closed => self.breaks(&place, format!("{message}: others are refused")),
+            Response if was == Words::Closed => {
+                self.breaks(&place, format!("{message}: code that knows only the listed ones breaks"));
+            }
+            _ => {
+                let mut clients = Clients::new();
+                if was.is_enum() != is.is_enum() {
+                    let widens = direction == Response && was.is_enum();
+                    clients = if widens { other_than_own() } else { with_named_types() };
+                    clients.remove(OWN[0]);
+                }
+                if !was.is_same_own_type(is) {
+                    clients.extend(OWN);
+                }
+                self.breaks_only(clients, &place, format!("{message}: generated code has another type"));
+            }
+        }
+    }
+
+    /// A default of a request is what the service takes for an absent value. One of a response is a remark.
     pub(super) fn defaults(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
+        let may_be_absent = new.is_optional_property();
+        let (old, new) = (old.holder("default"), new.holder("default"));
         let (was, is) = (old.value.get("default"), new.value.get("default"));
         let place = new.place.at("default");
-        match (was, is, direction) {
-            _ if was == is => {}
-            (_, _, Answer) => self.words(old, new, &["default"]),
-            (Some(was), _, Request) => {
-                let is = is.unwrap_or(&Value::Null);
-                let message = format!(
-                    "the default is {} and no longer {}: whoever leaves it out gets something else",
-                    shown(is),
-                    shown(was)
-                );
-                self.breaks(&place, message);
-            }
-            (None, Some(is), Request) => {
-                self.allows(&place, format!("the default {} is told now; nobody breaks", shown(is)));
-            }
-            (None, None, Request) => {}
+        let message = format!(
+            "the default is {} and no longer {}",
+            shown(&new.value["default"]),
+            shown(&old.value["default"])
+        );
+        let is_in_type = may_be_absent && was.is_some() != is.is_some();
+        if was == is {
+            return;
+        }
+        if direction == Request && was.is_some() {
+            self.breaks(&place, format!("{message}: requests without a value mean something else"));
+        } else if is_in_type {
+            self.breaks_only(of(&[NEWTYPES]), &place, format!("{message}: the type is no longer optional"));
+        } else if direction == Request {
+            self.allows(&place, message);
+        } else {
+            self.words(&old, &new, &["default"]);
         }
     }
 }
 
-fn words<'a>(schema: &Node<'a>) -> Vec<&'a Value> {
-    schema.value["enum"].as_array().into_iter().flatten().collect()
+/// The format. `x-decimal` marks an amount as `format: decimal` did.
+fn format<'a>(schema: &Node<'a>) -> Option<&'a str> {
+    if schema.is_true("x-decimal") { Some("decimal") } else { schema.text("format") }
+}
+
+fn consequence(direction: Direction) -> &'static str {
+    if direction == Request { "values that were accepted are refused" } else { "code that reads it breaks" }
 }
 
 /// A schema that says nothing of its values.

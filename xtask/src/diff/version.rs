@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::Severity;
+use crate::tree::Tree;
 
 /// `major.minor.patch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,7 +15,16 @@ pub(crate) struct Version([u64; 3]);
 impl Version {
     /// The version of a document.
     pub(crate) fn of(document: &Value) -> Result<Self> {
-        let text = document["info"]["version"].as_str().unwrap_or_default();
+        Self::read(document["info"]["version"].as_str())
+    }
+
+    /// The version of a document whose order is known.
+    pub(crate) fn of_tree(document: &Tree) -> Result<Self> {
+        Self::read(document["info"]["version"].as_str())
+    }
+
+    fn read(text: Option<&str>) -> Result<Self> {
+        let text = text.unwrap_or_default();
         Self::parse(text).with_context(|| {
             format!("info.version is {text:?}; it must be three numbers in quotes or plain, such as 1.4.0")
         })
@@ -44,6 +54,20 @@ impl fmt::Display for Version {
     }
 }
 
+/// What the verdict means for the version.
+pub(super) fn meaning(old: &Tree, verdict: Option<Severity>) -> String {
+    let rises = match verdict {
+        None => return "nothing changed: the version may stay".to_owned(),
+        Some(Severity::Docs) => "only texts changed: the third number of the version rises",
+        Some(Severity::Compatible) => "something was added: the second number of the version rises",
+        Some(Severity::Breaking) => "something breaks: the first number of the version rises",
+    };
+    match Version::of_tree(old) {
+        Ok(old) => format!("{rises}, from {old} to at least {}", old.needed(verdict)),
+        Err(_) => rises.to_owned(),
+    }
+}
+
 /// Fails when the changes need a higher version than the new document has.
 pub(super) fn check(old: Version, new: Version, verdict: Option<Severity>) -> Result<()> {
     let needed = old.needed(verdict);
@@ -52,7 +76,7 @@ pub(super) fn check(old: Version, new: Version, verdict: Option<Severity>) -> Re
     }
     let because = match verdict {
         None => format!("{old} is published already"),
-        Some(Severity::Docs) => format!("words changed since {old}"),
+        Some(Severity::Docs) => format!("texts changed since {old}"),
         Some(Severity::Compatible) => format!("something was added since {old}"),
         Some(Severity::Breaking) => format!("something breaks since {old}"),
     };

@@ -2,16 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use super::clients::{OWN, of, with_base_url};
 use super::node::{Node, shown, side_by_side};
 use super::{Comparison, Direction};
+use crate::tree::Tree;
 
 impl Comparison {
     pub(super) fn documents(&mut self, old: &Node<'_>, new: &Node<'_>) {
         self.about(None);
         self.openapi(old, new);
-        // `info.version` is the answer to a change and not a change.
+        // `info.version` follows from the changes and is none.
         let (old_info, new_info) = (old.at("info"), new.at("info"));
-        self.words(&old_info, &new_info, &["title", "description", "termsOfService", "contact", "license"]);
+        self.words(&old_info, &new_info, &["description", "termsOfService", "contact", "license"]);
+        if old_info.value["title"] != new_info.value["title"] {
+            let message = "the title differs: the package, which is named after it, has another name";
+            self.breaks_only(of(&[&["openapi-python-client"]]), &new_info.place.at("title"), message);
+        }
         self.extensions(&old_info, &new_info, &[]);
         self.words(old, new, &["externalDocs"]);
         self.extensions(old, new, &[]);
@@ -32,7 +38,7 @@ impl Comparison {
         }
         let place = new.place.at("openapi");
         if minor(old) == minor(new) {
-            self.says(&place, "another patch of the same OpenAPI version; nobody breaks");
+            self.says(&place, "another patch of the same OpenAPI version");
         } else {
             let message = format!(
                 "OpenAPI {} in place of {}: generators that read only that one fail",
@@ -43,12 +49,12 @@ impl Comparison {
         }
     }
 
-    /// What the document says of its tags. Which operations carry them is told with the operations.
+    /// The descriptions of tags. Which operations carry them is compared with the operations.
     fn tags(&mut self, old: &Node<'_>, new: &Node<'_>) {
-        let by_name = |document: &Node<'_>| -> BTreeMap<String, String> {
+        let by_name = |document: &Node<'_>| -> BTreeMap<String, Tree> {
             let tags = document.at("tags");
             let named = tags.items().filter_map(|tag| Some((tag.text("name")?.to_owned(), tag)));
-            named.map(|(name, tag)| (name, tag.value.to_string())).collect()
+            named.map(|(name, tag)| (name, tag.value.clone())).collect()
         };
         let (old_tags, new_tags) = (by_name(old), by_name(new));
         for name in old_tags.keys().chain(new_tags.keys().filter(|name| !old_tags.contains_key(*name))) {
@@ -57,25 +63,25 @@ impl Comparison {
                 (Some(_), None) => self.says(&place, format!("the tag {name} is no longer described")),
                 (None, Some(_)) => self.says(&place, format!("the tag {name} is described now")),
                 (old, new) if old != new => {
-                    self.says(&place, format!("the tag {name} is described otherwise; nobody breaks"));
+                    self.says(&place, format!("the description of the tag {name} differs"));
                 }
                 _ => {}
             }
         }
     }
 
-    /// The model kinds: inputs are sent, outputs are answered, though no operation refers to them.
+    /// The model kinds: inputs are sent, outputs are received, though no operation refers to them.
     fn kinds(&mut self, old: &Node<'_>, new: &Node<'_>) {
         let (old_kinds, new_kinds) = (kinds(old), kinds(new));
         for (name, (old_input, old_output)) in &old_kinds {
             self.about(Some(&format!("model kind {name}")));
             let Some((new_input, new_output)) = new_kinds.get(name) else {
                 let message = "the model kind is gone: code that uses its typed input and output breaks";
-                self.breaks(&old_input.place, message);
+                self.breaks_only(of(&[OWN]), &old_input.place, message);
                 continue;
             };
             for (old, new, direction) in
-                [(old_input, new_input, Direction::Request), (old_output, new_output, Direction::Answer)]
+                [(old_input, new_input, Direction::Request), (old_output, new_output, Direction::Response)]
             {
                 let names = (old.place.keys().last(), new.place.keys().last());
                 if let (Some(old_name), Some(new_name)) = names
@@ -88,26 +94,32 @@ impl Comparison {
         }
         for (name, (input, _)) in new_kinds.iter().filter(|(name, _)| !old_kinds.contains_key(*name)) {
             self.about(Some(&format!("model kind {name}")));
-            self.allows(&input.place, "the model kind is new; nobody breaks");
+            self.allows(&input.place, "the model kind is new");
         }
     }
 
-    /// Names of components are names of types in generated code.
+    /// Schemas are types in generated code. The other components are only written out where they are
+    /// used.
     fn components(&mut self, old: &Node<'_>, new: &Node<'_>) {
-        for section in ["schemas", "responses", "parameters", "requestBodies", "headers"] {
+        for section in ["schemas", "responses", "parameters", "requestBodies", "headers", "callbacks"] {
             let (old, new) = (old.at("components").at(section), new.at("components").at(section));
             for (name, was, is) in side_by_side(&old, &new) {
+                let now = self.replaced.get(name).filter(|now| new.has(now));
+                let gone = match now {
+                    Some(now) => format!("{name} is called {now} now"),
+                    None => format!("{name} is gone"),
+                };
                 match (was, is) {
-                    (Some(was), None) => {
-                        let now = self.replaced.get(name).filter(|now| new.has(now));
-                        let message = match now {
-                            Some(now) => format!("{name} is called {now} now"),
-                            None => format!("{name} is gone"),
-                        };
-                        self.breaks(&was.place, format!("{message}: generated code that names it breaks"));
+                    (Some(was), None) if section == "schemas" => {
+                        self.breaks(&was.place, format!("{gone}: generated code that names it breaks"));
                     }
+                    (Some(was), None) => self.says(&was.place, gone),
                     (None, Some(is)) if !self.replaced.values().any(|now| now == name) => {
-                        self.allows(&is.place, format!("{name} is new; nobody breaks"));
+                        if section == "schemas" {
+                            self.allows(&is.place, format!("{name} is new"));
+                        } else {
+                            self.says(&is.place, format!("{name} is new"));
+                        }
                     }
                     _ => {}
                 }
@@ -125,17 +137,17 @@ impl Comparison {
         let (old_urls, new_urls) = (urls(old), urls(new));
         let first = (old_urls.first(), new_urls.first());
         for url in old_urls.iter().filter(|url| !new_urls.contains(url)) {
-            self.breaks(&old.place, format!("the server {url} is gone: whoever calls it breaks"));
+            self.breaks(&old.place, format!("the server {url} is gone: calls of it break"));
         }
         for url in new_urls.iter().filter(|url| !old_urls.contains(url)) {
-            self.allows(&new.place, format!("the server {url} is new; nobody breaks"));
+            self.allows(&new.place, format!("the server {url} is new"));
         }
         if let (Some(was), Some(is)) = first
             && was != is
             && new_urls.contains(was)
         {
-            let message = format!("the first server is {is} and no longer {was}: generated clients call it");
-            self.breaks(&new.place, message);
+            let message = format!("the first server is {is} and no longer {was}: it is called by default");
+            self.breaks_only(with_base_url(), &new.place, message);
         }
         for server in old.items() {
             if let Some(same) = new.items().find(|other| other.text("url") == server.text("url")) {
@@ -154,7 +166,7 @@ impl Comparison {
             self.words(&was, &is, &["description"]);
             if was.value["default"] != is.value["default"] {
                 let message = format!(
-                    "{} in place of {}: whoever relies on the default calls another server",
+                    "{} in place of {}: code that relies on the default calls another server",
                     shown(&is.value["default"]),
                     shown(&was.value["default"])
                 );
@@ -162,9 +174,9 @@ impl Comparison {
             }
             let (old_words, new_words) = (was.texts("enum"), is.texts("enum"));
             if is.has("enum") && (!was.has("enum") || !old_words.is_subset(&new_words)) {
-                self.breaks(&is.place.at("enum"), "fewer values are allowed: whoever uses another breaks");
+                self.breaks(&is.place.at("enum"), "fewer values are allowed: code that uses another breaks");
             } else if old_words != new_words {
-                self.allows(&is.place, "more values are allowed; nobody breaks");
+                self.allows(&is.place, "more values are allowed");
             }
         }
     }

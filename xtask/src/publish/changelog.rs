@@ -1,19 +1,19 @@
-//! What changed in the API from version to version, told by our own comparison of the documents.
+//! The changelog of the API: what changed from version to version, by our own comparison.
 
 use std::path::Path;
 
 use anyhow::Result;
-use serde_json::Value;
 
-use crate::diff::{Version, changes_as_markdown, compare, published, read, verdict_in_words};
+use crate::diff::{Version, changes_as_markdown, compare, load, published, verdict_in_words};
+use crate::tree::Tree;
 
 /// The changelog of all published versions and of this document, the last one first.
-pub(super) fn changelog(root: &Path, document: &Value) -> Result<String> {
+pub(super) fn changelog(root: &Path, document: &Tree) -> Result<String> {
     let mut versions = Vec::new();
     for (version, path) in published(root)? {
-        versions.push((version, read(&path)?));
+        versions.push((version, load(&path)?));
     }
-    let version = Version::of(document)?;
+    let version = Version::of_tree(document)?;
     if versions.iter().all(|(published, _)| *published != version) {
         versions.push((version, document.clone()));
     }

@@ -1,0 +1,111 @@
+//! Names in generated code: of types, of words, of model kinds. No name of these travels.
+
+use super::Comparison;
+use super::clients::{NAMED_SCALARS, OWN, naming_by_title, naming_words, of, with_named_types};
+use super::node::{Node, shown};
+
+impl Comparison {
+    /// The name that the schema has where it is used: of its component, or its title.
+    pub(super) fn schema_names(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        let is_named = has_named_type(&old.resolved());
+        match (old.component(), new.component()) {
+            (Some(was), Some(is)) if was != is => {
+                if !new.document_schemas().has(was) {
+                    // Reported once, with the components.
+                    self.replaced.insert(was.to_owned(), is.to_owned());
+                } else {
+                    let message =
+                        format!("is a {is} here and no longer a {was}: generated code has another type");
+                    if is_named {
+                        self.breaks(&new.place, message);
+                    } else {
+                        self.breaks_only(of(&[NAMED_SCALARS]), &new.place, message);
+                    }
+                }
+            }
+            (Some(was), None) if new.document_schemas().has(was) => {
+                let message =
+                    format!("is defined here and no longer a {was}: generated code has another type");
+                let clients = if is_named { with_named_types() } else { of(&[NAMED_SCALARS]) };
+                self.breaks_only(clients, &new.place, message);
+            }
+            (None, Some(is)) if !old.value.is_null() => {
+                let message = format!("is a {is} now and was defined here: generated code has another type");
+                let mut clients = if is_named { with_named_types() } else { of(&[NAMED_SCALARS]) };
+                if is_named && old.text("title") == Some(is) {
+                    // The title was the name of the type already, unless that of the parent precedes it.
+                    clients.retain(|client| {
+                        *client == "openapi-python-client" || !naming_by_title().contains(client)
+                    });
+                }
+                self.breaks_only(clients, &new.place, message);
+            }
+            (None, None) => self.titles(old, new),
+            _ => self.words(&old.resolved(), &new.resolved(), &["title"]),
+        }
+    }
+
+    /// Remembers which component stands where another one stood.
+    pub(super) fn component_names(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        if let (Some(was), Some(is)) = (old.component(), new.component())
+            && was != is
+        {
+            self.replaced.insert(was.to_owned(), is.to_owned());
+        }
+    }
+
+    /// The title of an inline object or enumeration names its type; elsewhere it is a text for people.
+    fn titles(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        let (was, is) = (&old.value["title"], &new.value["title"]);
+        let is_component = old.place.keys().len() == 3;
+        if was == is || is_component || !has_named_type(old) {
+            self.words(old, new, &["title"]);
+        } else {
+            let message =
+                format!("the title, which names the type, is {} and no longer {}", shown(is), shown(was));
+            let place = new.place.at("title");
+            self.breaks_only(naming_by_title(), &place, format!("{message}: code that names it breaks"));
+        }
+    }
+
+    /// `x-enum-varnames` names words in generated code.
+    pub(super) fn word_names(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        let name = |schema: &Node<'_>, word: &Node<'_>| {
+            let index = word.place.keys().last().cloned().unwrap_or_default();
+            schema.at("x-enum-varnames").at(&index).value.as_str().map(str::to_owned)
+        };
+        for word in words(old).items() {
+            let same = words(new).items().find(|other| other.value == word.value);
+            if let Some(same) = same
+                && name(old, &word) != name(new, &same)
+            {
+                let clients = if new.has("enum") { naming_words() } else { of(&[OWN]) };
+                let message =
+                    format!("the word {} has another name: code that uses it breaks", shown(word.value));
+                self.breaks_only(clients, &new.place.at("x-enum-varnames"), message);
+            }
+        }
+    }
+
+    pub(super) fn model_kind(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        let (was, is) = (&old.value["x-model-kind"], &new.value["x-model-kind"]);
+        if was["name"] == is["name"] && was["output"] != is["output"] {
+            // A new name of the same output is reported with the components.
+            let renamed = was["output"].as_str().and_then(|output| self.replaced.get(output));
+            if renamed.map(String::as_str) != is["output"].as_str() {
+                let message = "the model kind has another output: code that reads the old one breaks";
+                self.breaks_only(of(&[OWN]), &new.place.at("x-model-kind"), message);
+            }
+        }
+    }
+}
+
+/// The words of a schema: all there are, or those that are known.
+pub(super) fn words<'a>(schema: &Node<'a>) -> Node<'a> {
+    schema.get("enum").unwrap_or_else(|| schema.at("x-extensible-enum"))
+}
+
+/// Generators give objects and enumerations a type of their own.
+fn has_named_type(schema: &Node<'_>) -> bool {
+    schema.has("properties") || schema.has("enum")
+}

@@ -1,0 +1,187 @@
+//! `cargo xtask diff` as a program: its reports, and how it ends. The verdicts are held to a corpus, next
+//! to the comparison itself.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::{Folder, Said, real_document, replaced};
+
+const VERSION: &str = "version: 1.0.0";
+
+/// Runs `cargo xtask diff` in that folder.
+fn diff(folder: &Folder, arguments: &[&str]) -> Said {
+    let mut command = folder.xtask(&folder.path("xtask"));
+    Said::by(command.arg("diff").args(arguments))
+}
+
+/// The last published document, which never changes.
+fn published() -> String {
+    crate::support::repository_file("openapi/published/1.0.0.yaml")
+}
+
+/// A folder with a published version, and a document that differs by one replacement and its version.
+fn after(name: &str, old: &str, new: &str, version: &str) -> Folder {
+    let folder = Folder::new(name);
+    folder.write("openapi/published/0.9.0.yaml", "never: read");
+    folder.write("openapi/published/1.0.0.yaml", &published());
+    let changed = replaced(&replaced(&published(), old, new), VERSION, &format!("version: {version}"));
+    folder.write("openapi/inferstore.yaml", &changed);
+    folder
+}
+
+/// A folder with two documents, of which the new one has these replacements.
+fn old_and_new(name: &str, replacements: &[(&str, &str)]) -> Folder {
+    let folder = Folder::new(name);
+    folder.write("old.yaml", &published());
+    let changed = replacements.iter().fold(published(), |text, (old, new)| replaced(&text, old, new));
+    folder.write("new.yaml", &changed);
+    folder
+}
+
+const DEBT: &str = "        debt:
+          type: string
+          format: decimal
+          nullable: true
+          description: Accrued debt.
+";
+
+#[test]
+fn people_read_what_changed_by_operation_and_who_breaks_and_what_it_means_for_the_version() {
+    let replacements = [
+        (DEBT, ""),
+        ("likes, downloads, trending]", "likes, downloads, trending, name]"),
+        ("The body of every failure of the service.", "A failure."),
+        ("title: Inferstore API", "title: Inferstore"),
+        (
+            "        total_files:\n          type",
+            "        free_size: {type: integer}\n        total_files:\n          type",
+        ),
+        ("    TaskRecord:", "    TaskSummary:"),
+        ("schemas/TaskRecord\"", "schemas/TaskSummary\""),
+    ];
+    let said = diff(&old_and_new("diff_text", &replacements), &["old.yaml", "new.yaml"]);
+    assert_eq!((said.code, said.err.as_str()), (Some(1), ""));
+    insta::assert_snapshot!("changes_for_people", said.out);
+}
+
+#[test]
+fn programs_read_the_same_as_json_with_the_clients_where_it_depends_on_them() {
+    let minimum = ("            minimum: 0\n            default: 0", "            default: 0");
+    let folder = old_and_new("diff_json", &[(DEBT, ""), minimum]);
+    let said = diff(&folder, &["old.yaml", "new.yaml", "--format", "json"]);
+    let report: Value = serde_json::from_str(&said.out).expect("the report is JSON");
+    let expected = json!({
+        "verdict": "breaking",
+        "changes": [
+            {
+                "severity": "breaking",
+                "operation": "getBalance",
+                "place": "#/components/schemas/Balance/properties/debt",
+                "message": "the property debt is gone: code that reads it breaks",
+            },
+            {
+                "severity": "breaking",
+                "breaks": ["inferstore-api", "progenitor"],
+                "operation": "listTasks",
+                "place": "#/paths/~1api-key~1task~1histories/get/parameters/1/schema/minimum",
+                "message": "`minimum` is nothing and no longer `0`: its type differs",
+            },
+        ],
+    });
+    assert_eq!((said.code, report), (Some(1), expected));
+    let same = diff(&folder, &["old.yaml", "old.yaml", "--format", "json"]).succeeded();
+    let same: Value = serde_json::from_str(&same).expect("the report is JSON");
+    assert_eq!(same, json!({"verdict": "none", "changes": []}));
+}
+
+#[test]
+fn properties_that_change_places_break_constructors_in_a_file_as_well() {
+    let text = published();
+    let schema = text.find("    PresignRequest:").expect("the schema is there");
+    let at = |property: &str| schema + text[schema..].find(property).expect("the property is there");
+    let (mime, name, size) = (at("        mime:"), at("        name:"), at("        size:"));
+    let swapped = [&text[..mime], &text[name..size], &text[mime..name], &text[size..]].concat();
+    let folder = Folder::new("diff_order");
+    folder.write("old.yaml", &text);
+    folder.write("new.yaml", &swapped);
+    let said = diff(&folder, &["old.yaml", "new.yaml"]);
+    assert!(said.out.contains("breaks: Go, Rust, openapi-python-client"), "{}", said.out);
+}
+
+#[test]
+fn a_document_is_compared_with_its_last_published_version_within_a_second() {
+    let folder = after("diff_default", "description: Free credits.", "description: Unpaid credits.", "1.0.1");
+    // Others use the machine too: one quick run is enough.
+    let is_quick = |_| {
+        let start = Instant::now();
+        diff(&folder, &[]).succeeded();
+        start.elapsed() < Duration::from_secs(1)
+    };
+    assert!((0..10).any(is_quick), "every run takes longer than a second");
+    let report = diff(&folder, &[]).succeeded();
+    assert!(report.contains("1.0.0.yaml → "), "{report}");
+    assert!(report.contains("docs only\n\ngetBalance\n"), "{report}");
+    assert!(report.ends_with("the third number of the version rises, from 1.0.0 to at least 1.0.1\n"));
+}
+
+#[test]
+fn the_check_asks_for_the_version_that_the_changes_need() {
+    let changes = [
+        ("description: Free credits.", "description: Unpaid credits.", "1.0.1"),
+        ("enum: [image, audio,", "enum: [model, image, audio,", "1.1.0"),
+        ("operationId: getBalance", "operationId: readBalance", "2.0.0"),
+    ];
+    for (old, new, needed) in changes {
+        let said = diff(&after("diff_too_low", old, new, "1.0.0"), &["--check"]);
+        let expected = format!("the document has the version 1.0.0, and needs at least {needed}, because ");
+        assert!(said.err.contains(&expected), "{}", said.err);
+        assert_eq!(said.code, Some(1));
+        assert!(said.err.contains(&format!("hint: set info.version to {needed} in the document")));
+
+        let said = diff(&after("diff_high_enough", old, new, needed), &["--check"]);
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "a major version may break");
+    }
+}
+
+#[test]
+fn the_report_stays_json_when_the_check_fails() {
+    let folder = after("diff_check_json", "operationId: getBalance", "operationId: readBalance", "1.0.0");
+    let said = diff(&folder, &["--check", "--format", "json"]);
+    let report: Value = serde_json::from_str(&said.out).expect("the report is JSON");
+    assert_eq!((said.code, &report["verdict"]), (Some(1), &json!("breaking")));
+}
+
+#[test]
+fn help_names_the_options_and_how_it_ends() {
+    let folder = Folder::new("diff_help");
+    for option in ["--help", "-h"] {
+        let usage = diff(&folder, &[option]).succeeded();
+        for part in ["cargo xtask diff [OLD] [NEW]", "--corpus", "--format json", "--check", "2 when"] {
+            assert!(usage.contains(part), "{usage}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_compared_ends_with_2_and_a_reason() {
+    let folder = Folder::new("diff_unreadable");
+    folder.write("good.yaml", &real_document());
+    folder.write("broken.yaml", "openapi: [");
+    folder.write("other.yaml", "name: value\n");
+    folder.write("loose.yaml", &replaced(&published(), "parameters/TaskId\"", "parameters/Task\""));
+    for (arguments, reason) in [
+        (["good.yaml", "absent.yaml"], "cannot read absent.yaml"),
+        (["broken.yaml", "good.yaml"], "broken.yaml:1:"),
+        (["other.yaml", "good.yaml"], "other.yaml is not an OpenAPI 3 document"),
+        (["good.yaml", "loose.yaml"], "loose.yaml: there is no #/components/parameters/Task"),
+        (["good.yaml", "--fast"], "diff has no option --fast\n\nCompares two versions"),
+        (["--format", "xml"], "--format is text or json, not xml"),
+    ] {
+        let said = diff(&folder, &arguments);
+        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(said.err.contains(reason), "{arguments:?}: {}", said.err);
+    }
+    let said = diff(&folder, &[]);
+    assert!(said.err.contains("nothing was published in openapi/published yet"), "{}", said.err);
+}
