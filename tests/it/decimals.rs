@@ -14,7 +14,7 @@ fn decimal(text: &str) -> Decimal {
 #[test]
 fn forty_digits_survive_as_a_string_and_as_a_number() {
     let balance = format!(r#"{{"balance":"{FORTY_DIGITS}"}}"#);
-    let read: types::Balance = serde_json::from_str(&balance).expect("it is a balance");
+    let read: types::AccountBalance = serde_json::from_str(&balance).expect("it is a balance");
     assert_eq!(read.balance.as_ref().map(Decimal::as_str), Some(FORTY_DIGITS));
     assert_eq!(serde_json::to_string(&read).expect("it is JSON"), balance);
 

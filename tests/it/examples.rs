@@ -112,7 +112,7 @@ fn through_its_type(name: &str, value: &Value) -> serde_json::Result<Value> {
     by_name!(
         Acknowledgement,
         BalanceResponse,
-        DeleteFileRequest,
+        FileUrl,
         Failure,
         FileListResponse,
         ModelListRequest,
@@ -152,11 +152,11 @@ fn without_nulls(value: Value) -> Value {
 fn the_examples_of_task_creation_are_inputs_of_the_model_kinds_they_show() {
     let create = operations().find(|operation| operation.id() == "createTask").expect("it exists");
     let content = create.request().expect("it has a body");
-    let harmonization = content["examples"]["color_harmonization"]["value"].to_string();
+    let harmonization = content["examples"]["color-harmonization"]["value"].to_string();
     let input: types::ColorHarmonizationInput =
         serde_json::from_str(&harmonization).expect("it is such an input");
     assert_eq!((input.template, input.angle), (types::HarmonizationTemplate::VShape, 30));
-    let detection = content["examples"]["face_detection"]["value"].to_string();
+    let detection = content["examples"]["face-detection"]["value"].to_string();
     let input: types::FaceDetectionInput = serde_json::from_str(&detection).expect("it is such an input");
     assert_eq!(input.model, types::FaceDetectionModel::ShortRange);
 }

@@ -3,7 +3,8 @@
 use inferstore_api::{ModelKind, types};
 use serde_json::{Value, json};
 
-use crate::support::document::{document, members, schema};
+use crate::support::document::members;
+use crate::support::kinds;
 use crate::support::schema::mistakes;
 
 /// What a kind is, read from its Rust type.
@@ -26,7 +27,7 @@ fn kind<K: ModelKind>() -> Kind {
     }
 }
 
-fn kinds() -> [Kind; 15] {
+fn typed() -> [Kind; 15] {
     [
         kind::<types::ImageBlendingInput>(),
         kind::<types::ColorHarmonizationInput>(),
@@ -46,35 +47,51 @@ fn kinds() -> [Kind; 15] {
     ]
 }
 
-/// A value for every property of a schema.
-fn filled(name: &str) -> Value {
-    let value_of = |property: &'static Value| match property["$ref"].as_str() {
-        Some(reference) => schema(reference.rsplit('/').next().unwrap_or_default())["enum"][0].clone(),
-        None if property["type"] == "integer" => json!(1),
-        None if property["type"] == "number" => json!(0.5),
-        None => json!("https://files.example/a.png"),
+#[test]
+fn every_kind_has_a_type_that_writes_its_inputs_as_the_document_spells_them() {
+    let types = typed();
+    let mut seen = 0;
+    for kind in kinds::kinds() {
+        let name = kind.name;
+        let found = types.iter().find(|typed| typed.name == name);
+        let typed = found.unwrap_or_else(|| panic!("no type of the kind {name}"));
+        for input in kind.legal_inputs() {
+            assert_eq!(mistakes(kind.input, &input), Vec::<String>::new(), "{name}");
+            let again = (typed.there_and_back)(&input).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(mistakes(kind.input, &again), Vec::<String>::new(), "{name}: {again}");
+            assert_eq!(numbers_of(again), numbers_of(input), "{name}");
+        }
+        let output: Value = members(&kind.output["properties"])
+            .map(|(name, _)| (name.to_owned(), json!("https://files.example/a.png")))
+            .collect();
+        assert_eq!((typed.output_there_and_back)(&output).ok(), Some(output), "{name}");
+        seen += 1;
+    }
+    assert_eq!(seen, types.len());
+}
+
+/// `"1.00"` and `"1"` are one number: what counts of a text of digits is its value.
+fn numbers_of(input: Value) -> Value {
+    let Value::Object(members) = input else { return input };
+    let value_of = |value: Value| match value.as_str().and_then(|text| text.parse::<f64>().ok()) {
+        Some(number) => json!([number]),
+        None => value,
     };
-    members(&schema(name)["properties"])
-        .map(|(name, property)| (name.to_owned(), value_of(property)))
-        .collect()
+    members.into_iter().map(|(name, value)| (name, value_of(value))).collect()
 }
 
 #[test]
-fn every_kind_of_the_document_has_a_type_that_carries_its_inputs_and_its_outputs() {
-    let kinds = kinds();
-    let mut seen = 0;
-    for (input, schema) in members(&document()["components"]["schemas"]) {
-        let Some(name) = schema["x-model-kind"]["name"].as_str() else { continue };
-        let output = schema["x-model-kind"]["output"].as_str().expect("a kind has an output");
-        let kind = kinds
-            .iter()
-            .find(|kind| kind.name == name)
-            .unwrap_or_else(|| panic!("no type of the kind {name}"));
-        let (inputs, outputs) = (filled(input), filled(output));
-        assert_eq!(mistakes(schema, &inputs), Vec::<String>::new(), "{name}");
-        assert_eq!((kind.there_and_back)(&inputs).ok(), Some(inputs), "{name}");
-        assert_eq!((kind.output_there_and_back)(&outputs).ok(), Some(outputs), "{name}");
-        seen += 1;
-    }
-    assert_eq!(seen, kinds.len());
+fn callers_write_numbers_and_strings_travel() {
+    let input = types::FaceDetectionInput {
+        input: "https://files.example/a.png".to_owned(),
+        model: types::FaceDetectionModel::ShortRange,
+        confidence: 0.5,
+    };
+    assert_eq!(json!(input)["confidence"], json!("0.5"));
+    let bare = json!({"input_image": "https://files.example/a.png", "template": "v_shape", "angle": 30});
+    let read: types::ColorHarmonizationInput = serde_json::from_value(bare).expect("a bare number is read");
+    assert_eq!(read.angle, 30);
+    let unsendable = types::FaceDetectionInput { confidence: f64::NAN, ..input };
+    let refused = serde_json::to_value(&unsendable).expect_err("it is no number");
+    assert_eq!(refused.to_string(), "NaN is not a finite number");
 }

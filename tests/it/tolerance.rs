@@ -14,25 +14,25 @@ fn read<T: DeserializeOwned>(json: Value) -> T {
 
 #[test]
 fn an_answer_with_its_identity_alone_is_read() {
-    let task: types::Task = read(json!({"task_id": "t-1"}));
+    let task: types::TaskDetail = read(json!({"task_id": "t-1"}));
     assert_eq!((task.task_id.to_string(), task.status, task.cost), ("t-1".to_owned(), None, None));
-    let model: types::Model = read(json!({"id": "m-1"}));
+    let model: types::ModelDetail = read(json!({"id": "m-1"}));
     assert_eq!((model.price, model.created_at, model.model_metadata), (None, None, None));
-    let balance: types::Balance = read(json!({}));
-    assert_eq!(balance, types::Balance::default());
+    let balance: types::AccountBalance = read(json!({}));
+    assert_eq!(balance, types::AccountBalance::default());
 }
 
 #[test]
 fn an_answer_without_its_identity_is_refused() {
     for json in [json!({}), json!({"task_id": null})] {
-        assert!(serde_json::from_value::<types::Task>(json.clone()).is_err(), "{json}");
+        assert!(serde_json::from_value::<types::TaskDetail>(json.clone()).is_err(), "{json}");
     }
 }
 
 #[test]
 fn unknown_words_are_kept_and_go_out_as_they_came() {
     let json = json!({"task_id": "t-1", "status": "paused"});
-    let task: types::Task = read(json.clone());
+    let task: types::TaskDetail = read(json.clone());
     assert_eq!(task.status, Some(types::TaskStatus::Other("paused".to_owned())));
     assert_eq!(serde_json::to_value(&task).expect("a task is JSON"), json);
     let model: types::ModelSummary = read(json!({"id": "m-1", "visibility": "unlisted"}));

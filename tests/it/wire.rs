@@ -114,7 +114,7 @@ sends!(list_files_of_one_page, "listFiles", async |client| {
 });
 sends!(get_storage_statistics, "getStorageStatistics", async |client| client.get_storage_statistics().await);
 sends!(delete_file, "deleteFile", async |client| {
-    let file = types::DeleteFileRequest { url: "https://files.example/samples/a.png".to_owned() };
+    let file = types::FileUrl { url: "https://files.example/samples/a.png".to_owned() };
     client.delete_file(&file).await
 });
 

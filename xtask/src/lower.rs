@@ -1,21 +1,27 @@
-//! From the document that people read to the one that progenitor reads. What is lost on the way is
-//! lost on purpose, and stays in the published document:
+//! Lowers the document to the one that progenitor reads. What is removed here stays in the published
+//! document:
 //!
-//! - failure responses go, so that every failure arrives whole, with its status and body, whatever
-//!   its shape;
-//! - enumerations become types written by [`crate::words`], because progenitor's own refuse a word
-//!   that they do not know, and with it the whole answer;
-//! - amounts, timestamps, samples and secrets become the types of `crates/api` that keep them.
+//! - failure responses, so that every failure arrives whole, with its status and body, whatever its
+//!   shape; and the `200` beside `2XX`, since progenitor reads one success response;
+//! - vocabularies become types written by [`crate::words`], because progenitor's own enums refuse an
+//!   unknown word, and with it the whole response;
+//! - amounts, timestamps, samples and secrets become the types of `crates/api` that keep them;
+//! - `additionalProperties: true` beside `properties`, because serde ignores unknown fields anyway and
+//!   progenitor would collect them in a map that every response pays for.
+
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
 use crate::validate::operations;
-use crate::words::Words;
+use crate::words::{OPEN, Words};
 
 /// What to generate, and what to put in place of some schemas.
 pub(crate) struct Lowered {
     pub(crate) document: Value,
     pub(crate) words: Vec<Words>,
+    /// Properties that are numbers in Rust and strings on the wire: schema and property.
+    pub(crate) numbers_as_strings: BTreeSet<(String, String)>,
     /// Input schema, name of the kind, output schema.
     pub(crate) kinds: Vec<Kind>,
 }
@@ -44,7 +50,7 @@ pub(crate) const STAND_INS: [StandIn; 4] = [
 
 pub(crate) fn lower(document: &Value) -> Lowered {
     let mut lowered = document.clone();
-    drop_failures(&mut lowered);
+    keep_one_success(&mut lowered);
     mark_stand_ins(&mut lowered);
     inline_stand_ins(&mut lowered);
     let schemas = document["components"]["schemas"].as_object().into_iter().flatten();
@@ -56,19 +62,26 @@ pub(crate) fn lower(document: &Value) -> Lowered {
             output: kind["output"].as_str()?.to_owned(),
         })
     });
+    let numbers_as_strings = schemas.clone().flat_map(|(name, schema)| {
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        let numbers = properties.filter(|(_, property)| property.get("x-number").is_some());
+        numbers.map(move |(property, _)| (name.clone(), property.clone()))
+    });
     Lowered {
+        numbers_as_strings: numbers_as_strings.collect(),
         kinds: kinds.collect(),
         words: schemas.filter_map(|(name, schema)| Words::read(name, schema)).collect(),
         document: lowered,
     }
 }
 
-fn drop_failures(document: &mut Value) {
+fn keep_one_success(document: &mut Value) {
     let places: Vec<_> =
         operations(document).map(|(path, method, ..)| (path.to_owned(), method.to_owned())).collect();
     for (path, method) in places {
         if let Some(responses) = document["paths"][path][method]["responses"].as_object_mut() {
-            responses.retain(|code, _| code.starts_with('2'));
+            let has_range = responses.contains_key("2XX");
+            responses.retain(|code, _| code.starts_with('2') && (code == "2XX" || !has_range));
         }
     }
 }
@@ -85,12 +98,35 @@ fn mark_stand_ins(value: &mut Value) {
                 }
             }
             None => {
+                number_as_string(map);
                 plain_integer(map);
+                closed_object(map);
+                if map.contains_key(OPEN) {
+                    // A field of the type is an `Option` already.
+                    map.remove("nullable");
+                }
                 map.values_mut().for_each(mark_stand_ins);
             }
         },
         Value::Array(list) => list.iter_mut().for_each(mark_stand_ins),
         _ => {}
+    }
+}
+
+/// A number that travels as a string is a number in Rust; [`crate::polish`] has it written as a string.
+fn number_as_string(schema: &mut Map<String, Value>) {
+    let Some(Value::Object(number)) = schema.remove("x-number") else { return };
+    schema.remove("pattern");
+    let is_integer = number.get("type").is_some_and(|kind| kind == "integer");
+    schema.insert("format".to_owned(), json!(if is_integer { "int32" } else { "double" }));
+    schema.extend(number);
+}
+
+/// Removes the permission for further fields, which readers in Rust need not be given.
+fn closed_object(schema: &mut Map<String, Value>) {
+    let is_open = schema.get("additionalProperties") == Some(&Value::Bool(true));
+    if is_open && schema.contains_key("properties") {
+        schema.remove("additionalProperties");
     }
 }
 
@@ -113,6 +149,9 @@ fn stand_in_format(schema: &Map<String, Value>) -> Option<&'static str> {
     }
     if is("x-keep-shape") {
         return Some("sample");
+    }
+    if is("x-decimal") {
+        return Some("decimal");
     }
     let format = schema.get("format")?.as_str()?;
     STAND_INS.iter().map(|stand_in| stand_in.format).find(|known| *known == format)

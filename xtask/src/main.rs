@@ -6,6 +6,7 @@ mod contract;
 mod coverage;
 mod diff;
 mod document;
+mod flows;
 mod fuzz;
 mod generate;
 mod leash;
@@ -13,6 +14,7 @@ mod lint;
 mod lower;
 mod polish;
 mod publish;
+mod recipes;
 mod service;
 mod tidy;
 mod tools;
@@ -41,6 +43,8 @@ Repository tasks
                                   of CI, --all or --only NAME; --publish writes openapi/generators.md;
                                   --prepare only generates and compiles; --base-url URL with
                                   --api-key-env NAME drives a service that runs already
+  cargo xtask flows               run the published flows and curl recipes, which `contract` does too;
+                                  --base-url URL --api-key-env NAME runs them against a running service
   cargo xtask torture [NAME]      try hard, under faults, kills, attacks and load, what `cargo test` tries a
                                   little; --seed N repeats a run, --minutes N bounds it, --help names
                                   the parts
@@ -125,6 +129,7 @@ fn report(arguments: &[&str]) -> Result<String> {
             job.run()
         }
         ["contract", options @ ..] => contract::Job::read(&root()?, options)?.run(),
+        ["flows", options @ ..] => flows::task(&root()?, options),
         ["torture", options @ ..] => torture::Job::read(&root()?, options)?.run(),
         ["fuzz", options @ ..] => fuzz::Job::read(&root()?, options)?.run(),
         ["coverage", options @ ..] => coverage::Job::read(&root()?, options)?.run(),

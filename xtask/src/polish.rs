@@ -21,12 +21,13 @@ use crate::validate::operations;
 pub(crate) fn polish(file: &mut File, lowered: &Lowered) -> Result<()> {
     drop_items(file)?;
     let types = types_module(file)?;
-    let descriptions = descriptions(types, &lowered.document);
+    let descriptions = descriptions(types, lowered);
     let advisory = advisory(&lowered.document);
     for item in types {
         if let Item::Struct(item) = item {
             describe_fields(item, &descriptions)?;
             read_leniently(item, &advisory)?;
+            write_numbers_as_strings(item, &lowered.numbers_as_strings);
         }
     }
     let words: TokenStream = lowered.words.iter().map(|words| words.items()).collect();
@@ -76,16 +77,17 @@ fn types_module(file: &mut File) -> Result<&mut Vec<Item>> {
         .context("progenitor no longer writes a module of types")
 }
 
-/// What the types are for, by name: those that become types, and those that already are.
-fn descriptions(types: &[Item], document: &Value) -> BTreeMap<String, String> {
+/// The description of every type by its name: those that progenitor writes, and those in their place.
+fn descriptions(types: &[Item], lowered: &Lowered) -> BTreeMap<String, String> {
     let structs = types.iter().filter_map(|item| match item {
         Item::Struct(item) => Some((item.ident.to_string(), item.attrs.iter().find_map(doc_text)?)),
         _ => None,
     });
-    let schemas = document["components"]["schemas"].as_object().into_iter().flatten();
+    let schemas = lowered.document["components"]["schemas"].as_object().into_iter().flatten();
     let schemas =
         schemas.filter_map(|(name, schema)| Some((name.clone(), schema["description"].as_str()?.to_owned())));
-    structs.chain(schemas).collect()
+    let words = lowered.words.iter().map(|words| (words.name.clone(), words.description.clone()));
+    structs.chain(schemas).chain(words).collect()
 }
 
 /// A property that is a `$ref` has no description of its own, so its field takes that of its type.
@@ -164,6 +166,17 @@ fn read_leniently(item: &mut ItemStruct, advisory: &BTreeSet<String>) -> Result<
         }
     }
     Ok(())
+}
+
+/// Has a number written as the string that travels.
+fn write_numbers_as_strings(item: &mut ItemStruct, numbers: &BTreeSet<(String, String)>) {
+    let name = item.ident.to_string();
+    for field in &mut item.fields {
+        let Some(property) = &field.ident else { continue };
+        if numbers.contains(&(name.clone(), property.to_string())) {
+            field.attrs.push(parse_quote!(#[serde(serialize_with = "crate::scalar::as_string")]));
+        }
+    }
 }
 
 /// What progenitor already tells serde about a field.

@@ -1,17 +1,20 @@
-//! The enumerations of the document as Rust enums: closed ones for what is sent, open ones, which
-//! keep a word that they do not know, for what the service may answer.
+//! The vocabularies of the document as Rust enums: closed ones (`enum`) for requests, open ones
+//! (`x-extensible-enum`), which keep an unknown word, for responses.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use serde_json::Value;
 
-/// The variant of an open enumeration that keeps the words the document does not know.
+/// The keyword of an open vocabulary.
+pub(crate) const OPEN: &str = "x-extensible-enum";
+
+/// The variant of an open vocabulary that keeps unknown words.
 pub(crate) const OTHER: &str = "Other";
 
-/// An enumeration of the document.
+/// A vocabulary of the document.
 pub(crate) struct Words {
     pub(crate) name: String,
-    description: String,
+    pub(crate) description: String,
     open: bool,
     list: Vec<Word>,
 }
@@ -19,27 +22,29 @@ pub(crate) struct Words {
 struct Word {
     variant: String,
     word: String,
-    description: String,
+    description: Option<String>,
 }
 
 impl Words {
-    /// The schema as an enumeration, if it is one.
+    /// The schema as a vocabulary, if it is one.
     pub(crate) fn read(name: &str, schema: &Value) -> Option<Self> {
-        let list = schema["enum"].as_array()?.iter().enumerate().filter_map(|(index, word)| {
+        let open = schema.get(OPEN).is_some();
+        let (description, meanings) = meanings(schema["description"].as_str().unwrap_or_default());
+        let words = if open { &schema[OPEN] } else { &schema["enum"] };
+        let list = words.as_array()?.iter().enumerate().filter_map(|(index, word)| {
             let word = word.as_str()?;
             let variant =
                 schema["x-enum-varnames"][index].as_str().map_or_else(|| pascal_case(word), str::to_owned);
-            let description = schema["x-enumDescriptions"][word]
-                .as_str()
-                .map_or_else(|| format!("`{word}`"), str::to_owned);
+            let meaning = meanings.iter().find(|(described, _)| *described == word);
+            let description = meaning.map(|(_, meaning)| (*meaning).to_owned());
             Some(Word { variant, word: word.to_owned(), description })
         });
-        Some(Self {
-            name: name.to_owned(),
-            description: schema["description"].as_str().unwrap_or_default().trim().to_owned(),
-            open: schema["x-open-enum"] == true,
-            list: list.collect(),
-        })
+        Some(Self { name: name.to_owned(), description, open, list: list.collect() })
+    }
+
+    /// The words whose meaning the description does not state.
+    pub(crate) fn undescribed(&self) -> impl Iterator<Item = &str> {
+        self.list.iter().filter(|word| word.description.is_none()).map(|word| word.word.as_str())
     }
 
     /// The variants, each with its word.
@@ -56,13 +61,16 @@ impl Words {
     pub(crate) fn items(&self) -> TokenStream {
         let name = format_ident!("{}", self.name);
         let description = &self.description;
-        let docs = self.list.iter().map(|word| &word.description);
+        let docs = self
+            .list
+            .iter()
+            .map(|word| word.description.clone().unwrap_or_else(|| format!("`{}`", word.word)));
         let variants: Vec<_> = self.list.iter().map(|word| format_ident!("{}", word.variant)).collect();
         let words = self.list.iter().map(|word| &word.word);
         let (derives, other, implement) = if self.open {
             let variant = format_ident!("{OTHER}");
             let other = quote! {
-                /// A word that the document does not know, kept as it came.
+                /// A word that is not in the document, as the service sent it.
                 #variant(String),
             };
             (quote!(Clone, Debug), other, quote!(open_words))
@@ -79,6 +87,20 @@ impl Words {
             crate::words::#implement!(#name: #(#variants = #words),*);
         }
     }
+}
+
+/// Splits the description of a vocabulary into its text and the meaning of each word. A meaning is an
+/// item of a Markdown list: ``- `word`: meaning``.
+fn meanings(description: &str) -> (String, Vec<(&str, &str)>) {
+    let mut text = Vec::new();
+    let mut meanings = Vec::new();
+    for line in description.trim().lines() {
+        match line.strip_prefix("- `").and_then(|item| item.split_once("`: ")) {
+            Some((word, meaning)) => meanings.push((word, meaning.trim())),
+            None => text.push(line),
+        }
+    }
+    (text.join("\n").trim().to_owned(), meanings)
 }
 
 fn pascal_case(word: &str) -> String {

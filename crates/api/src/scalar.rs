@@ -72,6 +72,18 @@ impl Serialize for Scalar {
     }
 }
 
+/// Writes a number as the string that the service expects. Generated fields name it in `serialize_with`.
+pub(crate) fn as_string<T: fmt::Display, S: Serializer>(
+    number: &T,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let text = number.to_string();
+    if !text.ends_with(|last: char| last.is_ascii_digit()) {
+        return Err(S::Error::custom(format_args!("{text} is not a finite number")));
+    }
+    serializer.serialize_str(&text)
+}
+
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_newtype_struct(RAW_TEXT, ScalarVisitor)

@@ -1,6 +1,6 @@
 //! The account behind the key.
 
-use inferstore_api::types::Balance;
+use inferstore_api::types::AccountBalance;
 
 use crate::call::Call;
 use crate::client::Client;
@@ -33,7 +33,7 @@ impl Account {
     /// # Errors
     ///
     /// Those of every call: see [`Error`](crate::Error).
-    pub async fn balance(&self) -> Result<Balance> {
+    pub async fn balance(&self) -> Result<AccountBalance> {
         let client = &*self.client.inner;
         Call::repeatable("getBalance").send(client, || client.api.get_balance()).await
     }

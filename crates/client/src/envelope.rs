@@ -31,10 +31,10 @@ macro_rules! envelopes {
 }
 
 envelopes! {
-    BalanceResponse: types::Balance,
+    BalanceResponse: types::AccountBalance,
     FileListResponse: types::FileListing,
     ModelListResponse: types::ModelPage,
-    ModelResponse: types::Model,
+    ModelResponse: types::ModelDetail,
     ModelVersioningResponse: types::ModelVersioning,
     PresignedUploadResponse: types::PresignedUpload,
     ServingStatusResponse: types::ServingStatus,
@@ -42,7 +42,7 @@ envelopes! {
     TaskCostResponse: types::TaskCost,
     TaskCreatedResponse: types::TaskCreated,
     TaskListResponse: types::TaskPage,
-    TaskResponse: types::Task,
+    TaskResponse: types::TaskDetail,
 }
 
 impl Envelope for types::Acknowledgement {

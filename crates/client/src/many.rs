@@ -126,14 +126,15 @@ impl Many {
             let task = client.task(&id).get_until(deadline).await;
             (id, task)
         });
-        let read: Vec<(TaskId, Result<types::Task>)> = read.buffer_unordered(SIDE_BY_SIDE).collect().await;
+        let read: Vec<(TaskId, Result<types::TaskDetail>)> =
+            read.buffer_unordered(SIDE_BY_SIDE).collect().await;
         for (id, task) in read {
             self.learn(&id, task);
         }
     }
 
     /// Takes what a read says of a task, which may be its end.
-    fn learn(&mut self, id: &TaskId, read: Result<types::Task>) {
+    fn learn(&mut self, id: &TaskId, read: Result<types::TaskDetail>) {
         let Some(pending) = self.pending.get_mut(id.as_str()) else { return };
         let end = match read {
             Ok(task) => {

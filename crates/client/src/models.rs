@@ -97,7 +97,7 @@ impl Model {
     /// # Errors
     ///
     /// Those of every call: see [`Error`](crate::Error).
-    pub async fn get(&self) -> Result<types::Model> {
+    pub async fn get(&self) -> Result<types::ModelDetail> {
         let (client, id) = (&*self.client.inner, &self.checked_id()?);
         Call::repeatable("getModel").send(client, || client.api.get_model(id)).await
     }

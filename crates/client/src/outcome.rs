@@ -21,7 +21,7 @@ pub struct Outcome<T = Value> {
 
 impl Outcome {
     /// Of a task that succeeded.
-    pub(crate) fn of(task: types::Task) -> Result<Self> {
+    pub(crate) fn of(task: types::TaskDetail) -> Result<Self> {
         let output = task.result.and_then(|result| result.result).unwrap_or(Value::Null);
         Ok(Self { task: task.task_id, output, cost: task.cost })
     }

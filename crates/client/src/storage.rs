@@ -2,7 +2,7 @@
 
 use futures_util::Stream;
 use inferstore_api::types::{
-    DeleteFileRequest, FolderName, MimeCategory, StorageFile, StorageStatistics, UploadFolder,
+    FileUrl, FolderName, MimeCategory, StorageFile, StorageStatistics, UploadFolder,
 };
 
 use crate::call::Call;
@@ -72,7 +72,7 @@ impl Storage {
     /// answer was lost.
     pub async fn delete(&self, download_url: impl Into<String>) -> Result<()> {
         let client = &*self.client.inner;
-        let file = &DeleteFileRequest { url: download_url.into() };
+        let file = &FileUrl { url: download_url.into() };
         Call::once("deleteFile").send(client, || client.api.delete_file(file)).await
     }
 }

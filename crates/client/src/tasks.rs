@@ -100,11 +100,11 @@ impl Task {
     /// # Errors
     ///
     /// Those of every call: see [`Error`](crate::Error).
-    pub async fn get(&self) -> Result<types::Task> {
+    pub async fn get(&self) -> Result<types::TaskDetail> {
         self.get_until(Deadline::never()).await
     }
 
-    pub(crate) async fn get_until(&self, deadline: Deadline) -> Result<types::Task> {
+    pub(crate) async fn get_until(&self, deadline: Deadline) -> Result<types::TaskDetail> {
         let (client, id) = (&*self.client.inner, &self.checked_id()?);
         let call = Call::repeatable("getTask").about(id).until(deadline);
         call.send(client, || client.api.get_task(id)).await

@@ -158,7 +158,7 @@ impl Waiting {
     }
 
     /// Reads the task at its pace until it has ended, and returns it if it succeeded.
-    pub(crate) async fn until_the_end(&mut self, on_event: OnEvent<'_>) -> Result<types::Task> {
+    pub(crate) async fn until_the_end(&mut self, on_event: OnEvent<'_>) -> Result<types::TaskDetail> {
         let began = Instant::now();
         if !self.read_at_once {
             self.pause(began).await?;
@@ -179,7 +179,7 @@ impl Waiting {
     }
 
     /// What a read means: the end of the wait, or not.
-    fn step(&mut self, task: types::Task, on_event: OnEvent<'_>) -> Option<Result<types::Task>> {
+    fn step(&mut self, task: types::TaskDetail, on_event: OnEvent<'_>) -> Option<Result<types::TaskDetail>> {
         let status = task.status.clone()?;
         if self.seen.as_ref() != Some(&status) {
             on_event(RunEvent::Status(status.clone()));
@@ -244,7 +244,7 @@ pub(crate) async fn cancel_queued(client: &Client, tasks: Vec<TaskId>) -> BTreeM
 }
 
 /// A task that has ended, as a result.
-pub(crate) fn ended(task: types::Task) -> Result<types::Task> {
+pub(crate) fn ended(task: types::TaskDetail) -> Result<types::TaskDetail> {
     match task.status {
         Some(TaskStatus::Success) => Ok(task),
         Some(TaskStatus::Canceled) => Err(Error::TaskCanceled(task.task_id)),

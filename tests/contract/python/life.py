@@ -1,11 +1,9 @@
 """The whole life of a caller in Python, with the client of openapi-python-client. The README in the folder
-above defines what it does and prints. `upload` as an argument uploads the smallest picture, prints where
-it is, and does nothing else."""
+above defines what it does and prints."""
 
 import base64
 import json
 import os
-import sys
 import time
 
 import httpx
@@ -141,9 +139,7 @@ def life(client, model):
 
 def main():
     client = client_with(os.environ["API_KEY"])
-    if sys.argv[1:] == ["upload"]:
-        print(upload(client, f"python-{time.time_ns()}.png", "image/png", SMALLEST_PICTURE))
-    elif os.environ["MODE"] in ("html502", "http429"):
+    if os.environ["MODE"] in ("html502", "http429"):
         print(json.dumps({"code": get_balance.sync_detailed(client=client).status_code}))
     else:
         print(json.dumps(life(client, os.environ["MODEL"])))

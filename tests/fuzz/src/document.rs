@@ -57,7 +57,7 @@ fn is_told(schema: &Value, value: &Value) -> bool {
         }
         // A stamp is kept whatever it is.
         (Some("string"), _) if format == "date-time" => true,
-        (Some("string" | "number"), _) if format == "decimal" => decimal(value).is_some(),
+        (Some("string" | "number"), _) if schema["x-decimal"] == true => decimal(value).is_some(),
         (Some("string"), Value::String(_) | Value::Number(_) | Value::Bool(_)) => true,
         (Some("integer"), Value::Number(_) | Value::String(_)) => {
             // Whole numbers of 64 bits; a count that is below zero says nothing.

@@ -78,8 +78,9 @@ fn in_catalog(field: &'static Value) -> String {
     let target = resolve(field);
     match (target.get("enum"), spelled(field).as_str()) {
         (Some(words), _) => format!("options: {}", strings(words).join(", ")),
-        (None, "integer") => "int".to_owned(),
-        (None, "number") => "float".to_owned(),
+        // A number of a kind travels as a string.
+        (None, "string") if target["x-number"]["type"] == "integer" => "int".to_owned(),
+        (None, "string") if target["x-number"]["type"] == "number" => "float".to_owned(),
         (None, other) => other.to_owned(),
     }
 }

@@ -16,10 +16,11 @@ const LIMITS: &[(&str, &str, i64)] = &[
     // Greater than 0, at most 100 MiB.
     ("PresignRequest.size", "minimum", 1),
     ("PresignRequest.size", "maximum", 104_857_600),
-    ("ColorHarmonizationInput.angle", "minimum", 1),
-    ("ColorHarmonizationInput.angle", "maximum", 90),
-    ("FaceDetectionInput.confidence", "minimum", 0),
-    ("FaceDetectionInput.confidence", "maximum", 1),
+    // They travel as strings, whose pattern says the same: see the kinds of the service.
+    ("ColorHarmonizationInput.angle.x-number", "minimum", 1),
+    ("ColorHarmonizationInput.angle.x-number", "maximum", 90),
+    ("FaceDetectionInput.confidence.x-number", "minimum", 0),
+    ("FaceDetectionInput.confidence.x-number", "maximum", 1),
 ];
 
 /// Everything by which a schema of OpenAPI 3.0 narrows what its type allows, and what it presumes.
@@ -32,7 +33,6 @@ const KEYWORDS: &[&str] = &[
     "multipleOf",
     "minLength",
     "maxLength",
-    "pattern",
     "minItems",
     "maxItems",
     "uniqueItems",
@@ -88,7 +88,9 @@ fn collect(place: &str, schema: &'static Value, description: &'static Value, fou
         value,
         description: description.as_str().unwrap_or_default(),
     }));
-    let inner = ["items", "additionalProperties"].into_iter().filter_map(|key| Some((key, schema.get(key)?)));
+    let inner = ["items", "additionalProperties", "x-number"]
+        .into_iter()
+        .filter_map(|key| Some((key, schema.get(key)?)));
     for (name, inner) in members(&schema["properties"]).chain(inner) {
         collect(&format!("{place}.{name}"), inner, &inner["description"], found);
     }

@@ -76,7 +76,7 @@ fn spelled(value: &'static Value) -> String {
     let target = resolve(value);
     let name = value["$ref"].as_str().and_then(name_in).or(value["title"].as_str());
     if let Some(name) = name
-        && (target.get("properties").is_some() || target.get("enum").is_some())
+        && (target.get("properties").is_some() || words_of(target).is_some())
     {
         return name.to_owned();
     }
@@ -84,7 +84,7 @@ fn spelled(value: &'static Value) -> String {
     match (target["type"].as_str(), format) {
         (Some("string"), Some("uri")) => "URL".to_owned(),
         (Some("string"), Some("date-time")) => "ISO 8601".to_owned(),
-        (Some("string"), Some(format)) => format!("{format} string"),
+        (Some("string"), _) if target["x-decimal"] == true => "decimal string".to_owned(),
         (Some("array"), _) => format!("array of {}", spelled(&target["items"])),
         (Some("object"), _) if target["additionalProperties"].is_object() => {
             format!("map to {}", spelled(&target["additionalProperties"]))
@@ -92,6 +92,11 @@ fn spelled(value: &'static Value) -> String {
         (Some(kind), _) => kind.to_owned(),
         (None, _) => "any JSON".to_owned(),
     }
+}
+
+/// The words of a vocabulary, whether it is open or closed.
+fn words_of(schema: &'static Value) -> Option<&'static Value> {
+    schema.get("enum").or_else(|| schema.get("x-extensible-enum"))
 }
 
 /// The last segment of a reference.
@@ -118,10 +123,6 @@ fn statements(value: &'static Value) -> Vec<String> {
     for (key, member) in members(value) {
         match (key, member.as_str()) {
             ("description" | "summary", Some(text)) => found.extend(split(text)),
-            ("x-enumDescriptions", _) => found.extend(
-                members(member)
-                    .map(|(word, text)| plain(&format!("{word}: {}", text.as_str().unwrap_or("")))),
-            ),
             ("example" | "examples" | "x-codeSamples", _) => {}
             _ => found.extend(statements(member)),
         }
@@ -133,8 +134,8 @@ fn statements(value: &'static Value) -> Vec<String> {
 fn split(text: &str) -> Vec<String> {
     let mut found = vec![String::new()];
     for line in text.lines().map(str::trim) {
-        // An empty line ends a paragraph, and every row of a table stands alone.
-        if line.is_empty() || line.starts_with('|') {
+        // An empty line ends a paragraph, and every row of a table and item of a list stands alone.
+        if line.is_empty() || line.starts_with('|') || line.starts_with("- ") {
             found.push(String::new());
         }
         if let Some(last) = found.last_mut() {

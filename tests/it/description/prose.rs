@@ -12,7 +12,7 @@ use crate::support::document::{document, items, operations, resolve, schema};
 /// Where in the document something is told.
 #[derive(Debug, Clone, Copy)]
 enum Place {
-    /// In the introduction of the whole document.
+    /// In the introduction of the whole document, or with the conventions of all calls.
     Introduction,
     /// In the introduction of a tag.
     Tag(&'static str),
@@ -32,7 +32,10 @@ impl Place {
     fn statements(self) -> Vec<String> {
         let document = document();
         match self {
-            Self::Introduction => statements(&document["info"]),
+            Self::Introduction => {
+                let conventions = Self::Tag("Conventions").statements();
+                statements(&document["info"]).into_iter().chain(conventions).collect()
+            }
             Self::Tag(name) => {
                 items(&document["tags"]).filter(|tag| tag["name"] == name).flat_map(statements).collect()
             }

@@ -26,7 +26,7 @@ const RESOURCES: &[(&str, &[Field])] = &[
         ],
     ),
     (
-        "Balance",
+        "AccountBalance",
         &[
             ("balance", "decimal string", "available balance"),
             ("free_balance", "decimal string", "free credits"),
@@ -36,7 +36,7 @@ const RESOURCES: &[(&str, &[Field])] = &[
         ],
     ),
     (
-        "Task",
+        "TaskDetail",
         &[
             ("id", "string", "same value as task_id"),
             ("task_id", "string", "task"),
@@ -52,7 +52,7 @@ const RESOURCES: &[(&str, &[Field])] = &[
         ],
     ),
     (
-        "Task.result",
+        "TaskDetail.result",
         &[
             ("result", "any JSON", "output … success … shape depends on the model"),
             ("error", "any JSON", "detail … failed … otherwise null"),
@@ -70,7 +70,7 @@ const RESOURCES: &[(&str, &[Field])] = &[
         ],
     ),
     (
-        "Model",
+        "ModelDetail",
         &[
             ("id", "string", "identifies a model"),
             ("name", "string", "technical name"),
@@ -87,7 +87,7 @@ const RESOURCES: &[(&str, &[Field])] = &[
     ),
     // "Fields seen": there may be more of them.
     (
-        "Model.model_metadata",
+        "ModelDetail.model_metadata",
         &[
             ("id", "string", ""),
             ("model_id", "string", ""),
@@ -135,9 +135,7 @@ const RESOURCES: &[(&str, &[Field])] = &[
             ("required", "boolean", "input"),
             ("position", "integer", "order"),
             ("num_config", "NumConfig", "numeric parameter"),
-            // Described as strings. A model that wants a bare number shows it by a bare one, and an
-            // answer must never contradict the document.
-            ("samples", "array of any JSON", "numeric-looking parameters are given as strings"),
+            ("samples", "array of string", "samples of numeric-looking parameters are strings"),
         ],
     ),
     ("Descriptor.num_config", &[("min", "number", ""), ("max", "number", ""), ("step", "number", "")]),
@@ -179,8 +177,8 @@ const RESOURCES: &[(&str, &[Field])] = &[
     (
         "ModelListRequest",
         &[
-            ("limit", "integer", "10 unless told"),
-            ("offset", "integer", "records to skip … 0 unless told"),
+            ("limit", "integer", "10 by default"),
+            ("offset", "integer", "records to skip … 0 by default"),
             ("search", "string", "name or description of a model"),
             ("sort", "ModelSort", ""),
             ("filter_by", "ModelFilter", ""),
@@ -201,14 +199,14 @@ const RESOURCES: &[(&str, &[Field])] = &[
             ),
         ],
     ),
-    ("DeleteFileRequest", &[("url", "URL", "download_url of the file")]),
+    ("FileUrl", &[("url", "URL", "download_url of the file")]),
 ];
 
 /// What a caller must send; every other field of these bodies can be left out.
 const REQUIRED: &[(&str, &[&str])] = &[
     ("ModelListRequest", &[]),
     ("PresignRequest", &["folder", "mime", "name", "size"]),
-    ("DeleteFileRequest", &["url"]),
+    ("FileUrl", &["url"]),
 ];
 
 #[test]
@@ -235,12 +233,12 @@ fn a_body_requires_exactly_what_is_described_as_required() {
 
 #[test]
 fn the_list_of_models_carries_the_headline_fields_of_the_full_record() {
-    let (summary, model) = (&object("ModelSummary")["properties"], &object("Model")["properties"]);
+    let (summary, model) = (&object("ModelSummary")["properties"], &object("ModelDetail")["properties"]);
     let mut differences = Differences::default();
     differences.between("ModelSummary", HEADLINE.iter().copied(), members(summary).map(|(name, _)| name));
     for (name, field) in members(summary) {
         let same = spelled(field) == spelled(&model[name]);
-        differences.unless(same, || format!("ModelSummary.{name} has another type than Model.{name}"));
+        differences.unless(same, || format!("ModelSummary.{name} has another type than ModelDetail.{name}"));
     }
     differences.none();
 }

@@ -1,6 +1,6 @@
 //! The enumerations: exactly the described words in the described order, with what they mean.
 
-use super::{Differences, plain, says, strings};
+use super::{Differences, says, statements, strings, words_of};
 use crate::support::document::{document, members, schema};
 
 /// A word, and what a reader must learn of it (empty where the description says nothing).
@@ -55,13 +55,15 @@ const DESCRIPTOR_TYPES_SEEN: &[&str] = &["file", "int"];
 fn every_enumeration_has_exactly_the_described_words_in_their_order() {
     let mut differences = Differences::default();
     for (name, words) in ENUMERATIONS {
-        let documented = strings(&schema(name)["enum"]);
+        let documented = words_of(schema(name)).map(strings).unwrap_or_default();
         let described: Vec<_> = words.iter().map(|(word, _)| *word).collect();
         differences.unless(documented == described, || {
             format!("{name}: {described:?} is described, not {documented:?}")
         });
         for (word, meaning) in *words {
-            let text = plain(schema(name)["x-enumDescriptions"][word].as_str().unwrap_or_default());
+            let item = format!("- {}: ", word.to_lowercase());
+            let text = statements(schema(name)).into_iter().find(|text| text.starts_with(&item));
+            let text = text.unwrap_or_default();
             differences.unless(says(&text, meaning), || {
                 format!("{name}: `{word}` must say `{meaning}`, not `{text}`")
             });
@@ -73,8 +75,9 @@ fn every_enumeration_has_exactly_the_described_words_in_their_order() {
 #[test]
 fn descriptor_types_that_were_not_seen_are_told_as_our_decision() {
     let types = schema("DescriptorType");
-    let (seen, added): (Vec<_>, Vec<_>) =
-        strings(&types["enum"]).into_iter().partition(|word| DESCRIPTOR_TYPES_SEEN.contains(word));
+    let (seen, added): (Vec<_>, Vec<_>) = strings(&types["x-extensible-enum"])
+        .into_iter()
+        .partition(|word| DESCRIPTOR_TYPES_SEEN.contains(word));
     assert_eq!(seen, DESCRIPTOR_TYPES_SEEN);
     let description = types["description"].as_str().unwrap_or_default();
     let decision = description.split_once("Our decision:").map_or("", |(_, decision)| decision);
@@ -95,7 +98,7 @@ fn the_document_has_no_enumeration_that_is_not_described() {
         .flat_map(|(_, schema)| members(&schema["properties"]))
         .filter_map(|(_, property)| property["$ref"].as_str().and_then(super::name_in))
         .collect();
-    let documented = schemas().filter(|(_, schema)| schema.get("enum").is_some()).map(|(name, _)| name);
+    let documented = schemas().filter(|(_, schema)| words_of(schema).is_some()).map(|(name, _)| name);
     let described = ENUMERATIONS.iter().map(|(name, _)| *name).chain(["DescriptorType"]).chain(options);
     let mut differences = Differences::default();
     differences.between("schemas", described, documented);

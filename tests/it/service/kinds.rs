@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::start;
-use crate::support::document::{document, members, resolve, schema};
+use crate::support::document::{members, operations, resolve};
+use crate::support::kinds::kinds;
+use crate::support::schema::mistakes;
 
 /// What the document says that a descriptor has to say.
 fn expected(property: &'static Value) -> BTreeMap<&'static str, Value> {
@@ -17,15 +19,15 @@ fn expected(property: &'static Value) -> BTreeMap<&'static str, Value> {
         told.insert("samples", words.clone());
         return told;
     }
-    let kind = match (property["type"].as_str(), property["format"].as_str()) {
+    let kind = match (property["x-number"]["type"].as_str(), property["format"].as_str()) {
         (Some("integer"), _) => "int",
-        (Some("number"), _) => "float",
-        (_, Some("uri")) => "file",
+        (Some(_), _) => "float",
+        (None, Some("uri")) => "file",
         _ => "string",
     };
     told.insert("type", json!(kind));
     for (ours, theirs) in [("min", "minimum"), ("max", "maximum")] {
-        if let Some(bound) = property.get(theirs) {
+        if let Some(bound) = property["x-number"].get(theirs) {
             told.insert(ours, bound.clone());
         }
     }
@@ -38,8 +40,10 @@ fn declared(descriptor: &Value) -> BTreeMap<&'static str, Value> {
     if descriptor["type"] == "options" {
         told.insert("samples", descriptor["samples"].clone());
     }
-    for bound in ["min", "max"] {
-        if let Some(value) = descriptor["num_config"].get(bound) {
+    for bound in ["min", "max", "step"] {
+        // Every whole number is on a step of 1.
+        let is_rule = bound != "step" || descriptor["type"] != "int" || descriptor["num_config"]["step"] != 1;
+        if let Some(value) = descriptor["num_config"].get(bound).filter(|_| is_rule) {
             told.insert(bound, value.clone());
         }
     }
@@ -50,9 +54,8 @@ fn declared(descriptor: &Value) -> BTreeMap<&'static str, Value> {
 async fn the_catalog_declares_the_kinds_as_the_document_describes_them() {
     let (_service, caller) = start().await;
     let mut seen = 0;
-    for (_, input) in members(&document()["components"]["schemas"]) {
-        let Some(name) = input["x-model-kind"]["name"].as_str() else { continue };
-        let output = schema(input["x-model-kind"]["output"].as_str().expect("a kind has an output"));
+    for kind in kinds() {
+        let (name, input, output) = (kind.name, kind.input, kind.output);
         let version = caller.get(&format!("/api-key/model/{name}/versioning")).await.data().clone();
         assert_eq!((&version["model_id"], &version["is_active"]), (&json!(name), &json!(true)));
         assert_eq!(version["commit_hash"].as_str().map(str::len), Some(16));
@@ -77,4 +80,62 @@ async fn the_catalog_declares_the_kinds_as_the_document_describes_them() {
         seen += 1;
     }
     assert_eq!(seen, 15);
+}
+
+#[tokio::test]
+async fn every_input_that_the_document_allows_is_taken() {
+    let (service, caller) = start().await;
+    for kind in kinds() {
+        for input in kind.legal_inputs() {
+            assert_eq!(mistakes(kind.input, &input), Vec::<String>::new(), "{}", kind.input_name);
+            let path = format!("/api-key/model/{}/task", kind.name);
+            let created = caller.post(&path, &input).await;
+            assert!(created.data()["data"].is_string(), "{}: {input}", kind.name);
+        }
+    }
+    super::audited(&service).await;
+}
+
+#[tokio::test]
+async fn every_input_that_the_document_forbids_is_refused() {
+    let (_service, caller) = start().await;
+    for kind in kinds() {
+        let legal = kind.legal_inputs().remove(0);
+        for (name, property) in members(&kind.input["properties"]) {
+            let property = resolve(property);
+            let wrong = match property["x-number"]["type"].as_str() {
+                Some("integer") => {
+                    vec![json!(30), json!("0"), json!("91"), json!("30.5"), json!("+1"), json!("")]
+                }
+                Some(_) => {
+                    vec![json!(0.5), json!("-0.1"), json!("1.01"), json!("5e-1"), json!(".5"), json!("2")]
+                }
+                None => vec![json!(1), json!("poisson"), json!(null)],
+            };
+            for value in wrong {
+                let mut input = legal.clone();
+                input[name] = value;
+                let is_url = property["format"] == "uri" && input[name].is_string();
+                assert!(is_url || !mistakes(kind.input, &input).is_empty(), "{}: {input}", kind.name);
+                caller.post(&format!("/api-key/model/{}/task", kind.name), &input).await.refusal(422);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_example_of_create_task_is_an_input_of_its_kind_and_is_taken() {
+    let (_service, caller) = start().await;
+    let mut seen = 0;
+    for operation in operations().filter(|operation| operation.id().starts_with("createTask")) {
+        let content = operation.request().expect("creating has a body");
+        for (name, example) in members(&content["examples"]) {
+            let found = kinds().find(|kind| kind.name == name);
+            let kind = found.unwrap_or_else(|| panic!("the example {name} is named after no kind"));
+            assert_eq!(mistakes(kind.input, &example["value"]), Vec::<String>::new(), "{name}");
+            caller.post(&format!("/api-key/model/{name}/task"), &example["value"]).await.data();
+            seen += 1;
+        }
+    }
+    assert!(seen >= 4, "only {seen} examples were seen");
 }

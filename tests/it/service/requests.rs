@@ -54,6 +54,21 @@ async fn json_of_a_wrong_shape_is_refused() {
 }
 
 #[tokio::test]
+async fn a_value_of_another_type_is_refused_in_the_words_of_json() {
+    let (_service, caller) = start().await;
+    for (body, message) in [
+        (json!({ "limit": null }), "limit: invalid type: null, expected a whole number from 0"),
+        (json!({ "limit": -1 }), "limit: invalid value: number `-1`, expected a whole number from 0"),
+        (json!({ "limit": 1.5 }), "limit: invalid type: number `1.5`, expected a whole number from 0"),
+        (json!({ "search": 5 }), "search: invalid type: number `5`, expected a string"),
+    ] {
+        assert_eq!(caller.post(LIST, &body).await.refusal(422), message, "{body}");
+    }
+    let answer = caller.get("/api-key/task/histories?limit=ten").await;
+    assert_eq!(answer.refusal(422), "the query: limit: expected a whole number");
+}
+
+#[tokio::test]
 async fn an_unknown_word_is_answered_with_the_known_ones() {
     let (_service, caller) = start().await;
     for word in ["", "newest", "Likes", "likes ", "created_newest"] {

@@ -34,11 +34,11 @@ async fn a_new_task_waits_in_the_queue_with_what_was_submitted_and_declared() {
 #[tokio::test]
 async fn inputs_come_back_as_they_were_spelled() {
     let (_service, caller) = start().await;
-    let body = "{ \"input\":\"https://files.example/\\u00fc.png\",\"contrast\": 0.350 }";
+    let body = "{ \"input\":\"https://files.example/\\u00fc.png\",\"contrast\": \"0.350\" }";
     let answer = caller.post_text("/api-key/model/pencil-sketch/task", body).await;
     let id = answer.data()["data"].as_str().expect("a task").to_owned();
     let task = read(&caller, &id).await;
-    assert_eq!(task["input_data"], json!({ "input": "https://files.example/ü.png", "contrast": 0.35 }));
+    assert_eq!(task["input_data"], json!({ "input": "https://files.example/ü.png", "contrast": "0.350" }));
 }
 
 #[tokio::test]

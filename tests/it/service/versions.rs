@@ -7,7 +7,8 @@ use super::{audited, start};
 
 const URL: &str = "https://files.example/street.png";
 
-fn sketch(samples: Value, price: &str) -> Value {
+/// A model that takes a width up to `max`.
+fn sketch(max: u32, price: &str) -> Value {
     json!({
         "id": "sketch", "name": "sketch", "description": "Draws.", "visibility": "public", "price": price,
         "metadata": {
@@ -15,7 +16,9 @@ fn sketch(samples: Value, price: &str) -> Value {
         },
         "input_format": {
             "image": { "type": "file", "required": true, "position": 0 },
-            "width": { "type": "int", "required": true, "position": 1, "samples": samples },
+            "width": {
+                "type": "int", "required": true, "position": 1, "samples": ["3"], "num_config": { "max": max },
+            },
         },
         "output_format": { "output": { "type": "file", "position": 0 } },
     })
@@ -29,9 +32,9 @@ async fn publish(service: &Service, username: &str, model: &Value) -> Result<(),
 #[tokio::test]
 async fn a_new_version_declares_anew_and_leaves_tasks_as_they_were() {
     let (service, caller) = start().await;
-    publish(&service, "atelier", &sketch(json!(["3"]), "0.5")).await.expect("published");
-    let change = async |samples: Value, price: &str| {
-        let model = sketch(samples, price);
+    publish(&service, "atelier", &sketch(3, "0.5")).await.expect("published");
+    let change = async |max: u32, price: &str| {
+        let model = sketch(max, price);
         let (inputs, outputs) = (model["input_format"].to_string(), model["output_format"].to_string());
         service.publish_version("atelier", "sketch", &inputs, &outputs).await.expect("published");
         service.set_price("sketch", price.parse().expect("an amount")).await.expect("the model is there");
@@ -44,13 +47,13 @@ async fn a_new_version_declares_anew_and_leaves_tasks_as_they_were() {
     let model = caller.get("/api-key/model/sketch").await.data().clone();
     assert_eq!((&model["is_official"], &model["username"]), (&json!(false), &json!("atelier")));
     let old = create(json!("3")).await.data()["data"].as_str().expect("a task").to_owned();
-    create(json!(3)).await.refusal(422);
+    create(json!("7")).await.refusal(422);
 
-    let second = change(json!([3]), "0.25").await;
+    let second = change(7, "0.25").await;
     assert_ne!(first["commit_hash"], second["commit_hash"]);
     assert_eq!(second["is_active"], true);
-    create(json!(3)).await.data();
-    create(json!("3")).await.refusal(422);
+    create(json!("7")).await.data();
+    create(json!("8")).await.refusal(422);
     assert_eq!(caller.get("/api-key/model/sketch/task/cost").await.data()["cost"].to_string(), "0.25");
     assert_eq!(caller.get("/api-key/model/sketch").await.data()["created_at"], model["created_at"]);
     let task = caller.get(&format!("/api-key/task/{old}/detail")).await.data().clone();
@@ -59,7 +62,7 @@ async fn a_new_version_declares_anew_and_leaves_tasks_as_they_were() {
         (&first["input_format"], &first["output_format"])
     );
 
-    assert_eq!(change(json!(["3"]), "0.25").await, first, "a version may come back");
+    assert_eq!(change(3, "0.25").await, first, "a version may come back");
     caller.delete(&format!("/api-key/task/{old}/cancel")).await;
     audited(&service).await;
 }
@@ -68,7 +71,7 @@ async fn a_new_version_declares_anew_and_leaves_tasks_as_they_were() {
 async fn what_describes_no_model_is_not_published() {
     let (service, caller) = start().await;
     service.add_account("rival", Scope::Personal).await.expect("the account is new");
-    let good = sketch(json!(["3"]), "0.5");
+    let good = sketch(3, "0.5");
     let with = |field: &str, value: Value| {
         let mut model = good.clone();
         model[field] = value;

@@ -38,7 +38,7 @@ impl Operation {
         Some(&resolve(body)["content"]["application/json"])
     }
 
-    /// Its responses by status: `2XX`, `401`, `4XX`, `5XX`.
+    /// Its responses by status: `200`, `2XX`, `401`, `4XX`, `5XX`.
     pub(crate) fn responses(self) -> impl Iterator<Item = (&'static str, &'static Value)> {
         members(&self.value["responses"])
             .map(|(code, response)| (code, &resolve(response)["content"]["application/json"]))

@@ -4,6 +4,7 @@
 pub(crate) mod cable;
 pub(crate) mod caller;
 pub(crate) mod document;
+pub(crate) mod kinds;
 pub(crate) mod picture;
 pub(crate) mod recorder;
 pub(crate) mod responder;

@@ -14,8 +14,8 @@ pub(crate) fn mistakes(schema: &Value, value: &Value) -> Vec<String> {
     judged(schema, false, value)
 }
 
-/// As `mistakes`, and a field that the schema does not name is a mistake too: readers of the document
-/// ignore such fields, but our own service should not write what nobody can read about.
+/// As `mistakes`, and a field or word that the schema does not name is a mistake too: readers of the
+/// document accept them, but our own service should send nothing that is not described.
 pub(crate) fn mistakes_of_our_own(schema: &Value, value: &Value) -> Vec<String> {
     judged(schema, true, value)
 }
@@ -61,7 +61,7 @@ fn translated(schema: &Value) -> Value {
     }
 }
 
-/// Objects that list their properties have no others, unless they say so.
+/// Objects that list their properties have no others, and open vocabularies no other words.
 fn closed(schema: Value) -> Value {
     match schema {
         Value::Object(members) => {
@@ -70,7 +70,11 @@ fn closed(schema: Value) -> Value {
             let mut members: Map<_, _> =
                 members.into_iter().map(|(key, value)| (key, closed(value))).collect();
             if lists_properties {
-                members.entry("additionalProperties").or_insert(Value::Bool(false));
+                members.insert("additionalProperties".to_owned(), Value::Bool(false));
+            }
+            if let Some(Value::Array(words)) = members.get("x-extensible-enum") {
+                let words = words.iter().cloned().chain([Value::Null]).collect();
+                members.insert("enum".to_owned(), words);
             }
             Value::Object(members)
         }

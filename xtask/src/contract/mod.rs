@@ -1,7 +1,8 @@
 //! `cargo xtask contract`: shows that others can use what is published. Clients of other languages are
 //! generated from it and drive a running service through the whole life of a caller, directly and through
 //! a proxy that gives every response that the document allows. Schemathesis looks for responses that the
-//! document does not describe; the published flows are run.
+//! document does not describe; the published flows and the
+//! curl recipes are run.
 
 mod expectations;
 mod proxy;
@@ -15,12 +16,12 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::consumers::{Consumer, Workspace};
+use crate::consumers::Consumer;
 use crate::document::Document;
+use crate::flows;
 use crate::leash::{self, End};
-use crate::lint::LINTERS;
 use crate::service::{Profile, Service, build};
 use crate::tools::{Set, Tools, absolute, must};
 use expectations::{MODES, unexpected};
@@ -34,9 +35,6 @@ const WORK: &str = "target/contract";
 
 /// A model with one input, `input`, that takes an image.
 const MODEL: &str = "color-extraction";
-
-/// A model with the same input that nothing serves, so that its tasks can be canceled for sure.
-const UNSERVED: &str = "face-mesh";
 
 /// The result table, as it is kept.
 const TABLE: &str = "openapi/generators.md";
@@ -124,8 +122,7 @@ impl<'a> Job<'a> {
         if let (Selection::Ci, Some(service)) = (&self.selection, &service) {
             self.compare(&rows)?;
             report.push_str(&self.schemathesis(&document, service)?);
-            let python = Consumer::named(self.root, "python")?.built(self.root, &document, &[])?;
-            report.push_str(&self.flows(&python, service)?);
+            report.push_str(&flows::run(self.root, service)?);
         }
         Ok(report)
     }
@@ -251,53 +248,6 @@ impl<'a> Job<'a> {
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         Ok(folder)
     }
-
-    /// Copies of the flows and of the document that they run against.
-    fn flows_with_exact_codes(&self) -> Result<PathBuf> {
-        let folder = self.folder("flows")?;
-        for (name, change) in
-            [("inferstore.yaml", with_exact_code as fn(&str) -> String), ("flows.arazzo.yaml", str::to_owned)]
-        {
-            let text = fs::read_to_string(self.published(name)?).context("cannot read a publication")?;
-            fs::write(folder.join(name), change(&text)).context("cannot write a copy")?;
-        }
-        Ok(folder.join("flows.arazzo.yaml"))
-    }
-
-    /// The flows take what they need as inputs; the picture is uploaded by the Python client, since
-    /// object storage is not part of the API.
-    fn flows(&self, python: &Workspace, service: &Service) -> Result<String> {
-        let mut upload = python.command("exec python life.py upload");
-        let uploaded = must("Python", service.told_to(upload.env("MODEL", MODEL)))?;
-        let picture = String::from_utf8_lossy(&uploaded.stdout).trim().to_owned();
-        let flows = self.flows_with_exact_codes()?;
-        let tools = Tools::install(self.root, &LINTERS)?;
-        let mut report = String::new();
-        for (flow, model, size, mime) in [
-            ("declareSmallUpload", MODEL, 1_000, "image/png"),
-            ("declareLargeUpload", MODEL, 6_000_000, "video/mp4"),
-            ("runModel", MODEL, 0, ""),
-            ("cancelQueuedTask", UNSERVED, 0, ""),
-            ("refusedKey", MODEL, 0, ""),
-        ] {
-            let inputs = json!({
-                "api_key": service.api_key, "model_id": model, "task_input": {"input": picture},
-                "name": "flow", "mime": mime, "size": size,
-            });
-            let mut command = tools.node("redocly")?;
-            command.arg("respect").arg(&flows).args(["--workflow", flow]);
-            command.args(["--server", &format!("inferstore={}", service.base_url)]);
-            command.env("REDOCLY_CLI_RESPECT_INPUT", inputs.to_string());
-            report.push_str(&driven(&format!("the flow {flow}"), &mut command, service)?);
-        }
-        Ok(report)
-    }
-}
-
-/// Redocly holds an answer to the schema of its exact code and does not know `2XX`. Our service
-/// answers 200.
-fn with_exact_code(document: &str) -> String {
-    document.replace("\"2XX\":", "\"200\":")
 }
 
 /// Runs a consumer; the report keeps one line of what it says when all is well.

@@ -1,5 +1,6 @@
 //! Every resource, every model input and every model output as a JSON Schema of its own, which needs
-//! no other file.
+//! no other file and no vocabulary but JSON Schema's: validators in strict mode refuse a keyword or a
+//! format that they do not know.
 
 use std::collections::BTreeSet;
 
@@ -8,6 +9,7 @@ use serde_json::json;
 
 use super::view31;
 use crate::tree::Tree;
+use crate::words::OPEN;
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 const COMPONENTS: &str = "#/components/schemas/";
@@ -33,7 +35,7 @@ impl JsonSchemas {
 
     /// The schema of that name with all that it refers to.
     pub(super) fn named(&self, name: &str) -> Option<Tree> {
-        Some(self.whole(Some(name), self.all.get(name)?))
+        Some(portable(&self.whole(Some(name), self.all.get(name)?)))
     }
 
     /// A schema that stands in the document without a name.
@@ -78,11 +80,40 @@ impl JsonSchemas {
         let kinds = self.all.iter().filter_map(|(input, schema)| {
             let kind = schema.get("x-model-kind")?;
             let (name, output) = (kind.get("name")?.as_str()?, kind.get("output")?.as_str()?);
-            let files = json!({"input": format!("{input}.json"), "output": format!("{output}.json")});
+            let file = |name: &str| format!("schemas/{name}.json");
+            let files = json!({"input": file(input), "output": file(output)});
             Some((name.to_owned(), Tree::from(files)))
         });
         Tree::Map(kinds.collect())
     }
+}
+
+/// The schema without extensions and formats. The words of an open vocabulary become examples.
+fn portable(schema: &Tree) -> Tree {
+    match schema {
+        Tree::Map(members) => {
+            let mut kept = IndexMap::new();
+            for (key, value) in members {
+                match key.as_str() {
+                    OPEN => kept.insert("examples".to_owned(), value.clone()),
+                    // A format restricts nothing in JSON Schema of 2020-12.
+                    "format" if value.as_str().is_some() => None,
+                    "properties" | "$defs" => kept.insert(key.clone(), each_portable(value)),
+                    "examples" | "default" | "enum" => kept.insert(key.clone(), value.clone()),
+                    key if key.starts_with("x-") => None,
+                    key => kept.insert(key.to_owned(), portable(value)),
+                };
+            }
+            Tree::Map(kept)
+        }
+        Tree::List(items) => Tree::List(items.iter().map(portable).collect()),
+        scalar => scalar.clone(),
+    }
+}
+
+/// Schemas by names, which may begin as an extension does.
+fn each_portable(schemas: &Tree) -> Tree {
+    Tree::Map(schemas.members().map(|(name, schema)| (name.to_owned(), portable(schema))).collect())
 }
 
 fn references<'a>(schema: &'a Tree, names: &mut Vec<&'a str>) {

@@ -26,7 +26,7 @@ use json_schemas::JsonSchemas;
 
 const DOCUMENT: &str = "openapi/inferstore.yaml";
 const GENERATORS: &str = "openapi/generators.md";
-const FLOWS: &str = "openapi/flows.arazzo.yaml";
+const FLOWS: [&str; 2] = ["flows.arazzo.yaml", "upload-and-run.arazzo.yaml"];
 /// How the flows name their version in the repository.
 const UNPUBLISHED: &str = "version: 0.0.0";
 const FOLDER: &str = "target/publish";
@@ -64,13 +64,15 @@ impl Job<'_> {
             ("inferstore.yaml".to_owned(), document.text.clone()),
             ("inferstore.json".to_owned(), pretty(&ordered)?),
             ("inferstore-3.1.json".to_owned(), pretty(&view31::view(&ordered))?),
-            ("flows.arazzo.yaml".to_owned(), self.flows(&version)?),
             ("reference.html".to_owned(), pages::build(&tools, &ordered, &scratch.0)?),
             ("changelog.md".to_owned(), changelog::changelog(self.root, &document.value)?),
             ("index.html".to_owned(), index::page(&version, &schemas, &consumers)),
             ("generators.md".to_owned(), generators),
-            ("schemas/kinds.json".to_owned(), pretty(&schemas.kinds())?),
+            ("kinds.json".to_owned(), pretty(&schemas.kinds())?),
         ]);
+        for name in FLOWS {
+            files.insert(name.to_owned(), self.flows(name, &version)?);
+        }
         for name in schemas.names() {
             if let Some(schema) = schemas.named(name) {
                 files.insert(format!("schemas/{name}.json"), pretty(&schema)?);
@@ -99,9 +101,9 @@ impl Job<'_> {
         diff::Job::read(self.root, &["--check"])?.checked()
     }
 
-    /// The flows, at the version of the document.
-    fn flows(&self, version: &str) -> Result<String> {
-        let path = self.root.join(FLOWS);
+    /// A document of flows, at the version of the API document.
+    fn flows(&self, name: &str, version: &str) -> Result<String> {
+        let path = self.root.join("openapi").join(name);
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         ensure!(text.contains(UNPUBLISHED), "{} has no `{UNPUBLISHED}` to replace", path.display());
         Ok(text.replacen(UNPUBLISHED, &format!("version: {version}"), 1))
@@ -130,7 +132,7 @@ fn check_written(tools: &Tools<'_>, folder: &Path) -> Result<()> {
     let view = folder.join("inferstore-3.1.json");
     must("Python", tools.python("openapi-spec-validator")?.arg(&view))?;
     let mut redocly = tools.node("redocly")?;
-    redocly.args(["lint", "--config", REDOCLY_RULES]).arg(&view).arg(folder.join("flows.arazzo.yaml"));
+    redocly.args(["lint", "--config", REDOCLY_RULES]).arg(&view).args(FLOWS.map(|name| folder.join(name)));
     must("Node.js", &mut redocly)?;
     Ok(())
 }

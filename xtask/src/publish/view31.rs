@@ -13,7 +13,7 @@ const OPENAPI: &str = "3.1.1";
 const NAMED_SCHEMAS: [&str; 2] = ["schemas", "properties"];
 
 /// Keywords that hold data, where a `type` is not a type.
-const DATA: [&str; 6] = ["example", "examples", "default", "enum", "x-codeSamples", "x-enumDescriptions"];
+const DATA: [&str; 5] = ["example", "examples", "default", "enum", "x-codeSamples"];
 
 /// The document in 3.1.
 pub(super) fn view(document: &Tree) -> Tree {

@@ -1,6 +1,6 @@
 //! What may stand where in an OpenAPI 3.0 document, as a table. Some keywords are left out on purpose.
-//! Of those of schemas, the generator panics on `not`, turns `pattern` into code that needs a regular
-//! expression engine, and `oneOf` and `anyOf` into enums that nobody can describe.
+//! Of those of schemas, the generator panics on `not`, and turns `oneOf` and `anyOf` into enums without
+//! descriptions.
 
 /// What a value must be.
 pub(super) enum Kind {
@@ -185,7 +185,7 @@ static HEADER: Shape = Shape {
 static MEDIA: Shape = Shape {
     name: "content",
     required: &["schema", "examples"],
-    keywords: &[("schema", Component("schemas", &SCHEMA)), ("examples", EXAMPLES), ("example", Anything)],
+    keywords: &[("schema", Component("schemas", &SCHEMA)), ("examples", EXAMPLES)],
 };
 
 static EXAMPLE: Shape = Shape {
@@ -231,6 +231,7 @@ static SCHEMA: Shape = Shape {
         ("description", Text),
         ("type", Text),
         ("format", Text),
+        ("pattern", Text),
         ("nullable", Truth),
         ("enum", List(&Anything)),
         ("default", Anything),
@@ -256,14 +257,21 @@ static SCHEMA: Shape = Shape {
         ("writeOnly", Truth),
         ("deprecated", Truth),
         ("externalDocs", Object(&EXTERNAL_DOCS)),
-        ("x-open-enum", Truth),
-        ("x-enumDescriptions", Named(&Text)),
+        ("x-extensible-enum", List(&Anything)),
         ("x-enum-varnames", List(&Text)),
+        ("x-decimal", Truth),
+        ("x-number", Object(&STRING_NUMBER)),
         ("x-secret", Truth),
         ("x-keep-shape", Truth),
         ("x-advisory", Truth),
         ("x-model-kind", Object(&MODEL_KIND)),
     ],
+};
+
+static STRING_NUMBER: Shape = Shape {
+    name: "number",
+    required: &["type", "minimum", "maximum"],
+    keywords: &[("type", Text), ("minimum", Number), ("maximum", Number)],
 };
 
 static MODEL_KIND: Shape = Shape {

@@ -3,11 +3,12 @@
 
 mod keywords;
 mod operations;
+mod responses;
 pub(crate) mod rust_names;
 mod schemas;
 mod shapes;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 use similar::get_close_matches;
@@ -27,13 +28,15 @@ const ALIKE: f32 = 0.75;
 pub(crate) fn validate(document: &Document) -> Vec<Mistake> {
     let root = &document.value;
     let mut check = Check { root, mistakes: Vec::new(), found: Vec::new(), references: Vec::new() };
-    let steps: [fn(&mut Check<'_>); 7] = [
+    let steps: [fn(&mut Check<'_>); 9] = [
         |check| check.version(),
         |check| check.shape(check.root, &keywords::DOCUMENT, Place::root()),
         |check| check.references(),
         |check| check.rings(),
         |check| check.schemas(),
         |check| check.operations(),
+        |check| check.response_schemas(),
+        |check| check.shared_names(),
         |check| check.unused_components(),
     ];
     for step in steps {
@@ -171,6 +174,17 @@ impl<'a> Check<'a> {
                     Place::of(&["components", section, name]),
                     "nothing uses it; refer to it or remove it",
                 );
+            }
+        }
+    }
+
+    /// Generators make a type of a component of any section; two of one name become `Name` and `Name2`.
+    fn shared_names(&mut self) {
+        let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
+        for (section, name) in self.components() {
+            if let Some(first) = seen.insert(name, section) {
+                let message = format!("the name is taken by components/{first}/{name}; choose another");
+                self.wrong(Place::of(&["components", section, name]), message);
             }
         }
     }

@@ -30,8 +30,11 @@ impl<'a> Check<'a> {
         }
         for section in ["requestBodies", "responses"] {
             for (holder, place) in self.all(section) {
-                for (kind, _) in members(&holder["content"]).filter(|(kind, _)| *kind != JSON) {
-                    self.wrong(place.at("content").at(kind), format!("only {JSON} can be generated from"));
+                if holder["content"].get(JSON).is_none() {
+                    self.wrong(
+                        place.at("content"),
+                        format!("must hold {JSON}, which code is generated from"),
+                    );
                 }
             }
         }
@@ -142,9 +145,17 @@ impl<'a> Check<'a> {
     fn responses(&mut self, place: &Place, responses: &'a Value) {
         let codes: Vec<&str> = members(responses).map(|(code, _)| code).collect();
         let successes: Vec<&str> = codes.iter().copied().filter(|code| code.starts_with('2')).collect();
-        if successes.len() != 1 {
+        if successes == ["200", "2XX"] && responses["200"] != responses["2XX"] {
+            self.wrong(place.at("200"), "200 and 2XX must refer to one response");
+        } else if successes != ["200", "2XX"] {
             let found = if successes.is_empty() { "none".to_owned() } else { successes.join(" and ") };
-            self.wrong(place.clone(), format!("must hold exactly one success response, and holds {found}"));
+            let message =
+                format!("must declare one success response as 200 and as 2XX, and declares {found}");
+            self.wrong(place.clone(), message);
+        }
+        let success = self.resolve(&responses["2XX"]);
+        for (kind, _) in members(&success["content"]).filter(|(kind, _)| *kind != JSON) {
+            self.wrong(place.at("2XX"), format!("a success must be {JSON} alone, not {kind}"));
         }
         for code in &codes {
             if *code == "default" {

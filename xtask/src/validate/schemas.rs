@@ -7,17 +7,21 @@ use serde_json::Value;
 use super::rust_names::{has_one_capital_a_word, is_rust_name};
 use super::{Check, did_you_mean, members, texts};
 use crate::document::Place;
-use crate::words::{OTHER, Words};
+use crate::words::{OPEN, OTHER, Words};
 
 const TYPES: [&str; 6] = ["string", "number", "integer", "boolean", "array", "object"];
 
 /// The formats that become types of Rust or of `crates/api`. Others would become types of crates that
 /// `crates/api` does without, or nothing at all, which is what a misspelt one must not become.
-const FORMATS: [&str; 8] = ["date-time", "decimal", "double", "email", "float", "int32", "int64", "uri"];
+const FORMATS: [&str; 7] = ["date-time", "double", "email", "float", "int32", "int64", "uri"];
 
 /// The keywords that mean something to certain types only.
-const OWNERS: [(&str, &[&str]); 14] = [
+const OWNERS: [(&str, &[&str]); 18] = [
     ("format", &["string", "number", "integer"]),
+    ("pattern", &["string"]),
+    ("x-number", &["string"]),
+    ("x-extensible-enum", &["string"]),
+    ("x-decimal", &["string", "number"]),
     ("minLength", &["string"]),
     ("maxLength", &["string"]),
     ("minimum", &["number", "integer"]),
@@ -42,8 +46,8 @@ impl<'a> Check<'a> {
             self.properties(schema, &place);
             if let Some(name) = component_name(&place) {
                 self.words(name, schema, &place);
-            } else if schema["enum"].is_array() {
-                self.wrong(place, "an enumeration needs a schema of its own, under components/schemas");
+            } else if schema["enum"].is_array() || schema[OPEN].is_array() {
+                self.wrong(place, "a vocabulary needs a schema of its own, under components/schemas");
             }
         }
         for (name, schema) in members(&self.root["components"]["schemas"]) {
@@ -95,6 +99,10 @@ impl<'a> Check<'a> {
             let hint =
                 if hint.is_empty() { format!("; the known ones are {}", FORMATS.join(", ")) } else { hint };
             self.wrong(place.at("format"), format!("the format {format} is not known{hint}"));
+        }
+        if schema.get("pattern").is_some() != schema.get("x-number").is_some() {
+            // progenitor turns any other pattern into code that needs a regular expression engine.
+            self.wrong(place.clone(), "pattern and x-number go together: a number that travels as a string");
         }
         if kind == Some("array") && schema["items"].is_null() {
             self.wrong(place.clone(), "the array has no items");
@@ -175,20 +183,22 @@ impl<'a> Check<'a> {
     }
 
     fn words(&mut self, name: &str, schema: &'a Value, place: &Place) {
-        let Some(list) = schema["enum"].as_array() else {
-            for key in ["x-open-enum", "x-enumDescriptions", "x-enum-varnames"] {
-                if schema.get(key).is_some() {
-                    self.wrong(place.at(key), "needs an enum beside it");
-                }
+        let keyword = if schema.get(OPEN).is_some() { OPEN } else { "enum" };
+        let Some(list) = schema[keyword].as_array() else {
+            if schema.get("x-enum-varnames").is_some() {
+                self.wrong(place.at("x-enum-varnames"), "needs an enum beside it");
             }
             return;
         };
-        let here = place.at("enum");
+        let here = place.at(keyword);
         if schema["type"] != "string" {
-            return self.wrong(place.clone(), "an enumeration needs type: string beside it");
+            return self.wrong(place.clone(), "a vocabulary needs type: string beside it");
+        }
+        if keyword == OPEN && schema.get("enum").is_some() {
+            return self.wrong(place.at("enum"), "a vocabulary is an enum or an x-extensible-enum, not both");
         }
         if list.is_empty() {
-            return self.wrong(here, "the enumeration has no words");
+            return self.wrong(here, "the vocabulary has no words");
         }
         if let Some(index) = list.iter().position(|word| !word.is_string()) {
             return self.wrong(here.at(index), format!("must be a text, not {}", list[index]));
@@ -200,31 +210,30 @@ impl<'a> Check<'a> {
                 format!("must name all {} words of the enum, and names {}", list.len(), names.len()),
             );
         }
-        let words = || texts(&schema["enum"]);
-        for word in members(&schema["x-enumDescriptions"]).map(|(word, _)| word) {
-            if !words().any(|known| known == word) {
-                let hint = did_you_mean(word, words());
-                self.wrong(
-                    place.at("x-enumDescriptions").at(word),
-                    format!("{word} is not a word of the enum{hint}"),
-                );
-            }
+        // Tools show the words of an enum by themselves.
+        let read = Words::read(name, schema).filter(|_| keyword == OPEN);
+        for word in read.iter().flat_map(Words::undescribed) {
+            let item = format!("- `{word}`: …");
+            self.wrong(
+                place.at("description"),
+                format!("states no meaning of {word}; add the list item {item}"),
+            );
         }
-        self.variants(name, schema, place);
+        self.variants(name, schema, keyword, place);
     }
 
     /// Every word must become a variant of its own.
-    fn variants(&mut self, name: &str, schema: &'a Value, place: &Place) {
-        let is_open = schema["x-open-enum"] == true;
+    fn variants(&mut self, name: &str, schema: &'a Value, keyword: &str, place: &Place) {
+        let is_open = keyword == OPEN;
         let is_named = schema["x-enum-varnames"].is_array();
         let hint = if is_named { "" } else { "; name the words in x-enum-varnames" };
         let read = Words::read(name, schema);
         let mut seen: Vec<(&str, &str)> = Vec::new();
         for (index, (variant, word)) in read.iter().flat_map(Words::variants).enumerate() {
-            let here = place.at(if is_named { "x-enum-varnames" } else { "enum" }).at(index);
+            let here = place.at(if is_named { "x-enum-varnames" } else { keyword }).at(index);
             let first = seen.iter().find(|(other, _)| *other == variant);
             if seen.iter().any(|(_, other)| *other == word) {
-                self.wrong(place.at("enum").at(index), format!("the word {word} is there twice"));
+                self.wrong(place.at(keyword).at(index), format!("the word {word} is there twice"));
             } else if let Some((_, first)) = first {
                 self.wrong(here, format!("{first} and {word} both become the variant {variant}{hint}"));
             } else if !is_rust_name(variant) {
@@ -235,7 +244,7 @@ impl<'a> Check<'a> {
             } else if is_open && variant == OTHER {
                 self.wrong(
                     here,
-                    format!("{word} becomes {OTHER}, which open enumerations keep for themselves{hint}"),
+                    format!("{word} becomes {OTHER}, which open vocabularies keep for unknown words{hint}"),
                 );
             }
             seen.push((variant, word));

@@ -10,8 +10,12 @@ use serde_json::{Value, json};
 
 use crate::support::{Folder, Said, real_document, replaced, repository_file};
 
-const CONFIGURATIONS: [&str; 3] =
-    ["openapi/redocly.yaml", "openapi/spectral.yaml", "openapi/flows.arazzo.yaml"];
+const CONFIGURATIONS: [&str; 4] = [
+    "openapi/redocly.yaml",
+    "openapi/spectral.yaml",
+    "openapi/flows.arazzo.yaml",
+    "openapi/upload-and-run.arazzo.yaml",
+];
 
 /// A small repository with this document, and with the tools of the real one, which are installed
 /// once.
@@ -84,14 +88,18 @@ fn a_publication_is_the_same_byte_for_byte_wherever_and_whenever_it_is_made() {
 
 /// The JSON Schemas alone tell a good input from a bad one.
 fn schemas_tell_what_fits(folder: &Folder) {
-    let kinds: Value =
-        serde_json::from_str(&folder.read("target/publish/schemas/kinds.json")).expect("it is JSON");
+    let kinds: Value = serde_json::from_str(&folder.read("target/publish/kinds.json")).expect("it is JSON");
     assert_eq!(kinds.as_object().map(serde_json::Map::len), Some(15), "all kinds of the catalog");
-    assert_eq!(kinds["color-harmonization"]["output"], "ColorHarmonizationOutput.json");
+    assert_eq!(kinds["color-harmonization"]["output"], "schemas/ColorHarmonizationOutput.json");
     let input = schema(folder, "ColorHarmonizationInput");
-    let good = json!({"input_image": "https://storage.inferstore.example/a.png", "template": "v_shape", "angle": 30});
+    let good = json!({"input_image": "https://storage.inferstore.example/a.png", "template": "v_shape", "angle": "30"});
     assert!(input.is_valid(&good));
-    for (field, value) in [("angle", json!(91)), ("template", json!("round")), ("input_image", json!(null))] {
+    for (field, value) in [
+        ("angle", json!(30)),
+        ("angle", json!("91")),
+        ("template", json!("round")),
+        ("input_image", json!(null)),
+    ] {
         let mut bad = good.clone();
         bad[field] = value;
         assert!(!input.is_valid(&bad), "{bad}");
@@ -105,7 +113,7 @@ fn the_view_in_3_1_has_nothing_of_3_0(folder: &Folder) {
     let view = folder.read("target/publish/inferstore-3.1.json");
     assert!(!view.contains("\"nullable\""), "3.1 has no such word");
     let view: Value = serde_json::from_str(&view).expect("it is JSON");
-    let cost = &view["components"]["schemas"]["Task"]["properties"]["cost"]["type"];
+    let cost = &view["components"]["schemas"]["TaskDetail"]["properties"]["cost"]["type"];
     assert_eq!((&view["openapi"], cost), (&json!("3.1.1"), &json!(["number", "null"])));
 }
 
@@ -116,10 +124,10 @@ fn nothing_is_published_when_a_linter_an_example_or_the_version_stands_against_i
     for (document, reason) in [
         (replaced(&real, "      summary: Read the balance\n", ""), "does not pass"),
         (replaced(&real, "          example: 100\n", "          example: 1000\n"), "1000"),
-        (breaking, "needs at least 2.0.0"),
+        (breaking, "needs at least 3.0.0"),
     ] {
         let folder = repository("publish_refused", &document);
-        folder.write("openapi/published/1.0.0.yaml", &real);
+        folder.write("openapi/published/2.0.0.yaml", &real);
         folder.write("target/publish/index.html", "the last publication");
         let message = publish(&folder, &[]).failed();
         assert!(message.contains(reason), "{reason}: {message}");
@@ -132,14 +140,14 @@ fn a_release_is_kept_and_told_by_the_changelog_of_the_next_one() {
     let real = real_document();
     let folder = repository("publish_release", &real);
     let report = publish(&folder, &["--release"]).succeeded();
-    assert!(report.ends_with("1.0.0.yaml written; commit it\n"), "{report}");
-    assert_eq!(folder.read("openapi/published/1.0.0.yaml"), real);
+    assert!(report.ends_with("2.0.0.yaml written; commit it\n"), "{report}");
+    assert_eq!(folder.read("openapi/published/2.0.0.yaml"), real);
 
     let next = replaced(&real, "enum: [avatars,", "enum: [icons, avatars,");
-    folder.write("openapi/inferstore.yaml", &replaced(&next, "version: 1.0.0", "version: 1.1.0"));
+    folder.write("openapi/inferstore.yaml", &replaced(&next, "version: 2.0.0", "version: 2.1.0"));
     publish(&folder, &["--release"]).succeeded();
     let changelog = folder.read("target/publish/changelog.md");
-    let told = "## 1.1.0\n\nSince 1.0.0: compatible.\n\n### createPresignedUpload\n\n- **compatible** \
+    let told = "## 2.1.0\n\nSince 2.0.0: compatible.\n\n### createPresignedUpload\n\n- **compatible** \
         `#/components/schemas/UploadFolder/enum`: the word `icons` is accepted too; nobody breaks\n";
     assert!(changelog.contains(told), "{changelog}");
 }

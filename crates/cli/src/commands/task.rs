@@ -118,7 +118,7 @@ async fn show(id: &str, client: &Client, session: &Session) -> Result {
 }
 
 /// A cost has a meaning only for a success.
-fn cost(task: &types::Task) -> Option<String> {
+fn cost(task: &types::TaskDetail) -> Option<String> {
     task.cost.as_ref().filter(|_| task.status == Some(TaskStatus::Success)).map(ToString::to_string)
 }
 

@@ -57,24 +57,48 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for ApiJson<T> {
         };
         let text = String::from_utf8(bytes.into())
             .map_err(|_| Failure::new(StatusCode::BAD_REQUEST, "the body is not UTF-8"))?;
+        // The reader of a record would take its fields from an array, too.
+        let is_object = text.trim_start().starts_with('{');
+        let no_object = || Failure::unprocessable("the body must be a JSON object");
         let mut reader = serde_json::Deserializer::from_str(&text);
         let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
             let place = error.path().to_string();
             let cause = error.into_inner();
             match cause.classify() {
                 // The path of the whole body is a dot, which says nothing.
-                Category::Data if place == "." => Failure::unprocessable(format!("the body: {cause}")),
-                Category::Data => Failure::unprocessable(format!("{place}: {cause}")),
+                Category::Data if !is_object => no_object(),
+                Category::Data if place == "." => {
+                    Failure::unprocessable(format!("the body: {}", in_words_of_json(&cause.to_string())))
+                }
+                Category::Data => {
+                    Failure::unprocessable(format!("{place}: {}", in_words_of_json(&cause.to_string())))
+                }
                 _ => not_json(&cause),
             }
         })?;
         reader.end().map_err(|cause| not_json(&cause))?;
-        // The reader of a record would take its fields from an array, too.
-        if !text.trim_start().starts_with('{') {
-            return Err(Failure::unprocessable("the body must be a JSON object"));
+        if !is_object {
+            return Err(no_object());
         }
         Ok(Self { value, text })
     }
+}
+
+/// The words of serde for types of Rust, and what a caller in any language calls them.
+const TYPES: [(&str, &str); 7] = [
+    ("expected u32", "expected a whole number from 0"),
+    ("expected u64", "expected a whole number from 0"),
+    ("expected i64", "expected a whole number"),
+    ("expected a map", "expected an object"),
+    ("integer `", "number `"),
+    ("floating point `", "number `"),
+    ("invalid digit found in string", "expected a whole number"),
+];
+
+/// A message of serde without types of Rust and without the position that follows the place.
+fn in_words_of_json(message: &str) -> String {
+    let message = message.split(" at line ").next().unwrap_or_default();
+    TYPES.iter().fold(message.to_owned(), |message, (rust, json)| message.replace(rust, json))
 }
 
 fn not_json(cause: &serde_json::Error) -> Failure {
@@ -98,7 +122,11 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for ApiQuery<T> {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
         match Query::from_request_parts(parts, app).await {
             Ok(Query(value)) => Ok(Self(value)),
-            Err(rejection) => Err(Failure::unprocessable(format!("the query: {}", rejection.body_text()))),
+            Err(rejection) => {
+                let message = rejection.body_text();
+                let cause = message.strip_prefix("Failed to deserialize query string: ").unwrap_or(&message);
+                Err(Failure::unprocessable(format!("the query: {}", in_words_of_json(cause))))
+            }
         }
     }
 }

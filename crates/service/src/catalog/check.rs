@@ -66,8 +66,8 @@ const MOST_VIOLATIONS: usize = 20;
 /// declared parameters.
 ///
 /// - A required input must be there; one that is not declared must not. `null` counts as not given.
-/// - A number is sent as a string where the samples are strings, bare where one of them is bare, and
-///   either way where there are none. It is plain (no exponent in a string, nothing but digits and a sign
+/// - A number is sent as a string where there are samples, which are strings, and either way where there
+///   are none. It is plain (no exponent in a string, nothing but digits and a sign
 ///   for `int`) and lies in the declared range, on the declared step from the smallest value on.
 /// - A file is an http or https URL, an option one of the declared words, a string a string.
 pub(crate) fn check_inputs(declared: &Format, inputs: &Inputs) -> Result<(), Vec<String>> {
@@ -119,40 +119,16 @@ fn check(descriptor: &Descriptor, value: &str) -> Result<(), String> {
     }
 }
 
-/// How a number is to be sent.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Spelling {
-    Text,
-    Bare,
-    Either,
-}
-
-impl Spelling {
-    fn of(samples: &[Sample]) -> Self {
-        match samples {
-            [] => Self::Either,
-            _ if samples.iter().all(|sample| sample.text().is_some()) => Self::Text,
-            _ => Self::Bare,
-        }
-    }
-}
-
 fn check_number(descriptor: &Descriptor, value: &str) -> Result<(), String> {
     let (noun, example) = match descriptor.kind {
         Kind::Int => ("a whole number", "30"),
         _ => ("a number", "0.5"),
     };
-    let spelling = Spelling::of(&descriptor.samples);
+    let must_be_string = !descriptor.samples.is_empty();
     let number = match text(value) {
-        Some(_) if spelling == Spelling::Bare => {
-            return Err(format!("must be {noun} without quotes, such as {example}"));
-        }
         Some(text) if descriptor.kind == Kind::Int && !is_whole(&text) => None,
         Some(text) => Decimal::plain(&text),
-        None if !is_bare_number(value) && spelling == Spelling::Bare => {
-            return Err(format!("must be {noun}, such as {example}"));
-        }
-        None if spelling == Spelling::Text || !is_bare_number(value) => {
+        None if must_be_string || !is_bare_number(value) => {
             return Err(format!("must be {noun} sent as a string, such as \"{example}\""));
         }
         None if descriptor.kind == Kind::Int && !is_whole(value) => None,

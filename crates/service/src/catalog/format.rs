@@ -27,7 +27,7 @@ pub(crate) struct Descriptor {
     pub(crate) position: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) num_config: Option<NumConfig>,
-    /// For options, all the words. For numbers, their shape says how a value is sent.
+    /// For options, all the words. For numbers, a sample says that a value is sent as a string.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) samples: Vec<Sample>,
 }
@@ -55,7 +55,7 @@ pub(crate) struct NumConfig {
     pub(crate) step: Option<Box<RawValue>>,
 }
 
-/// A sample value: a string, or a bare number with exactly its digits.
+/// A sample value, as it is spelled in JSON. What can be published has strings alone.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Sample(Box<RawValue>);

@@ -168,7 +168,10 @@ fn check_descriptor(name: &str, descriptor: &Descriptor) -> Result<(), &'static 
     if !descriptor.mime_type.iter().flatten().all(is_pattern) {
         return Err("has a mime_type that is no pattern such as image/png or image/*");
     }
-    if descriptor.kind == Kind::Options && !descriptor.samples.iter().any(|word| word.text().is_some()) {
+    if !descriptor.samples.iter().all(|sample| sample.text().is_some()) {
+        return Err("has a sample that is not a string; write 7 as \"7\"");
+    }
+    if descriptor.kind == Kind::Options && descriptor.samples.is_empty() {
         return Err("is an option without words: its samples are all of them");
     }
     match &descriptor.num_config {
@@ -245,6 +248,7 @@ mod tests {
             (r#"{"a": {"type": "int", "position": 0, "num_config": {"min": 5, "max": 1}}}"#, "min not above"),
             (r#"{"a": {"type": "int", "position": 0, "num_config": {"step": 0}}}"#, "step above"),
             (r#"{"a": {"type": "int", "position": 0, "samples": ["x"]}}"#, "a sample is refused"),
+            (r#"{"a": {"type": "int", "position": 0, "samples": ["6", 7]}}"#, "not a string"),
             (
                 r#"{"a": {"type": "int", "position": 0, "samples": ["9"], "num_config": {"max": 3}}}"#,
                 "at most 3",

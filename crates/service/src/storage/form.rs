@@ -107,7 +107,9 @@ pub(super) async fn read_fields<'form>(
         if name == "file" {
             return Ok((fields, part));
         }
-        let value = part.text().await.map_err(broken)?;
+        // `Field::text` would drop a byte order mark, and the policy covers every byte.
+        let value = part.bytes().await.map_err(broken)?;
+        let value = String::from_utf8(value.into()).map_err(|_| malformed())?;
         if field(&fields, &name).is_some() {
             return Err(s3_error!(InvalidArgument, "POST requires exactly one {name:?} per request."));
         }

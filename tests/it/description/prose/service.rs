@@ -122,7 +122,7 @@ pub(super) const SENTENCES: &[Sentence] = &[
     (
         "The service can quote the cost of a run and report whether a model has a serving node.",
         Tag("Models"),
-        &["what a run costs", "serves"],
+        &["what a run costs", "a node serves it now"],
     ),
     ("A per-inference price.", Call("GET /api-key/model/{id}/task/cost"), &["price of one inference"]),
     (

@@ -121,20 +121,20 @@ pub(super) const SENTENCES: &[Sentence] = &[
     // The history
     ("Page of tasks, ordered oldest first.", Call(HISTORIES), &["oldest first"]),
     ("Records in the task history carry a subset.", Call(HISTORIES), &["records carry a subset"]),
-    ("`limit`: default 10, maximum 100.", Call(HISTORIES), &["10 unless told, at most 100"]),
+    ("`limit`: default 10, maximum 100.", Call(HISTORIES), &["at most 100"]),
     // A task
     (
         "On `success` the output is at `result.result` (shape depends on the model).",
-        Schema("Task"),
+        Schema("TaskDetail"),
         &["output of the model … success", "shape depends on the model"],
     ),
     (
         "On `failed`, `result.error` holds the detail and is otherwise null.",
-        Schema("Task"),
+        Schema("TaskDetail"),
         &["detail of the failure … failed … otherwise null"],
     ),
     // The list of models
-    ("Model list page size: default 10.", Schema("ModelListRequest"), &["10 unless told"]),
+    ("Model list page size: default 10.", Schema("ModelListRequest"), &["10 by default"]),
     (
         "Maximum `limit` of the model list: not shown.",
         Schema("ModelListRequest"),

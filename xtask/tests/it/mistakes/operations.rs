@@ -68,8 +68,8 @@ pub(super) const MISTAKES: &[Mistake] = &[
     ),
     (
         "a body that is a text",
-        "requestBody:\n        $ref: \"#/components/requestBodies/TaskInput\"",
-        "requestBody: TaskInput",
+        "requestBody:\n        $ref: \"#/components/requestBodies/CreateTaskBody\"",
+        "requestBody: CreateTaskBody",
     ),
     (
         "a body without content",
@@ -87,11 +87,21 @@ pub(super) const MISTAKES: &[Mistake] = &[
         "            x-was:\n              file:",
     ),
     ("responses that are a list", "      responses:\n", "      responses: []\n      x-was:\n"),
-    ("no response of success", "        \"2XX\":", "        \"302\":"),
+    ("no response of success", "        2XX:", "        \"302\":"),
+    (
+        "a success without its code",
+        "        \"200\":\n          $ref: \"#/components/responses/GetBalanceSuccess\"\n",
+        "",
+    ),
+    (
+        "two responses for one success",
+        "\"200\":\n          $ref: \"#/components/responses/GetBalanceSuccess\"",
+        "\"200\":\n          $ref: \"#/components/responses/GetModelSuccess\"",
+    ),
     (
         "two responses of success",
         "        \"401\":",
-        "        \"201\":\n          $ref: \"#/components/responses/TaskCreated\"\n        \"401\":",
+        "        \"201\":\n          $ref: \"#/components/responses/CreateTaskSuccess\"\n        \"401\":",
     ),
     ("no response 401", "        \"401\":", "        \"403\":"),
     ("no response 4XX", "        4XX:", "        404:"),
@@ -118,22 +128,22 @@ pub(super) const MISTAKES: &[Mistake] = &[
     ),
     (
         "a response without a description",
-        "          description: The price of one inference.",
-        "          x-was: The price of one inference.",
+        "      description: The price of one inference.\n      headers",
+        "      x-was: The price of one inference.\n      headers",
     ),
     (
         "a response without a schema",
-        "              schema:\n                $ref: \"#/components/schemas/TaskCostResponse\"",
-        "              x-was: \"#/components/schemas/TaskCostResponse\"",
+        "          schema:\n            $ref: \"#/components/schemas/TaskCostResponse\"",
+        "          x-was: \"#/components/schemas/TaskCostResponse\"",
     ),
     (
         "a response without an example",
-        "              examples:\n                cost:",
-        "              x-was:\n                cost:",
+        "          examples:\n            cost:",
+        "          x-was:\n            cost:",
     ),
     (
         "a response of another type",
-        "description: The price of one inference.\n          content:\n            application/json:",
-        "description: The price of one inference.\n          content:\n            application/xml:",
+        "examples:\n            cost:",
+        "examples:\n            cost:\n              value: {}\n        application/xml:\n          schema: {type: string}\n          examples:\n            xml:",
     ),
 ];

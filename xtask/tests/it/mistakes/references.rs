@@ -5,8 +5,8 @@ use super::Mistake;
 pub(super) const MISTAKES: &[Mistake] = &[
     ("a $ref to a schema that is not there", "schemas/ModelSort\"", "schemas/ModelSrt\""),
     ("a $ref to a response that is not there", "responses/Unavailable\"", "responses/Unavailble\""),
-    ("a $ref to a parameter that is not there", "parameters/TaskId\"", "parameters/TaskID\""),
-    ("a $ref to a body that is not there", "requestBodies/TaskInput\"", "requestBodies/Anything\""),
+    ("a $ref to a parameter that is not there", "parameters/TaskIdInPath\"", "parameters/TaskIDInPath\""),
+    ("a $ref to a body that is not there", "requestBodies/CreateTaskBody\"", "requestBodies/Anything\""),
     ("a $ref to another file", "\"#/components/schemas/ModelSort\"", "models.yaml#/ModelSort"),
     ("a $ref to another section", "#/components/schemas/ModelSort", "#/components/responses/Refused"),
     ("a $ref into a schema", "schemas/ModelSort\"", "schemas/ModelSort/enum\""),
@@ -29,8 +29,8 @@ pub(super) const MISTAKES: &[Mistake] = &[
     ),
     (
         "a response that is a $ref to itself",
-        "    TaskCreated:\n",
-        "    TaskCreated:\n      $ref: \"#/components/responses/TaskCreated\"\n    Another:\n",
+        "    CreateTaskSuccess:\n",
+        "    CreateTaskSuccess:\n      $ref: \"#/components/responses/CreateTaskSuccess\"\n    Another:\n",
     ),
     (
         "an allOf that leads back to itself",

@@ -7,7 +7,7 @@ pub(super) const MISTAKES: &[Mistake] = &[
     ("a type that is nearly one", "    ModelId:\n      type: string", "    ModelId:\n      type: sting"),
     (
         "a list of types, as in 3.1",
-        "type: number\n          format: decimal\n          nullable: true\n          description: The price of one inference.",
+        "type: number\n          format: double\n          x-decimal: true\n          nullable: true\n          description: The price of one inference.",
         "type: [number, 'null']\n          description: The price of one inference.",
     ),
     (
@@ -32,7 +32,7 @@ pub(super) const MISTAKES: &[Mistake] = &[
         "const: none\n          description: The wallet",
     ),
     (
-        "a keyword that the generator does not read",
+        "a pattern that is no number",
         "nullable: true\n          description: The wallet",
         "pattern: \"^0x\"\n          description: The wallet",
     ),
@@ -159,13 +159,49 @@ pub(super) const MISTAKES: &[Mistake] = &[
     ("an enumeration without words", "enum: [success, fail]", "enum: []"),
     ("an enumeration with a number", "enum: [success, fail]", "enum: [success, fail, 3]"),
     ("a word that is there twice", "enum: [success, fail]", "enum: [success, fail, fail]"),
-    ("a description of no word", "        success: The call", "        sucess: The call"),
+    ("a word without a meaning", "        - `success`: The call", "        - `sucess`: The call"),
+    (
+        "a vocabulary that is open and closed",
+        "      x-extensible-enum: [success, fail]",
+        "      enum: [success, fail]\n      x-extensible-enum: [success, fail]",
+    ),
+    (
+        "an amount that is a truth value",
+        "x-decimal: true\n          nullable",
+        "x-decimal: exactly\n          nullable",
+    ),
+    (
+        "a number as a string without its bounds",
+        "x-number: {type: integer, minimum: 1, maximum: 90}",
+        "x-number: {type: integer}",
+    ),
+    ("a number as a string without its pattern", "          pattern: ^([1-9]|[1-8][0-9]|90)$\n", ""),
+    (
+        "a response that cannot grow",
+        "      description: How much is stored.\n      additionalProperties: true\n",
+        "      description: How much is stored.\n",
+    ),
+    (
+        "an optional field of a response that cannot be null",
+        "          nullable: true\n          description: The wallet",
+        "          description: The wallet",
+    ),
+    (
+        "an optional word of a response that cannot be null",
+        "    DescriptorType:\n      type: string\n      nullable: true\n",
+        "    DescriptorType:\n      type: string\n",
+    ),
+    (
+        "a limit in a response",
+        "          nullable: true\n          description: The wallet",
+        "          nullable: true\n          maxLength: 42\n          description: The wallet",
+    ),
     ("too few names of words", "[ShortRange, FullRange]", "[ShortRange]"),
     ("names of words that are a text", "[ShortRange, FullRange]", "ShortRange"),
     (
-        "an open enumeration without words",
+        "an extension of earlier versions",
         "    ModelId:\n      type: string\n",
-        "    ModelId:\n      type: string\n      x-open-enum: true\n",
+        "    ModelId:\n      type: string\n      x-extensible-enums: [a]\n",
     ),
     (
         "a model kind without an output",

@@ -1,0 +1,91 @@
+//! What must hold of the schemas of responses: they can grow, every optional property may be null, and
+//! none of them limits what the service may send.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{Check, members, operations, texts};
+use crate::document::Place;
+
+/// Keywords that would make a client refuse a real response.
+const LIMITS: [&str; 11] = [
+    "minimum",
+    "maximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "minProperties",
+    "maxProperties",
+];
+
+impl<'a> Check<'a> {
+    pub(super) fn response_schemas(&mut self) {
+        let mut seen = BTreeSet::new();
+        for (path, method, _, operation) in operations(self.root) {
+            let place = Place::of(&["paths", path, method, "responses"]);
+            for (code, response) in members(&operation["responses"]) {
+                let (response, place) = self.followed(response, place.at(code));
+                for (kind, media) in members(&response["content"]) {
+                    self.response_schema(
+                        &media["schema"],
+                        place.at("content").at(kind).at("schema"),
+                        &mut seen,
+                    );
+                }
+            }
+        }
+        for (_, schema) in members(&self.root["components"]["schemas"]) {
+            if let Some(output) = schema["x-model-kind"]["output"].as_str() {
+                let place = Place::of(&["components", "schemas", output]);
+                let schema = &self.root["components"]["schemas"][output];
+                self.response_schema(schema, place, &mut seen);
+            }
+        }
+    }
+
+    /// The target of a reference with its place, or the value itself with its own.
+    fn followed(&self, value: &'a Value, place: Place) -> (&'a Value, Place) {
+        match value["$ref"].as_str().and_then(|reference| Some((reference, self.target(reference)?))) {
+            Some((reference, target)) => {
+                let keys: Vec<&str> = reference.trim_start_matches("#/").split('/').collect();
+                self.followed(target, Place::of(&keys))
+            }
+            None => (value, place),
+        }
+    }
+
+    fn response_schema(&mut self, schema: &'a Value, place: Place, seen: &mut BTreeSet<Place>) {
+        let (schema, place) = self.followed(schema, place);
+        if !seen.insert(place.clone()) {
+            return;
+        }
+        for limit in LIMITS.iter().filter(|limit| schema.get(**limit).is_some()) {
+            self.wrong(place.at(limit), "a response has no limits, which would make clients refuse it");
+        }
+        if schema["properties"].is_object() {
+            if schema["additionalProperties"] != true {
+                self.wrong(place.clone(), "a response can grow; add additionalProperties: true");
+            }
+            let required: BTreeSet<&str> = texts(&schema["required"]).collect();
+            for (name, property) in members(&schema["properties"]) {
+                let here = place.at("properties").at(name);
+                let (target, _) = self.followed(property, here.clone());
+                let may_be_null = target["nullable"] == true || target.get("type").is_none();
+                if !required.contains(name) && !may_be_null {
+                    self.wrong(here.clone(), "an optional property of a response needs nullable: true");
+                }
+                self.response_schema(property, here, seen);
+            }
+        }
+        for keyword in ["items", "additionalProperties"] {
+            if schema[keyword].is_object() {
+                self.response_schema(&schema[keyword], place.at(keyword), seen);
+            }
+        }
+    }
+}
