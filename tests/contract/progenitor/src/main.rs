@@ -12,8 +12,8 @@ use reqwest::multipart::{Form, Part};
 use serde_json::{Map, Value, json};
 
 use crate::types::{
-    FileUrl, FolderName, ModelId, ModelListRequest, ModelSort, PresignRequest, PresignedUpload, TaskDetail, TaskId,
-    UploadFolder,
+    FileUrl, FolderName, ModelId, ModelListRequest, ModelSort, PresignRequest, PresignedUpload, TaskDetail,
+    TaskId, UploadFolder,
 };
 
 // The builders keep a caller compiling when a parameter is added.
@@ -57,7 +57,8 @@ async fn send(target: &PresignedUpload, name: &str, content: Vec<u8>) -> Result<
 
 async fn upload(api: &Client, name: &str, mime: &str, content: Vec<u8>) -> Result<String, Failure> {
     let size = u64::try_from(content.len())?;
-    let declaration = PresignRequest::builder().folder(UploadFolder::Samples).mime(mime).name(name).size(size);
+    let declaration =
+        PresignRequest::builder().folder(UploadFolder::Samples).mime(mime).name(name).size(size);
     let target = api.create_presigned_upload().body(declaration).send().await?.into_inner().data;
     send(&target, name, content).await?;
     Ok(target.download_url)
@@ -85,7 +86,10 @@ async fn drive() -> Result<Value, Failure> {
 
     let refused = status_code_of_failure(with_key("wrong-key")?.get_balance().send().await);
     let balance = api.get_balance().send().await?.into_inner().data;
-    let search = ModelListRequest::builder().search("color".to_owned()).sort(ModelSort::Trending).limit(NonZeroU32::new(5));
+    let search = ModelListRequest::builder()
+        .search("color".to_owned())
+        .sort(ModelSort::Trending)
+        .limit(NonZeroU32::new(5));
     api.list_models().body(search).send().await?;
     let detail = api.get_model().id(model.clone()).send().await?.into_inner().data;
     let version = api.get_model_versioning().id(model.clone()).send().await?.into_inner().data;
@@ -97,15 +101,25 @@ async fn drive() -> Result<Value, Failure> {
     let large = upload(&api, &format!("{run}.mp4"), "video/mp4", vec![0; LARGE_FILE_SIZE]).await?;
 
     let input = Map::from_iter([("input".to_owned(), json!(small))]);
-    let created = api.create_task().id(model.clone()).body(input.clone()).send().await?.into_inner().data.data;
+    let created =
+        api.create_task().id(model.clone()).body(input.clone()).send().await?.into_inner().data.data;
     let task = wait(&api, &created).await?;
     let history = api.list_tasks().limit(100).offset(0).send().await?.into_inner().data;
-    let second = api.create_task_alias().model_id(model.clone()).body(input).send().await?.into_inner().data.data;
+    let second =
+        api.create_task_alias().model_id(model.clone()).body(input).send().await?.into_inner().data.data;
     // A node may have been faster than the cancel.
     status_code_of_failure(api.cancel_task().id(second.clone()).send().await);
     let canceled = wait(&api, &second).await?;
 
-    let listing = api.list_files().folder(FolderName("samples".to_owned())).page(1).page_size(20).send().await?.into_inner().data;
+    let listing = api
+        .list_files()
+        .folder(FolderName("samples".to_owned()))
+        .page(1)
+        .page_size(20)
+        .send()
+        .await?
+        .into_inner()
+        .data;
     let statistics = api.get_storage_statistics().send().await?.into_inner().data;
     let mut deleted = 0;
     for url in [small, large] {

@@ -5,14 +5,28 @@ use std::collections::HashMap;
 use std::env;
 use std::error::Error;
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use openapi::apis::configuration::{ApiKey, Configuration};
 use openapi::apis::Error as ApiError;
-use openapi::apis::{account_api, models_api, storage_api, tasks_api};
-use openapi::models::{FileUrl, ModelListRequest, ModelSort, PresignRequest, PresignedUpload, TaskDetail, UploadFolder};
+use openapi::apis::account_api::{AccountApi, AccountApiClient};
+use openapi::apis::configuration::{ApiKey, Configuration};
+use openapi::apis::models_api::{
+    GetModelCostParams, GetModelParams, GetModelServingParams, GetModelVersioningParams, ListModelsParams,
+    ModelsApi, ModelsApiClient,
+};
+use openapi::apis::storage_api::{
+    CreatePresignedUploadParams, DeleteFileParams, ListFilesParams, StorageApi, StorageApiClient,
+};
+use openapi::apis::tasks_api::{
+    CancelTaskParams, CreateTaskAliasParams, CreateTaskParams, GetTaskParams, ListTasksParams, TasksApi,
+    TasksApiClient,
+};
+use openapi::models::{
+    FileUrl, ModelListRequest, ModelSort, PresignRequest, PresignedUpload, TaskDetail, UploadFolder,
+};
 use reqwest::multipart::{Form, Part};
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 
 const LARGE_FILE_SIZE: usize = 5_242_881;
 const POLL_INTERVAL: Duration = Duration::from_millis(300);
@@ -23,10 +37,10 @@ const SMALL_PNG: &[u8] = include_bytes!("../small.png");
 
 type Failure = Box<dyn Error>;
 
-fn with_key(key: &str) -> Configuration {
+fn with_key(key: &str) -> Arc<Configuration> {
     let api_key = ApiKey { prefix: None, key: key.to_owned() };
     let base_path = env::var("BASE_URL").expect("BASE_URL is set");
-    Configuration { base_path, api_key: Some(api_key), ..Configuration::default() }
+    Arc::new(Configuration { base_path, api_key: Some(api_key), ..Configuration::default() })
 }
 
 /// Returns the status code in the error of a call, or nothing when the call succeeds.
@@ -52,17 +66,23 @@ async fn send(target: &PresignedUpload, name: &str, content: Vec<u8>) -> Result<
     Ok(())
 }
 
-async fn upload(api: &Configuration, name: &str, mime: &str, content: Vec<u8>) -> Result<String, Failure> {
+async fn upload(
+    storage: &impl StorageApi,
+    name: &str,
+    mime: &str,
+    content: Vec<u8>,
+) -> Result<String, Failure> {
     let size = content.len().try_into()?;
     let declaration = PresignRequest::new(UploadFolder::Samples, mime.to_owned(), name.to_owned(), size);
-    let target = storage_api::create_presigned_upload(api, declaration).await?.data;
+    let params = CreatePresignedUploadParams::builder().presign_request(declaration).build();
+    let target = storage.create_presigned_upload(params).await?.data;
     send(&target, name, content).await?;
     Ok(target.download_url)
 }
 
-async fn wait(api: &Configuration, id: &str) -> Result<TaskDetail, Failure> {
+async fn wait(tasks: &impl TasksApi, id: &str) -> Result<TaskDetail, Failure> {
     for _ in 0..MAX_POLLS {
-        let task = tasks_api::get_task(api, id).await?.data;
+        let task = tasks.get_task(GetTaskParams::builder().id(id.to_owned()).build()).await?.data;
         if let Some(Some(status)) = &task.status {
             if TERMINAL.contains(&status.as_str()) {
                 return Ok(task);
@@ -79,45 +99,55 @@ fn output_of(task: &TaskDetail) -> Option<Value> {
 }
 
 async fn drive() -> Result<Value, Failure> {
-    let api = with_key(&env::var("API_KEY")?);
+    let configuration = with_key(&env::var("API_KEY")?);
+    let account = AccountApiClient::new(configuration.clone());
+    let models = ModelsApiClient::new(configuration.clone());
+    let tasks = TasksApiClient::new(configuration.clone());
+    let storage = StorageApiClient::new(configuration);
     let model = env::var("MODEL")?;
     let mode = env::var("MODE").unwrap_or_default();
     if mode == "html502" || mode == "http429" {
-        return Ok(json!({ "code": status_code_of_failure(account_api::get_balance(&api).await) }));
+        return Ok(json!({ "code": status_code_of_failure(account.get_balance().await) }));
     }
 
-    let refused = status_code_of_failure(account_api::get_balance(&with_key("wrong-key")).await);
-    let balance = account_api::get_balance(&api).await?.data;
+    let stranger = AccountApiClient::new(with_key("wrong-key"));
+    let refused = status_code_of_failure(stranger.get_balance().await);
+    let balance = account.get_balance().await?.data;
     let search = ModelListRequest {
         search: Some("color".to_owned()),
         sort: Some(ModelSort::Trending),
         limit: Some(5),
         ..ModelListRequest::new()
     };
-    models_api::list_models(&api, search).await?;
-    let detail = models_api::get_model(&api, &model).await?.data;
-    let version = models_api::get_model_versioning(&api, &model).await?.data;
-    models_api::get_model_cost(&api, &model).await?;
-    models_api::get_model_serving(&api, &model).await?;
+    models.list_models(ListModelsParams::builder().model_list_request(search).build()).await?;
+    let detail = models.get_model(GetModelParams::builder().id(model.clone()).build()).await?.data;
+    let params = GetModelVersioningParams::builder().id(model.clone()).build();
+    let version = models.get_model_versioning(params).await?.data;
+    models.get_model_cost(GetModelCostParams::builder().id(model.clone()).build()).await?;
+    models.get_model_serving(GetModelServingParams::builder().id(model.clone()).build()).await?;
 
     let run = format!("rust-{}", SystemTime::UNIX_EPOCH.elapsed()?.as_nanos());
-    let small = upload(&api, &format!("{run}.png"), "image/png", SMALL_PNG.to_vec()).await?;
-    let large = upload(&api, &format!("{run}.mp4"), "video/mp4", vec![0; LARGE_FILE_SIZE]).await?;
+    let small = upload(&storage, &format!("{run}.png"), "image/png", SMALL_PNG.to_vec()).await?;
+    let large = upload(&storage, &format!("{run}.mp4"), "video/mp4", vec![0; LARGE_FILE_SIZE]).await?;
 
     let input = HashMap::from([("input".to_owned(), json!(small))]);
-    let created = tasks_api::create_task(&api, &model, input.clone()).await?.data.data;
-    let task = wait(&api, &created).await?;
-    let history = tasks_api::list_tasks(&api, Some(100), Some(0)).await?.data;
-    let second = tasks_api::create_task_alias(&api, &model, input).await?.data.data;
+    let params = CreateTaskParams::builder().id(model.clone()).request_body(input.clone()).build();
+    let created = tasks.create_task(params).await?.data.data;
+    let task = wait(&tasks, &created).await?;
+    let history = tasks.list_tasks(ListTasksParams::builder().limit(100).offset(0).build()).await?.data;
+    let params = CreateTaskAliasParams::builder().model_id(model).request_body(input).build();
+    let second = tasks.create_task_alias(params).await?.data.data;
     // A node may have been faster than the cancel.
-    status_code_of_failure(tasks_api::cancel_task(&api, &second).await);
-    let canceled = wait(&api, &second).await?;
+    let cancel = CancelTaskParams::builder().id(second.clone()).build();
+    status_code_of_failure(tasks.cancel_task(cancel).await);
+    let canceled = wait(&tasks, &second).await?;
 
-    let listing = storage_api::list_files(&api, "samples", Some(1), Some(20), None).await?.data;
-    let statistics = storage_api::get_storage_statistics(&api).await?.data;
+    let params = ListFilesParams::builder().folder("samples".to_owned()).page(1).page_size(20).build();
+    let listing = storage.list_files(params).await?.data;
+    let statistics = storage.get_storage_statistics().await?.data;
     let mut deleted = 0;
     for url in [small, large] {
-        storage_api::delete_file(&api, FileUrl::new(url)).await?;
+        storage.delete_file(DeleteFileParams::builder().file_url(FileUrl::new(url)).build()).await?;
         deleted += 1;
     }
 
