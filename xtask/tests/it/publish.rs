@@ -10,7 +10,10 @@ use serde_json::{Value, json};
 
 use crate::support::{Folder, Said, real_document, replaced, repository_file};
 
-const CONFIGURATIONS: [&str; 4] = [
+/// What a publication is made of beside the document; one consumer stands for all.
+const SOURCES: [&str; 6] = [
+    "openapi/generators.md",
+    "tests/contract/typescript/consumer.yaml",
     "openapi/redocly.yaml",
     "openapi/spectral.yaml",
     "openapi/flows.arazzo.yaml",
@@ -22,7 +25,7 @@ const CONFIGURATIONS: [&str; 4] = [
 fn repository(name: &str, document: &str) -> Folder {
     let folder = Folder::new(name);
     folder.write("openapi/inferstore.yaml", document);
-    for file in CONFIGURATIONS {
+    for file in SOURCES {
         folder.write(file, &repository_file(file));
     }
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools");

@@ -1,6 +1,6 @@
 //! Tasks that need programs of others say plainly which one is missing, and what to do.
 
-use crate::support::{Folder, Said, real_document};
+use crate::support::{Folder, Said, real_document, repository_file};
 
 fn without_programs(folder: &Folder, arguments: &[&str]) -> String {
     let mut command = folder.xtask(&folder.path("xtask"));
@@ -14,7 +14,20 @@ fn a_missing_node_is_told_by_its_name() {
     let expected = "error: this needs Node.js, and there is no `npm` here; install Node.js and try again\n";
     assert_eq!(without_programs(&folder, &["lint"]), expected);
     assert_eq!(without_programs(&folder, &["publish"]), expected);
-    assert_eq!(without_programs(&folder, &["contract"]), expected);
+}
+
+#[test]
+fn the_contract_names_every_missing_program_with_its_package() {
+    let folder = Folder::new("contract_tools_missing");
+    folder.write("target/publish/inferstore.yaml", &real_document());
+    for consumer in ["tests/contract/typescript/consumer.yaml", "tests/contract/go/consumer.yaml"] {
+        folder.write(consumer, &repository_file(consumer));
+    }
+    assert_eq!(
+        without_programs(&folder, &["contract", "--prepare"]),
+        "error: programs are missing; install the Debian packages in parentheses\n  \
+         Go: go (golang-go)\n  Go: java (default-jre-headless)\n  TypeScript: node (nodejs)\n"
+    );
 }
 
 #[test]
