@@ -29,17 +29,6 @@ const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"def
     script-src 'unsafe-inline' 'unsafe-eval' blob:; worker-src blob:; style-src 'unsafe-inline'; \
     img-src data: blob:; font-src data:; connect-src blob: data:; form-action 'none'; base-uri 'none'\">";
 
-/// `401` is a number, which the program sorts to the front: readers would see a failure first. This
-/// opens the success of every operation as soon as it is shown.
-const SUCCESS_FIRST: &str = "<script>new MutationObserver(() => {
-    for (const tab of document.querySelectorAll('button, [role=tab]')) {
-      if (tab.textContent.trim() === '2XX' && !tab.dataset.opened) {
-        tab.dataset.opened = 'once';
-        tab.click();
-      }
-    }
-  }).observe(document, { childList: true, subtree: true });</script>";
-
 /// The pages of the document.
 pub(super) fn build(tools: &Tools<'_>, document: &Tree, scratch: &Path) -> Result<String> {
     let (input, output) = (scratch.join("pages.json"), scratch.join("reference.html"));
@@ -65,7 +54,7 @@ fn alone(page: &str) -> Result<String> {
         page = page.replace(logo, NO_PICTURE);
     }
     let head = page.find("<head>").context("the pages have no head")? + "<head>".len();
-    page.insert_str(head, &format!("\n  {POLICY}\n  {STYLE}\n  {SUCCESS_FIRST}"));
+    page.insert_str(head, &format!("\n  {POLICY}\n  {STYLE}"));
     Ok(page)
 }
 
