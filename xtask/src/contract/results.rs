@@ -82,7 +82,10 @@ impl Row {
 
     fn footnotes(&self) -> impl Iterator<Item = String> {
         self.outcomes.iter().filter_map(|(column, outcome)| match outcome {
-            Outcome::Cannot(reason) => Some(format!("[^{}-{column}]: {}", self.id, reason.trim())),
+            Outcome::Cannot(reason) => {
+                let reason: Vec<&str> = reason.split_whitespace().collect();
+                Some(format!("[^{}-{column}]: {}", self.id, reason.join(" ")))
+            }
             _ => None,
         })
     }
