@@ -6,7 +6,7 @@ import { openAsBlob } from "node:fs";
 import { basename } from "node:path";
 import { createInterface } from "node:readline";
 import createClient from "openapi-fetch";
-import type { paths } from "./api.js";
+import type { components, paths } from "./api.js";
 
 /** What the service suggests for fast models. */
 const POLL_EVERY_MS = 2_000;
@@ -16,14 +16,19 @@ const client = createClient<paths>({
   headers: { "x-api-key": process.env["API_KEY"] ?? "" },
 });
 
+/** A gateway responds with text. */
+function failed(error: components["schemas"]["Failure"] | string): Error {
+  return new Error(typeof error === "string" ? error : error.message);
+}
+
 async function run(model: string, input: string): Promise<unknown> {
   const params = { path: { id: model } };
   const created = await client.POST("/api-key/model/{id}/task", { params, body: { input } });
-  if (!created.data) throw new Error(created.error.message);
+  if (!created.data) throw failed(created.error);
   const id = created.data.data.data;
   for (;;) {
     const read = await client.GET("/api-key/task/{id}/detail", { params: { path: { id } } });
-    if (!read.data) throw new Error(read.error.message);
+    if (!read.data) throw failed(read.error);
     const task = read.data.data;
     if (task.status === "success") return (task.result?.result as { output: string }).output;
     if (task.status === "failed" || task.status === "canceled") throw new Error(task.message ?? task.status);
@@ -37,7 +42,7 @@ async function upload(path: string): Promise<string> {
   const answer = await client.POST("/api-key/storage/upload/create-presigned-url", {
     body: { folder: "samples", name: basename(path), mime, size: file.size },
   });
-  if (!answer.data) throw new Error(answer.error.message);
+  if (!answer.data) throw failed(answer.error);
   const target = answer.data.data;
   const fields: Record<string, string> = JSON.parse(target.fields);
   let sent: Response;
