@@ -58,14 +58,26 @@ async fn a_value_of_another_type_is_refused_in_the_words_of_json() {
     let (_service, caller) = start().await;
     for (body, message) in [
         (json!({ "limit": null }), "limit: invalid type: null, expected a whole number from 0"),
-        (json!({ "limit": -1 }), "limit: invalid value: number `-1`, expected a whole number from 0"),
-        (json!({ "limit": 1.5 }), "limit: invalid type: number `1.5`, expected a whole number from 0"),
-        (json!({ "search": 5 }), "search: invalid type: number `5`, expected a string"),
+        (json!({ "limit": -1 }), "limit: invalid value: integer `-1`, expected a whole number from 0"),
+        (
+            json!({ "limit": 1.5 }),
+            "limit: invalid type: floating point `1.5`, expected a whole number from 0",
+        ),
+        (json!({ "search": 5 }), "search: invalid type: integer `5`, expected a string"),
     ] {
         assert_eq!(caller.post(LIST, &body).await.refusal(422), message, "{body}");
     }
-    let answer = caller.get("/api-key/task/histories?limit=ten").await;
-    assert_eq!(answer.refusal(422), "the query: limit: expected a whole number");
+    let text = json!({ "limit": "expected u32 at line 5" });
+    let message = "limit: invalid type: string \"expected u32 at line 5\", expected a whole number from 0";
+    assert_eq!(caller.post(LIST, &text).await.refusal(422), message, "what the caller sent stays as it is");
+    for (limit, message) in [
+        ("ten", "the query: limit: expected a whole number"),
+        ("", "the query: limit: expected a whole number"),
+        ("99999999999999999999", "the query: limit: the number is too large"),
+    ] {
+        let answer = caller.get(&format!("/api-key/task/histories?limit={limit}")).await;
+        assert_eq!(answer.refusal(422), message, "{limit:?}");
+    }
 }
 
 #[tokio::test]

@@ -57,24 +57,22 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for ApiJson<T> {
         };
         let text = String::from_utf8(bytes.into())
             .map_err(|_| Failure::new(StatusCode::BAD_REQUEST, "the body is not UTF-8"))?;
-        // The reader of a record would take its fields from an array, too.
+        // serde would read a struct from an array, too.
         let is_object = text.trim_start().starts_with('{');
         let no_object = || Failure::unprocessable("the body must be a JSON object");
         let mut reader = serde_json::Deserializer::from_str(&text);
         let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
             let place = error.path().to_string();
             let cause = error.into_inner();
-            match cause.classify() {
-                // The path of the whole body is a dot, which says nothing.
-                Category::Data if !is_object => no_object(),
-                Category::Data if place == "." => {
-                    Failure::unprocessable(format!("the body: {}", in_words_of_json(&cause.to_string())))
-                }
-                Category::Data => {
-                    Failure::unprocessable(format!("{place}: {}", in_words_of_json(&cause.to_string())))
-                }
-                _ => not_json(&cause),
+            if cause.classify() != Category::Data {
+                return not_json(&cause);
             }
+            if !is_object {
+                return no_object();
+            }
+            // serde_path_to_error writes the whole body as a dot.
+            let place = if place == "." { "the body" } else { &place };
+            Failure::unprocessable(format!("{place}: {}", in_words_of_json(&cause.to_string())))
         })?;
         reader.end().map_err(|cause| not_json(&cause))?;
         if !is_object {
@@ -84,21 +82,33 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for ApiJson<T> {
     }
 }
 
-/// The words of serde for types of Rust, and what a caller in any language calls them.
-const TYPES: [(&str, &str); 7] = [
-    ("expected u32", "expected a whole number from 0"),
-    ("expected u64", "expected a whole number from 0"),
-    ("expected i64", "expected a whole number"),
-    ("expected a map", "expected an object"),
-    ("integer `", "number `"),
-    ("floating point `", "number `"),
-    ("invalid digit found in string", "expected a whole number"),
+/// What serde expects, in words of Rust, and what a caller in any language calls it.
+const EXPECTED: [(&str, &str); 4] = [
+    ("u32", "a whole number from 0"),
+    ("u64", "a whole number from 0"),
+    ("i64", "a whole number"),
+    ("a map", "an object"),
 ];
 
-/// A message of serde without types of Rust and without the position that follows the place.
+/// How numbers of a query fail to parse.
+const UNPARSED: [(&str, &str); 3] = [
+    ("invalid digit found in string", "expected a whole number"),
+    ("cannot parse integer from empty string", "expected a whole number"),
+    ("number too large to fit in target type", "the number is too large"),
+];
+
+/// A message of serde without types of Rust and without the position, which the place makes needless. The
+/// value that the caller sent stands in it and stays as it is.
 fn in_words_of_json(message: &str) -> String {
-    let message = message.split(" at line ").next().unwrap_or_default();
-    TYPES.iter().fold(message.to_owned(), |message, (rust, json)| message.replace(rust, json))
+    let message = message.rsplit_once(" at line ").map_or(message, |(message, _)| message);
+    for (rust, json) in UNPARSED {
+        if let Some(place) = message.strip_suffix(rust) {
+            return format!("{place}{json}");
+        }
+    }
+    let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.to_owned() };
+    let known = EXPECTED.iter().find(|(rust, _)| *rust == expected);
+    format!("{found}, expected {}", known.map_or(expected, |(_, json)| *json))
 }
 
 fn not_json(cause: &serde_json::Error) -> Failure {

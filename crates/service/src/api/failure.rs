@@ -98,7 +98,8 @@ impl IntoResponse for Failure {
 
 /// For paths that exist, with methods that do not.
 pub(crate) async fn wrong_method(method: Method, uri: Uri) -> Failure {
-    let message = format!("{} does not answer to {method}; the document lists what does", uri.path());
+    let message =
+        format!("{method} is not allowed on {}; the document lists the methods of every path", uri.path());
     Failure::new(StatusCode::METHOD_NOT_ALLOWED, message)
 }
 

@@ -70,7 +70,7 @@ impl FromRequestParts<Arc<App>> for Controls {
 }
 
 async fn wrong_method(method: Method, uri: Uri) -> Failure {
-    let message = format!("{} does not answer to {method}", uri.path());
+    let message = format!("{method} is not allowed on {}", uri.path());
     Failure::new(StatusCode::METHOD_NOT_ALLOWED, message)
 }
 
