@@ -105,10 +105,27 @@ async fn every_input_that_the_document_forbids_is_refused() {
             let property = resolve(property);
             let wrong = match property["x-number"]["type"].as_str() {
                 Some("integer") => {
-                    vec![json!(30), json!("0"), json!("91"), json!("30.5"), json!("+1"), json!("")]
+                    vec![
+                        json!(30),
+                        json!("0"),
+                        json!("91"),
+                        json!("30.5"),
+                        json!("+1"),
+                        json!("030"),
+                        json!(""),
+                    ]
                 }
                 Some(_) => {
-                    vec![json!(0.5), json!("-0.1"), json!("1.01"), json!("5e-1"), json!(".5"), json!("2")]
+                    vec![
+                        json!(0.5),
+                        json!("-0.1"),
+                        json!("1.01"),
+                        json!("5e-1"),
+                        json!(".5"),
+                        json!("00.5"),
+                        json!("-0"),
+                        json!("2"),
+                    ]
                 }
                 None => vec![json!(1), json!("poisson"), json!(null)],
             };

@@ -126,6 +126,7 @@ fn check_number(descriptor: &Descriptor, value: &str) -> Result<(), String> {
     };
     let must_be_string = !descriptor.samples.is_empty();
     let number = match text(value) {
+        Some(text) if has_needless_zero(&text) => None,
         Some(text) if descriptor.kind == Kind::Int && !is_whole(&text) => None,
         Some(text) => Decimal::plain(&text),
         None if must_be_string || !is_bare_number(value) => {
@@ -134,8 +135,11 @@ fn check_number(descriptor: &Descriptor, value: &str) -> Result<(), String> {
         None if descriptor.kind == Kind::Int && !is_whole(value) => None,
         None => Decimal::json(value),
     };
-    let number = number.ok_or_else(|| {
-        format!("must be {noun} in plain digits, such as {example}, with at most 18 of them behind a point")
+    let number = number.ok_or_else(|| match descriptor.kind {
+        Kind::Int => format!("must be {noun} in plain digits, such as {example}"),
+        _ => {
+            format!("must be {noun} in plain digits, such as {example}, at most 18 of them behind the point")
+        }
     })?;
     descriptor.num_config.as_ref().map_or(Ok(()), |range| check_range(range, number))
 }
@@ -164,6 +168,14 @@ fn text(value: &str) -> Option<String> {
 
 fn is_bare_number(value: &str) -> bool {
     value.starts_with(|first: char| first == '-' || first.is_ascii_digit())
+}
+
+/// Whether a number begins with a zero that another digit follows, or is a negative zero.
+fn has_needless_zero(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let mut bytes = digits.bytes();
+    let leading = bytes.next() == Some(b'0') && bytes.next().is_some_and(|next| next.is_ascii_digit());
+    leading || (digits.len() < text.len() && digits.bytes().all(|byte| matches!(byte, b'0' | b'.')))
 }
 
 fn is_whole(text: &str) -> bool {

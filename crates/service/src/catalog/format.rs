@@ -55,7 +55,7 @@ pub(crate) struct NumConfig {
     pub(crate) step: Option<Box<RawValue>>,
 }
 
-/// A sample value, as it is spelled in JSON. What can be published has strings alone.
+/// A sample value, as it is spelled in JSON: a string, unless it was published by an earlier version.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Sample(Box<RawValue>);
