@@ -70,7 +70,7 @@ fn every_kind_has_a_type_that_writes_its_inputs_as_the_document_spells_them() {
     assert_eq!(seen, types.len());
 }
 
-/// `"1.00"` and `"1"` are one number: what counts of a text of digits is its value.
+/// `"1.00"` and `"1"` are one number. The types hold it as `f64`, whose precision is accepted.
 fn numbers_of(input: Value) -> Value {
     let Value::Object(members) = input else { return input };
     let value_of = |value: Value| match value.as_str().and_then(|text| text.parse::<f64>().ok()) {
@@ -91,6 +91,19 @@ fn callers_write_numbers_and_strings_travel() {
     let bare = json!({"input_image": "https://files.example/a.png", "template": "v_shape", "angle": 30});
     let read: types::ColorHarmonizationInput = serde_json::from_value(bare).expect("a bare number is read");
     assert_eq!(read.angle, 30);
+    for (confidence, text) in [
+        (1.0 / 300.0, "0.003333333333333334"),
+        (0.1, "0.1"),
+        (1e-7, "0.0000001"),
+        (1e-30, "0"),
+        (-0.0, "0"),
+        (1.0, "1"),
+    ] {
+        let sent = json!(types::FaceDetectionInput { confidence, ..input.clone() });
+        assert_eq!(sent["confidence"], text);
+        let kind = kinds::kinds().find(|kind| kind.name == "face-detection").expect("a kind");
+        assert_eq!(mistakes(kind.input, &sent), Vec::<String>::new(), "{confidence}");
+    }
     let unsendable = types::FaceDetectionInput { confidence: f64::NAN, ..input };
     let refused = serde_json::to_value(&unsendable).expect_err("it is no number");
     assert_eq!(refused.to_string(), "NaN is not a finite number");

@@ -6,9 +6,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::scalar::Scalar;
 
-/// A sample value. The catalog gives them as strings, numeric-looking ones included, and a parameter
-/// whose samples are strings is sent as a string. A bare number is kept as one, because it shows
-/// that a bare number is to be sent.
+/// A sample value. Samples are strings, numeric-looking ones included, and a parameter with samples is sent
+/// as a string. A number that another installation sends as a sample is kept as a number: a parameter with
+/// such samples is sent as a number.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Sample(Scalar);
 

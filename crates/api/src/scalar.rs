@@ -72,12 +72,23 @@ impl Serialize for Scalar {
     }
 }
 
-/// Writes a number as the string that the service expects. Generated fields name it in `serialize_with`.
+/// How many digits the service reads behind a point.
+const MAX_FRACTION_DIGITS: usize = 18;
+
+/// Writes a number as the string that the service expects: plain digits, rounded where a float has more of
+/// them than the service reads. Generated fields name it in `serialize_with`.
 pub(crate) fn as_string<T: fmt::Display, S: Serializer>(
     number: &T,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    let text = number.to_string();
+    let mut text = number.to_string();
+    if text.split_once('.').is_some_and(|(_, fraction)| fraction.len() > MAX_FRACTION_DIGITS) {
+        let rounded = format!("{number:.MAX_FRACTION_DIGITS$}");
+        text = rounded.trim_end_matches('0').trim_end_matches('.').to_owned();
+    }
+    if text == "-0" {
+        text.remove(0);
+    }
     if !text.ends_with(|last: char| last.is_ascii_digit()) {
         return Err(S::Error::custom(format_args!("{text} is not a finite number")));
     }

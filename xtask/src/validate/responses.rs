@@ -5,13 +5,15 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Check, members, operations, texts};
+use super::{Check, items, members, operations, texts};
 use crate::document::Place;
 
 /// Keywords that would make a client refuse a real response.
-const LIMITS: [&str; 11] = [
+const LIMITS: [&str; 13] = [
     "minimum",
     "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
     "multipleOf",
     "minLength",
     "maxLength",
@@ -30,6 +32,10 @@ impl<'a> Check<'a> {
             let place = Place::of(&["paths", path, method, "responses"]);
             for (code, response) in members(&operation["responses"]) {
                 let (response, place) = self.followed(response, place.at(code));
+                for (name, header) in members(&response["headers"]) {
+                    let (header, place) = self.followed(header, place.at("headers").at(name));
+                    self.response_schema(&header["schema"], place.at("schema"), &mut seen);
+                }
                 for (kind, media) in members(&response["content"]) {
                     self.response_schema(
                         &media["schema"],
@@ -48,7 +54,8 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The target of a reference with its place, or the value itself with its own.
+    /// The target of a reference with its place, or the value itself with its own. References do not lead
+    /// back to themselves: an earlier step has checked that.
     fn followed(&self, value: &'a Value, place: Place) -> (&'a Value, Place) {
         match value["$ref"].as_str().and_then(|reference| Some((reference, self.target(reference)?))) {
             Some((reference, target)) => {
@@ -81,6 +88,9 @@ impl<'a> Check<'a> {
                 }
                 self.response_schema(property, here, seen);
             }
+        }
+        for (index, part) in items(&schema["allOf"]).enumerate() {
+            self.response_schema(part, place.at("allOf").at(index), seen);
         }
         for keyword in ["items", "additionalProperties"] {
             if schema[keyword].is_object() {
