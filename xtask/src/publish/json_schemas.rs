@@ -97,6 +97,13 @@ fn portable(schema: &Tree) -> Tree {
                 match key.as_str() {
                     OPEN => kept.insert("examples".to_owned(), value.clone()),
                     // A format restricts nothing in JSON Schema of 2020-12.
+                    "format" if value.as_str() == Some("int32") => {
+                        kept.entry("maximum".to_owned()).or_insert(Tree::Scalar(json!(i32::MAX)));
+                        None
+                    }
+                    "format" if value.as_str() == Some("uri") => {
+                        kept.insert("pattern".to_owned(), Tree::text("^[A-Za-z][A-Za-z0-9+.-]*:"))
+                    }
                     "format" if value.as_str().is_some() => None,
                     "properties" | "$defs" => kept.insert(key.clone(), each_portable(value)),
                     "examples" | "default" | "enum" => kept.insert(key.clone(), value.clone()),
