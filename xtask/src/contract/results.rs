@@ -48,6 +48,15 @@ impl Row {
         is_passed
     }
 
+    /// Replaces the outcome of a column that passed.
+    pub(super) fn fail(&mut self, column: &str, why: &str) {
+        for (recorded, outcome) in &mut self.outcomes {
+            if *recorded == column {
+                *outcome = Outcome::Failed(why.to_owned());
+            }
+        }
+    }
+
     pub(super) fn skip(&mut self, column: &'static str) {
         self.outcomes.push((column, Outcome::NotApplicable));
     }
@@ -158,6 +167,18 @@ mod tests {
         let failures: Vec<String> = row.failures().collect();
         assert_eq!(failures[0], ", plain: exit status: 1");
         assert!(failures[1].contains("it passes, though"));
+        Ok(())
+    }
+
+    #[test]
+    fn a_mode_without_a_changed_response_is_a_failure() -> anyhow::Result<()> {
+        let consumer = consumer()?;
+        let mut row = Row::new(&consumer);
+        row.record(&consumer, "plain", None);
+        row.record(&consumer, "word", None);
+        row.fail("word", "the proxy changed no response");
+        assert_eq!(row.failures().collect::<Vec<_>>(), [", word: the proxy changed no response"]);
+        assert_eq!(row.line(), "| Go | some generator 1.0 | yes | **fails** |");
         Ok(())
     }
 
