@@ -149,11 +149,16 @@ impl Workspace {
     /// Shell lines, run in this folder.
     pub(crate) fn command(&self, lines: &str) -> Command {
         let mut command = Command::new("bash");
-        let lines = lines.replace("{document}", &self.document.to_string_lossy());
+        let lines = lines.replace("{document}", &shell_quoted(&self.document.to_string_lossy()));
         command.args(["-eu", "-o", "pipefail", "-c", &lines]).current_dir(&self.folder);
         command.env("PATH", &self.path).envs(QUIET);
         command
     }
+}
+
+/// One word for a POSIX shell.
+fn shell_quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
@@ -177,4 +182,19 @@ fn link(target: &Path, at: &Path) -> Result<()> {
     #[cfg(windows)]
     let linked = std::os::windows::fs::symlink_dir(target, at);
     linked.with_context(|| format!("cannot link {}", at.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_of_the_document_is_one_word() -> Result<()> {
+        let document = PathBuf::from("/tmp/it's a $HOME/inferstore.yaml");
+        let workspace =
+            Workspace { folder: env::temp_dir(), path: env::var_os("PATH").unwrap_or_default(), document };
+        let output = workspace.command("printf '%s\\n' {document}").output()?;
+        assert_eq!(String::from_utf8(output.stdout)?, "/tmp/it's a $HOME/inferstore.yaml\n");
+        Ok(())
+    }
 }
