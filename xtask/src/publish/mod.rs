@@ -63,6 +63,10 @@ impl Job<'_> {
         let generators = self.root.join(GENERATORS);
         let generators =
             fs::read_to_string(generators).with_context(|| format!("cannot read {GENERATORS}"))?;
+        ensure!(
+            !generators.trim().is_empty(),
+            "{GENERATORS} is empty; write it with `cargo xtask contract --all --publish`"
+        );
         let mut files = BTreeMap::from([
             ("inferstore.yaml".to_owned(), document.text.clone()),
             ("inferstore.json".to_owned(), pretty(&ordered)?),
