@@ -11,8 +11,9 @@ const PAGE: &str = include_str!("index.html");
 
 pub(super) fn page(version: &str, schemas: &JsonSchemas, consumers: &[Consumer]) -> String {
     let link = |name: &str| format!("<li><a href=\"schemas/{name}.json\">{name}</a></li>");
+    let of_kinds = schemas.names_of_kinds();
     let (kinds, resources): (Vec<&str>, Vec<&str>) =
-        schemas.names().partition(|name| name.ends_with("Input") || name.ends_with("Output"));
+        schemas.names().partition(|name| of_kinds.contains(name));
     let list = |names: &[&str]| names.iter().map(|name| link(name)).collect::<Vec<_>>().join("\n      ");
     PAGE.replace("{{version}}", version)
         .replace("{{resources}}", &list(&resources))
