@@ -73,7 +73,7 @@ impl Job<'_> {
             ("inferstore-3.1.json".to_owned(), pretty(&view31::view(&ordered))?),
             ("reference.html".to_owned(), pages::build(&tools, &ordered, &scratch.0)?),
             ("changelog.md".to_owned(), changelog::changelog(self.root, &ordered)?),
-            ("index.html".to_owned(), index::page(&version, &schemas, &consumers)),
+            ("index.html".to_owned(), index::page(self.root, &version, &schemas, &consumers)?),
             ("generators.md".to_owned(), generators),
             ("kinds.json".to_owned(), pretty(&schemas.kinds())?),
         ]);
