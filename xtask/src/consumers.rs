@@ -28,17 +28,25 @@ pub(crate) struct Consumer {
     #[serde(skip)]
     pub(crate) id: String,
     pub(crate) name: String,
+    /// The language of the generated client; nothing for a tool.
+    pub(crate) language: Option<String>,
     pub(crate) generator: String,
     #[serde(default)]
     pub(crate) ci: bool,
     #[serde(default)]
-    packages: Packages,
+    pub(crate) packages: Packages,
+    /// What only the program and its test use.
+    #[serde(default)]
+    test: TestOnly,
     /// Further files, by their paths below `tests/contract`.
     #[serde(default)]
     files: Vec<String>,
     /// Programs that the machine must have, each with its Debian package.
     #[serde(default)]
-    needs: BTreeMap<String, String>,
+    pub(crate) needs: BTreeMap<String, String>,
+    /// Files of its folder that `index.html` shows.
+    #[serde(default)]
+    shown: Vec<String>,
     /// Nothing for a consumer that reads the document itself.
     pub(crate) generate: Option<String>,
     pub(crate) build: String,
@@ -55,9 +63,17 @@ pub(crate) struct Consumer {
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Packages {
+pub(crate) struct Packages {
+    pub(crate) npm: Vec<String>,
+    pub(crate) pypi: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct TestOnly {
     npm: Vec<String>,
     pypi: Vec<String>,
+    needs: BTreeMap<String, String>,
 }
 
 impl Consumer {
@@ -85,20 +101,31 @@ impl Consumer {
         Ok(Self { id: id.to_owned(), ..consumer })
     }
 
+    /// The files that `index.html` shows, each with its text.
+    pub(crate) fn shown_files(&self, root: &Path) -> Result<Vec<(&str, String)>> {
+        let folder = root.join(FOLDER).join(&self.id);
+        let read = |name: &'_ String| {
+            let path = folder.join(name);
+            fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+        };
+        self.shown.iter().map(|name| Ok((name.as_str(), read(name)?))).collect()
+    }
+
     /// The programs that this machine does not have, each with its Debian package.
     pub(crate) fn missing(&self) -> impl Iterator<Item = (&str, &str)> {
         let path = env::var_os("PATH").unwrap_or_default();
         let is_installed =
             move |program: &str| env::split_paths(&path).any(|folder| folder.join(program).is_file());
-        let needs = self.needs.iter().map(|(program, package)| (program.as_str(), package.as_str()));
+        let needs = self.needs.iter().chain(&self.test.needs);
+        let needs = needs.map(|(program, package)| (program.as_str(), package.as_str()));
         needs.filter(move |(program, _)| !is_installed(program))
     }
 
     /// A new folder with the files of the consumer and `further` files of the repository, and with the
     /// packages installed.
     pub(crate) fn workspace(&self, root: &Path, document: &Path, further: &[&str]) -> Result<Workspace> {
-        let npm: Vec<&str> = self.packages.npm.iter().map(String::as_str).collect();
-        let pypi: Vec<&str> = self.packages.pypi.iter().map(String::as_str).collect();
+        let npm: Vec<&str> = self.packages.npm.iter().chain(&self.test.npm).map(String::as_str).collect();
+        let pypi: Vec<&str> = self.packages.pypi.iter().chain(&self.test.pypi).map(String::as_str).collect();
         let versions = [npm.as_slice(), pypi.as_slice()].concat().join("\n");
         // Consumers with the same packages share them.
         let name = format!("consumer-{}", &Document::hash(&versions)[..12]);
@@ -149,11 +176,16 @@ impl Workspace {
     /// Shell lines, run in this folder.
     pub(crate) fn command(&self, lines: &str) -> Command {
         let mut command = Command::new("bash");
-        let lines = lines.replace("{document}", &self.document.to_string_lossy());
+        let lines = lines.replace("{document}", &shell_quoted(&self.document.to_string_lossy()));
         command.args(["-eu", "-o", "pipefail", "-c", &lines]).current_dir(&self.folder);
         command.env("PATH", &self.path).envs(QUIET);
         command
     }
+}
+
+/// One word for a POSIX shell.
+fn shell_quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
@@ -177,4 +209,19 @@ fn link(target: &Path, at: &Path) -> Result<()> {
     #[cfg(windows)]
     let linked = std::os::windows::fs::symlink_dir(target, at);
     linked.with_context(|| format!("cannot link {}", at.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_of_the_document_is_one_word() -> Result<()> {
+        let document = PathBuf::from("/tmp/it's a $HOME/inferstore.yaml");
+        let workspace =
+            Workspace { folder: env::temp_dir(), path: env::var_os("PATH").unwrap_or_default(), document };
+        let output = workspace.command("printf '%s\\n' {document}").output()?;
+        assert_eq!(String::from_utf8(output.stdout)?, "/tmp/it's a $HOME/inferstore.yaml\n");
+        Ok(())
+    }
 }

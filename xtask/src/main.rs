@@ -41,9 +41,10 @@ Repository tasks
   cargo xtask publish             write target/publish, for other teams; --prove opens it in a browser,
                                   --release keeps the document in openapi/published
   cargo xtask contract            drive the service with clients generated from what is published: those
-                                  of CI, --all or --only NAME; --publish writes openapi/generators.md;
-                                  --prepare only generates and compiles; --base-url URL with
-                                  --api-key-env NAME drives a service that runs already
+                                  of CI, --all or --only NAME; --all --publish writes
+                                  openapi/generators.md; --prepare only generates and compiles;
+                                  --base-url URL with --api-key-env NAME drives a service that runs
+                                  already
   cargo xtask flows               run the published flows and curl recipes, which `contract` does too;
                                   --base-url URL --api-key-env NAME runs them against a running service
   cargo xtask torture [NAME]      try hard, under faults, kills, attacks and load, what `cargo test` tries a
@@ -125,6 +126,7 @@ fn report(arguments: &[&str]) -> Result<String> {
             }
             job.run()
         }
+        [task @ ("contract" | "flows"), "--help" | "-h"] => Ok(usage_of(task)),
         ["contract", options @ ..] => contract::Job::read(&root()?, options)?.run(),
         ["flows", options @ ..] => flows::task(&root()?, options),
         ["torture", options @ ..] => torture::Job::read(&root()?, options)?.run(),
@@ -138,6 +140,14 @@ fn report(arguments: &[&str]) -> Result<String> {
     }
 }
 
+/// The lines of the usage that describe a task.
+fn usage_of(task: &str) -> String {
+    let first = format!("  cargo xtask {task} ");
+    let lines: Vec<&str> = USAGE.lines().skip_while(|line| !line.starts_with(&first)).collect();
+    let further = lines.iter().skip(1).take_while(|line| line.starts_with("    ")).count();
+    format!("{}\n", lines[..=further].join("\n"))
+}
+
 fn value(option: &str, value: Option<&&str>) -> Result<PathBuf> {
     value.map(PathBuf::from).with_context(|| format!("{option} needs a file"))
 }
@@ -147,4 +157,19 @@ fn root() -> Result<PathBuf> {
     let manifest = env::var_os("CARGO_MANIFEST_DIR").context("run this as `cargo xtask`")?;
     let root = Path::new(&manifest).parent().context("xtask stands in no workspace")?;
     Ok(if env::current_dir().is_ok_and(|current| current == root) { PathBuf::new() } else { root.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usage_of_a_task_is_its_lines_alone() {
+        let usage = usage_of("flows");
+        assert!(
+            usage.starts_with("  cargo xtask flows ") && usage.ends_with("a running service\n"),
+            "{usage}"
+        );
+        assert_eq!(usage.matches("cargo xtask").count(), 1);
+    }
 }

@@ -20,10 +20,13 @@ const VIDEO: &str = "video.mp4";
 const PHOTO_SOURCE: &str = "crates/cli/demo/hazy.png";
 const VIDEO_SIZE: usize = 5_242_881;
 
-/// What the blocks declare, and its replacement: characters with a meaning for curl, jq or a form.
-const SPECIAL_CHARACTERS: [(&str, &str); 4] = [
+/// The arguments that the blocks declare, and their replacements: characters with a meaning for curl, jq or
+/// a form. Every block has one of each list.
+const SPECIAL_NAMES: [(&str, &str); 2] = [
     ("--arg name photo.png", r#"--arg name 'a; "b" \ [1]{c} @<é&.png'"#),
     ("--arg name video.mp4", r#"--arg name 'a; "b" \ [1]{c} @<é&.mp4'"#),
+];
+const SPECIAL_TYPES: [(&str, &str); 2] = [
     ("--arg mime image/png", r#"--arg mime 'image/png; a="b\"c"'"#),
     ("--arg mime video/mp4", r#"--arg mime 'video/mp4; a="b\"c"'"#),
 ];
@@ -50,12 +53,18 @@ struct Recipe {
 }
 
 impl Recipe {
-    /// The same recipe for a file with other names and types.
-    fn with_special_characters(&self) -> Self {
-        let script = SPECIAL_CHARACTERS
-            .iter()
-            .fold(self.script.clone(), |script, (printed, special)| script.replace(printed, special));
-        Self { name: format!("{}, with special characters,", self.name), script }
+    /// The same recipe for a file with another name and type. A recipe that declares only one of them is an
+    /// error.
+    fn with_special_characters(&self) -> Result<Self> {
+        let mut script = self.script.clone();
+        for arguments in [SPECIAL_NAMES, SPECIAL_TYPES] {
+            let declared = arguments.into_iter().find(|(printed, _)| script.contains(printed));
+            let (printed, special) = declared.with_context(|| {
+                format!("{} has none of {:?}", self.name, arguments.map(|(printed, _)| printed))
+            })?;
+            script = script.replace(printed, special);
+        }
+        Ok(Self { name: format!("{}, with special characters,", self.name), script })
     }
 }
 
@@ -84,8 +93,7 @@ impl<'a> Recipes<'a> {
             if file == PHOTO {
                 picture = Some(url);
             }
-            let special = block.with_special_characters();
-            ensure!(special.script != block.script, "{} declares no `--arg name {file}`", block.name);
+            let special = block.with_special_characters()?;
             self.compare(&special, file, &self.shell(&special, &[])?)?;
         }
         picture.with_context(|| format!("no shell block of a tag uploads {PHOTO}"))
@@ -204,6 +212,18 @@ mod tests {
     fn an_operation_without_a_sample_is_an_error() {
         let document = json!({"paths": {"/a": {"get": {"operationId": "getA"}}}});
         assert!(samples(&document).is_err());
+    }
+
+    #[test]
+    fn special_characters_replace_the_name_and_the_type() -> Result<()> {
+        let recipe = |script: &str| Recipe { name: "the tag Storage".to_owned(), script: script.to_owned() };
+        let special = recipe("jq -n --arg name photo.png --arg mime image/png").with_special_characters()?;
+        assert!(special.script.contains("é&.png") && special.script.contains("image/png; a="));
+        assert!(
+            recipe("jq -n --arg name photo.png --arg mime image/webp").with_special_characters().is_err()
+        );
+        assert!(recipe("jq -n --arg name other.png --arg mime image/png").with_special_characters().is_err());
+        Ok(())
     }
 
     #[test]

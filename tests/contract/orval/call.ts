@@ -1,6 +1,7 @@
 // What sends the requests of the generated client: it adds the base URL and the key.
 
-import { environment } from "./life";
+const baseUrl = process.env["BASE_URL"] ?? "";
+const key = process.env["API_KEY"] ?? "";
 
 export class CallError extends Error {
   constructor(
@@ -13,8 +14,8 @@ export class CallError extends Error {
 
 export async function call<T>(path: string, init: RequestInit): Promise<T> {
   const headers = new Headers(init.headers);
-  if (!headers.has("x-api-key")) headers.set("x-api-key", environment("API_KEY"));
-  const response = await fetch(`${environment("BASE_URL")}${path}`, { ...init, headers });
+  if (!headers.has("x-api-key")) headers.set("x-api-key", key);
+  const response = await fetch(`${baseUrl}${path}`, { ...init, headers });
   const body = await response.text();
   if (!response.ok) throw new CallError(response.status, body);
   return { data: JSON.parse(body), status: response.status, headers: response.headers } as T;

@@ -1,8 +1,7 @@
 //! `cargo xtask contract`: shows that others can use what is published. Clients of other languages are
 //! generated from it and drive a running service through the whole life of a caller, directly and through
 //! a proxy that gives every response that the document allows. Schemathesis looks for responses that the
-//! document does not describe; the published flows and the
-//! curl recipes are run.
+//! document does not describe. The published flows and the curl recipes run as printed.
 
 mod expectations;
 mod proxy;
@@ -203,11 +202,9 @@ impl<'a> Job<'a> {
         }
         let changes = proxy.stop()?;
         for mode in passed {
-            ensure!(
-                changes.contains_key(mode),
-                "{}: the proxy changed nothing in the mode {mode}",
-                consumer.id
-            );
+            if changes.get(mode).is_none_or(|count| *count == 0) {
+                row.fail(mode, "the proxy changed no response");
+            }
         }
         Ok(row)
     }
@@ -258,14 +255,14 @@ fn driven(name: &str, command: &mut Command, service: &Service) -> Result<String
 
 /// The output of a command, line by line; or the end of it when the command fails.
 fn lines_of(command: &Command, timeout: Duration) -> Result<Result<Vec<String>, String>> {
-    let heard = Mutex::new(Vec::new());
-    let hear = |line: &str| {
-        if let Ok(mut heard) = heard.lock() {
-            heard.push(line.to_owned());
+    let lines = Mutex::new(Vec::new());
+    let on_line = |line: &str| {
+        if let Ok(mut lines) = lines.lock() {
+            lines.push(line.to_owned());
         }
     };
-    let end = leash::run(command, Instant::now() + timeout, hear)?;
-    let lines = heard.into_inner().unwrap_or_default();
+    let end = leash::run(command, Instant::now() + timeout, on_line)?;
+    let lines = lines.into_inner().unwrap_or_default();
     let failure = match end {
         End::Itself(status) if status.success() => return Ok(Ok(lines)),
         End::Itself(status) => status.to_string(),

@@ -48,6 +48,15 @@ impl Row {
         is_passed
     }
 
+    /// Replaces the outcome of a column that passed.
+    pub(super) fn fail(&mut self, column: &str, why: &str) {
+        for (recorded, outcome) in &mut self.outcomes {
+            if *recorded == column {
+                *outcome = Outcome::Failed(why.to_owned());
+            }
+        }
+    }
+
     pub(super) fn skip(&mut self, column: &'static str) {
         self.outcomes.push((column, Outcome::NotApplicable));
     }
@@ -95,10 +104,11 @@ impl Row {
 pub(super) fn page(rows: &[Row], version: &str) -> String {
     let mut page = format!(
         "# What generators make of the document\n\n\
-         Written by `cargo xtask contract --publish` for version {version} of the document; `.ci/run` repeats the \
+         Written by `cargo xtask contract --all --publish` for version {version} of the document; `.ci/run` repeats the \
          first rows. Each client is generated with the options that `index.html` shows, compiled, and drives the \
          service through the whole life of a caller: balance, catalog, uploads in both tiers, runs, history, \
-         cancel, files. Then it does so again through a proxy that gives every response that the document allows.\n\n\
+         cancel, files. Then it does so again through a proxy that gives every response that the document allows. \
+         A dash marks a column that does not apply, such as generating for a tool that reads the document itself.\n\n\
          | column | the client |\n|---|---|\n\
          | generates, compiles | is generated without an error, and compiles together with its program |\n\
          | runs | drives the service |\n\
@@ -125,6 +135,7 @@ pub(super) fn page(rows: &[Row], version: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::path::Path;
 
     use super::*;
@@ -162,10 +173,29 @@ mod tests {
     }
 
     #[test]
+    fn a_mode_without_a_changed_response_is_a_failure() -> anyhow::Result<()> {
+        let consumer = consumer()?;
+        let mut row = Row::new(&consumer);
+        row.record(&consumer, "plain", None);
+        row.record(&consumer, "word", None);
+        row.fail("word", "the proxy changed no response");
+        assert_eq!(row.failures().collect::<Vec<_>>(), [", word: the proxy changed no response"]);
+        assert_eq!(row.line(), "| Go | some generator 1.0 | yes | **fails** |");
+        Ok(())
+    }
+
+    #[test]
     fn every_consumer_is_described_and_knows_the_modes() -> anyhow::Result<()> {
         let consumers = Consumer::all(Path::new(".."))?;
         assert!(consumers.iter().any(|consumer| consumer.ci));
+        let names: BTreeSet<&str> = consumers.iter().map(|consumer| consumer.name.as_str()).collect();
+        assert_eq!(names.len(), consumers.len(), "every entry has a name of its own");
         for consumer in consumers {
+            if let Some(language) = &consumer.language {
+                let is_named =
+                    consumer.name == *language || consumer.name.starts_with(&format!("{language} ("));
+                assert!(is_named, "{}: {}", consumer.id, consumer.name);
+            }
             let columns = consumer.modes.iter().flatten().chain(consumer.cannot.keys());
             for column in columns {
                 let is_known = ["generate", "build"].contains(&column.as_str())

@@ -1,6 +1,9 @@
 //! The page that leads to everything else, and the checksums of it all.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Result;
 
 use super::json_schemas::JsonSchemas;
 use crate::consumers::Consumer;
@@ -9,31 +12,82 @@ use crate::document::Document;
 /// The page, with gaps in double braces.
 const PAGE: &str = include_str!("index.html");
 
-pub(super) fn page(version: &str, schemas: &JsonSchemas, consumers: &[Consumer]) -> String {
+pub(super) fn page(
+    root: &Path,
+    version: &str,
+    schemas: &JsonSchemas,
+    consumers: &[Consumer],
+) -> Result<String> {
     let link = |name: &str| format!("<li><a href=\"schemas/{name}.json\">{name}</a></li>");
+    let of_kinds = schemas.names_of_kinds();
     let (kinds, resources): (Vec<&str>, Vec<&str>) =
-        schemas.names().partition(|name| name.ends_with("Input") || name.ends_with("Output"));
+        schemas.names().partition(|name| of_kinds.contains(name));
     let list = |names: &[&str]| names.iter().map(|name| link(name)).collect::<Vec<_>>().join("\n      ");
-    PAGE.replace("{{version}}", version)
+    let mut clients: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut tools = Vec::new();
+    for consumer in consumers {
+        let entry = entry(root, consumer)?;
+        match &consumer.language {
+            Some(language) => clients.entry(language).or_default().push(entry),
+            None => tools.push(entry),
+        }
+    }
+    let of_language = |(language, entries): (&str, Vec<String>)| {
+        format!("<h3>{}</h3>\n  {}", escaped(language), definitions(&entries))
+    };
+    let clients: Vec<String> = clients.into_iter().map(of_language).collect();
+    Ok(PAGE
+        .replace("{{version}}", version)
         .replace("{{resources}}", &list(&resources))
         .replace("{{kinds}}", &list(&kinds))
-        .replace("{{generators}}", &consumers.iter().map(generator).collect::<Vec<_>>().join("\n    "))
+        .replace("{{clients}}", &clients.join("\n  "))
+        .replace("{{tools}}", &definitions(&tools)))
 }
 
-/// How a client is generated, as `cargo xtask contract` does it.
-fn generator(consumer: &Consumer) -> String {
-    let lines = consumer.generate.as_deref().unwrap_or_default().replace("{document}", "inferstore.yaml");
-    let lines = if lines.is_empty() { lines } else { format!("<pre>{}</pre>", escaped(lines.trim())) };
+fn definitions(entries: &[String]) -> String {
+    format!("<dl>\n    {}\n  </dl>", entries.join("\n    "))
+}
+
+/// How a generator is installed and run, as `cargo xtask contract` does it.
+fn entry(root: &Path, consumer: &Consumer) -> Result<String> {
+    let mut text = String::new();
+    let needs: Vec<String> = consumer
+        .needs
+        .iter()
+        .map(|(program, package)| format!("<code>{}</code> (Debian: {})", escaped(program), escaped(package)))
+        .collect();
+    if !needs.is_empty() {
+        text.push_str(&format!("<p>Needs {}.</p>", needs.join(" and ")));
+    }
+    for (name, content) in consumer.shown_files(root)? {
+        text.push_str(&format!("<p><code>{}</code>:</p>{}", escaped(name), block(&content)));
+    }
+    let mut lines = Vec::new();
+    let registries =
+        [("npm install --save-exact", &consumer.packages.npm), ("pip install", &consumer.packages.pypi)];
+    for (install, packages) in registries {
+        if !packages.is_empty() {
+            lines.push(format!("{install} {}", packages.join(" ")));
+        }
+    }
+    lines.extend(consumer.generate.as_ref().map(|lines| lines.replace("{document}", "inferstore.yaml")));
+    if !lines.is_empty() {
+        text.push_str(&block(&lines.join("\n")));
+    }
     let note: String = escaped(consumer.options.trim())
         .split('`')
         .enumerate()
         .map(|(at, part)| if at % 2 == 1 { format!("<code>{part}</code>") } else { part.to_owned() })
         .collect();
-    format!(
-        "<dt>{}: {}</dt>\n    <dd>{lines}{note}</dd>",
+    Ok(format!(
+        "<dt>{}: {}</dt>\n    <dd>{text}<p>{note}</p></dd>",
         escaped(&consumer.name),
         escaped(&consumer.generator)
-    )
+    ))
+}
+
+fn block(text: &str) -> String {
+    format!("<pre>{}</pre>", escaped(text.trim()))
 }
 
 fn escaped(text: &str) -> String {
@@ -43,4 +97,41 @@ fn escaped(text: &str) -> String {
 /// As `sha256sum --check` reads them.
 pub(super) fn checksums(files: &BTreeMap<String, String>) -> String {
     files.iter().map(|(name, text)| format!("{}  {name}\n", Document::hash(text))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tree::Tree;
+
+    fn consumer(members: serde_json::Value) -> Result<Consumer> {
+        let mut consumer = json!({"generator": "some generator 1.0", "build": "true", "run": "true"});
+        if let (Some(all), Some(members)) = (consumer.as_object_mut(), members.as_object()) {
+            all.extend(members.clone());
+        }
+        Ok(serde_json::from_value(consumer)?)
+    }
+
+    #[test]
+    fn clients_stand_by_language_with_what_they_need_and_tools_apart() -> Result<()> {
+        let consumers = [
+            consumer(json!({"name": "Checker"}))?,
+            consumer(json!({
+                "name": "Rust", "language": "Rust", "needs": {"java": "jre"}, "packages": {"pypi": ["gen==1.0"]},
+                "test": {"needs": {"chromium": "chromium"}}, "generate": "gen {document} -o 'a<b>'",
+            }))?,
+            consumer(json!({"name": "Go", "language": "Go", "options": "Set `-x`."}))?,
+        ];
+        let page =
+            page(Path::new(""), "2.0.0", &JsonSchemas::of(&Tree::from(json!({})), "2.0.0"), &consumers)?;
+        let places: Vec<Option<usize>> =
+            ["<h3>Go", "<h3>Rust", "<h2>Tools", "<dt>Checker"].map(|part| page.find(part)).to_vec();
+        assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}");
+        assert!(page.contains("<p>Needs <code>java</code> (Debian: jre).</p>"));
+        assert!(page.contains("<pre>pip install gen==1.0\ngen inferstore.yaml -o 'a&lt;b&gt;'</pre>"));
+        assert!(page.contains("<p>Set <code>-x</code>.</p>") && !page.contains("chromium"));
+        Ok(())
+    }
 }

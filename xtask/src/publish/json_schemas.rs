@@ -59,6 +59,27 @@ impl JsonSchemas {
         Tree::Map(whole)
     }
 
+    /// The names of the inputs and outputs of the model kinds, and of the schemas that only they refer to.
+    pub(super) fn names_of_kinds(&self) -> BTreeSet<&str> {
+        let mut roots = BTreeSet::new();
+        for (input, schema) in &self.all {
+            if let Some(kind) = schema.get("x-model-kind") {
+                roots.insert(input.as_str());
+                roots.extend(kind.get("output").and_then(Tree::as_str));
+            }
+        }
+        let of_kinds = self.used_by_each(&roots);
+        let others = self.names().filter(|name| !roots.contains(name) && !of_kinds.contains(*name));
+        let of_others = self.used_by_each(&others.collect());
+        let only_of_kinds =
+            |name: &&str| roots.contains(name) || (of_kinds.contains(*name) && !of_others.contains(*name));
+        self.names().filter(only_of_kinds).collect()
+    }
+
+    fn used_by_each(&self, names: &BTreeSet<&str>) -> BTreeSet<String> {
+        names.iter().filter_map(|name| self.all.get(*name)).flat_map(|schema| self.used_by(schema)).collect()
+    }
+
     /// The names of all schemas that the schema refers to, itself or by way of others.
     fn used_by(&self, schema: &Tree) -> BTreeSet<String> {
         let mut used = BTreeSet::new();
@@ -151,5 +172,29 @@ fn pointed(schema: &Tree) -> Tree {
         }
         Tree::List(items) => Tree::List(items.iter().map(pointed).collect()),
         scalar => scalar.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_that_only_inputs_refer_to_stands_with_them() {
+        let reference = |name: &str| json!({"$ref": format!("{COMPONENTS}{name}")});
+        let document = json!({"components": {"schemas": {
+            "BlurInput": {
+                "x-model-kind": {"name": "blur", "output": "BlurResult"},
+                "properties": {"method": reference("BlurMethod"), "image": reference("FileUrl")},
+            },
+            "BlurResult": {"properties": {"image": reference("FileUrl")}},
+            "BlurMethod": {"type": "string"},
+            "FileUrl": {"type": "string"},
+            "StorageFile": {"properties": {"url": reference("FileUrl")}},
+            "TaskInput": {"type": "object"},
+        }}});
+        let schemas = JsonSchemas::of(&Tree::from(document), "2.0.0");
+        let of_kinds: Vec<&str> = schemas.names_of_kinds().into_iter().collect();
+        assert_eq!(of_kinds, ["BlurInput", "BlurMethod", "BlurResult"]);
     }
 }

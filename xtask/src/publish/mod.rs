@@ -63,13 +63,17 @@ impl Job<'_> {
         let generators = self.root.join(GENERATORS);
         let generators =
             fs::read_to_string(generators).with_context(|| format!("cannot read {GENERATORS}"))?;
+        ensure!(
+            !generators.trim().is_empty(),
+            "{GENERATORS} is empty; write it with `cargo xtask contract --all --publish`"
+        );
         let mut files = BTreeMap::from([
             ("inferstore.yaml".to_owned(), document.text.clone()),
             ("inferstore.json".to_owned(), pretty(&ordered)?),
             ("inferstore-3.1.json".to_owned(), pretty(&view31::view(&ordered))?),
             ("reference.html".to_owned(), pages::build(&tools, &ordered, &scratch.0)?),
             ("changelog.md".to_owned(), changelog::changelog(self.root, &ordered)?),
-            ("index.html".to_owned(), index::page(&version, &schemas, &consumers)),
+            ("index.html".to_owned(), index::page(self.root, &version, &schemas, &consumers)?),
             ("generators.md".to_owned(), generators),
             ("kinds.json".to_owned(), pretty(&schemas.kinds())?),
         ]);

@@ -29,15 +29,15 @@ pub(super) fn prove(root: &Path, folder: &Path, document: &Value) -> Result<Stri
         "folder": folder,
         "pictures": absolute(&root.join("target/proof"))?,
         "tags": names_of_tags(document),
-        "operations": told(document),
+        "operations": operations_of(document),
     });
     let proof =
         must("Node.js", tools.command("node").arg(absolute(&root.join(SCRIPT))?).arg(task.to_string()))?;
     Ok(String::from_utf8_lossy(&proof.stdout).into_owned())
 }
 
-/// How the pages call each operation, and where they have it.
-fn told(document: &Value) -> Vec<Value> {
+/// Every operation with its summary and its first tag, which the pages show.
+fn operations_of(document: &Value) -> Vec<Value> {
     operations(document)
         .map(|(_, _, _, operation)| {
             json!({
