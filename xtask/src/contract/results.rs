@@ -138,6 +138,8 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
 
+    use anyhow::Context;
+
     use super::*;
 
     fn consumer() -> anyhow::Result<Consumer> {
@@ -181,6 +183,20 @@ mod tests {
         row.fail("word", "the proxy changed no response");
         assert_eq!(row.failures().collect::<Vec<_>>(), [", word: the proxy changed no response"]);
         assert_eq!(row.line(), "| Go | some generator 1.0 | yes | **fails** |");
+        Ok(())
+    }
+
+    #[test]
+    fn the_kept_table_has_this_head_and_a_row_of_every_consumer() -> anyhow::Result<()> {
+        let kept = std::fs::read_to_string("../openapi/generators.md")?;
+        let (_, after) = kept.split_once("for version ").context("no version")?;
+        let (version, _) = after.split_once(' ').context("no version")?;
+        let without_rows = page(&[], version);
+        assert!(kept.starts_with(without_rows.trim_end()), "{without_rows}");
+        for consumer in Consumer::all(Path::new(".."))? {
+            let row = format!("\n| {} | {} | ", consumer.name, consumer.generator);
+            assert!(kept.contains(&row), "{row}");
+        }
         Ok(())
     }
 
