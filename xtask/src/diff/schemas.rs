@@ -124,6 +124,7 @@ impl Comparison {
                 (None, None) => {}
             }
         }
+        self.property_collisions(&old.at("properties"), &new.at("properties"));
         // What is required without being described.
         let described = |name: &&&str| old.at("properties").has(name) || new.at("properties").has(name);
         let names = old_required.symmetric_difference(&new_required);

@@ -167,6 +167,7 @@ impl Comparison {
         if was == Words::Any || is == Words::Any {
             return;
         }
+        self.word_collisions(old, new);
         let (old_words, new_words) = (words(old), words(new));
         let place = &new_words.place;
         let (old_words, new_words) = (old_words.value.items(), new_words.value.items());
