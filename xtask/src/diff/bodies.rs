@@ -46,8 +46,9 @@ impl Comparison {
         let covering = range(new, status).filter(|_| !is_success(status) || new.has("2XX"));
         if let Some(is) = covering {
             self.response(was, &is, direction);
+            let range = is.place.keys().last().cloned().unwrap_or_default();
             let message =
-                format!("the response {status} comes under its range now: code that names it breaks");
+                format!("{status} is no longer declared; {range} covers it: code that names it breaks");
             let clients = if is_success(status) { of(&[&["orval"]]) } else { of(&[&["Rust", "orval"]]) };
             self.breaks_only(clients, &was.place, message);
             return;

@@ -182,7 +182,12 @@ impl Comparison {
         for keyword in keywords {
             if old.value.get(keyword) != new.value.get(keyword) {
                 let place = if new.has(keyword) { new.place.at(keyword) } else { old.place.at(keyword) };
-                self.says(&place, format!("`{keyword}` differs"));
+                let change = match (old.has(keyword), new.has(keyword)) {
+                    (false, _) => "is new",
+                    (_, false) => "is gone",
+                    _ => "differs",
+                };
+                self.says(&place, format!("`{keyword}` {change}"));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::Comparison;
 use super::clients::{NAMED_SCALARS, OWN, naming_by_title, naming_words, of, with_named_types};
-use super::node::{Node, shown};
+use super::node::{Node, shown, transition};
 
 impl Comparison {
     /// The name that the schema has where it is used: of its component, or its title.
@@ -14,8 +14,11 @@ impl Comparison {
                     // Reported once, with the components.
                     self.replaced.insert(was.to_owned(), is.to_owned());
                 } else {
-                    let message =
-                        format!("is a {is} here and no longer a {was}: generated code has another type");
+                    let message = format!(
+                        "is {} here and no longer {}: generated code has another type",
+                        a(is),
+                        a(was)
+                    );
                     if is_named {
                         self.breaks(&new.place, message);
                     } else {
@@ -25,12 +28,13 @@ impl Comparison {
             }
             (Some(was), None) if new.document_schemas().has(was) => {
                 let message =
-                    format!("is defined here and no longer a {was}: generated code has another type");
+                    format!("is defined here and no longer {}: generated code has another type", a(was));
                 let clients = if is_named { with_named_types() } else { of(&[NAMED_SCALARS]) };
                 self.breaks_only(clients, &new.place, message);
             }
             (None, Some(is)) if !old.value.is_null() => {
-                let message = format!("is a {is} now and was defined here: generated code has another type");
+                let message =
+                    format!("is {} now and was defined here: generated code has another type", a(is));
                 let mut clients = if is_named { with_named_types() } else { of(&[NAMED_SCALARS]) };
                 if is_named && old.text("title") == Some(is) {
                     // The title was the name of the type already, unless that of the parent precedes it.
@@ -67,10 +71,13 @@ impl Comparison {
         if was == is || is_component || clients.is_empty() {
             self.words(old, new, &["title"]);
         } else {
-            let message =
-                format!("the title, which names the type, is {} and no longer {}", shown(is), shown(was));
+            let message = transition("the title", was, is);
             let place = new.place.at("title");
-            self.breaks_only(clients, &place, format!("{message}: code that names it breaks"));
+            self.breaks_only(
+                clients,
+                &place,
+                format!("{message}: it names a type, and code that uses the type breaks"),
+            );
         }
     }
 
@@ -105,6 +112,12 @@ impl Comparison {
 /// The words of a schema: all there are, or those that are known.
 pub(super) fn words<'a>(schema: &Node<'a>) -> Node<'a> {
     schema.get("enum").unwrap_or_else(|| schema.at("x-extensible-enum"))
+}
+
+/// The name with its article.
+fn a(name: &str) -> String {
+    let article = if name.starts_with(['A', 'E', 'I', 'O', 'a', 'e', 'i', 'o']) { "an" } else { "a" };
+    format!("{article} {name}")
 }
 
 /// The name of a word by `x-enum-varnames`.
