@@ -24,6 +24,14 @@ impl Comparison {
         }
     }
 
+    pub(super) fn parameter_collisions(&mut self, old: &[&str], new: &[&str], place: &Place) {
+        let clients = of(&[OPENAPI_GENERATOR, PROGENITOR, OWN, &["openapi-python-client"]]);
+        let [old, new] = [old, new].map(|names| names.iter().map(ToString::to_string).collect::<Vec<_>>());
+        for (added, other) in new_collisions(&old, &new) {
+            self.collision(clients.clone(), place, ("parameter", &added, &other));
+        }
+    }
+
     pub(super) fn schema_collisions(&mut self, old: &Node<'_>, new: &Node<'_>) {
         let names = |schemas: &Node<'_>| -> Vec<String> { schemas.keys().map(str::to_owned).collect() };
         let mut clients = with_named_types();
@@ -105,7 +113,8 @@ impl Comparison {
     /// of the types gets a number.
     pub(super) fn title_collisions(&mut self, old: &Node<'_>, new: &Node<'_>) {
         let (known, now) = (taken_titles(old), taken_titles(new));
-        for (title, place) in now.iter().filter(|(title, _)| !known.contains_key(*title)) {
+        let times = |title: &str| known.get(title).map_or(0, |(times, _)| *times);
+        for (title, (_, place)) in now.iter().filter(|(title, (now, _))| *now > times(title)) {
             let message =
                 format!("the title {title} is that of another schema too: generated code numbers the types");
             self.breaks_only(naming_by_title(), place, message);
@@ -168,8 +177,9 @@ fn pascal_case(name: &str) -> String {
     words.map(capital).collect()
 }
 
-/// The titles of inline schemas that another schema of another shape has as its name too.
-fn taken_titles(document: &Node<'_>) -> BTreeMap<String, Place> {
+/// The titles of inline schemas that another schema of another shape has as its name too: how many there
+/// are, and where the last one stands.
+fn taken_titles(document: &Node<'_>) -> BTreeMap<String, (usize, Place)> {
     let mut inline = Vec::new();
     inline_titles(document, &mut inline);
     let schemas = document.document_schemas();
@@ -183,7 +193,9 @@ fn taken_titles(document: &Node<'_>) -> BTreeMap<String, Place> {
         let shape = shape(schema.value);
         let others = all.entry(pascal_case(title)).or_default();
         if others.iter().any(|other| *other != shape) {
-            taken.entry(title.to_owned()).or_insert(schema.place);
+            let (times, place) = taken.entry(title.to_owned()).or_insert((0, schema.place.clone()));
+            *times += 1;
+            *place = schema.place;
         }
         others.push(shape);
     }

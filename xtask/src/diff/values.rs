@@ -202,7 +202,11 @@ impl Comparison {
     }
 
     fn kind_of_words(&mut self, was: Words, is: Words, new: &Node<'_>, direction: Direction) {
-        let message = format!("the words are {} and no longer {}", is.shown(), was.shown());
+        let message = match (was, is) {
+            (Words::Any, _) => format!("the words are {} now", is.shown()),
+            (_, Words::Any) => format!("the words are no longer listed, and were {}", was.shown()),
+            _ => format!("the words are {} and no longer {}", is.shown(), was.shown()),
+        };
         let place = if is == Words::Any { new.place.clone() } else { words(new).place };
         match direction {
             Request if is == Words::Closed => self.breaks(&place, format!("{message}: others are refused")),
