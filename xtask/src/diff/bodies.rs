@@ -1,6 +1,6 @@
 //! Bodies of requests and of responses, by status and media type; headers of responses.
 
-use super::clients::{PROGENITOR, of};
+use super::clients::{OPENAPI_GENERATOR, PROGENITOR, RESPONSE_UNIONS, of};
 use super::node::{Node, headers_side_by_side, side_by_side};
 use super::{Comparison, Direction};
 
@@ -46,8 +46,9 @@ impl Comparison {
         let covering = range(new, status).filter(|_| !is_success(status) || new.has("2XX"));
         if let Some(is) = covering {
             self.response(was, &is, direction);
+            let range = is.place.keys().last().cloned().unwrap_or_default();
             let message =
-                format!("the response {status} comes under its range now: code that names it breaks");
+                format!("{status} is no longer declared; {range} covers it: code that names it breaks");
             let clients = if is_success(status) { of(&[&["orval"]]) } else { of(&[&["Rust", "orval"]]) };
             self.breaks_only(clients, &was.place, message);
             return;
@@ -114,7 +115,9 @@ impl Comparison {
 
     /// The media types of a body.
     pub(super) fn content(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
-        for (media_type, was, is) in side_by_side(&old.at("content"), &new.at("content")) {
+        let (old_types, new_types) = (old.at("content"), new.at("content"));
+        let is_replaced = old_types.keys().count() > 0 && !old_types.keys().any(|known| new_types.has(known));
+        for (media_type, was, is) in side_by_side(&old_types, &new_types) {
             match (was, is) {
                 (Some(was), Some(is)) => {
                     self.words(&was, &is, &["example", "examples"]);
@@ -140,9 +143,35 @@ impl Comparison {
                         format!("{media_type} is accepted too: there is no code for two media types");
                     self.breaks_only(of(&[PROGENITOR]), &is.place, message);
                 }
-                (None, Some(is)) => self.allows(&is.place, format!("{media_type} is possible too")),
+                (None, Some(is)) if direction == Direction::Request => {
+                    self.allows(&is.place, format!("{media_type} is accepted now"));
+                }
+                // In place of those that are gone, which breaks every client.
+                (None, Some(is)) if is_replaced => {
+                    self.allows(&is.place, format!("{media_type} comes now"));
+                }
+                (None, Some(is)) => {
+                    let message = format!(
+                        "{media_type} is possible too: the response is of a union type, or a wider one"
+                    );
+                    self.breaks_only(of(&[RESPONSE_UNIONS]), &is.place, message);
+                }
                 (None, None) => {}
             }
+        }
+        if direction == Direction::Request {
+            self.first_media_type(&old_types, &new_types);
+        }
+    }
+
+    /// openapi-generator reads only the first media type of a request. One of a form makes its properties
+    /// arguments, in place of one body.
+    fn first_media_type(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        let (Some(was), Some(is)) = (old.keys().next(), new.keys().next()) else { return };
+        // One that is gone breaks every client, and is reported as such.
+        if was != is && new.has(was) {
+            let message = format!("{is} comes first and no longer {was}: methods have other arguments");
+            self.breaks_only(of(&[OPENAPI_GENERATOR]), &new.place, message);
         }
     }
 }

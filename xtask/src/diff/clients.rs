@@ -12,7 +12,7 @@ pub(crate) type Clients = BTreeSet<&'static str>;
 
 type List = &'static [&'static str];
 
-const OPENAPI_GENERATOR: List = &["Go", "Java", "PHP", "Python", "Ruby", "Rust", "TypeScript"];
+pub(super) const OPENAPI_GENERATOR: List = &["Go", "Java", "PHP", "Python", "Ruby", "Rust", "TypeScript"];
 /// Types are structures: they have no names of their own, and a narrower one is as good.
 const STRUCTURAL: List = &["openapi-typescript", "hey-api"];
 const PYTHON: List = &["openapi-python-client", "datamodel-code-generator"];
@@ -51,6 +51,9 @@ pub(super) const NAMED_ARGUMENTS: List = &[
 pub(super) const HEADER_ARGUMENTS: List = &["Go", "TypeScript", "hey-api", "openapi-typescript", "orval"];
 /// Models refuse properties that they do not know, unless `additionalProperties` is `true`.
 pub(super) const STRICT_MODELS: List = &["Go", "Java"];
+
+/// The type of a response is a union over its media types, which grows with each.
+pub(super) const RESPONSE_UNIONS: List = &["hey-api", "openapi-python-client", "openapi-typescript", "orval"];
 
 /// A property is a `Box` of its object, but not once `additionalProperties` is `true`.
 pub(super) const UNBOXED: List = &["Rust"];
@@ -102,7 +105,10 @@ pub(super) fn reading_more() -> Clients {
 /// Those that give the format a type of its own.
 pub(super) fn typing_format(format: Option<&str>) -> Clients {
     match format {
-        Some("int32" | "int64" | "float" | "double") => of(&[NUMBERS]),
+        Some("int8" | "int16" | "int32" | "int64" | "uint8" | "uint16" | "uint32" | "uint64") => {
+            of(&[NUMBERS])
+        }
+        Some("float" | "double") => of(&[NUMBERS]),
         Some("decimal") => of(&[&["Go", "Java", "PHP", "Ruby", "datamodel-code-generator"]]),
         Some("date-time" | "date") => of(&[OPENAPI_GENERATOR, PYTHON, NEWTYPES]),
         Some("uuid") => of(&[PYTHON, NEWTYPES, &["Java", "Python", "Rust"]]),

@@ -25,7 +25,8 @@ Compares two versions of the document: what changed, and which callers break
   --help, -h       this text
 
 A breaking change names the generated clients that it breaks, unless it breaks all of them. It ends
-with 0 when nothing breaks, 1 when something does, 2 when a document cannot be read.
+with 0 when nothing breaks, 1 when something does, 2 when a document cannot be read. With --check it
+ends with 0 when info.version is high enough, breaking or not, 1 when it is too low, 2 as above.
 ";
 
 /// The folder of the versions that were published, each as `<version>.yaml`.
@@ -66,7 +67,7 @@ impl Job {
                 document => documents.push(PathBuf::from(document)),
             }
         }
-        ensure!(documents.len() <= 2, "diff compares two documents, not {}", documents.len());
+        ensure!(documents.len() <= 2, "diff compares two documents, not {}\n\n{USAGE}", documents.len());
         let mut documents = documents.into_iter();
         let old = match documents.next() {
             Some(old) => old,
@@ -134,8 +135,11 @@ pub(crate) fn load(path: &Path) -> Result<Tree> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
     let document: Tree = match serde_saphyr::from_str(&text) {
         Ok(document) => document,
-        // This one knows where the error is.
-        Err(error) => return Document::load(path).and_then(|_| Err(error.into())),
+        // This one knows where the error is. It takes keys that are no texts for texts.
+        Err(_) => {
+            Document::load(path)?;
+            bail!("{shown}: a key is a boolean, a number or null in YAML, such as `Off` or `1`; quote it");
+        }
     };
     ensure!(
         document["openapi"].as_str().is_some_and(|version| version.starts_with("3.")),

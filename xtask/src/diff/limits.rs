@@ -2,7 +2,7 @@
 //! never held.
 
 use super::clients::{Clients, NEWTYPES, PROGENITOR, SETS, of};
-use super::node::{Node, shown};
+use super::node::{Node, transition};
 use super::{Comparison, Direction};
 
 const LOWEST: [&str; 4] = ["minimum", "minLength", "minItems", "minProperties"];
@@ -55,13 +55,15 @@ impl Comparison {
     ) {
         let Some(became) = became else { return };
         let place = &new.place.at(keyword);
-        let (was, is) = (shown(&old.value[keyword]), shown(&new.value[keyword]));
-        let message = format!("`{keyword}` is {is} and no longer {was}");
+        let message = transition(&format!("`{keyword}`"), &old.value[keyword], &new.value[keyword]);
         match (became, direction) {
             (Became::Looser, Direction::Request) | (Became::Tighter, Direction::Response) => {
                 let clients = with_another_type(old, new, keyword);
                 let ends = if clients.is_empty() { "" } else { ": its type differs" };
                 self.breaks_only(clients, place, format!("{message}{ends}"));
+            }
+            (Became::Another, Direction::Request) => {
+                self.breaks(place, format!("{message}: values that were allowed may be refused"));
             }
             (_, Direction::Request) => {
                 self.breaks(place, format!("{message}: values that were allowed are refused"));

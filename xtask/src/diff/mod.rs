@@ -12,6 +12,7 @@
 
 mod bodies;
 mod clients;
+mod collisions;
 mod command;
 mod corpus;
 mod limits;
@@ -31,12 +32,16 @@ use std::ptr;
 
 use crate::document::Place;
 use crate::tree::Tree;
-use clients::Clients;
+use clients::{Clients, OPENAPI_GENERATOR, of};
 use node::{Node, without_single_all_of};
 
 pub(crate) use command::{Job, load, published};
 pub(crate) use report::{changes_as_markdown, verdict_in_words};
 pub(crate) use version::Version;
+
+/// Extensions that openapi-generator acts on: it leaves out what is internal, and names the argument of a
+/// body.
+const ACTED_ON: [&str; 2] = ["x-internal", "x-codegen-request-body-name"];
 
 /// How bad a change is. The worst one is the verdict on them all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
@@ -177,7 +182,12 @@ impl Comparison {
         for keyword in keywords {
             if old.value.get(keyword) != new.value.get(keyword) {
                 let place = if new.has(keyword) { new.place.at(keyword) } else { old.place.at(keyword) };
-                self.says(&place, format!("`{keyword}` differs"));
+                let change = match (old.has(keyword), new.has(keyword)) {
+                    (false, _) => "is new",
+                    (_, false) => "is gone",
+                    _ => "differs",
+                };
+                self.says(&place, format!("`{keyword}` {change}"));
             }
         }
     }
@@ -187,7 +197,16 @@ impl Comparison {
         let names: BTreeSet<&str> = old.keys().chain(new.keys()).collect();
         let others: Vec<&str> =
             names.into_iter().filter(|name| name.starts_with("x-") && !known.contains(name)).collect();
+        let (acted_on, others): (Vec<&str>, Vec<&str>) =
+            others.into_iter().partition(|name| ACTED_ON.contains(name));
         self.words(old, new, &others);
+        for name in acted_on {
+            if old.value.get(name) != new.value.get(name) {
+                let place = if new.has(name) { new.place.at(name) } else { old.place.at(name) };
+                let message = format!("`{name}` differs: generated code has other methods or arguments");
+                self.breaks_only(of(&[OPENAPI_GENERATOR]), &place, message);
+            }
+        }
     }
 
     /// `deprecated` is a notice: what carries it goes on working.

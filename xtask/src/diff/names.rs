@@ -2,7 +2,7 @@
 
 use super::Comparison;
 use super::clients::{NAMED_SCALARS, OWN, naming_by_title, naming_words, of, with_named_types};
-use super::node::{Node, shown};
+use super::node::{Node, shown, transition};
 
 impl Comparison {
     /// The name that the schema has where it is used: of its component, or its title.
@@ -14,8 +14,11 @@ impl Comparison {
                     // Reported once, with the components.
                     self.replaced.insert(was.to_owned(), is.to_owned());
                 } else {
-                    let message =
-                        format!("is a {is} here and no longer a {was}: generated code has another type");
+                    let message = format!(
+                        "is {} here and no longer {}: generated code has another type",
+                        a(is),
+                        a(was)
+                    );
                     if is_named {
                         self.breaks(&new.place, message);
                     } else {
@@ -25,12 +28,13 @@ impl Comparison {
             }
             (Some(was), None) if new.document_schemas().has(was) => {
                 let message =
-                    format!("is defined here and no longer a {was}: generated code has another type");
+                    format!("is defined here and no longer {}: generated code has another type", a(was));
                 let clients = if is_named { with_named_types() } else { of(&[NAMED_SCALARS]) };
                 self.breaks_only(clients, &new.place, message);
             }
             (None, Some(is)) if !old.value.is_null() => {
-                let message = format!("is a {is} now and was defined here: generated code has another type");
+                let message =
+                    format!("is {} now and was defined here: generated code has another type", a(is));
                 let mut clients = if is_named { with_named_types() } else { of(&[NAMED_SCALARS]) };
                 if is_named && old.text("title") == Some(is) {
                     // The title was the name of the type already, unless that of the parent precedes it.
@@ -58,26 +62,31 @@ impl Comparison {
     fn titles(&mut self, old: &Node<'_>, new: &Node<'_>) {
         let (was, is) = (&old.value["title"], &new.value["title"]);
         let is_component = old.place.keys().len() == 3;
-        if was == is || is_component || !has_named_type(old) {
+        let clients = match old.text("type") {
+            _ if has_named_type(old) => naming_by_title(),
+            // A map has a class of its own there.
+            Some("object") => of(&[&["openapi-python-client"]]),
+            _ => of(&[]),
+        };
+        if was == is || is_component || clients.is_empty() {
             self.words(old, new, &["title"]);
         } else {
-            let message =
-                format!("the title, which names the type, is {} and no longer {}", shown(is), shown(was));
+            let message = transition("the title", was, is);
             let place = new.place.at("title");
-            self.breaks_only(naming_by_title(), &place, format!("{message}: code that names it breaks"));
+            self.breaks_only(
+                clients,
+                &place,
+                format!("{message}: it names a type, and code that uses the type breaks"),
+            );
         }
     }
 
     /// `x-enum-varnames` names words in generated code.
     pub(super) fn word_names(&mut self, old: &Node<'_>, new: &Node<'_>) {
-        let name = |schema: &Node<'_>, word: &Node<'_>| {
-            let index = word.place.keys().last().cloned().unwrap_or_default();
-            schema.at("x-enum-varnames").at(&index).value.as_str().map(str::to_owned)
-        };
         for word in words(old).items() {
             let same = words(new).items().find(|other| other.value == word.value);
             if let Some(same) = same
-                && name(old, &word) != name(new, &same)
+                && varname(old, &word) != varname(new, &same)
             {
                 let clients = if new.has("enum") { naming_words() } else { of(&[OWN]) };
                 let message =
@@ -105,7 +114,24 @@ pub(super) fn words<'a>(schema: &Node<'a>) -> Node<'a> {
     schema.get("enum").unwrap_or_else(|| schema.at("x-extensible-enum"))
 }
 
+/// The name with its article.
+fn a(name: &str) -> String {
+    let article = if name.starts_with(['A', 'E', 'I', 'O', 'a', 'e', 'i', 'o']) { "an" } else { "a" };
+    format!("{article} {name}")
+}
+
+/// The name of a word by `x-enum-varnames`.
+fn varname<'a>(schema: &Node<'a>, word: &Node<'_>) -> Option<&'a str> {
+    let index = word.place.keys().last()?;
+    schema.at("x-enum-varnames").at(index).value.as_str()
+}
+
+/// The name of a word in generated code, before its case is converted.
+pub(super) fn word_name(schema: &Node<'_>, word: &Node<'_>) -> Option<String> {
+    varname(schema, word).or_else(|| word.value.as_str()).map(str::to_owned)
+}
+
 /// Generators give objects and enumerations a type of their own.
-fn has_named_type(schema: &Node<'_>) -> bool {
+pub(super) fn has_named_type(schema: &Node<'_>) -> bool {
     schema.has("properties") || schema.has("enum")
 }

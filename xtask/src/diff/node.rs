@@ -160,6 +160,15 @@ pub(super) fn shown(value: &Tree) -> String {
     }
 }
 
+/// How the value that is called `what` changed.
+pub(super) fn transition(what: &str, was: &Tree, is: &Tree) -> String {
+    match (was.is_null(), is.is_null()) {
+        (true, false) => format!("{what} {} is new", shown(is)),
+        (false, true) => format!("{what} {} is gone", shown(was)),
+        _ => format!("{what} is {} and no longer {}", shown(is), shown(was)),
+    }
+}
+
 /// The document with every `allOf` of one inline schema merged into what surrounds it.
 pub(super) fn without_single_all_of(value: &Tree) -> Tree {
     match value {

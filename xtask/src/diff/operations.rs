@@ -45,12 +45,17 @@ impl Comparison {
         self.about(None);
         self.shadowed_paths(&old_paths, &new_paths);
         let (old, new) = (operations(old, &old_paths), operations(new, &new_paths));
+        let old_nodes: Vec<Node<'_>> = old.values().map(|operation| operation.node.clone()).collect();
+        let new_nodes: Vec<Node<'_>> = new.values().map(|operation| operation.node.clone()).collect();
+        self.operation_collisions(&old_nodes, &new_nodes);
         self.operations = old.values().chain(new.values()).map(Operation::id).collect();
         let ids = |operations: &BTreeMap<_, Operation<'_>>| -> BTreeMap<String, String> {
             let call = |operation: &Operation<'_>| format!("{} {}", operation.method, operation.path);
             operations.values().map(|operation| (operation.id(), call(operation))).collect()
         };
-        let (old_ids, new_ids) = (ids(&old), ids(&new));
+        let new_ids = ids(&new);
+        let old_routes: BTreeMap<String, _> =
+            old.iter().map(|(route, operation)| (operation.id(), route)).collect();
         for (route, operation) in &old {
             let id = operation.id();
             self.about(Some(&id));
@@ -67,7 +72,9 @@ impl Comparison {
         }
         for (route, operation) in &new {
             let id = operation.id();
-            if !old.contains_key(route) && !old_ids.contains_key(&id) {
+            // An operation that moved keeps its operationId.
+            let has_moved = old_routes.get(&id).is_some_and(|was| !new.contains_key(was));
+            if !old.contains_key(route) && !has_moved {
                 self.about(Some(&id));
                 self.allows(&operation.node.place, "the operation is new");
             }
@@ -166,6 +173,16 @@ impl Comparison {
             }
         }
     }
+}
+
+/// The operations of a document that have arguments.
+pub(super) fn with_arguments<'a>(document: &Node<'a>) -> Vec<Node<'a>> {
+    let all = operations(document, &document.at("paths")).into_values();
+    let has_arguments = |operation: &Operation<'_>| {
+        let is_listed = |node: &Node<'_>| !node.at("parameters").value.items().is_empty();
+        operation.node.has("requestBody") || is_listed(&operation.node) || is_listed(&operation.path_item)
+    };
+    all.filter(has_arguments).map(|operation| operation.node).collect()
 }
 
 /// All operations of a document by route.

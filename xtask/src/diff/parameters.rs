@@ -20,7 +20,11 @@ impl Comparison {
             }
         }
         self.order_of_arguments(old, new);
+        let parameters = new.node.place.at("parameters");
         let (old, new) = (by_key(old), by_key(new));
+        let old_names: Vec<&str> = old.values().filter_map(|parameter| parameter.text("name")).collect();
+        let new_names: Vec<&str> = new.values().filter_map(|parameter| parameter.text("name")).collect();
+        self.parameter_collisions(&old_names, &new_names, &parameters);
         for (key, was) in &old {
             match new.get(key) {
                 Some(is) => self.parameter(was, is),

@@ -65,7 +65,16 @@ impl Comparison {
             self.words(&old.holder(keyword), &new.holder(keyword), &[keyword]);
         }
         let is_reference = old.component().is_some() || new.component().is_some();
-        let (old, new) = (&old.resolved(), &new.resolved());
+        let refers_elsewhere = match (old.component(), new.component()) {
+            (Some(was), Some(is)) => was != is && new.document_schemas().has(was),
+            (was, is) => was != is,
+        };
+        let used_at = new.place.clone();
+        let (old, new) = (&old.resolved(), &mut new.resolved());
+        if refers_elsewhere && is_plain(new) {
+            // The component did not change.
+            new.place = used_at;
+        }
         if is_reference && !self.is_new(old, new, direction) {
             return;
         }
@@ -124,6 +133,7 @@ impl Comparison {
                 (None, None) => {}
             }
         }
+        self.property_collisions(&old.at("properties"), &new.at("properties"));
         // What is required without being described.
         let described = |name: &&&str| old.at("properties").has(name) || new.at("properties").has(name);
         let names = old_required.symmetric_difference(&new_required);
@@ -222,8 +232,11 @@ impl Comparison {
             (false, false, _) => {
                 let (was, is) = (was.value.is(true), is.value.is(true));
                 if was && !is {
-                    let message =
-                        "does not say any more that other properties may come: code that reads them breaks";
+                    let message = if direction == Request {
+                        "no longer says that other properties may be sent: code that sends them breaks"
+                    } else {
+                        "no longer says that other properties may come: code that reads them breaks"
+                    };
                     self.breaks_only(reading_more(), place, message);
                 } else if is && !was {
                     let message = "says now that there may be other properties: its type differs";
@@ -284,6 +297,12 @@ impl Comparison {
             }
         }
     }
+}
+
+/// A schema without schemas in it.
+fn is_plain(schema: &Node<'_>) -> bool {
+    let holds_more = ["properties", "additionalProperties", "items", "allOf", "oneOf", "anyOf", "x-number"];
+    !holds_more.iter().any(|keyword| schema.has(keyword))
 }
 
 fn counterpart<'a>(part: &Node<'_>, index: usize, others: &Node<'a>) -> Option<Node<'a>> {

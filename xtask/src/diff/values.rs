@@ -5,8 +5,9 @@ use super::clients::{
     with_named_types,
 };
 use super::names::words;
-use super::node::{Node, shown};
+use super::node::{Node, shown, transition};
 use super::{Comparison, Direction, Severity};
+use crate::tree::{NULL, Tree};
 
 use Direction::{Request, Response};
 
@@ -80,8 +81,8 @@ impl Comparison {
                 self.breaks(place, format!("must be {is} and no longer anything: other values are refused"));
             }
             _ => {
-                let message = format!("the type is {is} and no longer {was}: {}", consequence(direction));
-                self.breaks(&place.at("type"), message);
+                let message = transition("the type", &old.value["type"], &new.value["type"]);
+                self.breaks(&place.at("type"), format!("{message}: {}", consequence(direction)));
             }
         }
         false
@@ -90,8 +91,10 @@ impl Comparison {
     pub(super) fn formats(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
         let (was, is) = (format(old), format(new));
         let place = &new.place.at("format");
-        let shown =
-            |format: Option<&str>| format.map_or_else(|| "none".to_owned(), |name| format!("`{name}`"));
+        let format_transition = |was: Option<&str>, is: Option<&str>| {
+            let [was, is] = [was, is].map(|format| format.map_or_else(|| NULL.clone(), Tree::text));
+            transition("the format", &was, &is)
+        };
         let mut clients = Clients::new();
         if old.text("format") != new.text("format") {
             clients = typing_format(old.text("format"));
@@ -102,11 +105,16 @@ impl Comparison {
         }
         if was == is || old.text("format") == new.text("format") {
             if !clients.is_empty() {
-                self.breaks_only(clients, place, "an amount is marked otherwise: its type differs");
+                let message = if old.is_true("x-decimal") == new.is_true("x-decimal") {
+                    format_transition(old.text("format"), new.text("format"))
+                } else {
+                    "an amount is marked otherwise".to_owned()
+                };
+                self.breaks_only(clients, place, format!("{message}: its type differs"));
             }
             return;
         }
-        let message = format!("the format is {} and no longer {}", shown(is), shown(was));
+        let message = format_transition(was, is);
         let widens = |narrow: Option<&str>, wide: Option<&str>| match (narrow, wide) {
             (Some(narrow), Some(wide)) => WIDER.contains(&(narrow, wide)),
             (Some(_), None) => true,
@@ -128,12 +136,8 @@ impl Comparison {
         if was.text("type") == is.text("type") {
             self.limits(&was, &is, direction);
         } else {
-            let message = format!(
-                "the string stands for {} and no longer for {}: its type differs",
-                shown(&is.value["type"]),
-                shown(&was.value["type"])
-            );
-            self.breaks_only(of(&[OWN]), &is.place, message);
+            let message = transition("`x-number`", &was.value["type"], &is.value["type"]);
+            self.breaks_only(of(&[OWN]), &is.place, format!("{message}: its type differs"));
         }
     }
 
@@ -167,6 +171,7 @@ impl Comparison {
         if was == Words::Any || is == Words::Any {
             return;
         }
+        self.word_collisions(old, new);
         let (old_words, new_words) = (words(old), words(new));
         let place = &new_words.place;
         let (old_words, new_words) = (old_words.value.items(), new_words.value.items());
@@ -197,7 +202,11 @@ impl Comparison {
     }
 
     fn kind_of_words(&mut self, was: Words, is: Words, new: &Node<'_>, direction: Direction) {
-        let message = format!("the words are {} and no longer {}", is.shown(), was.shown());
+        let message = match (was, is) {
+            (Words::Any, _) => format!("the words are {} now", is.shown()),
+            (_, Words::Any) => format!("the words are no longer listed, and were {}", was.shown()),
+            _ => format!("the words are {} and no longer {}", is.shown(), was.shown()),
+        };
         let place = if is == Words::Any { new.place.clone() } else { words(new).place };
         match direction {
             Request if is == Words::Closed => self.breaks(&place, format!("{message}: others are refused")),
@@ -225,11 +234,7 @@ impl Comparison {
         let (old, new) = (old.holder("default"), new.holder("default"));
         let (was, is) = (old.value.get("default"), new.value.get("default"));
         let place = new.place.at("default");
-        let message = format!(
-            "the default is {} and no longer {}",
-            shown(&new.value["default"]),
-            shown(&old.value["default"])
-        );
+        let message = transition("the default", &old.value["default"], &new.value["default"]);
         let is_in_type = may_be_absent && was.is_some() != is.is_some();
         if was == is {
             return;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::clients::{OWN, of, with_base_url};
 use super::node::{Node, shown, side_by_side};
+use super::operations::with_arguments;
 use super::{Comparison, Direction};
 use crate::tree::Tree;
 
@@ -101,6 +102,9 @@ impl Comparison {
     /// Schemas are types in generated code. The other components are only written out where they are
     /// used.
     fn components(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        let known_operations = with_arguments(old);
+        self.title_collisions(old, new);
+        self.schema_collisions(&old.document_schemas(), &new.document_schemas());
         for section in ["schemas", "responses", "parameters", "requestBodies", "headers", "callbacks"] {
             let (old, new) = (old.at("components").at(section), new.at("components").at(section));
             for (name, was, is) in side_by_side(&old, &new) {
@@ -116,6 +120,7 @@ impl Comparison {
                     (Some(was), None) => self.says(&was.place, gone),
                     (None, Some(is)) if !self.replaced.values().any(|now| now == name) => {
                         if section == "schemas" {
+                            self.argument_type_collision(name, &is, &known_operations);
                             self.allows(&is.place, format!("{name} is new"));
                         } else {
                             self.says(&is.place, format!("{name} is new"));

@@ -85,7 +85,7 @@ fn programs_read_the_same_as_json_with_the_clients_where_it_depends_on_them() {
                 "breaks": ["inferstore-api", "progenitor"],
                 "operation": "listTasks",
                 "place": "#/paths/~1api-key~1task~1histories/get/parameters/1/schema/minimum",
-                "message": "`minimum` is nothing and no longer `0`: its type differs",
+                "message": "`minimum` `0` is gone: its type differs",
             },
         ],
     });
@@ -157,7 +157,9 @@ fn help_names_the_options_and_how_it_ends() {
     let folder = Folder::new("diff_help");
     for option in ["--help", "-h"] {
         let usage = diff(&folder, &[option]).succeeded();
-        for part in ["cargo xtask diff [OLD] [NEW]", "--corpus", "--format json", "--check", "2 when"] {
+        for part in
+            ["cargo xtask diff [OLD] [NEW]", "--corpus", "--format json", "--check", "2 when", "With --check"]
+        {
             assert!(usage.contains(part), "{usage}");
         }
     }
@@ -169,12 +171,14 @@ fn what_cannot_be_compared_ends_with_2_and_a_reason() {
     folder.write("good.yaml", &real_document());
     folder.write("broken.yaml", "openapi: [");
     folder.write("other.yaml", "name: value\n");
+    folder.write("switch.yaml", "openapi: 3.0.3\npaths: {}\nx-states: {Off: 0}\n");
     folder.write("loose.yaml", &replaced(&published(), "parameters/TaskId\"", "parameters/Task\""));
     for (arguments, reason) in [
         (["good.yaml", "absent.yaml"], "cannot read absent.yaml"),
         (["broken.yaml", "good.yaml"], "broken.yaml:1:"),
         (["other.yaml", "good.yaml"], "other.yaml is not an OpenAPI 3 document"),
         (["good.yaml", "loose.yaml"], "loose.yaml: there is no #/components/parameters/Task"),
+        (["switch.yaml", "good.yaml"], "switch.yaml: a key is a boolean, a number or null in YAML"),
         (["good.yaml", "--fast"], "diff has no option --fast\n\nCompares two versions"),
         (["--format", "xml"], "--format is text or json, not xml"),
     ] {
@@ -182,6 +186,8 @@ fn what_cannot_be_compared_ends_with_2_and_a_reason() {
         assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{arguments:?}");
         assert!(said.err.contains(reason), "{arguments:?}: {}", said.err);
     }
+    let said = diff(&folder, &["good.yaml", "good.yaml", "good.yaml"]);
+    assert!(said.err.contains("diff compares two documents, not 3\n\nCompares two"), "{}", said.err);
     let said = diff(&folder, &[]);
     assert!(said.err.contains("nothing was published in openapi/published yet"), "{}", said.err);
 }
