@@ -181,7 +181,8 @@ impl Comparison {
     fn words(&mut self, old: &Node<'_>, new: &Node<'_>, keywords: &[&str]) {
         for keyword in keywords {
             if old.value.get(keyword) != new.value.get(keyword) {
-                let place = if new.has(keyword) { new.place.at(keyword) } else { old.place.at(keyword) };
+                // Where it is used: the old one may stand in a component that did not change.
+                let place = if new.value.is_null() { old.place.at(keyword) } else { new.place.at(keyword) };
                 let change = match (old.has(keyword), new.has(keyword)) {
                     (false, _) => "is new",
                     (_, false) => "is gone",
