@@ -26,7 +26,7 @@ fn the_contract_names_every_missing_program_with_its_package() {
     assert_eq!(
         without_programs(&folder, &["contract", "--prepare"]),
         "error: programs are missing; install the Debian packages in parentheses\n  \
-         Go: go (golang-go)\n  Go: java (default-jre-headless)\n  TypeScript: node (nodejs)\n"
+         Go: go (golang-go)\n  Go: java (default-jre-headless)\n  TypeScript (openapi-fetch): node (nodejs)\n"
     );
 }
 
