@@ -23,7 +23,7 @@ const FLOWS: &str = "flows.arazzo.yaml";
 const UPLOAD_AND_RUN: &str = "upload-and-run.arazzo.yaml";
 
 /// A model with one input, `input`, that takes an image.
-const MODEL: &str = "color-extraction";
+pub(crate) const MODEL: &str = "color-extraction";
 
 /// A model with the same input that no node serves, so its tasks stay queued.
 const UNSERVED_MODEL: &str = "face-mesh";

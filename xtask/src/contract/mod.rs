@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::consumers::Consumer;
 use crate::document::Document;
-use crate::flows;
+use crate::flows::{self, MODEL};
 use crate::leash::{self, End};
 use crate::service::{Profile, Service, build};
 use crate::tools::{Set, Tools, absolute, must};
@@ -31,9 +31,6 @@ const SCHEMATHESIS: Set<'static> = Set { name: "schemathesis", npm: &[], pypi: &
 
 /// Where consumers leave their notes.
 const WORK: &str = "target/contract";
-
-/// A model with one input, `input`, that takes an image.
-const MODEL: &str = "color-extraction";
 
 /// The result table, as it is kept.
 const TABLE: &str = "openapi/generators.md";

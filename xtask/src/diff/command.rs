@@ -119,7 +119,7 @@ impl Comparing {
             report::text(&changes, (&old, &old_name), &new_name)
         };
         let checked = if self.check {
-            version::check(Version::of_tree(&old)?, Version::of_tree(&new)?, verdict)
+            version::check(Version::of(&old)?, Version::of(&new)?, verdict)
         } else if verdict == Some(Severity::Breaking) {
             Err(anyhow::anyhow!("something breaks"))
         } else {

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
 
 use super::Severity;
 use crate::tree::Tree;
@@ -14,17 +13,8 @@ pub(crate) struct Version([u64; 3]);
 
 impl Version {
     /// The version of a document.
-    pub(crate) fn of(document: &Value) -> Result<Self> {
-        Self::read(document["info"]["version"].as_str())
-    }
-
-    /// The version of a document whose order is known.
-    pub(crate) fn of_tree(document: &Tree) -> Result<Self> {
-        Self::read(document["info"]["version"].as_str())
-    }
-
-    fn read(text: Option<&str>) -> Result<Self> {
-        let text = text.unwrap_or_default();
+    pub(crate) fn of(document: &Tree) -> Result<Self> {
+        let text = document["info"]["version"].as_str().unwrap_or_default();
         Self::parse(text).with_context(|| {
             format!("info.version is {text:?}; it must be three numbers in quotes or plain, such as 1.4.0")
         })
@@ -62,7 +52,7 @@ pub(super) fn meaning(old: &Tree, verdict: Option<Severity>) -> String {
         Some(Severity::Compatible) => "something was added: the second number of the version rises",
         Some(Severity::Breaking) => "something breaks: the first number of the version rises",
     };
-    match Version::of_tree(old) {
+    match Version::of(old) {
         Ok(old) => format!("{rises}, from {old} to at least {}", old.needed(verdict)),
         Err(_) => rises.to_owned(),
     }

@@ -17,7 +17,7 @@ pub(super) fn changelog(root: &Path, document: &Tree) -> Result<String> {
     for (version, path) in published(root)? {
         versions.push((version, load(&path)?));
     }
-    let version = Version::of_tree(document)?;
+    let version = Version::of(document)?;
     if versions.iter().all(|(published, _)| *published != version) {
         versions.push((version, document.clone()));
     }

@@ -50,9 +50,9 @@ impl Job<'_> {
         report.push_str(&self.check_version()?);
         let path = self.root.join(DOCUMENT);
         let document = Document::load(&path)?;
-        let version = Version::of(&document.value)?.to_string();
         let ordered: Tree =
             serde_saphyr::from_str(&document.text).context("the document cannot be read again")?;
+        let version = Version::of(&ordered)?.to_string();
         let schemas = JsonSchemas::of(&ordered, &version);
         let examples = examples::check(&ordered, &schemas)?;
         report.push_str(&format!("{examples} examples fit their schemas\n"));
