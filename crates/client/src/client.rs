@@ -7,12 +7,12 @@ use std::time::Duration;
 use inferstore_api::{ApiKey, http_client_builder};
 use reqwest::redirect::Policy;
 
-use crate::clock::ServiceClock;
-use crate::create::OwnTasks;
-use crate::error::{Error, Result};
-use crate::input_files::UploadedFiles;
-use crate::retry::Budget;
-use crate::schema::Schemas;
+use crate::transport::clock::ServiceClock;
+use crate::run::create::OwnTasks;
+use crate::transport::error::{Error, Result};
+use crate::run::uploads::UploadedFiles;
+use crate::transport::retry::Budget;
+use crate::run::schema::Schemas;
 use crate::settings::{self, Settings};
 
 /// Where `from_env` looks for the base URL.

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 use crate::InvalidInputs;
 use crate::inputs::{Candidate, check};
-use crate::upload::form::Form;
-use crate::upload::target::{Target, Way};
+use crate::files::upload::form::Form;
+use crate::files::upload::target::{Target, Way};
 use crate::{redact, retry, same};
 
 /// The values as they would be sent.

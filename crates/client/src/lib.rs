@@ -59,63 +59,38 @@
 //! `rustls-ring` (default), `rustls-aws-lc` or `native-tls` choose the TLS, as in
 //! [`inferstore_api`].
 
-mod account;
-mod any;
-mod call;
 mod client;
-mod clock;
-mod create;
-mod deadline;
-mod download;
-mod envelope;
-mod error;
-mod event;
-mod file;
+mod files;
 #[cfg(feature = "fuzzed")]
 #[doc(hidden)]
 pub mod fuzzed;
-mod input_files;
 mod inputs;
-mod many;
-mod mime;
-mod models;
-mod outcome;
-mod pace;
-mod page;
-mod redact;
-mod retry;
+mod resources;
 mod run;
-mod same;
-mod schema;
-mod segment;
 mod settings;
-mod storage;
-mod tasks;
-mod text;
-mod upload;
-mod wait;
+mod transport;
 
-pub use account::Account;
-pub use any::{Method, with_payload};
+pub use resources::account::Account;
+pub use resources::raw::{Method, with_payload};
 pub use client::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client};
-pub use download::{DownloadOptions, DownloadProgress, Downloaded};
-pub use error::{
+pub use files::download::{DownloadOptions, DownloadProgress, Downloaded};
+pub use transport::error::{
     Context, DeadlineReached, Error, Fate, FileError, OutputMismatch, Result, TaskFailure, UnknownOutcome,
 };
-pub use event::{RunEvent, RunEvents};
-pub use file::File;
+pub use run::event::{RunEvent, RunEvents};
+pub use files::source::File;
 pub use inferstore_api::{
     ApiKey, Decimal, ModelKind, Sample, Timestamp, UnknownWord, http_client_builder, types,
 };
 pub use inputs::{Inputs, IntoInputs, InvalidInputs, Problem, Violation};
-pub use models::{Model, Models};
-pub use outcome::Outcome;
-pub use pace::Pace;
-pub use page::Page;
-pub use retry::Retry;
-pub use run::RunOptions;
+pub use resources::models::{Model, Models};
+pub use run::outcome::Outcome;
+pub use run::pace::Pace;
+pub use resources::page::Page;
+pub use transport::retry::Retry;
+pub use run::run::RunOptions;
 pub use settings::Settings;
-pub use storage::{FileQuery, Folder, Storage};
-pub use tasks::{Task, Tasks};
-pub use upload::{UploadEvent, UploadOptions, Uploaded};
-pub use wait::Wait;
+pub use resources::storage::{FileQuery, Folder, Storage};
+pub use resources::tasks::{Task, Tasks};
+pub use files::upload::{UploadEvent, UploadOptions, Uploaded};
+pub use run::wait::Wait;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use reqwest::Url;
 
-use crate::error::{Error, Result};
-use crate::retry::Retry;
+use crate::transport::error::{Error, Result};
+use crate::transport::retry::Retry;
 
 /// How a client behaves. Proxies are taken from the environment as reqwest does, unless an HTTP client
 /// of your own says otherwise. Name what differs and take the rest from the default:

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use self::number::{Kind, Numeric};
 use super::violation::{InvalidInputs, Problem, Violation};
 use super::{names, shown};
-use crate::mime;
+use crate::files::mime;
 
 /// What is given for one parameter.
 #[derive(Clone, Debug, PartialEq)]

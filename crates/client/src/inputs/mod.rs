@@ -13,8 +13,8 @@ use serde_json::Value;
 pub(crate) use check::{Candidate, check};
 pub use violation::{InvalidInputs, Problem, Violation};
 
-use crate::error::{Error, Result};
-use crate::file::File;
+use crate::transport::error::{Error, Result};
+use crate::files::source::File;
 
 /// The inputs of a run, by the names that the model declares.
 ///

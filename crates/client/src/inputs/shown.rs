@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::text::cut;
+use crate::transport::text::cut;
 
 /// Long enough to recognise a value by.
 const LONGEST: usize = 80;

@@ -1,0 +1,176 @@
+//! Uploads over a socket: what goes over the wire, and what happens when it breaks.
+
+pub(crate) mod loopback;
+mod trouble;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::files::upload::{UploadEvent, UploadOptions, Uploaded};
+use crate::{Client, File, Result, Settings};
+use loopback::{FORM_CEILING, KEY, Reaction, Scratch, Server, TestResult};
+
+/// An upload, and what it told.
+async fn told(client: &Client, file: impl Into<File>) -> (Result<Uploaded>, Vec<UploadEvent>) {
+    let mut events = Vec::new();
+    let folder = client.folder("samples");
+    let uploaded = folder.upload_with(file, UploadOptions::default(), |event| events.push(event)).await;
+    (uploaded, events)
+}
+
+/// Checks that progress never goes back and returns where it ends.
+fn end_of_progress(events: &[UploadEvent]) -> u64 {
+    let sent = events.iter().filter_map(|event| match event {
+        UploadEvent::Progress { sent, .. } => Some(*sent),
+        _ => None,
+    });
+    let sent: Vec<u64> = sent.collect();
+    assert!(sent.windows(2).all(|pair| pair[0] < pair[1]), "{sent:?}");
+    sent.last().copied().unwrap_or_default()
+}
+
+/// Reacts to the first requests in turn, and answers 200 from then on.
+fn at_first(
+    reactions: impl IntoIterator<Item = Reaction, IntoIter: Send + 'static>,
+) -> impl FnMut(&loopback::Request) -> Reaction {
+    let mut reactions = reactions.into_iter();
+    move |_| reactions.next().unwrap_or_else(|| Reaction::status(200))
+}
+
+#[tokio::test]
+async fn both_ways_send_exactly_the_file_and_say_how_long_it_is() -> TestResult {
+    let scratch = Scratch::new()?;
+    for (size, method) in
+        [(1, "POST"), (FORM_CEILING, "POST"), (FORM_CEILING + 1, "PUT"), (crate::files::source::LARGEST, "PUT")]
+    {
+        let server = Server::start(at_first([])).await?;
+        let path = scratch.sparse("a.png", size)?;
+        let (uploaded, events) = told(&server.client(Settings::default())?, path.as_path()).await;
+        let uploaded = uploaded?;
+        assert_eq!(
+            (uploaded.size, uploaded.mime.as_str(), uploaded.name.as_str()),
+            (size, "image/png", "a.png")
+        );
+        assert_eq!(uploaded.download_url, "https://host.example/1");
+        assert_eq!(events.first(), Some(&UploadEvent::Started { size }));
+        assert_eq!(end_of_progress(&events), size);
+
+        let (presigned, stored) = (server.presigned(), server.stored());
+        assert_eq!((presigned.len(), stored.len()), (1, 1));
+        assert_eq!(presigned[0].header("x-api-key"), Some(KEY));
+        let asked: serde_json::Value = serde_json::from_slice(&presigned[0].body)?;
+        let expected =
+            serde_json::json!({ "folder": "samples", "mime": "image/png", "name": "a.png", "size": size });
+        assert_eq!(asked, expected);
+        let request = &stored[0];
+        assert_eq!(request.method, method);
+        assert_eq!(request.header("x-api-key"), None);
+        assert_eq!(request.header("transfer-encoding"), None, "never chunked");
+        assert_eq!(request.header("content-length"), Some(request.body_length.to_string().as_str()));
+        if method == "PUT" {
+            assert_eq!((request.body_length, request.header("content-type")), (size, Some("image/png")));
+        } else {
+            assert!(request.body_length > size);
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_form_holds_its_fields_in_order_and_the_file_last() -> TestResult {
+    let server = Server::start(at_first([])).await?;
+    let file = File::bytes("né \"1\".txt", &b"line\r\n--line"[..]);
+    server.client(Settings::default())?.folder("samples").upload(file).await?;
+    let stored = server.stored();
+    let boundary =
+        stored[0].header("content-type").and_then(|kind| kind.strip_prefix("multipart/form-data; boundary="));
+    let boundary = boundary.unwrap_or("no boundary");
+    let part = |name: &str, value: &str| {
+        format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+    };
+    let fields = [("x-amz-signature", loopback::SIGNATURE), ("key", "k"), ("Content-Type", "text/plain")];
+    let fields: String = fields.iter().map(|(name, value)| part(name, value)).collect();
+    let file = format!(
+        "--{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"né %221%22.txt\"\r\n\
+         Content-Type: text/plain\r\n\r\nline\r\n--line\r\n--{boundary}--\r\n"
+    );
+    assert_eq!(String::from_utf8_lossy(&stored[0].body), format!("{fields}{file}"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn nothing_and_too_much_are_refused_before_anything_is_sent() -> TestResult {
+    let scratch = Scratch::new()?;
+    let server = Server::start(at_first([])).await?;
+    let folder = server.client(Settings::default())?.folder("samples");
+    let endless = File::reader("endless", tokio::io::repeat(0));
+    for (file, problem) in [
+        (scratch.sparse("empty", 0)?.into(), "empty"),
+        (
+            scratch.sparse("large", 104_857_601)?.into(),
+            "104857601 bytes; the storage takes at most 104857600",
+        ),
+        (File::bytes("empty", Vec::new()), "empty"),
+        (File::reader("empty", tokio::io::empty()), "empty"),
+        (endless.clone(), "more than 104857600 bytes"),
+        (endless, "more than 104857600 bytes"),
+        (scratch.path("missing").into(), "cannot be read"),
+        (scratch.path(".").into(), "not a regular file"),
+        (File::bytes(" ", &b"x"[..]), "no name"),
+        (File::bytes("a", &b"x"[..]).with_mime("image/png\r\nx: y"), "not a MIME type"),
+    ] {
+        let error = folder
+            .upload(file.clone())
+            .await
+            .map_or_else(|error| error.to_string(), |_| "it was sent".to_owned());
+        assert!(error.contains(problem), "{file:?}: {error}");
+    }
+    assert_eq!((server.presigned().len(), server.stored().len()), (0, 0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_content_that_is_something_else_than_its_name_says_is_told() -> TestResult {
+    let server = Server::start(at_first([])).await?;
+    let file = File::bytes("photo.jpg", &b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..]);
+    let (uploaded, events) = told(&server.client(Settings::default())?, file).await;
+    assert_eq!(uploaded?.mime, "image/png");
+    let (content, extension, chosen) =
+        ("image/png".to_owned(), "image/jpeg".to_owned(), "image/png".to_owned());
+    assert!(events.contains(&UploadEvent::MimeDisagrees { content, extension, chosen }), "{events:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_reader_is_read_once_and_sent_as_often_as_need_be() -> TestResult {
+    use tokio::io::{AsyncReadExt, BufReader, repeat};
+
+    let server = Server::start(at_first([Reaction::DropAfter(1_000_000), Reaction::status(500)])).await?;
+    let size = FORM_CEILING + 1;
+    let file = File::reader("a.bin", BufReader::new(repeat(7)).take(size));
+    let client = server.client(Settings::default())?;
+    let (uploaded, events) = told(&client, file.clone()).await;
+    assert_eq!((uploaded?.size, end_of_progress(&events)), (size, size));
+    assert_eq!(client.folder("samples").upload(file).await?.size, size, "a clone of it");
+    let whole: Vec<_> = server.stored().into_iter().filter(|request| request.body_length == size).collect();
+    assert_eq!(whole.len(), 3);
+    assert!(whole.iter().all(|request| request.body.iter().all(|byte| *byte == 7)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_upload_can_be_spawned() -> TestResult {
+    let server = Server::start(at_first([])).await?;
+    let folder = server.client(Settings::default())?.folder("samples");
+    let events = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&events);
+    let upload = tokio::spawn(async move {
+        let on_event = |_| {
+            counted.fetch_add(1, Ordering::Relaxed);
+        };
+        folder.upload_with(File::bytes("a", &b"x"[..]), UploadOptions::default(), on_event).await
+    });
+    assert_eq!(upload.await??.size, 1);
+    assert!(events.load(Ordering::Relaxed) >= 2);
+    Ok(())
+}

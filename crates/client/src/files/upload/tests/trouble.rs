@@ -1,0 +1,214 @@
+//! Uploads that break: what is sent again, where to, and what is told in the end.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::loopback::{FORM_CEILING, KEY, Reaction, SIGNATURE, Scratch, Server, TestResult};
+use super::{at_first, end_of_progress, told};
+use crate::transport::deadline::Deadline;
+use crate::files::upload::{UploadEvent, UploadOptions};
+use crate::{Error, File, Retry, Settings};
+
+fn repeats(events: &[UploadEvent]) -> usize {
+    events.iter().filter(|event| matches!(event, UploadEvent::Repeated { .. })).count()
+}
+
+#[tokio::test]
+async fn a_failure_that_passes_is_answered_with_the_same_bytes_to_the_same_target() -> TestResult {
+    let scratch = Scratch::new()?;
+    for size in [1000, 3 * FORM_CEILING] {
+        let failures =
+            [Reaction::DropAfter(500), Reaction::status(500), Reaction::refusal(400, "RequestTimeout")];
+        let server = Server::start(at_first(failures)).await?;
+        let path = scratch.sparse("a.png", size)?;
+        let (uploaded, events) = told(&server.client(Settings::default())?, path).await;
+        assert_eq!(uploaded?.download_url, "https://host.example/1");
+        assert_eq!((end_of_progress(&events), repeats(&events)), (size, 3));
+        let stored = server.stored();
+        assert_eq!((server.presigned().len(), stored.len()), (1, 4));
+        assert!(stored.iter().all(|request| request.target == stored[0].target));
+        let lengths: Vec<_> = stored.iter().map(|request| request.header("content-length")).collect();
+        assert!(lengths.windows(2).all(|pair| pair[0] == pair[1]), "{lengths:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_refused_target_is_replaced_at_most_twice() -> TestResult {
+    let server =
+        Server::start(at_first([403, 403].map(|status| Reaction::refusal(status, "AccessDenied")))).await?;
+    let (uploaded, events) =
+        told(&server.client(Settings::default())?, File::bytes("a.txt", &b"text"[..])).await;
+    assert_eq!(uploaded?.download_url, "https://host.example/3", "of the target that took it");
+    assert_eq!((server.presigned().len(), repeats(&events)), (3, 2));
+    let targets: Vec<_> = server.stored().into_iter().map(|request| request.target).collect();
+    assert_eq!(targets, ["/bucket?target=1", "/bucket?target=2", "/bucket?target=3"]);
+
+    let server = Server::start(|_| Reaction::refusal(403, "AccessDenied")).await?;
+    let (uploaded, _) = told(&server.client(Settings::default())?, File::bytes("a.txt", &b"text"[..])).await;
+    assert_eq!((server.presigned().len(), server.stored().len()), (3, 3));
+    let error = uploaded.err().map(|error| format!("{error} {error:?}")).unwrap_or_default();
+    assert!(
+        error.contains("a.txt: object storage answered 403 (AccessDenied): … is not good enough; check"),
+        "{error}"
+    );
+    assert!(!error.contains(SIGNATURE) && !error.contains(KEY), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_file_is_not_repeated() -> TestResult {
+    let moved = || Reaction::Answer(307, vec![("location", "/elsewhere".to_owned())], Vec::new());
+    for (reaction, problem) in [
+        (Reaction::refusal(400, "EntityTooLarge"), "answered 400 (EntityTooLarge): … is not good enough"),
+        (Reaction::Answer(404, Vec::new(), b"<html>\nno</html>".to_vec()), "answered 404: <html> no</html>"),
+        (moved(), "answered 307, and a file is not sent to another place"),
+    ] {
+        let server = Server::start(at_first([reaction])).await?;
+        let (uploaded, _) =
+            told(&server.client(Settings::default())?, File::bytes("a.txt", &b"text"[..])).await;
+        let error = uploaded.map_or_else(|error| error.to_string(), |_| "it was taken".to_owned());
+        assert!(error.contains(problem), "{error}");
+        assert_eq!((server.presigned().len(), server.stored().len()), (1, 1));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_before_the_end_of_the_file_counts_if_it_is_a_refusal() -> TestResult {
+    let scratch = Scratch::new()?;
+    let path = scratch.sparse("a.bin", 48 * 1024 * 1024)?;
+    let server = Server::start(at_first([Reaction::Early(403), Reaction::Early(200)])).await?;
+    let (uploaded, events) = told(&server.client(Settings::default())?, path).await;
+    assert_eq!(uploaded?.download_url, "https://host.example/2");
+    let problems: Vec<_> = events
+        .iter()
+        .filter_map(|event| match event {
+            UploadEvent::Repeated { problem } => Some(problem.as_str()),
+            _ => None,
+        })
+        .collect();
+    let too_early = "object storage answered before it had the whole file";
+    assert_eq!(problems, ["object storage answered 403", too_early]);
+    assert_eq!(server.stored().len(), 3);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_that_changes_meanwhile_is_not_stored() -> TestResult {
+    let scratch = Scratch::new()?;
+    // More than the buffers of two sockets hold, so that its end is read after the change.
+    let size = 48 * 1024 * 1024;
+    for changed_size in [size + 1, size - 1] {
+        let path = scratch.sparse("a.bin", size)?;
+        let changed = path.clone();
+        let server = Server::start(move |_| {
+            let file = std::fs::OpenOptions::new().append(true).open(&changed);
+            let is_changed = file.and_then(|file| file.set_len(changed_size)).is_ok();
+            Reaction::status(if is_changed { 200 } else { 500 })
+        })
+        .await?;
+        let (uploaded, events) = told(&server.client(Settings::default())?, path).await;
+        let error = uploaded.map_or_else(|error| error.to_string(), |_| "it was taken".to_owned());
+        assert!(error.contains("a.bin: it changed while it was uploaded"), "{error}");
+        assert!(end_of_progress(&events) < size);
+        assert!(server.stored().iter().all(|request| request.body_length < size));
+        assert_eq!((server.presigned().len(), repeats(&events)), (1, 0));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_that_is_gone_before_it_is_sent_is_told_by_name() -> TestResult {
+    let scratch = Scratch::new()?;
+    let server = Server::start(at_first([])).await?;
+    let client = server.client(Settings::default())?;
+    let path = scratch.path("a.txt");
+    std::fs::write(&path, "before")?;
+    let opened = File::from(path.as_path()).open().await?;
+    std::fs::remove_file(&path)?;
+    let (folder, options) = (crate::types::UploadFolder::Samples, UploadOptions::default());
+    let uploaded =
+        crate::files::upload::upload(&client.inner, folder, &opened, &options, Deadline::never(), &mut |_| {}).await;
+    let error = uploaded.map_or_else(|error| error.to_string(), |_| "it was taken".to_owned());
+    assert!(error.contains("a.txt: it can no longer be read"), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_that_changed_before_it_is_sent_is_not_sent() -> TestResult {
+    let scratch = Scratch::new()?;
+    let server = Server::start(at_first([])).await?;
+    let client = server.client(Settings::default())?;
+    let options = UploadOptions::default();
+    let path = scratch.path("a.txt");
+    std::fs::write(&path, "before")?;
+    let opened = File::from(path.as_path()).open().await?;
+    // The same length, as another time alone must be noticed.
+    std::fs::write(&path, "after.")?;
+    std::fs::File::options().append(true).open(&path)?.set_modified(std::time::SystemTime::UNIX_EPOCH)?;
+    let folder = crate::types::UploadFolder::Samples;
+    let uploaded =
+        crate::files::upload::upload(&client.inner, folder, &opened, &options, Deadline::never(), &mut |_| {}).await;
+    let error = uploaded.map_or_else(|error| error.to_string(), |_| "it was taken".to_owned());
+    assert!(error.contains("it changed while it was uploaded"), "{error}");
+    assert!(server.stored().iter().all(|request| !String::from_utf8_lossy(&request.body).contains("after.")));
+    Ok(())
+}
+
+/// Settings with which nothing may stand still for long.
+fn impatient() -> Settings {
+    let idle = Duration::from_millis(500);
+    let retry = Retry { max_attempts: 1, ..Retry::default() };
+    Settings { transfer_timeout: idle, read_timeout: idle, retry, ..Settings::default() }
+}
+
+#[tokio::test]
+async fn an_upload_that_moves_may_take_its_time() -> TestResult {
+    let scratch = Scratch::new()?;
+    let size = 48 * 1024 * 1024;
+    let server = Server::start(at_first([Reaction::Slowly(impatient().transfer_timeout * 4)])).await?;
+    let (uploaded, _) = told(&server.client(impatient())?, scratch.sparse("a.bin", size)?).await;
+    assert_eq!(uploaded?.size, size);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_upload_that_stands_still_is_given_up() -> TestResult {
+    let scratch = Scratch::new()?;
+    let server = Server::start(|_| Reaction::Silence).await?;
+    for size in [1, 48 * 1024 * 1024] {
+        let (uploaded, _) = told(&server.client(impatient())?, scratch.sparse("a.bin", size)?).await;
+        let error = uploaded.map_or_else(|error| error.to_string(), |_| "it was taken".to_owned());
+        assert!(error.contains("check the network and try again"), "{error}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_deadline_bounds_everything() -> TestResult {
+    let server = Server::start(|_| Reaction::Silence).await?;
+    let folder = server.client(Settings::default())?.folder("samples");
+    let (never, _keep) = tokio::io::duplex(1);
+    for file in [File::bytes("a.txt", &b"text"[..]), File::reader("a.txt", never)] {
+        let deadline = Duration::from_millis(100);
+        let options = UploadOptions { deadline: Some(deadline), ..UploadOptions::default() };
+        let started = Instant::now();
+        let uploaded = folder.upload_with(file, options, |_| {}).await;
+        assert!(matches!(uploaded, Err(Error::DeadlineReached(_))), "{uploaded:?}");
+        assert!(started.elapsed() < Duration::from_secs(5), "long before anything else would end it");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_refused_presign_comes_as_it_is() -> TestResult {
+    let server = Server::start(at_first([])).await?;
+    let client =
+        crate::Client::new(&format!("http://{}/elsewhere/v1", server.address), crate::ApiKey::new(KEY))?;
+    let (uploaded, _) = told(&client, File::bytes("a.txt", &b"text"[..])).await;
+    let operation = uploaded.err().and_then(|error| error.context().map(|context| context.operation));
+    assert_eq!(operation, Some("createPresignedUpload"));
+    Ok(())
+}
