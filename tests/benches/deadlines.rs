@@ -13,7 +13,7 @@ mod responder;
 
 use std::time::{Duration, Instant};
 
-use inferstore::{ApiKey, Client, Inputs, RunOptions, Wait};
+use inferstore::{ApiKey, Client, Inputs, RunOptions, WaitOptions};
 use inferstore_measure::{Better, Row};
 use responder::{Answer, respond};
 
@@ -94,7 +94,7 @@ fn main() {
 /// How much later than at its deadline a run ends.
 async fn overshoot(origin: &str) -> Duration {
     let client = Client::new(&format!("{origin}/api/v1"), ApiKey::new("key")).expect("a client");
-    let wait = Wait { deadline: Some(DEADLINE), cancel_at_deadline: true, ..Wait::default() };
+    let wait = WaitOptions { deadline: Some(DEADLINE), cancel_at_deadline: true, ..WaitOptions::default() };
     let options = RunOptions { wait, ..RunOptions::default() };
     let started = Instant::now();
     client.model("m").run_with(Inputs::new().set("x", 1), options).await.expect_err("it cannot end well");

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
 use inferstore::types::TaskStatus;
-use inferstore::{ApiKey, Client, Inputs, RunOptions, Wait};
+use inferstore::{ApiKey, Client, Inputs, RunOptions, WaitOptions};
 use inferstore_measure::{Better, Connection, Row, request};
 use service::Service;
 
@@ -74,7 +74,8 @@ async fn create(client: &Client) -> Vec<String> {
 
 async fn by_pages(client: &Client) {
     let tasks = create(client).await;
-    let ended = client.tasks().wait_all(tasks, Wait::default()).map(|(_, result)| result.expect("a success"));
+    let ended =
+        client.tasks().wait_all(tasks, WaitOptions::default()).map(|(_, result)| result.expect("a success"));
     assert_eq!(ended.count().await, TASKS);
 }
 

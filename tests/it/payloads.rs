@@ -41,7 +41,7 @@ async fn the_payload_is_that_of_the_last_answer() {
     .await;
     assert!(payload.is_some_and(|payload| payload.get().contains("wallet_address")));
     let (refused, payload) = with_payload(client.model("no-such-model").get()).await;
-    assert!(matches!(refused, Err(Error::Refused(_))) && payload.is_none());
+    assert!(matches!(refused, Err(Error::Api(_))) && payload.is_none());
 }
 
 #[tokio::test]
@@ -59,11 +59,11 @@ async fn any_request_goes_through_the_same_funnel() {
 
     service.fault(Route::ListModels, Fault::html_page(502)).await;
     let once = client.request(method("POST"), "/api-key/model/list", Some(&query)).await;
-    let Err(Error::Refused(context)) = once else { unreachable!("only a GET is repeated: {once:?}") };
+    let Err(Error::Api(context)) = once else { unreachable!("only a GET is repeated: {once:?}") };
     assert_eq!((context.status, context.attempts), (Some(502), 1));
 
     let refused = client.request(method("GET"), "api-key/balance", None).await;
-    assert!(matches!(refused, Err(Error::Settings(_))), "a path begins with a slash: {refused:?}");
+    assert!(matches!(refused, Err(Error::InvalidArgument(_))), "a path begins with a slash: {refused:?}");
     assert!("STEAL".parse::<inferstore::Method>().is_err());
 }
 

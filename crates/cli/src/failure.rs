@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 
-use inferstore::{Context, Error, Fate};
+use inferstore::{CallContext, Error, TaskDisposition};
 
 use crate::exit;
 
@@ -63,12 +63,13 @@ impl From<Error> for Failure {
 
 fn code(error: &Error) -> u8 {
     match error {
-        Error::Settings(_) | Error::Inputs(_) | Error::TooExpensive { .. } | Error::NotServed(_) => {
-            exit::INPUT
-        }
-        Error::KeyRefused(_) => exit::KEY,
-        Error::Refused(_) => exit::REFUSED,
-        Error::Unreachable(_) => exit::NOT_REACHED,
+        Error::InvalidArgument(_)
+        | Error::Inputs(_)
+        | Error::CostLimitExceeded { .. }
+        | Error::ModelOffline(_) => exit::INPUT,
+        Error::Unauthorized(_) => exit::KEY,
+        Error::Api(_) => exit::REFUSED,
+        Error::Transport(_) => exit::NOT_REACHED,
         Error::OutcomeUnknown(_) => exit::OUTCOME_UNKNOWN,
         Error::TaskFailed(_) => exit::TASK_FAILED,
         Error::TaskCanceled(_) => exit::TASK_CANCELED,
@@ -80,18 +81,20 @@ fn code(error: &Error) -> u8 {
 /// What to try, in the words of the command where it has its own.
 fn hint(error: &Error) -> String {
     match error {
-        Error::KeyRefused(_) => {
+        Error::Unauthorized(_) => {
             "`inferstore login` stores another key; `--base-url` says which service is asked".to_owned()
         }
-        Error::TooExpensive { .. } => {
+        Error::CostLimitExceeded { .. } => {
             "raise --max-cost or choose another model; no task was created".to_owned()
         }
-        Error::NotServed(_) => "try again later or without --require-serving; no task was created".to_owned(),
+        Error::ModelOffline(_) => {
+            "try again later or without --require-serving; no task was created".to_owned()
+        }
         Error::DeadlineReached(reached) => match (&reached.task, reached.fate) {
-            (Some(task), Fate::GoesOn) => {
+            (Some(task), TaskDisposition::StillRunning) => {
                 format!("it is billed if it succeeds; wait for it with: inferstore task wait {task}")
             }
-            (Some(task), Fate::CancelUnanswered) => {
+            (Some(task), TaskDisposition::CancelUnknown) => {
                 format!("see whether it was canceled with: inferstore task show {task}")
             }
             _ => error.hint().to_owned(),
@@ -103,11 +106,11 @@ fn hint(error: &Error) -> String {
     }
 }
 
-fn context(context: &Context) -> Vec<String> {
+fn context(context: &CallContext) -> Vec<String> {
     let mut lines = vec![
         format!("operation: {}", context.operation),
         format!("attempts: {} in {:.1} s", context.attempts, context.elapsed.as_secs_f64()),
-        format!("safe to repeat: {}", if context.repeat_is_safe { "yes" } else { "no" }),
+        format!("safe to repeat: {}", if context.is_retry_safe { "yes" } else { "no" }),
     ];
     let known = [
         ("status", context.status.map(|status| status.to_string())),

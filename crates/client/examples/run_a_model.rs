@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use inferstore::{Client, Error, Inputs, RunEvent, RunOptions, Wait};
+use inferstore::{Client, Error, Inputs, RunEvent, RunOptions, WaitOptions};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -28,7 +28,7 @@ async fn main() -> ExitCode {
 async fn run(picture: &str) -> Result<(), Error> {
     let client = Client::from_env()?;
     let inputs = Inputs::new().file("input_image", picture).set("template", "v_shape").set("angle", 30);
-    let wait = Wait { deadline: Some(Duration::from_secs(300)), ..Wait::default() };
+    let wait = WaitOptions { deadline: Some(Duration::from_secs(300)), ..WaitOptions::default() };
     let mut events =
         client.model("color-harmonization").follow(inputs, RunOptions { wait, ..RunOptions::default() })?;
     while let Some(event) = events.try_next().await? {

@@ -7,13 +7,13 @@ use std::time::Duration;
 use inferstore_api::{ApiKey, http_client_builder};
 use reqwest::redirect::Policy;
 
-use crate::transport::clock::ServiceClock;
 use crate::run::create::OwnTasks;
-use crate::transport::error::{Error, Result};
-use crate::run::uploads::UploadedFiles;
-use crate::transport::retry::Budget;
 use crate::run::schema::Schemas;
+use crate::run::uploads::UploadedFiles;
 use crate::settings::{self, Settings};
+use crate::transport::clock::ServiceClock;
+use crate::transport::error::{Error, Result};
+use crate::transport::retry::Budget;
 
 /// Where `from_env` looks for the base URL.
 pub const BASE_URL_VARIABLE: &str = "INFERSTORE_BASE_URL";
@@ -63,7 +63,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Settings`] when the base URL is not such a root, or would send the key in the clear to
+    /// [`Error::InvalidArgument`] when the base URL is not such a root, or would send the key in the clear to
     /// another machine.
     pub fn new(base_url: &str, key: ApiKey) -> Result<Self> {
         Self::with_settings(base_url, key, Settings::default())
@@ -73,13 +73,13 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Settings`] when one of them is missing, and as [`new`](Self::new).
+    /// [`Error::InvalidArgument`] when one of them is missing, and as [`new`](Self::new).
     pub fn from_env() -> Result<Self> {
         let variable = |name: &str| {
             std::env::var(name)
                 .ok()
                 .filter(|value| !value.trim().is_empty())
-                .ok_or_else(|| Error::Settings(format!("the environment variable {name} is not set")))
+                .ok_or_else(|| Error::InvalidArgument(format!("the environment variable {name} is not set")))
         };
         Self::new(&variable(BASE_URL_VARIABLE)?, ApiKey::new(variable(API_KEY_VARIABLE)?))
     }
@@ -92,7 +92,7 @@ impl Client {
     pub fn with_settings(base_url: &str, key: ApiKey, settings: Settings) -> Result<Self> {
         let base_url = settings::base_url(base_url, settings.allow_insecure_http)?;
         if key.expose().is_empty() {
-            return Err(Error::Settings("the API key is empty".to_owned()));
+            return Err(Error::InvalidArgument("the API key is empty".to_owned()));
         }
         let builder = || {
             http_client_builder()
@@ -102,7 +102,9 @@ impl Client {
                 .retry(reqwest::retry::never())
         };
         let build = |builder: reqwest::ClientBuilder| {
-            builder.build().map_err(|error| Error::Settings(format!("no HTTP client can be made: {error}")))
+            builder
+                .build()
+                .map_err(|error| Error::InvalidArgument(format!("no HTTP client can be made: {error}")))
         };
         let http = match &settings.http {
             Some(http) => http.clone(),

@@ -8,10 +8,11 @@ use inferstore_api::types::{Descriptor, PresignedUpload};
 use serde_json::{Map, Value};
 
 use crate::InvalidInputs;
-use crate::inputs::{Candidate, check};
 use crate::files::upload::form::Form;
 use crate::files::upload::target::{Target, Way};
-use crate::{redact, retry, same};
+use crate::inputs::{Candidate, check};
+use crate::run::same;
+use crate::transport::{redact, retry};
 
 /// The values as they would be sent.
 pub fn checked_inputs(

@@ -35,7 +35,7 @@
 //! | operation | is repeated after |
 //! |---|---|
 //! | every read, the model list, the presigned target | connect failure, timeout, dropped connection, an unreadable answer, 408, 429, 502 to 504, honouring `Retry-After` |
-//! | creating a task | a failure before anything was sent; more only if [`RunOptions::repeat_refused_create`] or [`RunOptions::repeat_absent_create`] says so |
+//! | creating a task | a failure before anything was sent; more only if [`RunOptions::retry_create_on_rejection`] or [`RunOptions::retry_create_if_absent_after`] says so |
 //! | canceling a task, deleting a file | a failure before anything was sent |
 //! | the bytes of an upload | connect failure, dropped connection, timeout, 5xx; with a fresh target when it was refused |
 //!
@@ -45,7 +45,7 @@
 //!
 //! # Time
 //!
-//! [`Wait::deadline`] bounds a whole run: uploads, repeats and the wait. Timeouts in [`Settings`] are for
+//! [`WaitOptions::deadline`] bounds a whole run: uploads, repeats and the wait. Timeouts in [`Settings`] are for
 //! silence, not for length, so a large upload over a slow line is fine.
 //!
 //! # Secrets
@@ -70,27 +70,28 @@ mod run;
 mod settings;
 mod transport;
 
-pub use resources::account::Account;
-pub use resources::raw::{Method, with_payload};
 pub use client::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client};
-pub use files::download::{DownloadOptions, DownloadProgress, Downloaded};
-pub use transport::error::{
-    Context, DeadlineReached, Error, Fate, FileError, OutputMismatch, Result, TaskFailure, UnknownOutcome,
-};
-pub use run::event::{RunEvent, RunEvents};
+pub use files::download::{Download, DownloadOptions, DownloadProgress};
 pub use files::source::File;
+pub use files::upload::{UploadEvent, UploadOptions, UploadedFile};
 pub use inferstore_api::{
     ApiKey, Decimal, ModelKind, Sample, Timestamp, UnknownWord, http_client_builder, types,
 };
 pub use inputs::{Inputs, IntoInputs, InvalidInputs, Problem, Violation};
+pub use resources::account::Account;
 pub use resources::models::{Model, Models};
-pub use run::outcome::Outcome;
-pub use run::pace::Pace;
 pub use resources::page::Page;
-pub use transport::retry::Retry;
-pub use run::run::RunOptions;
-pub use settings::Settings;
+pub use resources::raw::{Method, with_payload};
 pub use resources::storage::{FileQuery, Folder, Storage};
 pub use resources::tasks::{Task, Tasks};
-pub use files::upload::{UploadEvent, UploadOptions, Uploaded};
-pub use run::wait::Wait;
+pub use run::event::{RunEvent, RunEvents};
+pub use run::outcome::Outcome;
+pub use run::pace::PollInterval;
+pub use run::run::RunOptions;
+pub use run::wait::WaitOptions;
+pub use settings::Settings;
+pub use transport::error::{
+    CallContext, DeadlineReached, Error, FileError, OutputMismatch, Result, TaskDisposition, TaskFailure,
+    UnknownOutcome,
+};
+pub use transport::retry::Retry;

@@ -29,9 +29,9 @@ pub struct Settings {
     /// How calls are repeated.
     pub retry: Retry,
     /// How long the declared inputs of a model are remembered.
-    pub schema_lifetime: Duration,
+    pub schema_cache_ttl: Duration,
     /// How many files of one run are uploaded side by side.
-    pub parallel_uploads: usize,
+    pub max_concurrent_uploads: usize,
     /// Sends the key over plain `http` to other machines. Everyone in between can read it then.
     pub allow_insecure_http: bool,
     /// An HTTP client of your own for the API, with its own timeouts, proxies and TLS. It must not
@@ -52,8 +52,8 @@ impl Default for Settings {
             read_timeout: Duration::from_secs(60),
             transfer_timeout: Duration::from_secs(30),
             retry: Retry::default(),
-            schema_lifetime: Duration::from_secs(300),
-            parallel_uploads: 4,
+            schema_cache_ttl: Duration::from_secs(300),
+            max_concurrent_uploads: 4,
             allow_insecure_http: false,
             http: None,
             http_for_storage: None,
@@ -63,7 +63,8 @@ impl Default for Settings {
 
 /// The versioned root that the text names, without a trailing slash.
 pub(crate) fn base_url(text: &str, allow_insecure_http: bool) -> Result<String> {
-    let wrong = |problem: &str| Err(Error::Settings(format!("the base URL {}: {problem}", shown(text))));
+    let wrong =
+        |problem: &str| Err(Error::InvalidArgument(format!("the base URL {}: {problem}", shown(text))));
     let Ok(url) = Url::parse(text.trim()) else {
         return wrong("it is not a URL; it looks like https://host/api/v1");
     };

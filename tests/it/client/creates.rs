@@ -79,8 +79,8 @@ async fn no_fault_creates_a_task_twice_and_a_committed_one_is_found_again() {
 
 /// With all the permission to repeat that there is, and a short grace.
 fn insisting() -> RunOptions {
-    let repeat_absent_create = Some(Duration::from_millis(5));
-    RunOptions { repeat_refused_create: true, repeat_absent_create, ..options() }
+    let retry_create_if_absent_after = Some(Duration::from_millis(5));
+    RunOptions { retry_create_on_rejection: true, retry_create_if_absent_after, ..options() }
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn a_create_that_lands_after_the_grace_runs_twice_which_is_why_that_repeat
     assert_eq!(service.count(Route::CreateTask), 3, "sent once without permission");
 
     service.fault(Route::CreateTask, late).await;
-    let patient = RunOptions { repeat_absent_create: Some(Duration::from_secs(2)), ..insisting() };
+    let patient = RunOptions { retry_create_if_absent_after: Some(Duration::from_secs(2)), ..insisting() };
     let task = start(&client, 3, &patient).await.expect("the last look finds it");
     assert_eq!((service.created().len(), &service.created()[3].id), (4, &task));
 }
@@ -153,10 +153,10 @@ async fn a_create_that_nothing_reached_is_repeated_and_one_that_was_refused_is_n
         settings,
     )
     .expect("a client can be made");
-    let unchecked = inferstore::RunOptions { skip_check: true, ..options() };
+    let unchecked = inferstore::RunOptions { skip_validation: true, ..options() };
     let error = closed.model("m").start(inputs(), unchecked).await.expect_err("nobody listens there");
-    let Error::Unreachable(context) = &error else { panic!("{error:?}") };
-    assert!(context.attempts > 1 && context.repeat_is_safe, "{context:?}");
+    let Error::Transport(context) = &error else { panic!("{error:?}") };
+    assert!(context.attempts > 1 && context.is_retry_safe, "{context:?}");
 
     let service = ScriptedService::start().await;
     service.fault(Route::CreateTask, Fault::too_many_requests("0").always()).await;

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use inferstore::{ApiKey, Client, RunOptions, Wait};
+use inferstore::{ApiKey, Client, RunOptions, WaitOptions};
 
 use super::{inputs, wait};
 use crate::support::responder::{Answer, respond};
@@ -15,7 +15,7 @@ const DEADLINE: Duration = Duration::from_millis(400);
 const GENEROUS: Duration = Duration::from_secs(5);
 
 fn hurried() -> RunOptions {
-    RunOptions { wait: Wait { deadline: Some(DEADLINE), ..wait() }, ..RunOptions::default() }
+    RunOptions { wait: WaitOptions { deadline: Some(DEADLINE), ..wait() }, ..RunOptions::default() }
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ async fn twelve_statuses_with_six_kinds_of_body_keep_status_operation_and_excerp
             let context = error.context().unwrap_or_else(|| panic!("{status} {body:?}: {error:?}"));
             assert_eq!((context.status, context.operation), (Some(status), "getBalance"), "{body:?}");
             assert!(context.excerpt.as_deref().unwrap_or_default().contains(part), "{context:?}");
-            assert_eq!(matches!(error, Error::KeyRefused(_)), status == 401, "only 401 has a meaning");
+            assert_eq!(matches!(error, Error::Unauthorized(_)), status == 401, "only 401 has a meaning");
             let text = error.to_string();
             assert!(
                 text.contains("getBalance") && (status == 401 || text.contains(&status.to_string())),
@@ -48,7 +48,7 @@ async fn an_envelope_that_says_fail_is_a_failure_although_the_status_is_200() {
     let service = ScriptedService::start().await;
     service.fault(Route::GetBalance, Fault::FailEnvelope("not today".to_owned())).await;
     let error = client(&service).account().balance().await.expect_err("it says fail");
-    let Error::Refused(context) = &error else { panic!("{error:?}") };
+    let Error::Api(context) = &error else { panic!("{error:?}") };
     assert_eq!(context.message.as_deref(), Some("not today"));
 }
 
@@ -56,7 +56,7 @@ async fn an_envelope_that_says_fail_is_a_failure_although_the_status_is_200() {
 async fn something_that_is_no_answer_of_the_service_is_told_as_that() {
     let server = Recorder::answering(response("200 OK", "text/html", "<html>welcome</html>")).await;
     let error = impatient(&server.base_url()).account().balance().await.expect_err("it is no balance");
-    let Error::Unreadable(context) = &error else { panic!("{error:?}") };
+    let Error::Decode(context) = &error else { panic!("{error:?}") };
     assert_eq!(context.excerpt.as_deref(), Some("<html>welcome</html>"));
     assert!(error.hint().contains("base URL"), "{}", error.hint());
 }
@@ -89,7 +89,7 @@ async fn an_identifier_that_would_lead_to_another_path_is_refused_before_sending
             client.task(id).get().await.map(drop).expect_err("it is no identifier"),
             client.folder(id).page(&Default::default(), 1).await.map(drop).expect_err("it is no folder"),
         ] {
-            assert!(matches!(error, Error::Settings(_)), "{error:?}");
+            assert!(matches!(error, Error::InvalidArgument(_)), "{error:?}");
         }
     }
     let error =

@@ -42,8 +42,8 @@ async fn a_thousand_runs_under_twenty_percent_faults_end_with_the_right_result()
 /// Runs its share by what the client does by itself, and returns the tasks.
 async fn run_many(client: Client, worker: u32) -> Vec<String> {
     let options = RunOptions {
-        repeat_refused_create: true,
-        repeat_absent_create: Some(Duration::from_millis(5)),
+        retry_create_on_rejection: true,
+        retry_create_if_absent_after: Some(Duration::from_millis(5)),
         ..options()
     };
     let model = client.model(DEFAULT_MODEL);

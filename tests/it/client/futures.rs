@@ -1,6 +1,6 @@
 //! The client can be shared, its futures can be spawned, and they are small enough to be moved around.
 
-use inferstore::{Client, Inputs, RunOptions, Wait};
+use inferstore::{Client, Inputs, RunOptions, WaitOptions};
 
 use super::client;
 use crate::support::scripted::ScriptedService;
@@ -47,10 +47,10 @@ async fn all_futures_are_send_and_small() {
         ("tasks, all", size_of_val(&is_send(client.tasks().list()))),
         ("files, all", size_of_val(&is_send(folder.list(Default::default())))),
         ("statistics", size_of_val(&is_send(client.storage().statistics()))),
-        ("follow a task", size_of_val(&is_send(task.follow(Wait::default())))),
+        ("follow a task", size_of_val(&is_send(task.follow(WaitOptions::default())))),
         ("download", size_of_val(&is_send(client.download("https://files.example/a", "a")))),
-        ("wait", size_of_val(&is_send(task.wait(&Wait::default())))),
-        ("wait_all", size_of_val(&is_send(client.tasks().wait_all(["a", "b"], Wait::default())))),
+        ("wait", size_of_val(&is_send(task.wait(&WaitOptions::default())))),
+        ("wait_all", size_of_val(&is_send(client.tasks().wait_all(["a", "b"], WaitOptions::default())))),
         ("files", size_of_val(&is_send(folder.page(&Default::default(), 1)))),
         ("upload", size_of_val(&is_send(folder.upload("a.png")))),
         ("delete", size_of_val(&is_send(client.storage().delete("https://files.example/a")))),

@@ -14,7 +14,10 @@ async fn a_run_that_costs_more_than_it_may_is_refused() {
     let at_most = |limit: &str| RunOptions { max_cost: limit.parse().ok(), ..options() };
     let error =
         model.run_with(inputs(), at_most("0.049999999999999999999")).await.expect_err("it costs 0.05");
-    assert!(matches!(&error, Error::TooExpensive { quote, .. } if quote.to_string() == "0.05"), "{error:?}");
+    assert!(
+        matches!(&error, Error::CostLimitExceeded { quote, .. } if quote.to_string() == "0.05"),
+        "{error:?}"
+    );
     assert_eq!(service.count(Route::CreateTask), 0);
     model.run_with(inputs(), at_most("0.050")).await.expect("it costs no more");
 }
@@ -38,7 +41,7 @@ async fn a_model_that_nothing_serves_is_refused_when_the_caller_wants_that() {
         .run_with(inputs(), options)
         .await
         .expect_err("nothing serves it");
-    assert!(matches!(error, Error::NotServed(_)), "{error:?}");
+    assert!(matches!(error, Error::ModelOffline(_)), "{error:?}");
     assert_eq!(service.count(Route::CreateTask), 0);
 }
 

@@ -17,7 +17,7 @@ mod waiting;
 
 use std::time::Duration;
 
-use inferstore::{ApiKey, Client, Inputs, Pace, Retry, RunOptions, Settings, Wait};
+use inferstore::{ApiKey, Client, Inputs, PollInterval, Retry, RunOptions, Settings, WaitOptions};
 
 use crate::support::scripted::ScriptedService;
 
@@ -27,8 +27,8 @@ const IMAGE: &str = "https://files.example/street.png";
 /// Settings that differ from the defaults only in how long they wait.
 pub(crate) fn quick() -> Settings {
     let retry = Retry {
-        first_pause: Duration::from_millis(1),
-        max_pause: Duration::from_millis(20),
+        initial_backoff: Duration::from_millis(1),
+        max_backoff: Duration::from_millis(20),
         max_retry_after: Duration::from_millis(50),
         ..Retry::default()
     };
@@ -49,9 +49,9 @@ pub(crate) fn inputs() -> Inputs {
 }
 
 /// Reads a task as often as a test has patience for.
-pub(crate) fn wait() -> Wait {
-    let pace = Pace::Between { first: Duration::from_millis(10), longest: Duration::from_millis(20) };
-    Wait { pace, deadline: Some(Duration::from_secs(30)), ..Wait::default() }
+pub(crate) fn wait() -> WaitOptions {
+    let pace = PollInterval::Between { first: Duration::from_millis(10), longest: Duration::from_millis(20) };
+    WaitOptions { pace, deadline: Some(Duration::from_secs(30)), ..WaitOptions::default() }
 }
 
 pub(crate) fn options() -> RunOptions {

@@ -27,7 +27,7 @@ async fn a_model_kind_goes_in_typed_and_comes_out_typed() {
         template: types::HarmonizationTemplate::VShape,
         angle: 30,
     };
-    let outcome = client(&service).model(DEFAULT_MODEL).run_kind(&input, options()).await.expect("it runs");
+    let outcome = client(&service).model(DEFAULT_MODEL).run_typed(&input, options()).await.expect("it runs");
     assert!(outcome.output.output_image.starts_with("http://"));
     assert_eq!(service.created()[0].input_data["angle"], "30");
 }
@@ -43,10 +43,10 @@ async fn an_output_of_another_shape_is_told_and_not_lost() {
     };
     let error = client(&service)
         .model(DEFAULT_MODEL)
-        .run_kind(&input, options())
+        .run_typed(&input, options())
         .await
         .expect_err("it has no such fields");
-    let inferstore::Error::Output(mismatch) = &error else { panic!("{error:?}") };
+    let inferstore::Error::OutputType(mismatch) = &error else { panic!("{error:?}") };
     assert_eq!(mismatch.output, json!({"unexpected": 1}));
     assert!(error.task_id().is_some());
 }
@@ -129,7 +129,7 @@ async fn a_failed_upload_names_the_field_and_creates_nothing() {
 #[tokio::test]
 async fn inputs_can_be_sent_unchecked() {
     let service = ScriptedService::start().await;
-    let unchecked = RunOptions { skip_check: true, ..options() };
+    let unchecked = RunOptions { skip_validation: true, ..options() };
     let inputs = Inputs::new().set("input_image", IMAGE).set("template", "v_shape").set("angle", "30");
     client(&service).model(DEFAULT_MODEL).run_with(inputs, unchecked).await.expect("it runs");
     assert_eq!(service.count(Route::GetModelVersioning), 0);

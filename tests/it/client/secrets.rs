@@ -131,7 +131,7 @@ async fn no_surface_shows_a_planted_secret() {
 }
 
 async fn create_unchecked(client: &Client) -> Error {
-    let unchecked = RunOptions { skip_check: true, ..options() };
+    let unchecked = RunOptions { skip_validation: true, ..options() };
     client.model(DEFAULT_MODEL).start(inputs(), unchecked).await.expect_err("it is a failure")
 }
 

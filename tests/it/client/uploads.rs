@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use inferstore::{Client, Error, File, Result, Settings, UploadEvent, UploadOptions, Uploaded};
+use inferstore::{Client, Error, File, Result, Settings, UploadEvent, UploadOptions, UploadedFile};
 
 use super::client;
 use crate::support::scripted::{Content, Fault, PRESIGNED_SECRET, Route, ScriptedService, Upload};
@@ -42,7 +42,7 @@ impl Drop for Scratch {
     }
 }
 
-async fn told(client: &Client, file: impl Into<File>) -> (Result<Uploaded>, Vec<UploadEvent>) {
+async fn told(client: &Client, file: impl Into<File>) -> (Result<UploadedFile>, Vec<UploadEvent>) {
     let mut events = Vec::new();
     let on_event = |event| events.push(event);
     let uploaded = client.folder("samples").upload_with(file, UploadOptions::default(), on_event).await;
@@ -247,7 +247,7 @@ async fn a_folder_that_takes_no_uploads_is_refused_before_anything_is_sent() {
     let service = ScriptedService::start().await;
     for folder in ["attic", "statistics", ""] {
         let error = client(&service).folder(folder).upload(File::bytes("a.png", PNG)).await;
-        assert!(matches!(error, Err(Error::Settings(_))), "{folder}: {error:?}");
+        assert!(matches!(error, Err(Error::InvalidArgument(_))), "{folder}: {error:?}");
     }
     assert_eq!(service.journal().len(), 0);
 }

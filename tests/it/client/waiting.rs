@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt};
 use inferstore::types::TaskStatus;
-use inferstore::{Error, Fate, RunEvent, Wait};
+use inferstore::{Error, RunEvent, TaskDisposition, WaitOptions};
 use serde_json::json;
 
 use super::{client, inputs, options, wait};
@@ -118,7 +118,7 @@ async fn many_tasks_survive_faults_and_a_deadline_tells_of_each() {
     let stuck: Vec<_> =
         (0..3).map(|number| service.add_task(DEFAULT_MODEL, json!({"stuck": number}))).collect();
     service.fault_rate(Route::Any, 0.2, vec![Fault::CloseAfterRequest, Fault::html_page(502)], 7).await;
-    let wait = Wait { deadline: Some(Duration::from_secs(2)), cancel_at_deadline: true, ..wait() };
+    let wait = WaitOptions { deadline: Some(Duration::from_secs(2)), cancel_at_deadline: true, ..wait() };
     let all: Vec<_> = quick.iter().chain(&stuck).collect();
     let ended: HashMap<_, _> = client(&service)
         .tasks()
@@ -159,16 +159,16 @@ async fn a_task_that_another_process_created_can_be_followed_to_its_end() {
     assert_ne!(first, last);
     assert_eq!((last, outcome.task.as_str()), (&TaskStatus::Success, id.as_str()));
     let error = client(&service).task("..").follow(wait()).try_collect::<Vec<_>>().await;
-    assert!(matches!(error, Err(Error::Settings(_))), "{error:?}");
+    assert!(matches!(error, Err(Error::InvalidArgument(_))), "{error:?}");
 }
 
 #[tokio::test]
 async fn the_deadline_tells_what_became_of_the_cancel() {
     let too_late = || Fault::failure(409, "it is being computed");
     for (fault, expected) in [
-        (None, Fate::Canceled),
-        (Some(too_late()), Fate::GoesOn),
-        (Some(Fault::Stall), Fate::CancelUnanswered),
+        (None, TaskDisposition::Canceled),
+        (Some(too_late()), TaskDisposition::StillRunning),
+        (Some(Fault::Stall), TaskDisposition::CancelUnknown),
     ] {
         let service = ScriptedService::start().await;
         service.set_plan(DEFAULT_MODEL, TaskPlan::new().queued(Stay::Reads(1_000_000)));
@@ -176,7 +176,7 @@ async fn the_deadline_tells_what_became_of_the_cancel() {
         if let Some(fault) = fault {
             service.fault(Route::CancelTask, fault.always()).await;
         }
-        let wait = Wait { deadline: Some(Duration::from_secs(1)), cancel_at_deadline: true, ..wait() };
+        let wait = WaitOptions { deadline: Some(Duration::from_secs(1)), cancel_at_deadline: true, ..wait() };
         let error = client(&service).task(id).wait(&wait).await.expect_err("it stays in the queue");
         let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
         assert_eq!(reached.fate, expected);
@@ -188,16 +188,16 @@ async fn of_many_tasks_one_that_cannot_be_and_one_that_stays_are_told_and_nothin
     let service = ScriptedService::start().await;
     service.set_plan(DEFAULT_MODEL, TaskPlan::new().queued(Stay::Reads(1_000_000)));
     let id = service.add_task(DEFAULT_MODEL, json!({}));
-    let wait = Wait { deadline: Some(Duration::from_millis(300)), ..wait() };
+    let wait = WaitOptions { deadline: Some(Duration::from_millis(300)), ..wait() };
     let ended: HashMap<_, _> = client(&service)
         .tasks()
         .wait_all([id.as_str(), ".."], wait)
         .map(|(task, result)| (task.to_string(), result.err()))
         .collect()
         .await;
-    assert!(matches!(ended[".."], Some(Error::Settings(_))), "{ended:?}");
+    assert!(matches!(ended[".."], Some(Error::InvalidArgument(_))), "{ended:?}");
     let Some(Error::DeadlineReached(reached)) = &ended[&id] else { panic!("{ended:?}") };
-    assert_eq!((reached.fate, service.canceled().len()), (Fate::GoesOn, 0));
+    assert_eq!((reached.fate, service.canceled().len()), (TaskDisposition::StillRunning, 0));
 }
 
 #[tokio::test]

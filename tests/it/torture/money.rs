@@ -63,14 +63,14 @@ impl Account {
     async fn spend_it_all(&self, otherwise: InsufficientBalance, affordable: i64) -> i64 {
         let creates = (0..CROWD).map(|number| {
             let model = self.0[number % self.0.len()].model(MODEL);
-            let options = RunOptions { skip_check: true, ..options() };
+            let options = RunOptions { skip_validation: true, ..options() };
             tokio::spawn(async move { model.start(inputs().set("angle", "30"), options).await })
         });
         let (mut created, mut refused) = (0, 0);
         for create in join_all(creates).await {
             match create.expect("no caller panicked") {
                 Ok(_) => created += 1,
-                Err(Error::Refused(context)) if context.status == Some(402) => refused += 1,
+                Err(Error::Api(context)) if context.status == Some(402) => refused += 1,
                 Err(error) => panic!("{error:?}"),
             }
         }
@@ -145,7 +145,7 @@ async fn of_a_cancel_and_a_start_exactly_one_wins_and_the_caller_is_told_which()
 async fn race(client: &Client, rounds: u32, first: Duration) -> (i64, i64) {
     let (mut pause, mut canceled, mut charged) = (first, 0, 0);
     for _ in 0..rounds {
-        let options = RunOptions { skip_check: true, ..options() };
+        let options = RunOptions { skip_validation: true, ..options() };
         let task = client.model(MODEL).start(inputs().set("angle", "30"), options).await;
         let task = task.expect("it is created");
         tokio::time::sleep(pause).await;
@@ -156,7 +156,7 @@ async fn race(client: &Client, rounds: u32, first: Duration) -> (i64, i64) {
                 canceled += 1;
                 pause = pause.mul_f64(1.3) + Duration::from_micros(50);
             }
-            Err(Error::Refused(context)) if context.status == Some(409) => {
+            Err(Error::Api(context)) if context.status == Some(409) => {
                 let outcome = task.wait(&wait()).await.expect("it runs to its end");
                 assert_eq!(outcome.cost, "0.05".parse().ok());
                 charged += 1;

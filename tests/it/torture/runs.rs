@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use inferstore::{Client, Error, Fate, Retry, RunOptions, Settings, Wait};
+use inferstore::{Client, Error, Retry, RunOptions, Settings, TaskDisposition, WaitOptions};
 use inferstore_service::{Controls, Fault, Operation, Script, Service};
 
 use super::stored::{image, stored};
@@ -48,10 +48,10 @@ fn persistent(service: &Service) -> Client {
 }
 
 /// Everything that a client does by itself only when it is told to.
-fn insisting(wait: Wait) -> RunOptions {
+fn insisting(wait: WaitOptions) -> RunOptions {
     RunOptions {
-        repeat_refused_create: true,
-        repeat_absent_create: Some(Duration::from_millis(5)),
+        retry_create_on_rejection: true,
+        retry_create_if_absent_after: Some(Duration::from_millis(5)),
         wait,
         ..options()
     }
@@ -152,7 +152,7 @@ async fn deadlines_hold_under_the_same_faults_and_what_is_told_of_each_task_is_t
         let client = client.clone();
         async move {
             let cancel_at_deadline = number % 2 == 0;
-            let hurried = Wait { deadline: Some(DEADLINE), cancel_at_deadline, ..wait() };
+            let hurried = WaitOptions { deadline: Some(DEADLINE), cancel_at_deadline, ..wait() };
             let begun = Instant::now();
             let inputs = inputs().set("input_image", image(number));
             let error = client.model(MODEL).run_with(inputs, insisting(hurried)).await;
@@ -206,17 +206,17 @@ fn told(error: &Error) -> Told {
     let id = || error.task_id().expect("the error carries the task").to_string();
     match error {
         Error::DeadlineReached(reached) => match reached.fate {
-            Fate::Canceled => Told::Canceled(id()),
-            Fate::GoesOn => Told::GoesOn(id()),
-            Fate::NotCreated => Told::NotCreated,
-            Fate::CancelUnanswered => Told::CancelUnanswered(id()),
+            TaskDisposition::Canceled => Told::Canceled(id()),
+            TaskDisposition::StillRunning => Told::GoesOn(id()),
+            TaskDisposition::NotCreated => Told::NotCreated,
+            TaskDisposition::CancelUnknown => Told::CancelUnanswered(id()),
             _ => panic!("{error:?}"),
         },
         Error::OutcomeUnknown(unknown) => {
             Told::Unknown(unknown.candidates.iter().map(ToString::to_string).collect())
         }
         // There was no time left to repeat what was refused.
-        Error::Refused(_) if error.task_id().is_none() => Told::NotCreated,
+        Error::Api(_) if error.task_id().is_none() => Told::NotCreated,
         _ => panic!("{error:?}"),
     }
 }

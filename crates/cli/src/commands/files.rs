@@ -6,7 +6,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use inferstore::types::{MimeCategory, StorageFile, UploadFolder};
 use inferstore::{
-    Client, DownloadOptions, Error, File, FileQuery, UploadEvent, UploadOptions, Uploaded, with_payload,
+    Client, DownloadOptions, Error, File, FileQuery, UploadEvent, UploadOptions, UploadedFile, with_payload,
 };
 use serde_json::json;
 
@@ -150,7 +150,7 @@ async fn upload(arguments: UploadArguments, client: &Client, session: &Session) 
         };
         let uploaded = folder.upload_with(file, options, listener).await;
         let uploaded = uploaded.map_err(|error| before_or_after(error, has_begun))?;
-        let Uploaded { download_url, name, mime, size: bytes, .. } = &uploaded;
+        let UploadedFile { download_url, name, mime, size: bytes, .. } = &uploaded;
         report.table.add([download_url.clone(), mime.clone(), size(*bytes)]);
         report.quiet.push(download_url.clone());
         let record = json!({"download_url": download_url, "name": name, "mime": mime, "size": bytes});

@@ -11,7 +11,7 @@ use clap::builder::PossibleValuesParser;
 use futures_util::StreamExt;
 use inferstore::types::UploadFolder;
 use inferstore::{
-    Client, Decimal, Error, File, Inputs, Outcome, Problem, RunEvent, RunOptions, Wait, with_payload,
+    Client, Decimal, Error, File, Inputs, Outcome, Problem, RunEvent, RunOptions, WaitOptions, with_payload,
 };
 use serde_json::value::RawValue;
 
@@ -140,10 +140,10 @@ impl Run {
     fn options(&self) -> RunOptions {
         let arguments = &self.arguments;
         RunOptions {
-            wait: Wait {
+            wait: WaitOptions {
                 deadline: arguments.deadline,
                 cancel_at_deadline: arguments.cancel_at_deadline,
-                ..Wait::default()
+                ..WaitOptions::default()
             },
             max_cost: arguments.max_cost.clone(),
             require_serving: arguments.require_serving,

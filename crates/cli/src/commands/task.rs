@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use inferstore::types::{self, TaskStatus};
-use inferstore::{Client, Wait, with_payload};
+use inferstore::{Client, WaitOptions, with_payload};
 use std::time::Duration;
 
 use crate::failure::Result;
@@ -124,7 +124,7 @@ fn cost(task: &types::TaskDetail) -> Option<String> {
 
 async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> Result {
     let WaitArguments { id, deadline, cancel_at_deadline } = arguments;
-    let wait = Wait { deadline, cancel_at_deadline, ..Wait::default() };
+    let wait = WaitOptions { deadline, cancel_at_deadline, ..WaitOptions::default() };
     let mut progress = Progress::new(&session.output);
     progress.state("task", &format!("waiting for {id}"));
     let (outcome, payload) = with_payload(client.task(&id).wait(&wait)).await;

@@ -12,10 +12,10 @@ use tokio::time::sleep;
 use tracing::{Instrument, debug, debug_span};
 
 use crate::client::{Client, Inner};
-use crate::transport::deadline::Deadline;
-use crate::transport::error::{Error, Result};
 use crate::files::source::{TemporaryFile, trouble, trouble_from};
 use crate::files::upload::fault::{Failed, Fault, Kind};
+use crate::transport::deadline::Deadline;
+use crate::transport::error::{Error, Result};
 use exchange::{Exchange, Received};
 use sink::Sink;
 
@@ -34,7 +34,7 @@ pub struct DownloadOptions {
 /// What was downloaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Downloaded {
+pub struct Download {
     /// The size in bytes.
     pub size: u64,
     /// The MIME type, if the server told one.
@@ -71,7 +71,7 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::File`] when the URL cannot be read, or the file cannot be written.
-    pub async fn download(&self, url: &str, path: impl AsRef<Path>) -> Result<Downloaded> {
+    pub async fn download(&self, url: &str, path: impl AsRef<Path>) -> Result<Download> {
         self.download_with(url, path, DownloadOptions::default(), |_| {}).await
     }
 
@@ -86,7 +86,7 @@ impl Client {
         path: impl AsRef<Path>,
         options: DownloadOptions,
         mut on_progress: impl FnMut(DownloadProgress) + Send,
-    ) -> Result<Downloaded> {
+    ) -> Result<Download> {
         let path = path.as_ref().to_owned();
         Box::pin(to_file(&self.inner, url, &path, &options, &mut on_progress)).await
     }
@@ -104,7 +104,7 @@ impl Client {
         writer: &mut (impl AsyncWrite + Send + Unpin),
         options: DownloadOptions,
         mut on_progress: impl FnMut(DownloadProgress) + Send,
-    ) -> Result<Downloaded> {
+    ) -> Result<Download> {
         Box::pin(to_writer(&self.inner, url, writer, &options, &mut on_progress)).await
     }
 }
@@ -116,7 +116,7 @@ pub(crate) async fn to_file(
     path: &Path,
     options: &DownloadOptions,
     on_progress: OnProgress<'_>,
-) -> Result<Downloaded> {
+) -> Result<Download> {
     let label = path.display().to_string();
     let unwritable = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
@@ -147,7 +147,7 @@ pub(crate) async fn to_writer(
     writer: &mut (dyn AsyncWrite + Send + Unpin),
     options: &DownloadOptions,
     on_progress: OnProgress<'_>,
-) -> Result<Downloaded> {
+) -> Result<Download> {
     const LABEL: &str = "the writer of a download";
     let mut sink = Sink::Writer(writer);
     let downloaded = download(client, url, LABEL, &mut sink, options, on_progress).await?;
@@ -164,7 +164,7 @@ async fn download(
     sink: &mut Sink<'_>,
     options: &DownloadOptions,
     on_progress: OnProgress<'_>,
-) -> Result<Downloaded> {
+) -> Result<Download> {
     let deadline = Deadline::after(options.deadline);
     let exchange = Exchange { client, url: source(url)?, target, max_size: options.max_size };
     let span = debug_span!("inferstore_download", host = exchange.host());
@@ -177,7 +177,7 @@ async fn repeatedly(
     sink: &mut Sink<'_>,
     deadline: Deadline,
     on_progress: OnProgress<'_>,
-) -> Result<Downloaded> {
+) -> Result<Download> {
     let client = exchange.client;
     let mut received = Received::default();
     let (mut attempts, mut furthest) = (0, 0);
@@ -186,7 +186,7 @@ async fn repeatedly(
         let fault = match exchange.once(&mut received, sink, on_progress).await {
             Ok(()) => {
                 client.budget.earn();
-                return Ok(Downloaded { size: received.bytes, mime: received.mime });
+                return Ok(Download { size: received.bytes, mime: received.mime });
             }
             Err(Failed::Here(error)) => return Err(error),
             Err(Failed::There(fault)) => fault,
@@ -210,8 +210,9 @@ async fn repeatedly(
 
 fn source(url: &str) -> Result<Url> {
     let url = Url::parse(url.trim()).ok();
-    url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-        .ok_or_else(|| Error::Settings("what is to be downloaded is not a URL with http or https".to_owned()))
+    url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host()).ok_or_else(|| {
+        Error::InvalidArgument("what is to be downloaded is not a URL with http or https".to_owned())
+    })
 }
 
 fn advice(fault: &Fault) -> &'static str {

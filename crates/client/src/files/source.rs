@@ -12,8 +12,8 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use crate::transport::error::{Error, FileError, Result};
 use crate::files::mime::{self, Chosen};
+use crate::transport::error::{Error, FileError, Result};
 use spool::Spool;
 
 pub(crate) use spool::Spooled;

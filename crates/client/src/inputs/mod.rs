@@ -13,8 +13,8 @@ use serde_json::Value;
 pub(crate) use check::{Candidate, check};
 pub use violation::{InvalidInputs, Problem, Violation};
 
-use crate::transport::error::{Error, Result};
 use crate::files::source::File;
+use crate::transport::error::{Error, Result};
 
 /// The inputs of a run, by the names that the model declares.
 ///
@@ -71,8 +71,10 @@ impl Inputs {
                 fields: fields.into_iter().map(|(name, value)| (name, Input::Value(value))).collect(),
                 broken: Vec::new(),
             }),
-            Ok(_) => Err(Error::Settings("inputs must serialize to a JSON object".to_owned())),
-            Err(error) => Err(Error::Settings(format!("the inputs cannot be written as JSON: {error}"))),
+            Ok(_) => Err(Error::InvalidArgument("inputs must serialize to a JSON object".to_owned())),
+            Err(error) => {
+                Err(Error::InvalidArgument(format!("the inputs cannot be written as JSON: {error}")))
+            }
         }
     }
 
@@ -80,7 +82,7 @@ impl Inputs {
     pub(crate) fn into_fields(self) -> Result<BTreeMap<String, Input>> {
         match self.broken.first() {
             None => Ok(self.fields),
-            Some(problem) => Err(Error::Settings(problem.clone())),
+            Some(problem) => Err(Error::InvalidArgument(problem.clone())),
         }
     }
 }
@@ -100,7 +102,7 @@ pub trait IntoInputs {
     ///
     /// # Errors
     ///
-    /// [`Error::Settings`] when the value does not serialize to a JSON object.
+    /// [`Error::InvalidArgument`] when the value does not serialize to a JSON object.
     fn into_inputs(self) -> Result<Inputs>;
 }
 

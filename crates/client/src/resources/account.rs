@@ -2,8 +2,8 @@
 
 use inferstore_api::types::AccountBalance;
 
-use crate::transport::call::Call;
 use crate::client::Client;
+use crate::transport::call::Call;
 use crate::transport::error::Result;
 
 /// The account that owns the API key.

@@ -5,12 +5,12 @@ use inferstore_api::types::{
     self, ModelId, ModelListRequest, ModelSummary, ModelVersioning, ServingStatus, TaskCost,
 };
 
-use crate::transport::call::Call;
 use crate::client::Client;
-use crate::transport::deadline::Deadline;
-use crate::transport::error::Result;
 use crate::resources::page::{self, Page};
 use crate::resources::segment::identifier;
+use crate::transport::call::Call;
+use crate::transport::deadline::Deadline;
+use crate::transport::error::Result;
 
 /// How many records a stream asks for at once, unless the query says otherwise. The service does not
 /// tell the most that it accepts; this is far below any plausible limit.

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde_json::value::RawValue;
 
-use crate::transport::call::Call;
 use crate::client::Client;
+use crate::transport::call::Call;
 use crate::transport::error::{Error, Result};
 
 /// Does the work, and tells the payload of the last answer in it as the service wrote it: every digit,
@@ -62,7 +62,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Settings`] when the path does not begin with a slash, and those of every call.
+    /// [`Error::InvalidArgument`] when the path does not begin with a slash, and those of every call.
     pub async fn request(&self, method: Method, path: &str, body: Option<&RawValue>) -> Result<String> {
         let call = match method.0.as_str() {
             "GET" => Call::repeatable("the request"),
@@ -72,6 +72,6 @@ impl Client {
         let send = call.send(client, || client.api.send(method.clone(), path, body));
         let (sent, answer) = inferstore_api::hear_body(send).await;
         sent?;
-        answer.ok_or_else(|| Error::Settings("the answer has no body".to_owned()))
+        answer.ok_or_else(|| Error::InvalidArgument("the answer has no body".to_owned()))
     }
 }

@@ -6,7 +6,7 @@ use crate::transport::error::{Error, Result};
 
 /// The text as an identifier, unless it would change the path that it is put into.
 pub(crate) fn identifier<Id: FromStr>(what: &str, text: &str) -> Result<Id> {
-    let refused = |problem: &str| Error::Settings(format!("{text:?} cannot be the {what}: {problem}"));
+    let refused = |problem: &str| Error::InvalidArgument(format!("{text:?} cannot be the {what}: {problem}"));
     if text.trim().is_empty() {
         return Err(refused("it is empty"));
     }

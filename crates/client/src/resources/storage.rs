@@ -5,11 +5,11 @@ use inferstore_api::types::{
     FileUrl, FolderName, MimeCategory, StorageFile, StorageStatistics, UploadFolder,
 };
 
-use crate::transport::call::Call;
 use crate::client::Client;
-use crate::transport::error::{Error, Result};
 use crate::resources::page::{self, Page};
 use crate::resources::segment::identifier;
+use crate::transport::call::Call;
+use crate::transport::error::{Error, Result};
 
 /// Segments that stand beside the folders in the paths of the service. A folder of such a name
 /// cannot be listed, because its path belongs to another operation.
@@ -68,7 +68,7 @@ impl Storage {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] when there is no such file, which is also the case after a delete whose
+    /// [`Error::Api`] when there is no such file, which is also the case after a delete whose
     /// answer was lost.
     pub async fn delete(&self, download_url: impl Into<String>) -> Result<()> {
         let client = &*self.client.inner;
@@ -86,7 +86,7 @@ impl Folder {
     /// The name as a folder that can be listed.
     fn listable(&self) -> Result<FolderName> {
         if RESERVED_FOLDERS.contains(&self.name.as_str()) {
-            return Err(Error::Settings(format!(
+            return Err(Error::InvalidArgument(format!(
                 "the folder {:?} cannot be listed: its path belongs to another operation of the service",
                 self.name
             )));
@@ -98,7 +98,7 @@ impl Folder {
     pub(crate) fn uploadable(&self) -> Result<UploadFolder> {
         self.name
             .parse()
-            .map_err(|error| Error::Settings(format!("the folder cannot be uploaded into: {error}")))
+            .map_err(|error| Error::InvalidArgument(format!("the folder cannot be uploaded into: {error}")))
     }
 
     /// All files that match, as a stream that reads page after page.
@@ -132,7 +132,7 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// [`Error::Settings`] for a folder that cannot be listed, and those of every call.
+    /// [`Error::InvalidArgument`] for a folder that cannot be listed, and those of every call.
     pub async fn page(&self, query: &FileQuery, page: u64) -> Result<Page<StorageFile>> {
         let (client, name) = (&*self.client.inner, &self.listable()?);
         let category = query.category.as_ref();

@@ -3,12 +3,12 @@
 use futures_util::Stream;
 use inferstore_api::types::{self, TaskId, TaskRecord};
 
-use crate::transport::call::Call;
 use crate::client::Client;
-use crate::transport::deadline::Deadline;
-use crate::transport::error::Result;
 use crate::resources::page::{self, Page};
 use crate::resources::segment::identifier;
+use crate::transport::call::Call;
+use crate::transport::deadline::Deadline;
+use crate::transport::error::Result;
 
 /// The most records that the service returns at once.
 pub(crate) const MAX_RECORDS: u32 = 100;
@@ -115,8 +115,8 @@ impl Task {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`](crate::Error::Refused) when it is no longer in the queue.
-    /// [`Error::Unreachable`](crate::Error::Unreachable) when the answer was lost; read the task to
+    /// [`Error::Api`](crate::Error::Api) when it is no longer in the queue.
+    /// [`Error::Transport`](crate::Error::Transport) when the answer was lost; read the task to
     /// see whether it was canceled.
     pub async fn cancel(&self) -> Result<()> {
         self.cancel_until(Deadline::never()).await

@@ -11,10 +11,10 @@ use inferstore_api::types::{ModelId, TaskId, TaskInput};
 use tokio::time::{Instant, sleep};
 use tracing::debug;
 
-use crate::transport::call::Call;
 use crate::client::Client;
+use crate::transport::call::Call;
 use crate::transport::deadline::Deadline;
-use crate::transport::error::{Context, Error, Result, UnknownOutcome};
+use crate::transport::error::{CallContext, Error, Result, UnknownOutcome};
 use crate::transport::retry::Safety;
 use history::Look;
 pub(crate) use own::OwnTasks;
@@ -80,11 +80,11 @@ impl Create<'_> {
                 client.own_tasks.claim(&created.data);
                 Ok(created.data)
             }
-            Err(Error::Unreachable(context) | Error::Unreadable(context)) if !context.repeat_is_safe => {
+            Err(Error::Transport(context) | Error::Decode(context)) if !context.is_retry_safe => {
                 self.look_for_it(*context, sent_at, ticket).await
             }
             // A gateway that gave up says nothing about the service behind it.
-            Err(Error::Refused(context)) if context.is_ambiguous() => {
+            Err(Error::Api(context)) if context.is_ambiguous() => {
                 self.look_for_it(*context, sent_at, ticket).await
             }
             Err(error) => Err(error),
@@ -93,7 +93,12 @@ impl Create<'_> {
 
     /// Adopts the one task in the history that can be the lost one; anything but exactly one is told, and so
     /// is one that may belong to a create of the same that this client has sent at the same time.
-    async fn look_for_it(&self, context: Context, sent_at: Instant, ticket: &Ticket<'_>) -> Result<TaskId> {
+    async fn look_for_it(
+        &self,
+        context: CallContext,
+        sent_at: Instant,
+        ticket: &Ticket<'_>,
+    ) -> Result<TaskId> {
         let lost_at = Instant::now();
         let mut last = Look::default();
         for look in 1.. {
@@ -130,7 +135,7 @@ impl Create<'_> {
     /// How long to wait for the next look at the history, if there is to be one.
     fn pause_after(&self, look: u32, lost_at: Instant) -> Option<Duration> {
         match look {
-            ..LOOKS => Some(self.client.inner.settings.retry.first_pause.saturating_mul(look)),
+            ..LOOKS => Some(self.client.inner.settings.retry.initial_backoff.saturating_mul(look)),
             LOOKS => self.repeat_absent.map(|grace| grace.saturating_sub(lost_at.elapsed())),
             _ => None,
         }

@@ -9,9 +9,9 @@ use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use inferstore_api::types::{TaskId, TaskStatus};
 
-use crate::transport::error::Result;
-use crate::run::outcome::Outcome;
 use crate::files::upload::UploadEvent;
+use crate::run::outcome::Outcome;
+use crate::transport::error::Result;
 
 /// What happens while a model runs.
 #[derive(Debug)]

@@ -7,11 +7,11 @@ use futures_util::stream::{self, Stream, StreamExt};
 use inferstore_api::types::{self, TaskId, TaskStatus};
 use tokio::time::{Instant, sleep_until};
 
-use crate::transport::deadline::Deadline;
-use crate::transport::error::{Fate, Result};
-use crate::run::outcome::Outcome;
 use crate::resources::tasks::{MAX_RECORDS, Tasks};
-use crate::run::wait::{Patience, Wait, cancel_queued, ended};
+use crate::run::outcome::Outcome;
+use crate::run::wait::{Patience, WaitOptions, cancel_queued, ended};
+use crate::transport::deadline::Deadline;
+use crate::transport::error::{Result, TaskDisposition};
 
 /// How many tasks are read by themselves at the same time.
 const SIDE_BY_SIDE: usize = 8;
@@ -22,9 +22,9 @@ impl Tasks {
     /// ```no_run
     /// # async fn example(client: inferstore::Client, ids: Vec<String>) {
     /// use futures_util::StreamExt;
-    /// use inferstore::Wait;
+    /// use inferstore::WaitOptions;
     ///
-    /// let mut ended = std::pin::pin!(client.tasks().wait_all(ids, Wait::default()));
+    /// let mut ended = std::pin::pin!(client.tasks().wait_all(ids, WaitOptions::default()));
     /// while let Some((task, result)) = ended.next().await {
     ///     println!("{task}: {result:?}");
     /// }
@@ -37,7 +37,7 @@ impl Tasks {
     pub fn wait_all<Ids: IntoIterator<Item: ToString>>(
         &self,
         tasks: Ids,
-        wait: Wait,
+        wait: WaitOptions,
     ) -> impl Stream<Item = (TaskId, Result<Outcome>)> + Send + use<Ids> {
         let mut many = Many {
             tasks: self.clone(),
@@ -62,7 +62,7 @@ impl Tasks {
 
 struct Many {
     tasks: Tasks,
-    wait: Wait,
+    wait: WaitOptions,
     deadline: Deadline,
     rounds: u32,
     pending: HashMap<String, Pending>,
@@ -204,7 +204,7 @@ impl Many {
             false => BTreeMap::new(),
         };
         for (id, task) in self.pending.drain() {
-            let fate = fates.get(&id).copied().unwrap_or(Fate::GoesOn);
+            let fate = fates.get(&id).copied().unwrap_or(TaskDisposition::StillRunning);
             let reached = self.deadline.reached(Some(task.id.clone()), fate);
             self.ended.push_back((task.id, Err(reached)));
         }

@@ -30,12 +30,12 @@ impl Outcome {
     ///
     /// # Errors
     ///
-    /// [`Error::Output`], with the output in it, when it is of another shape.
+    /// [`Error::OutputType`], with the output in it, when it is of another shape.
     pub fn typed<T: DeserializeOwned>(self) -> Result<Outcome<T>> {
         // Through text, as an answer is read, so that types may read more than their strict form.
         match serde_json::from_str(&self.output.to_string()) {
             Ok(output) => Ok(Outcome { task: self.task, output, cost: self.cost }),
-            Err(error) => Err(Error::Output(Box::new(OutputMismatch {
+            Err(error) => Err(Error::OutputType(Box::new(OutputMismatch {
                 task: self.task,
                 output: self.output,
                 problem: error.to_string(),
@@ -48,7 +48,7 @@ impl Outcome {
     /// # Errors
     ///
     /// As [`typed`](Self::typed).
-    pub fn of_kind<K: ModelKind>(self) -> Result<Outcome<K::Output>> {
+    pub fn typed_as<K: ModelKind>(self) -> Result<Outcome<K::Output>> {
         self.typed()
     }
 

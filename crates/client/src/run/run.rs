@@ -8,17 +8,17 @@ use inferstore_api::{Decimal, ModelKind};
 use serde_json::{Map, Value};
 
 use crate::client::Client;
-use crate::run::create::Create;
-use crate::transport::deadline::Deadline;
-use crate::transport::error::{Error, Result};
-use crate::run::event::{OnEvent, RunEvent, RunEvents};
-use crate::run::uploads::{self, InputFile, Uploads};
 use crate::inputs::{Candidate, Input, IntoInputs, check};
 use crate::resources::models::Model;
+use crate::resources::tasks::Task;
+use crate::run::create::Create;
+use crate::run::event::{OnEvent, RunEvent, RunEvents};
 use crate::run::outcome::Outcome;
 use crate::run::schema::Declared;
-use crate::resources::tasks::Task;
-use crate::run::wait::{Wait, Waiting};
+use crate::run::uploads::{self, InputFile, Uploads};
+use crate::run::wait::{WaitOptions, Waiting};
+use crate::transport::deadline::Deadline;
+use crate::transport::error::{Error, Result};
 
 /// How a model is run. Name what differs and take the rest from the default:
 ///
@@ -30,16 +30,16 @@ use crate::run::wait::{Wait, Waiting};
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     /// How long the run may take, and how it is waited for. The deadline bounds everything.
-    pub wait: Wait,
+    pub wait: WaitOptions,
     /// Refuses the run when it costs more.
     pub max_cost: Option<Decimal>,
     /// Refuses the run when no node serves the model now.
     pub require_serving: bool,
     /// Sends the inputs as they are, without reading what the model declares.
-    pub skip_check: bool,
+    pub skip_validation: bool,
     /// Sends the create again after a 429 or 503. Only for a service that promises that such a
     /// refusal created nothing.
-    pub repeat_refused_create: bool,
+    pub retry_create_on_rejection: bool,
     /// Sends the create again when its answer was lost and the task history, read whole once more after
     /// so long, shows no task that could be it.
     ///
@@ -48,7 +48,7 @@ pub struct RunOptions {
     /// tasks run, and both are billed. Choose longer than anything between here and there holds a
     /// request, and leave this out where a run is dear. Without it such a create ends in
     /// [`Error::OutcomeUnknown`], and you decide.
-    pub repeat_absent_create: Option<Duration>,
+    pub retry_create_if_absent_after: Option<Duration>,
     /// The folder that files among the inputs are uploaded into.
     pub upload_folder: UploadFolder,
     /// The organization that they are uploaded for, with a key of personal scope.
@@ -58,12 +58,12 @@ pub struct RunOptions {
 impl Default for RunOptions {
     fn default() -> Self {
         Self {
-            wait: Wait::default(),
+            wait: WaitOptions::default(),
             max_cost: None,
             require_serving: false,
-            skip_check: false,
-            repeat_refused_create: false,
-            repeat_absent_create: None,
+            skip_validation: false,
+            retry_create_on_rejection: false,
+            retry_create_if_absent_after: None,
             upload_folder: UploadFolder::Samples,
             org_username: None,
         }
@@ -98,8 +98,8 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run), and [`Error::DeadlineReached`], [`Error::TooExpensive`] and
-    /// [`Error::NotServed`] as the options ask for them.
+    /// As [`run`](Self::run), and [`Error::DeadlineReached`], [`Error::CostLimitExceeded`] and
+    /// [`Error::ModelOffline`] as the options ask for them.
     pub async fn run_with(&self, inputs: impl IntoInputs, options: RunOptions) -> Result<Outcome> {
         let fields = inputs.into_inputs()?.into_fields()?;
         Box::pin(Run::new(self.clone(), options).finish(fields, &mut |_| {})).await
@@ -112,7 +112,7 @@ impl Model {
     /// use inferstore::{RunOptions, types};
     ///
     /// let input = types::ColorExtractionInput { input: "https://host.example/photo.jpg".into() };
-    /// let outcome = client.model("color-extraction").run_kind(&input, RunOptions::default()).await?;
+    /// let outcome = client.model("color-extraction").run_typed(&input, RunOptions::default()).await?;
     /// println!("{}", outcome.output.output);
     /// # Ok(())
     /// # }
@@ -120,9 +120,13 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// As [`run_with`](Self::run_with), and [`Error::Output`] when the model returned something else.
-    pub async fn run_kind<K: ModelKind>(&self, input: &K, options: RunOptions) -> Result<Outcome<K::Output>> {
-        self.run_with(crate::Inputs::of(input)?, options).await?.of_kind::<K>()
+    /// As [`run_with`](Self::run_with), and [`Error::OutputType`] when the model returned something else.
+    pub async fn run_typed<K: ModelKind>(
+        &self,
+        input: &K,
+        options: RunOptions,
+    ) -> Result<Outcome<K::Output>> {
+        self.run_with(crate::Inputs::of(input)?, options).await?.typed_as::<K>()
     }
 
     /// Creates the task and returns its handle, without waiting for its end.
@@ -172,7 +176,7 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`Error::Settings`] at once when the inputs cannot be written as JSON; everything else comes as
+    /// [`Error::InvalidArgument`] at once when the inputs cannot be written as JSON; everything else comes as
     /// the last item of the stream.
     pub fn follow(&self, inputs: impl IntoInputs, options: RunOptions) -> Result<RunEvents> {
         let fields = inputs.into_inputs()?.into_fields()?;
@@ -220,8 +224,8 @@ impl Run {
             client: self.client(),
             model: &model,
             input: &prepared.input,
-            repeat_refused: self.options.repeat_refused_create,
-            repeat_absent: self.options.repeat_absent_create,
+            repeat_refused: self.options.retry_create_on_rejection,
+            repeat_absent: self.options.retry_create_if_absent_after,
             deadline: self.deadline,
         };
         let task = match create.send().await {
@@ -245,7 +249,7 @@ impl Run {
     /// Everything before the first upload.
     async fn checked(&self, fields: &Fields) -> Result<Ready> {
         let files = uploads::open(fields).await?;
-        let declared = match self.options.skip_check {
+        let declared = match self.options.skip_validation {
             true => Declared::default(),
             false => self.model.declared(self.deadline).await?,
         };
@@ -259,18 +263,18 @@ impl Run {
             let quote = self.model.cost_until(self.deadline).await?.cost;
             // A quote that is missing is not a price of zero.
             let quote = quote.ok_or_else(|| {
-                Error::Settings(
+                Error::InvalidArgument(
                     "the service tells no price for the model, so max_cost cannot be kept".to_owned(),
                 )
             })?;
             if quote > *max_cost {
-                return Err(Error::TooExpensive { quote, max_cost: max_cost.clone() });
+                return Err(Error::CostLimitExceeded { quote, max_cost: max_cost.clone() });
             }
         }
         if self.options.require_serving
             && self.model.serving_until(self.deadline).await?.serving != Some(true)
         {
-            return Err(Error::NotServed(self.model.checked_id()?));
+            return Err(Error::ModelOffline(self.model.checked_id()?));
         }
         Ok(())
     }
@@ -278,8 +282,9 @@ impl Run {
     /// A refusal may mean that the model has changed since its declaration was read: then the fresh one
     /// says better what is wrong than the service does.
     async fn refused(&self, error: Error, fields: &Fields, prepared: &Prepared) -> Error {
-        let may_be_about_inputs = matches!(&error, Error::Refused(context) if matches!(context.status, Some(400 | 404 | 409 | 422)));
-        if !may_be_about_inputs || self.options.skip_check {
+        let may_be_about_inputs =
+            matches!(&error, Error::Api(context) if matches!(context.status, Some(400 | 404 | 409 | 422)));
+        if !may_be_about_inputs || self.options.skip_validation {
             return error;
         }
         let Ok(fresh) = self.model.declared_now(self.deadline).await else { return error };

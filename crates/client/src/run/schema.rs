@@ -7,10 +7,10 @@ use std::time::Duration;
 use inferstore_api::types::Descriptor;
 use tokio::time::Instant;
 
+use crate::resources::models::Model;
 use crate::transport::call::Call;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::Result;
-use crate::resources::models::Model;
 
 /// The declared inputs of a model, by name.
 pub(crate) type Declared = Arc<BTreeMap<String, Descriptor>>;
@@ -40,7 +40,7 @@ impl Model {
     /// What the model declares as its inputs, read at most once in a while.
     pub(crate) async fn declared(&self, deadline: Deadline) -> Result<Declared> {
         let client = &*self.client.inner;
-        if let Some(declared) = client.schemas.get(self.id(), client.settings.schema_lifetime) {
+        if let Some(declared) = client.schemas.get(self.id(), client.settings.schema_cache_ttl) {
             return Ok(declared);
         }
         self.declared_now(deadline).await

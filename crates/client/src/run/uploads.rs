@@ -8,14 +8,14 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use inferstore_api::types::UploadFolder;
 
 use crate::client::Client;
+use crate::files::mime;
+use crate::files::source::{Fingerprint, Opened};
+use crate::files::upload::{self, UploadOptions};
+use crate::inputs::Input;
+use crate::run::event::{OnEvent, RunEvent};
+use crate::run::run::RunOptions;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::{Error, Result};
-use crate::run::event::{OnEvent, RunEvent};
-use crate::files::source::{Fingerprint, Opened};
-use crate::inputs::Input;
-use crate::files::mime;
-use crate::run::run::RunOptions;
-use crate::files::upload::{self, UploadOptions};
 
 /// How many uploads are remembered.
 const REMEMBERED: usize = 1_000;
@@ -102,7 +102,7 @@ impl<'a> Uploads<'a> {
             let url = self.url(one).await.map_err(|error| named(error, &one.field))?;
             Ok::<_, Error>(same.into_iter().map(|file| (file.field, url.clone())).collect())
         });
-        let side_by_side = self.client.inner.settings.parallel_uploads.max(1);
+        let side_by_side = self.client.inner.settings.max_concurrent_uploads.max(1);
         let urls: Vec<Vec<_>> = stream::iter(uploads).buffer_unordered(side_by_side).try_collect().await?;
         Ok(urls.into_iter().flatten().collect())
     }

@@ -8,28 +8,28 @@ use inferstore_api::types::{self, TaskId, TaskStatus};
 use tokio::time::{Instant, sleep_until};
 
 use crate::client::Client;
-use crate::transport::deadline::Deadline;
-use crate::transport::error::{Error, Fate, Result, TaskFailure};
+use crate::resources::tasks::Task;
 use crate::run::event::{OnEvent, RunEvent, RunEvents};
 use crate::run::outcome::Outcome;
-use crate::run::pace::Pace;
-use crate::resources::tasks::Task;
+use crate::run::pace::PollInterval;
+use crate::transport::deadline::Deadline;
+use crate::transport::error::{Error, Result, TaskDisposition, TaskFailure};
 
 /// How long a task is waited for, and how. Name what differs and take the rest from the default:
 ///
 /// ```
 /// use std::time::Duration;
-/// use inferstore::{Pace, Wait};
+/// use inferstore::{PollInterval, WaitOptions};
 ///
-/// let wait = Wait { deadline: Some(Duration::from_secs(300)), pace: Pace::Long, ..Wait::default() };
+/// let wait = WaitOptions { deadline: Some(Duration::from_secs(300)), pace: PollInterval::Long, ..WaitOptions::default() };
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Wait {
+pub struct WaitOptions {
     /// How long the whole may take, from the call on. In a run it bounds everything: uploads, the
     /// create, repeats and the wait. Without one the wait ends when the task does.
     pub deadline: Option<Duration>,
     /// How often the task is read.
-    pub pace: Pace,
+    pub pace: PollInterval,
     /// Cancels the task at the deadline if it is still in the queue. Otherwise it goes on, and is
     /// billed if it succeeds.
     pub cancel_at_deadline: bool,
@@ -54,9 +54,9 @@ impl Task {
     /// ```no_run
     /// # async fn example(client: inferstore::Client, id: String) -> Result<(), inferstore::Error> {
     /// use std::time::Duration;
-    /// use inferstore::Wait;
+    /// use inferstore::WaitOptions;
     ///
-    /// let wait = Wait { deadline: Some(Duration::from_secs(300)), ..Wait::default() };
+    /// let wait = WaitOptions { deadline: Some(Duration::from_secs(300)), ..WaitOptions::default() };
     /// let outcome = client.task(id).wait(&wait).await?;
     /// println!("{} for {:?}", outcome.output, outcome.cost);
     /// # Ok(())
@@ -70,7 +70,7 @@ impl Task {
     ///
     /// [`Error::TaskFailed`] and [`Error::TaskCanceled`] when the task ended so,
     /// [`Error::DeadlineReached`] when it did not end in time.
-    pub async fn wait(&self, wait: &Wait) -> Result<Outcome> {
+    pub async fn wait(&self, wait: &WaitOptions) -> Result<Outcome> {
         self.outcome(wait.clone(), &mut |_| {}).await
     }
 
@@ -79,9 +79,9 @@ impl Task {
     /// ```no_run
     /// # async fn example(client: inferstore::Client, id: String) -> Result<(), inferstore::Error> {
     /// use futures_util::TryStreamExt;
-    /// use inferstore::{RunEvent, Wait};
+    /// use inferstore::{RunEvent, WaitOptions};
     ///
-    /// let mut events = client.task(id).follow(Wait::default());
+    /// let mut events = client.task(id).follow(WaitOptions::default());
     /// while let Some(event) = events.try_next().await? {
     ///     match event {
     ///         RunEvent::Status(status) => println!("{status}"),
@@ -94,12 +94,12 @@ impl Task {
     /// ```
     ///
     /// It ends as [`wait`](Self::wait) does: with [`RunEvent::Done`], or with an error.
-    pub fn follow(&self, wait: Wait) -> RunEvents {
+    pub fn follow(&self, wait: WaitOptions) -> RunEvents {
         let task = self.clone();
         RunEvents::of(|mut on_event| async move { task.outcome(wait, &mut *on_event).await })
     }
 
-    async fn outcome(&self, wait: Wait, on_event: OnEvent<'_>) -> Result<Outcome> {
+    async fn outcome(&self, wait: WaitOptions, on_event: OnEvent<'_>) -> Result<Outcome> {
         let (id, deadline) = (self.checked_id()?, Deadline::after(wait.deadline));
         let mut waiting = Waiting::begin(self.clone(), id, wait, deadline);
         waiting.read_at_once = true;
@@ -111,7 +111,7 @@ impl Task {
 pub(crate) struct Waiting {
     task: Task,
     id: TaskId,
-    wait: Wait,
+    wait: WaitOptions,
     /// Of the whole, which began earlier than the wait in a run.
     deadline: Deadline,
     /// Whether the task may have ended already.
@@ -129,7 +129,7 @@ impl Patience {
     /// Whether a read that failed ends the wait: only when it would fail forever, and nobody set a
     /// deadline.
     pub(crate) fn ends_with(&mut self, error: &Error, deadline: Deadline) -> bool {
-        if !matches!(error, Error::Refused(_) | Error::KeyRefused(_)) {
+        if !matches!(error, Error::Api(_) | Error::Unauthorized(_)) {
             self.renew();
             return false;
         }
@@ -144,7 +144,7 @@ impl Patience {
 }
 
 impl Waiting {
-    pub(crate) fn begin(task: Task, id: TaskId, wait: Wait, deadline: Deadline) -> Self {
+    pub(crate) fn begin(task: Task, id: TaskId, wait: WaitOptions, deadline: Deadline) -> Self {
         Self {
             task,
             id,
@@ -224,19 +224,19 @@ impl Waiting {
             true => cancel_queued(&self.task.client, vec![self.id.clone()]).await,
             false => BTreeMap::new(),
         };
-        let fate = fates.get(self.id.as_str()).copied().unwrap_or(Fate::GoesOn);
+        let fate = fates.get(self.id.as_str()).copied().unwrap_or(TaskDisposition::StillRunning);
         self.deadline.reached(Some(self.id.clone()), fate)
     }
 }
 
 /// Cancels tasks that may still be in the queue, and says what became of each.
-pub(crate) async fn cancel_queued(client: &Client, tasks: Vec<TaskId>) -> BTreeMap<String, Fate> {
+pub(crate) async fn cancel_queued(client: &Client, tasks: Vec<TaskId>) -> BTreeMap<String, TaskDisposition> {
     let until = Deadline::after(Some(TIME_TO_CANCEL));
     let cancel = |id: TaskId| async move {
         let fate = match client.task(&id).cancel_until(until).await {
-            Ok(()) => Fate::Canceled,
-            Err(Error::Refused(context)) if !context.is_ambiguous() => Fate::GoesOn,
-            Err(_) => Fate::CancelUnanswered,
+            Ok(()) => TaskDisposition::Canceled,
+            Err(Error::Api(context)) if !context.is_ambiguous() => TaskDisposition::StillRunning,
+            Err(_) => TaskDisposition::CancelUnknown,
         };
         (id.0, fate)
     };
@@ -262,8 +262,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_a_minute_of_refusals_ends_a_wait_and_only_one_without_a_deadline() {
-        let refusal = Error::Refused(Box::default());
-        let silence = Error::Unreachable(Box::default());
+        let refusal = Error::Api(Box::default());
+        let silence = Error::Transport(Box::default());
         let (forever, bounded) = (Deadline::never(), Deadline::after(Some(Duration::from_secs(3600))));
         let mut patience = Patience::default();
         assert!(!patience.ends_with(&refusal, forever), "the first one");

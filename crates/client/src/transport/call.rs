@@ -13,7 +13,7 @@ use tracing::{Instrument, Span, debug, debug_span, field};
 use crate::client::Inner;
 use crate::transport::deadline::Deadline;
 use crate::transport::envelope::Envelope;
-use crate::transport::error::{Context, Error, Result};
+use crate::transport::error::{CallContext, Error, Result};
 use crate::transport::redact::redact;
 use crate::transport::retry::{self, Failure, Safety};
 
@@ -135,19 +135,19 @@ impl Call {
     }
 
     fn give_up(self, fault: Fault, attempts: u32, started: Instant) -> Error {
-        let context = Box::new(Context {
+        let context = Box::new(CallContext {
             operation: self.operation,
             attempts,
             elapsed: started.elapsed(),
-            repeat_is_safe: self.safety.allows_repeat_after(fault.failure),
+            is_retry_safe: self.safety.allows_repeat_after(fault.failure),
             task: self.task,
             ..*fault.seen
         });
         match fault.failure {
-            Failure::Status(401) => Error::KeyRefused(context),
-            Failure::Status(_) | Failure::Permanent => Error::Refused(context),
-            Failure::NothingSent | Failure::Lost => Error::Unreachable(context),
-            Failure::Unreadable => Error::Unreadable(context),
+            Failure::Status(401) => Error::Unauthorized(context),
+            Failure::Status(_) | Failure::Permanent => Error::Api(context),
+            Failure::NothingSent | Failure::Lost => Error::Transport(context),
+            Failure::Unreadable => Error::Decode(context),
         }
     }
 }
@@ -157,17 +157,17 @@ struct Fault {
     failure: Failure,
     retry_after: Option<Duration>,
     /// What is seen of it from here; the call knows the rest.
-    seen: Box<Context>,
+    seen: Box<CallContext>,
 }
 
 impl Fault {
-    fn new(failure: Failure, seen: Context) -> Self {
+    fn new(failure: Failure, seen: CallContext) -> Self {
         Self { failure, retry_after: None, seen: Box::new(seen) }
     }
 
     /// Something else went wrong on the way.
     fn because(failure: Failure, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self::new(failure, Context { source: Some(source.into()), ..Context::default() })
+        Self::new(failure, CallContext { source: Some(source.into()), ..CallContext::default() })
     }
 
     /// Reads a failure of the generated client; `Err` if nothing of it concerns the network.
@@ -180,12 +180,15 @@ impl Fault {
                 Self::because(Failure::Lost, error.without_url())
             }
             RawError::InvalidRequest(problem) | RawError::Custom(problem) => {
-                return Err(Error::Settings(problem));
+                return Err(Error::InvalidArgument(problem));
             }
             // The document declares no failure for the generator, so there is none of this kind.
             RawError::ErrorResponse(answer) => {
                 let status = answer.status().as_u16();
-                Self::new(Failure::Status(status), Context { status: Some(status), ..Context::default() })
+                Self::new(
+                    Failure::Status(status),
+                    CallContext { status: Some(status), ..CallContext::default() },
+                )
             }
         })
     }
@@ -193,7 +196,7 @@ impl Fault {
     fn transport(error: reqwest::Error) -> Result<Self> {
         let error = error.without_url();
         if error.is_builder() {
-            return Err(Error::Settings(format!("the request cannot be built: {error}")));
+            return Err(Error::InvalidArgument(format!("the request cannot be built: {error}")));
         }
         let failure = if error.is_connect() { Failure::NothingSent } else { Failure::Lost };
         Ok(Self::because(failure, error))
@@ -204,12 +207,12 @@ impl Fault {
         let request_id = request_id(response.headers());
         let retry_after = retry::retry_after(response.headers());
         let body = beginning(response, READ_OF_A_FAILURE, deadline).await;
-        let seen = Context {
+        let seen = CallContext {
             status: Some(status),
             request_id,
             message: message(&body).map(|message| redact(&message, client.key.expose())),
             excerpt: excerpt(&body, client.key.expose()),
-            ..Context::default()
+            ..CallContext::default()
         };
         Self { retry_after, ..Self::new(Failure::Status(status), seen) }
     }
@@ -221,11 +224,11 @@ impl Fault {
             json["status"].is_string() && json["status"] != EnvelopeStatus::Success.as_str()
         });
         let failure = if refused { Failure::Permanent } else { Failure::Unreadable };
-        let seen = Context {
+        let seen = CallContext {
             message: message(body).filter(|_| refused).map(|message| redact(&message, key)),
             excerpt: excerpt(body, key),
             source: Some(error.into()),
-            ..Context::default()
+            ..CallContext::default()
         };
         Self::new(failure, seen)
     }
@@ -238,7 +241,7 @@ fn open<E: Envelope>(answer: ResponseValue<E>) -> Result<(u16, E::Data), Fault> 
     }
     let (status, request_id) = (Some(status), request_id(answer.headers()));
     let (message, _) = answer.into_inner().open();
-    Err(Fault::new(Failure::Permanent, Context { status, request_id, message, ..Context::default() }))
+    Err(Fault::new(Failure::Permanent, CallContext { status, request_id, message, ..CallContext::default() }))
 }
 
 fn request_id(headers: &HeaderMap) -> Option<String> {

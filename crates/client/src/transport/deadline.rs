@@ -5,7 +5,7 @@ use std::time::Duration;
 use inferstore_api::types::TaskId;
 use tokio::time::{Instant, timeout_at};
 
-use crate::transport::error::{DeadlineReached, Error, Fate, Result};
+use crate::transport::error::{DeadlineReached, Error, Result, TaskDisposition};
 
 /// The time that something may take, from its beginning on; perhaps as long as it wants.
 #[derive(Clone, Copy, Debug)]
@@ -53,14 +53,16 @@ impl Deadline {
     pub(crate) async fn bound<T>(self, work: impl Future<Output = Result<T>>) -> Result<T> {
         match self.cut(work).await {
             // A call that ran into the deadline says so in its own words.
-            Some(Err(Error::Unreachable(_))) if self.is_over() => Err(self.reached(None, Fate::NotCreated)),
+            Some(Err(Error::Transport(_))) if self.is_over() => {
+                Err(self.reached(None, TaskDisposition::NotCreated))
+            }
             Some(done) => done,
-            None => Err(self.reached(None, Fate::NotCreated)),
+            None => Err(self.reached(None, TaskDisposition::NotCreated)),
         }
     }
 
     /// The error that says so.
-    pub(crate) fn reached(self, task: Option<TaskId>, fate: Fate) -> Error {
+    pub(crate) fn reached(self, task: Option<TaskId>, fate: TaskDisposition) -> Error {
         Error::DeadlineReached(Box::new(DeadlineReached { task, fate, elapsed: self.started.elapsed() }))
     }
 }
@@ -79,7 +81,10 @@ mod tests {
         assert!(deadline.allows(second / 2) && !deadline.allows(second) && !deadline.is_over());
         let cut = deadline.bound(pending::<Result<()>>()).await;
         let Err(Error::DeadlineReached(reached)) = cut else { unreachable!("nothing else ends it") };
-        assert_eq!((reached.elapsed, reached.fate, reached.task), (second, Fate::NotCreated, None));
+        assert_eq!(
+            (reached.elapsed, reached.fate, reached.task),
+            (second, TaskDisposition::NotCreated, None)
+        );
         assert!(deadline.is_over());
     }
 

@@ -41,46 +41,46 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// | variant | what happened | what to try |
 /// |---|---|---|
-/// | [`Settings`](Self::Settings) | the client cannot be made, or an argument cannot be sent | mend what the message names |
+/// | [`InvalidArgument`](Self::InvalidArgument) | the client cannot be made, or an argument cannot be sent | mend what the message names |
 /// | [`Inputs`](Self::Inputs) | the inputs do not fit what the model declares; nothing was sent | mend the fields it lists |
 /// | [`File`](Self::File) | a file could not be read, uploaded or written | look at the file it names |
-/// | [`KeyRefused`](Self::KeyRefused) | `401` | check the API key |
-/// | [`Refused`](Self::Refused) | the service answered with a failure | read its message |
-/// | [`Unreachable`](Self::Unreachable) | no answer, after all repeats that are safe | check the network, try later |
-/// | [`Unreadable`](Self::Unreadable) | an answer that is not one of this service | check the base URL |
+/// | [`Unauthorized`](Self::Unauthorized) | `401` | check the API key |
+/// | [`Api`](Self::Api) | the service answered with a failure | read its message |
+/// | [`Transport`](Self::Transport) | no answer, after all repeats that are safe | check the network, try later |
+/// | [`Decode`](Self::Decode) | an answer that is not one of this service | check the base URL |
 /// | [`OutcomeUnknown`](Self::OutcomeUnknown) | a task may have been created, or not | look at the candidates before you create it again |
-/// | [`TooExpensive`](Self::TooExpensive), [`NotServed`](Self::NotServed) | a guard refused the run; nothing was created | raise the limit, or wait |
+/// | [`CostLimitExceeded`](Self::CostLimitExceeded), [`ModelOffline`](Self::ModelOffline) | a guard refused the run; nothing was created | raise the limit, or wait |
 /// | [`TaskFailed`](Self::TaskFailed), [`TaskCanceled`](Self::TaskCanceled) | the task ended without a result; not billed | read the detail |
 /// | [`DeadlineReached`](Self::DeadlineReached) | time is up | see what became of the task |
-/// | [`Output`](Self::Output) | the output does not have the type that was asked for | read it as JSON |
+/// | [`OutputType`](Self::OutputType) | the output does not have the type that was asked for | read it as JSON |
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The client cannot be made with these settings, or an argument cannot be sent.
-    Settings(String),
+    InvalidArgument(String),
     /// The inputs do not fit what the model declares. Nothing was sent.
     Inputs(InvalidInputs),
     /// A file could not be read, uploaded, downloaded or written.
     File(Box<FileError>),
     /// The service answered `401`: the key is missing or wrong.
-    KeyRefused(Box<Context>),
+    Unauthorized(Box<CallContext>),
     /// The service answered with a failure.
-    Refused(Box<Context>),
+    Api(Box<CallContext>),
     /// No answer came.
-    Unreachable(Box<Context>),
+    Transport(Box<CallContext>),
     /// An answer came that cannot be read.
-    Unreadable(Box<Context>),
+    Decode(Box<CallContext>),
     /// A task was sent, its answer was lost, and the task history does not tell which one it is.
     OutcomeUnknown(Box<UnknownOutcome>),
     /// A run costs more than it may.
-    TooExpensive {
+    CostLimitExceeded {
         /// What a run costs.
         quote: Decimal,
         /// What it may cost.
         max_cost: Decimal,
     },
     /// No node serves the model now.
-    NotServed(ModelId),
+    ModelOffline(ModelId),
     /// The task ended in `failed`.
     TaskFailed(Box<TaskFailure>),
     /// The task ended in `canceled`.
@@ -88,13 +88,13 @@ pub enum Error {
     /// The deadline was reached.
     DeadlineReached(Box<DeadlineReached>),
     /// The output of a task does not have the type that was asked for.
-    Output(Box<OutputMismatch>),
+    OutputType(Box<OutputMismatch>),
 }
 
 /// What is known of a call that failed.
 #[derive(Debug, Default)]
 #[non_exhaustive]
-pub struct Context {
+pub struct CallContext {
     /// The operation, as the document names it.
     pub operation: &'static str,
     /// The status of the answer, if one came that could be read. A 2xx can be a failure too: its body
@@ -111,7 +111,7 @@ pub struct Context {
     /// How long all attempts took together.
     pub elapsed: Duration,
     /// Whether the call can be repeated without having an effect twice.
-    pub repeat_is_safe: bool,
+    pub is_retry_safe: bool,
     /// The task that the call was about.
     pub task: Option<TaskId>,
     pub(crate) source: Option<Box<dyn StdError + Send + Sync>>,
@@ -122,7 +122,7 @@ pub struct Context {
 #[non_exhaustive]
 pub struct UnknownOutcome {
     /// The call that was lost.
-    pub context: Context,
+    pub context: CallContext,
     /// Tasks in the history that may be the one, newest last. Empty when the history could not be
     /// read, or shows none.
     pub candidates: Vec<TaskId>,
@@ -150,7 +150,7 @@ pub struct DeadlineReached {
     /// The task, if one was created.
     pub task: Option<TaskId>,
     /// What became of it.
-    pub fate: Fate,
+    pub fate: TaskDisposition,
     /// How long the whole took.
     pub elapsed: Duration,
 }
@@ -158,15 +158,15 @@ pub struct DeadlineReached {
 /// What became of a task at a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Fate {
+pub enum TaskDisposition {
     /// There is none: nothing was sent that could create it.
     NotCreated,
     /// It was canceled while it was still queued, and is not billed.
     Canceled,
     /// It goes on, and is billed if it succeeds.
-    GoesOn,
+    StillRunning,
     /// It was still queued, and no answer to a cancel came, in time or at all.
-    CancelUnanswered,
+    CancelUnknown,
 }
 
 /// A file that made trouble.
@@ -198,25 +198,25 @@ impl Error {
     /// The task that the error is about, if one was created.
     pub fn task_id(&self) -> Option<&TaskId> {
         match self {
-            Self::KeyRefused(context)
-            | Self::Refused(context)
-            | Self::Unreachable(context)
-            | Self::Unreadable(context) => context.task.as_ref(),
+            Self::Unauthorized(context)
+            | Self::Api(context)
+            | Self::Transport(context)
+            | Self::Decode(context) => context.task.as_ref(),
             Self::TaskFailed(failure) => Some(&failure.task),
             Self::TaskCanceled(task) => Some(task),
             Self::DeadlineReached(reached) => reached.task.as_ref(),
-            Self::Output(mismatch) => Some(&mismatch.task),
+            Self::OutputType(mismatch) => Some(&mismatch.task),
             _ => None,
         }
     }
 
     /// What is known of the call, if the error came from one.
-    pub fn context(&self) -> Option<&Context> {
+    pub fn context(&self) -> Option<&CallContext> {
         match self {
-            Self::KeyRefused(context)
-            | Self::Refused(context)
-            | Self::Unreachable(context)
-            | Self::Unreadable(context) => Some(context),
+            Self::Unauthorized(context)
+            | Self::Api(context)
+            | Self::Transport(context)
+            | Self::Decode(context) => Some(context),
             Self::OutcomeUnknown(unknown) => Some(&unknown.context),
             _ => None,
         }
@@ -225,15 +225,15 @@ impl Error {
     /// What failed, in one line.
     pub fn headline(&self) -> String {
         match self {
-            Self::Settings(problem) => problem.clone(),
+            Self::InvalidArgument(problem) => problem.clone(),
             Self::Inputs(invalid) => invalid.to_string(),
             Self::File(error) => error.to_string(),
-            Self::KeyRefused(context) => {
+            Self::Unauthorized(context) => {
                 format!("{} was refused: the API key is missing or wrong", context.operation)
             }
-            Self::Refused(context) => context.refusal(),
-            Self::Unreachable(context) => context.silence(),
-            Self::Unreadable(context) => {
+            Self::Api(context) => context.refusal(),
+            Self::Transport(context) => context.silence(),
+            Self::Decode(context) => {
                 format!(
                     "{} was answered with something that cannot be read{}",
                     context.operation,
@@ -241,14 +241,14 @@ impl Error {
                 )
             }
             Self::OutcomeUnknown(unknown) => unknown.headline(),
-            Self::TooExpensive { quote, max_cost } => {
+            Self::CostLimitExceeded { quote, max_cost } => {
                 format!("a run costs {quote}, more than the limit of {max_cost}")
             }
-            Self::NotServed(model) => format!("no node serves the model {model} now"),
+            Self::ModelOffline(model) => format!("no node serves the model {model} now"),
             Self::TaskFailed(failure) => failure.headline(),
             Self::TaskCanceled(task) => format!("the task {task} was canceled"),
             Self::DeadlineReached(reached) => reached.headline(),
-            Self::Output(mismatch) => {
+            Self::OutputType(mismatch) => {
                 format!("the output of task {} has another shape: {}", mismatch.task, mismatch.problem)
             }
         }
@@ -257,46 +257,46 @@ impl Error {
     /// What to try.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Settings(_) => "correct the setting and try again; nothing was sent",
+            Self::InvalidArgument(_) => "correct the setting and try again; nothing was sent",
             Self::Inputs(_) => "correct the inputs and try again; nothing was sent",
             Self::File(_) => "check the file and try again",
-            Self::KeyRefused(_) => "check the API key and which service the base URL leads to",
-            Self::Refused(context) if context.repeat_is_safe => "try again later",
-            Self::Refused(context) if matches!(context.status, Some(429 | 503)) => {
+            Self::Unauthorized(_) => "check the API key and which service the base URL leads to",
+            Self::Api(context) if context.is_retry_safe => "try again later",
+            Self::Api(context) if matches!(context.status, Some(429 | 503)) => {
                 "try again later, if the service promises that such a refusal had no effect"
             }
-            Self::Refused(_) => "read the message of the service; repeating the call as it is will not help",
-            Self::Unreachable(context) if context.repeat_is_safe => {
+            Self::Api(_) => "read the message of the service; repeating the call as it is will not help",
+            Self::Transport(context) if context.is_retry_safe => {
                 "check the network and the base URL, then try again"
             }
-            Self::Unreachable(_) => "check whether the call had its effect before repeating it",
-            Self::Unreadable(_) => {
-                "check that the base URL leads to the service and ends in its versioned root"
-            }
+            Self::Transport(_) => "check whether the call had its effect before repeating it",
+            Self::Decode(_) => "check that the base URL leads to the service and ends in its versioned root",
             Self::OutcomeUnknown(unknown) if unknown.shows_nothing() => {
                 "the task history shows no such task; look once more in a moment, then create it again"
             }
             Self::OutcomeUnknown(_) => "look at the candidates and the task history before creating it again",
-            Self::TooExpensive { .. } => "raise max_cost or choose another model; no task was created",
-            Self::NotServed(_) => "try again later or run without require_serving; no task was created",
+            Self::CostLimitExceeded { .. } => "raise max_cost or choose another model; no task was created",
+            Self::ModelOffline(_) => "try again later or run without require_serving; no task was created",
             Self::TaskFailed(_) => {
                 "correct the inputs if the detail names them, else run it again; it was not billed"
             }
             Self::TaskCanceled(_) => "run it again if that was not intended; it was not billed",
             Self::DeadlineReached(reached) => match reached.fate {
-                Fate::NotCreated => "allow more time; no task was created",
-                Fate::Canceled => "allow more time and run it again; the task was canceled and is not billed",
-                Fate::CancelUnanswered => "read the task to see whether it was canceled",
-                Fate::GoesOn => {
+                TaskDisposition::NotCreated => "allow more time; no task was created",
+                TaskDisposition::Canceled => {
+                    "allow more time and run it again; the task was canceled and is not billed"
+                }
+                TaskDisposition::CancelUnknown => "read the task to see whether it was canceled",
+                TaskDisposition::StillRunning => {
                     "wait for the task by its identifier; it goes on and is billed if it succeeds"
                 }
             },
-            Self::Output(_) => "read the output as JSON; the task succeeded and was billed",
+            Self::OutputType(_) => "read the output as JSON; the task succeeded and was billed",
         }
     }
 }
 
-impl Context {
+impl CallContext {
     fn refusal(&self) -> String {
         let status = self.status.map_or_else(String::new, |status| format!(" with {status}"));
         let message = match (&self.message, &self.excerpt) {
@@ -359,8 +359,10 @@ impl TaskFailure {
 impl DeadlineReached {
     fn headline(&self) -> String {
         let task = match (&self.task, self.fate) {
-            (Some(task), Fate::Canceled) => format!("the task {task} was canceled while it was queued"),
-            (Some(task), Fate::CancelUnanswered) => {
+            (Some(task), TaskDisposition::Canceled) => {
+                format!("the task {task} was canceled while it was queued")
+            }
+            (Some(task), TaskDisposition::CancelUnknown) => {
                 format!("whether the task {task} was canceled is unknown")
             }
             (Some(task), _) => format!("the task {task} goes on"),

@@ -15,9 +15,9 @@ pub struct Retry {
     pub max_attempts: u32,
     /// The longest pause before the first repeat; it doubles with every further one. The pause is
     /// drawn between zero and that, so that clients do not return all at once.
-    pub first_pause: Duration,
+    pub initial_backoff: Duration,
     /// Where doubling ends.
-    pub max_pause: Duration,
+    pub max_backoff: Duration,
     /// The longest pause that the service may ask for in `Retry-After`.
     pub max_retry_after: Duration,
 }
@@ -26,8 +26,8 @@ impl Default for Retry {
     fn default() -> Self {
         Self {
             max_attempts: 5,
-            first_pause: Duration::from_millis(200),
-            max_pause: Duration::from_secs(10),
+            initial_backoff: Duration::from_millis(200),
+            max_backoff: Duration::from_secs(10),
             max_retry_after: Duration::from_secs(60),
         }
     }
@@ -78,7 +78,7 @@ impl Retry {
     /// The pause before the next attempt, after so many.
     pub(crate) fn pause(&self, attempts: u32, retry_after: Option<Duration>) -> Duration {
         let doublings = attempts.saturating_sub(1).min(31);
-        let longest = self.first_pause.saturating_mul(1 << doublings).min(self.max_pause);
+        let longest = self.initial_backoff.saturating_mul(1 << doublings).min(self.max_backoff);
         let drawn = longest.mul_f64(fastrand::f64());
         retry_after.map_or(drawn, |asked| drawn.max(asked.min(self.max_retry_after)))
     }
@@ -168,7 +168,7 @@ mod tests {
     fn pauses_grow_stay_below_their_ceiling_and_honour_the_service() {
         let retry = Retry::default();
         for attempts in 1..100 {
-            let ceiling = (retry.first_pause * 2_u32.pow(attempts.min(20) - 1)).min(retry.max_pause);
+            let ceiling = (retry.initial_backoff * 2_u32.pow(attempts.min(20) - 1)).min(retry.max_backoff);
             assert!(retry.pause(attempts, None) <= ceiling);
         }
         let asked = Duration::from_secs(30);
@@ -209,13 +209,13 @@ mod tests {
         proptest! {
             #[test]
             fn a_pause_is_at_least_what_is_asked_for_and_within_both_limits(
-                first_pause in lengths(), max_pause in lengths(), max_retry_after in lengths(),
+                initial_backoff in lengths(), max_backoff in lengths(), max_retry_after in lengths(),
                 attempts in any::<u32>(), asked in proptest::option::of(lengths()),
             ) {
-                let retry = Retry { first_pause, max_pause, max_retry_after, ..Retry::default() };
+                let retry = Retry { initial_backoff, max_backoff, max_retry_after, ..Retry::default() };
                 let pause = retry.pause(attempts, asked);
                 let granted = asked.map_or(Duration::ZERO, |asked| asked.min(max_retry_after));
-                prop_assert!((granted..=granted.max(max_pause)).contains(&pause));
+                prop_assert!((granted..=granted.max(max_backoff)).contains(&pause));
                 let deadline = Deadline::after(Some(Duration::from_secs(3600)));
                 prop_assert!(!deadline.allows(pause) || pause < Duration::from_secs(3600));
             }

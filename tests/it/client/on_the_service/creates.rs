@@ -25,7 +25,7 @@ async fn a_refused_create_is_repeated_when_the_caller_says_so_and_not_otherwise(
     assert_eq!(error.context().map(|context| (context.status, context.attempts)), Some((Some(429), 1)));
 
     controls.add_fault(busy.times(2)).expect("it is a fault");
-    let insisting = inferstore::RunOptions { repeat_refused_create: true, ..options() };
+    let insisting = inferstore::RunOptions { retry_create_on_rejection: true, ..options() };
     client.model(MODEL).start(inputs(), insisting).await.expect("the third one is taken");
     assert_eq!((controls.seen(Operation::CreateTask), tasks(&controls).await), (4, 1));
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use inferstore::{Error, Fate, RunOptions, Wait};
+use inferstore::{Error, RunOptions, TaskDisposition, WaitOptions};
 use inferstore_service::{Fault, Operation, Script};
 
 use super::super::{inputs, wait};
@@ -15,11 +15,11 @@ const DEADLINE: Duration = Duration::from_millis(400);
 const GENEROUS: Duration = Duration::from_secs(5);
 
 fn hurried() -> RunOptions {
-    RunOptions { wait: Wait { deadline: Some(DEADLINE), ..wait() }, ..RunOptions::default() }
+    RunOptions { wait: WaitOptions { deadline: Some(DEADLINE), ..wait() }, ..RunOptions::default() }
 }
 
 fn canceling() -> RunOptions {
-    RunOptions { wait: Wait { cancel_at_deadline: true, ..hurried().wait }, ..RunOptions::default() }
+    RunOptions { wait: WaitOptions { cancel_at_deadline: true, ..hurried().wait }, ..RunOptions::default() }
 }
 
 #[tokio::test]
@@ -42,8 +42,10 @@ async fn a_service_that_never_answers_does_not_hold_a_run_beyond_its_deadline() 
         assert_eq!(is_created, operation == Operation::GetTask, "{operation:?}: {error:?}");
         match (operation, &error) {
             (Operation::CreateTask, Error::OutcomeUnknown(_)) => {}
-            (Operation::GetTask, Error::DeadlineReached(reached)) => assert_eq!(reached.fate, Fate::GoesOn),
-            (_, Error::DeadlineReached(reached)) if reached.fate == Fate::NotCreated => {}
+            (Operation::GetTask, Error::DeadlineReached(reached)) => {
+                assert_eq!(reached.fate, TaskDisposition::StillRunning)
+            }
+            (_, Error::DeadlineReached(reached)) if reached.fate == TaskDisposition::NotCreated => {}
             _ => panic!("{operation:?}: {error:?}"),
         }
     }
@@ -58,7 +60,7 @@ async fn repeats_do_not_multiply_a_deadline() {
     let client = client_with(&service, inferstore::Settings::default());
     let error = client.model(MODEL).run_with(inputs(), hurried()).await.expect_err("it is refused");
     assert!(started.elapsed() < GENEROUS, "{:?}", started.elapsed());
-    assert!(matches!(error, Error::Refused(_) | Error::DeadlineReached(_)), "{error:?}");
+    assert!(matches!(error, Error::Api(_) | Error::DeadlineReached(_)), "{error:?}");
 }
 
 #[tokio::test]
@@ -68,7 +70,7 @@ async fn a_queued_task_is_canceled_at_the_deadline_when_the_caller_wants_that_an
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
     let error = client.model(MODEL).run_with(inputs(), canceling()).await.expect_err("time is up");
     let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
-    assert_eq!(reached.fate, Fate::Canceled);
+    assert_eq!(reached.fate, TaskDisposition::Canceled);
     assert_eq!(controls.tasks().await.expect("they can be counted")["canceled"], 1);
     let after = client.account().balance().await.expect("it is told");
     assert_eq!((before.balance, before.free_balance), (after.balance, after.free_balance));
@@ -83,7 +85,7 @@ async fn a_cancel_whose_answer_a_gateway_lost_is_not_told_as_a_task_that_goes_on
     controls.add_fault(lost).expect("it is a fault");
     let error = client.model(MODEL).run_with(inputs(), canceling()).await.expect_err("time is up");
     let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
-    assert_eq!(reached.fate, Fate::CancelUnanswered);
+    assert_eq!(reached.fate, TaskDisposition::CancelUnknown);
     assert_eq!(controls.tasks().await.expect("they can be counted")["canceled"], 1);
 }
 
@@ -93,7 +95,7 @@ async fn a_queued_task_waits_on_at_the_deadline_when_the_caller_wants_nothing_el
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
     let error = client.model(MODEL).run_with(inputs(), hurried()).await.expect_err("time is up");
     let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
-    assert_eq!(reached.fate, Fate::GoesOn);
+    assert_eq!(reached.fate, TaskDisposition::StillRunning);
     controls.let_model(MODEL, success()).await.expect("it goes on");
     let task = error.task_id().expect("the error carries the task");
     client.task(task).wait(&wait()).await.expect("it ends well");
@@ -106,7 +108,7 @@ async fn a_running_task_goes_on_at_the_deadline_and_can_be_picked_up() {
     controls.let_model(MODEL, slow).await.expect("it is slow");
     let error = client.model(MODEL).run_with(inputs(), canceling()).await.expect_err("time is up");
     let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
-    assert_eq!(reached.fate, Fate::GoesOn);
+    assert_eq!(reached.fate, TaskDisposition::StillRunning);
     let task = error.task_id().expect("the error carries the task");
     let outcome = client.task(task).wait(&wait()).await.expect("it ends well");
     assert_eq!(&outcome.task, task);

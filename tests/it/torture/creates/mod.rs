@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use inferstore::{ApiKey, Client, Error, Retry, RunOptions, Settings};
 use inferstore_service::{Controls, Fault, Operation, Script, Service};
-use points::{Fate, Point, Trouble, points};
+use points::{Point, TaskDisposition, Trouble, points};
 
 use super::stored::{image, stored};
 use super::{Effort, tell};
@@ -58,13 +58,13 @@ impl Bench {
     ) -> Result<String, Error> {
         let cable = Cable::to(self.address(), breaks).expect("a port is free");
         // What the model declares is not asked for, so that nothing goes before the create.
-        let unchecked = RunOptions { skip_check: true, ..options() };
+        let unchecked = RunOptions { skip_validation: true, ..options() };
         let (options, attempts) = match leave {
             Leave::Once => (unchecked, quick().retry.max_attempts),
             Leave::Insist => (
                 RunOptions {
-                    repeat_refused_create: true,
-                    repeat_absent_create: Some(Duration::from_millis(5)),
+                    retry_create_on_rejection: true,
+                    retry_create_if_absent_after: Some(Duration::from_millis(5)),
                     ..unchecked
                 },
                 // So many that half of them may fail.
@@ -149,7 +149,7 @@ async fn no_fault_creates_a_task_twice_and_what_was_created_is_adopted_or_told_a
             for (number, result) in (0..).zip(results) {
                 let tasks = stored.get(&image(number)).map_or(&[][..], Vec::as_slice);
                 check(point, tasks, &result);
-                if point.task == Fate::Open {
+                if point.task == TaskDisposition::Open {
                     (open, done) = (open + 1, done + tasks.len());
                 }
             }
@@ -168,18 +168,24 @@ fn check(point: &Point, tasks: &[String], result: &Result<String, Error>) {
     let place = format!("{}: {tasks:?} {result:?}", point.name);
     assert!(tasks.len() <= 1, "created twice: {place}");
     match (point.task, result) {
-        (Fate::None | Fate::Unsent, Err(_)) => assert!(tasks.is_empty(), "{place}"),
-        (Fate::Unsent | Fate::Adopted | Fate::Late | Fate::Open, Ok(id)) => {
+        (TaskDisposition::None | TaskDisposition::Unsent, Err(_)) => assert!(tasks.is_empty(), "{place}"),
+        (
+            TaskDisposition::Unsent
+            | TaskDisposition::Adopted
+            | TaskDisposition::Late
+            | TaskDisposition::Open,
+            Ok(id),
+        ) => {
             assert_eq!(tasks, std::slice::from_ref(id), "{place}");
         }
-        (Fate::Late, Err(Error::OutcomeUnknown(_))) => assert!(tasks.is_empty(), "{place}"),
+        (TaskDisposition::Late, Err(Error::OutcomeUnknown(_))) => assert!(tasks.is_empty(), "{place}"),
         // It may have been done after the last look, which is why this is no refusal.
-        (Fate::Open, Err(Error::OutcomeUnknown(_))) => {}
-        (Fate::Hidden, Err(Error::Refused(_))) => assert_eq!(tasks.len(), 1, "{place}"),
+        (TaskDisposition::Open, Err(Error::OutcomeUnknown(_))) => {}
+        (TaskDisposition::Hidden, Err(Error::Api(_))) => assert_eq!(tasks.len(), 1, "{place}"),
         _ => panic!("{place}"),
     }
-    if let Err(Error::Unreachable(context)) = result {
-        assert!(context.repeat_is_safe && tasks.is_empty(), "nothing was sent: {place}");
+    if let Err(Error::Transport(context)) = result {
+        assert!(context.is_retry_safe && tasks.is_empty(), "nothing was sent: {place}");
     }
 }
 
@@ -193,7 +199,8 @@ async fn with_all_permission_to_repeat_every_create_ends_in_exactly_one_task() {
     let beyond = ["cut before connecting", "not done, answered with 409", "done, answered with 503"];
     let mut points = points();
     points.retain(|point| {
-        !matches!(point.task, Fate::Hidden | Fate::Open) && !beyond.contains(&point.name.as_str())
+        !matches!(point.task, TaskDisposition::Hidden | TaskDisposition::Open)
+            && !beyond.contains(&point.name.as_str())
     });
     for point in &points {
         for _ in 0..batches {

@@ -11,7 +11,7 @@ use crate::support::cable::Break;
 pub(crate) struct Point {
     pub(crate) name: String,
     pub(crate) trouble: Trouble,
-    pub(crate) task: Fate,
+    pub(crate) task: TaskDisposition,
 }
 
 /// Where it goes wrong.
@@ -27,7 +27,7 @@ pub(crate) type Place = fn(f64) -> Break;
 
 /// What is then true of the task.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Fate {
+pub(crate) enum TaskDisposition {
     /// There is none, and the caller is told so, or that nobody knows.
     None,
     /// There is none, unless the client saw the connection fail before it sent anything: then it connected
@@ -65,15 +65,15 @@ const SILENT: &str = "not answered in time";
 
 /// The whole grid.
 pub(crate) fn points() -> Vec<Point> {
-    let cable: [(&str, Place, Fate); 8] = [
-        ("before connecting", |_| Break::BeforeConnecting, Fate::None),
-        ("at accept", |_| Break::AtAccept, Fate::Unsent),
-        ("in the head of the request", Break::InHead, Fate::None),
-        ("in the body of the request", Break::InBody, Fate::None),
-        ("after the request", |_| Break::AfterRequest, Fate::Open),
-        ("after the answer was sent", |_| Break::AfterAnswer, Fate::Adopted),
-        ("in the head of the answer", Break::InAnswerHead, Fate::Adopted),
-        ("in the body of the answer", Break::InAnswerBody, Fate::Adopted),
+    let cable: [(&str, Place, TaskDisposition); 8] = [
+        ("before connecting", |_| Break::BeforeConnecting, TaskDisposition::None),
+        ("at accept", |_| Break::AtAccept, TaskDisposition::Unsent),
+        ("in the head of the request", Break::InHead, TaskDisposition::None),
+        ("in the body of the request", Break::InBody, TaskDisposition::None),
+        ("after the request", |_| Break::AfterRequest, TaskDisposition::Open),
+        ("after the answer was sent", |_| Break::AfterAnswer, TaskDisposition::Adopted),
+        ("in the head of the answer", Break::InAnswerHead, TaskDisposition::Adopted),
+        ("in the body of the answer", Break::InAnswerBody, TaskDisposition::Adopted),
     ];
     let cable = cable.map(|(name, broken, task)| Point {
         name: format!("cut {name}"),
@@ -81,14 +81,22 @@ pub(crate) fn points() -> Vec<Point> {
         task,
     });
     let service = [
-        ("hung up on", Fault::hang_up(), Fate::None),
-        ("done, answer lost", Fault::lose_answer(), Fate::Adopted),
-        ("done, answer lost late", Fault::lose_answer().delayed(Duration::from_millis(5)), Fate::Adopted),
-        ("done, answer cut", Fault::cut_body(20), Fate::Adopted),
-        ("done, answer is half of a JSON", Fault::status(200).body(JSON, HALF).after_commit(), Fate::Adopted),
-        ("not done, answer is half of a JSON", Fault::status(200).body(JSON, HALF), Fate::None),
-        ("not answered in time, not done", Fault::delay(NEVER), Fate::None),
-        ("not answered in time, done", Fault::delay(NEVER).after_commit(), Fate::Late),
+        ("hung up on", Fault::hang_up(), TaskDisposition::None),
+        ("done, answer lost", Fault::lose_answer(), TaskDisposition::Adopted),
+        (
+            "done, answer lost late",
+            Fault::lose_answer().delayed(Duration::from_millis(5)),
+            TaskDisposition::Adopted,
+        ),
+        ("done, answer cut", Fault::cut_body(20), TaskDisposition::Adopted),
+        (
+            "done, answer is half of a JSON",
+            Fault::status(200).body(JSON, HALF).after_commit(),
+            TaskDisposition::Adopted,
+        ),
+        ("not done, answer is half of a JSON", Fault::status(200).body(JSON, HALF), TaskDisposition::None),
+        ("not answered in time, not done", Fault::delay(NEVER), TaskDisposition::None),
+        ("not answered in time, done", Fault::delay(NEVER).after_commit(), TaskDisposition::Late),
     ];
     let service = service.map(|(name, fault, task)| Point {
         name: name.to_owned(),
@@ -111,8 +119,9 @@ fn statuses() -> impl Iterator<Item = Point> {
             429 => Fault::status(status).retry_after(0),
             _ => Fault::status(status),
         };
-        let done = if matches!(status, 409 | 429) { Fate::Hidden } else { Fate::Adopted };
-        [("not done", answer.clone(), Fate::None), ("done", answer.after_commit(), done)].map(
+        let done =
+            if matches!(status, 409 | 429) { TaskDisposition::Hidden } else { TaskDisposition::Adopted };
+        [("not done", answer.clone(), TaskDisposition::None), ("done", answer.after_commit(), done)].map(
             |(whether, fault, task)| Point {
                 name: format!("{whether}, answered with {status}"),
                 trouble: Trouble::Service(Box::new(fault)),

@@ -13,9 +13,9 @@ use super::sink::Sink;
 use super::{DownloadProgress, OnProgress};
 use crate::client::Inner;
 use crate::files::source::{trouble, trouble_from};
-use crate::transport::redact::redact;
 use crate::files::upload::fault::{Failed, Fault, Kind};
 use crate::transport::mask::Mask;
+use crate::transport::redact::redact;
 
 /// Past this many redirects there is a loop.
 const MAX_REDIRECTS: u32 = 5;

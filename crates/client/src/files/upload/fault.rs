@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use reqwest::{Response, StatusCode};
 
-use crate::transport::call::beginning;
 use crate::client::Inner;
+use crate::files::source::{trouble, trouble_from};
+use crate::transport::call::beginning;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::Error;
-use crate::files::source::{trouble, trouble_from};
 use crate::transport::retry;
 use crate::transport::text::{cut, innermost, one_line};
 

@@ -12,12 +12,12 @@ use inferstore_api::types::{PresignRequest, UploadFolder};
 use tokio::time::sleep;
 use tracing::{Instrument, debug, debug_span, warn};
 
-use crate::transport::call::Call;
 use crate::client::Inner;
-use crate::transport::deadline::Deadline;
-use crate::transport::error::Result;
 use crate::files::source::{File, Opened, trouble};
 use crate::resources::storage::Folder;
+use crate::transport::call::Call;
+use crate::transport::deadline::Deadline;
+use crate::transport::error::Result;
 use fault::{Failed, Fault, Kind};
 use target::Target;
 
@@ -37,7 +37,7 @@ pub struct UploadOptions {
 /// A file that is stored now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Uploaded {
+pub struct UploadedFile {
     /// Its permanent URL, which can be used as an input.
     pub download_url: String,
     /// The name that it was declared with.
@@ -98,9 +98,9 @@ impl Folder {
     /// # Errors
     ///
     /// [`Error::File`](crate::Error::File) when the file cannot be read, is empty or larger than 100 MiB, changes meanwhile,
-    /// or is refused by object storage; [`Error::Settings`](crate::Error::Settings) for a folder that nothing can be uploaded
+    /// or is refused by object storage; [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a folder that nothing can be uploaded
     /// into; and those of every call, because the service has to agree.
-    pub async fn upload(&self, file: impl Into<File>) -> Result<Uploaded> {
+    pub async fn upload(&self, file: impl Into<File>) -> Result<UploadedFile> {
         self.upload_with(file, UploadOptions::default(), |_| {}).await
     }
 
@@ -114,7 +114,7 @@ impl Folder {
         file: impl Into<File>,
         options: UploadOptions,
         mut on_event: impl FnMut(UploadEvent) + Send,
-    ) -> Result<Uploaded> {
+    ) -> Result<UploadedFile> {
         let (folder, file) = (self.uploadable()?, file.into());
         // A reader may take its time, so the deadline bounds that too.
         let deadline = Deadline::after(options.deadline);
@@ -132,7 +132,7 @@ pub(crate) async fn upload(
     options: &UploadOptions,
     deadline: Deadline,
     on_event: OnUpload<'_>,
-) -> Result<Uploaded> {
+) -> Result<UploadedFile> {
     let deadline = deadline.or_earlier(Deadline::after(options.deadline));
     let request = PresignRequest {
         folder,
@@ -155,7 +155,7 @@ struct Upload<'a> {
 }
 
 impl Upload<'_> {
-    async fn run(self, mut listener: Listener<'_>) -> Result<Uploaded> {
+    async fn run(self, mut listener: Listener<'_>) -> Result<UploadedFile> {
         let (client, file) = (self.client, self.file);
         listener.begin(file);
         let mut target = self.presign().await?;
@@ -197,9 +197,9 @@ impl Upload<'_> {
         Target::read(presigned, self.file.mime()).map_err(|problem| trouble(self.file.label(), problem))
     }
 
-    fn uploaded(self, target: Target) -> Uploaded {
+    fn uploaded(self, target: Target) -> UploadedFile {
         let PresignRequest { name, mime, size, .. } = self.request;
-        Uploaded { download_url: target.download_url, name, mime, size }
+        UploadedFile { download_url: target.download_url, name, mime, size }
     }
 }
 

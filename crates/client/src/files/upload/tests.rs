@@ -6,12 +6,12 @@ mod trouble;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::files::upload::{UploadEvent, UploadOptions, Uploaded};
+use crate::files::upload::{UploadEvent, UploadOptions, UploadedFile};
 use crate::{Client, File, Result, Settings};
 use loopback::{FORM_CEILING, KEY, Reaction, Scratch, Server, TestResult};
 
 /// An upload, and what it told.
-async fn told(client: &Client, file: impl Into<File>) -> (Result<Uploaded>, Vec<UploadEvent>) {
+async fn told(client: &Client, file: impl Into<File>) -> (Result<UploadedFile>, Vec<UploadEvent>) {
     let mut events = Vec::new();
     let folder = client.folder("samples");
     let uploaded = folder.upload_with(file, UploadOptions::default(), |event| events.push(event)).await;
@@ -40,9 +40,12 @@ fn at_first(
 #[tokio::test]
 async fn both_ways_send_exactly_the_file_and_say_how_long_it_is() -> TestResult {
     let scratch = Scratch::new()?;
-    for (size, method) in
-        [(1, "POST"), (FORM_CEILING, "POST"), (FORM_CEILING + 1, "PUT"), (crate::files::source::LARGEST, "PUT")]
-    {
+    for (size, method) in [
+        (1, "POST"),
+        (FORM_CEILING, "POST"),
+        (FORM_CEILING + 1, "PUT"),
+        (crate::files::source::LARGEST, "PUT"),
+    ] {
         let server = Server::start(at_first([])).await?;
         let path = scratch.sparse("a.png", size)?;
         let (uploaded, events) = told(&server.client(Settings::default())?, path.as_path()).await;

@@ -8,9 +8,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::Create;
-use crate::transport::error::Result;
-use crate::run::same::same_json;
 use crate::resources::tasks::MAX_RECORDS;
+use crate::run::same::same_json;
+use crate::transport::error::Result;
 
 /// How far the service may be off the time that it tells in its answers, for a task still to be taken
 /// for one that was created after the create was sent.

@@ -98,7 +98,7 @@ impl Server {
 
     /// A client of it that does not wait long for anything but an answer.
     pub(crate) fn client(&self, settings: Settings) -> crate::Result<Client> {
-        let retry = Retry { first_pause: Duration::from_millis(1), ..settings.retry };
+        let retry = Retry { initial_backoff: Duration::from_millis(1), ..settings.retry };
         Client::with_settings(
             &format!("http://{}/api/v1", self.address),
             ApiKey::new(KEY),

@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 use super::loopback::{FORM_CEILING, KEY, Reaction, SIGNATURE, Scratch, Server, TestResult};
 use super::{at_first, end_of_progress, told};
-use crate::transport::deadline::Deadline;
 use crate::files::upload::{UploadEvent, UploadOptions};
+use crate::transport::deadline::Deadline;
 use crate::{Error, File, Retry, Settings};
 
 fn repeats(events: &[UploadEvent]) -> usize {
@@ -129,8 +129,15 @@ async fn a_file_that_is_gone_before_it_is_sent_is_told_by_name() -> TestResult {
     let opened = File::from(path.as_path()).open().await?;
     std::fs::remove_file(&path)?;
     let (folder, options) = (crate::types::UploadFolder::Samples, UploadOptions::default());
-    let uploaded =
-        crate::files::upload::upload(&client.inner, folder, &opened, &options, Deadline::never(), &mut |_| {}).await;
+    let uploaded = crate::files::upload::upload(
+        &client.inner,
+        folder,
+        &opened,
+        &options,
+        Deadline::never(),
+        &mut |_| {},
+    )
+    .await;
     let error = uploaded.map_or_else(|error| error.to_string(), |_| "it was taken".to_owned());
     assert!(error.contains("a.txt: it can no longer be read"), "{error}");
     Ok(())
@@ -149,8 +156,15 @@ async fn a_file_that_changed_before_it_is_sent_is_not_sent() -> TestResult {
     std::fs::write(&path, "after.")?;
     std::fs::File::options().append(true).open(&path)?.set_modified(std::time::SystemTime::UNIX_EPOCH)?;
     let folder = crate::types::UploadFolder::Samples;
-    let uploaded =
-        crate::files::upload::upload(&client.inner, folder, &opened, &options, Deadline::never(), &mut |_| {}).await;
+    let uploaded = crate::files::upload::upload(
+        &client.inner,
+        folder,
+        &opened,
+        &options,
+        Deadline::never(),
+        &mut |_| {},
+    )
+    .await;
     let error = uploaded.map_or_else(|error| error.to_string(), |_| "it was taken".to_owned());
     assert!(error.contains("it changed while it was uploaded"), "{error}");
     assert!(server.stored().iter().all(|request| !String::from_utf8_lossy(&request.body).contains("after.")));
