@@ -1,142 +1,177 @@
-//! The client: where it talks to, with which key, and the handles that it gives out.
+//! The client: where handles come from.
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
-use inferstore_api::{ApiKey, http_client_builder};
-use reqwest::redirect::Policy;
+use inferstore_api::ApiKey;
+use inferstore_api::types::TaskId;
+use reqwest::Method;
+use serde_json::value::RawValue;
 
-use crate::run::create::OwnTasks;
-use crate::run::schema::Schemas;
-use crate::run::uploads::UploadedFiles;
-use crate::settings::{self, Settings};
-use crate::transport::clock::ServiceClock;
+use crate::builder::ClientBuilder;
+use crate::files::download::Download;
+use crate::profile;
+use crate::resources::account::Account;
+use crate::resources::models::{Model, Models};
+use crate::resources::raw;
+use crate::resources::storage::{Folder, Storage};
+use crate::resources::tasks::{Task, Tasks};
+use crate::run::prepared::{self, PreparedRun};
+use crate::transport::core::Core;
 use crate::transport::error::{Error, Result};
-use crate::transport::retry::Budget;
 
-/// Where `from_env` looks for the base URL.
+/// The environment variable of the base URL.
 pub const BASE_URL_VARIABLE: &str = "INFERSTORE_BASE_URL";
 
-/// Where `from_env` looks for the API key.
+/// The environment variable of the API key.
 pub const API_KEY_VARIABLE: &str = "INFERSTORE_API_KEY";
 
-/// reqwest counts the silence before an answer from the start of the request, which would bound the
-/// length of an upload. Transfers have watchdogs of their own.
-const WATCHED_ELSEWHERE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
-/// A client of the service. It is cheap to clone, and clones share connections, what is known of the
-/// models, and the budget for repeats.
+/// A client of the service. It is cheap to clone, and clones share connections, caches, and the retry
+/// budget.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), inferstore::Error> {
-/// use inferstore::{ApiKey, Client};
+/// use inferstore::Client;
 ///
-/// let client = Client::new("https://host.example/api/v1", ApiKey::new("…"))?;
-/// println!("{:?}", client.account().balance().await?.balance);
+/// let client = Client::new("https://host.example/api/v1", "key")?; // or Client::from_env()?
+/// let balance = client.account().balance().await?;
+/// println!("{}", balance.balance.unwrap_or_default());
 /// # Ok(())
 /// # }
 /// ```
+///
+/// Every future of this crate needs a Tokio runtime, of any flavor, and owns its data: it can be spawned,
+/// joined and selected.
 #[derive(Clone)]
 pub struct Client {
-    pub(crate) inner: Arc<Inner>,
-}
-
-/// What the clones of a client share.
-pub(crate) struct Inner {
-    /// The generated client, which carries the key.
-    pub(crate) api: inferstore_api::Client,
-    /// For object storage: it has never seen the key, and follows no redirect.
-    pub(crate) storage: reqwest::Client,
-    pub(crate) base_url: String,
-    pub(crate) key: ApiKey,
-    pub(crate) settings: Settings,
-    pub(crate) budget: Budget,
-    pub(crate) schemas: Schemas,
-    pub(crate) clock: ServiceClock,
-    pub(crate) own_tasks: OwnTasks,
-    pub(crate) uploaded: UploadedFiles,
+    pub(crate) core: Arc<Core>,
 }
 
 impl Client {
-    /// A client for the service at `base_url`, which ends in a versioned root such as `/api/v1`.
+    /// Creates a client for the service at `base_url`, a versioned root such as `https://host/api/v1`.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] when the base URL is not such a root, or would send the key in the clear to
-    /// another machine.
-    pub fn new(base_url: &str, key: ApiKey) -> Result<Self> {
-        Self::with_settings(base_url, key, Settings::default())
+    /// [`Error::Config`], as [`ClientBuilder::build`].
+    pub fn new(base_url: impl Into<String>, key: impl Into<ApiKey>) -> Result<Self> {
+        Self::builder(base_url, key).build()
     }
 
-    /// A client from the environment: [`BASE_URL_VARIABLE`] and [`API_KEY_VARIABLE`].
+    /// Creates a client from the environment: [`BASE_URL_VARIABLE`] and [`API_KEY_VARIABLE`].
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] when one of them is missing, and as [`new`](Self::new).
+    /// [`Error::Config`] when one of them is not set, and as [`new`](Self::new).
     pub fn from_env() -> Result<Self> {
         let variable = |name: &str| {
-            std::env::var(name)
-                .ok()
-                .filter(|value| !value.trim().is_empty())
-                .ok_or_else(|| Error::InvalidArgument(format!("the environment variable {name} is not set")))
+            profile::variable(name)
+                .ok_or_else(|| Error::Config(format!("the environment variable {name} is not set")))
         };
-        Self::new(&variable(BASE_URL_VARIABLE)?, ApiKey::new(variable(API_KEY_VARIABLE)?))
+        Self::new(variable(BASE_URL_VARIABLE)?, variable(API_KEY_VARIABLE)?)
     }
 
-    /// A client that behaves as told.
+    /// Creates a client from a profile that the command `inferstore login` stored: the named one, else the
+    /// one that `INFERSTORE_PROFILE` names, else the one in use.
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
-    pub fn with_settings(base_url: &str, key: ApiKey, settings: Settings) -> Result<Self> {
-        let base_url = settings::base_url(base_url, settings.allow_insecure_http)?;
-        if key.expose().is_empty() {
-            return Err(Error::InvalidArgument("the API key is empty".to_owned()));
-        }
-        let builder = || {
-            http_client_builder()
-                .user_agent(&settings.user_agent)
-                .connect_timeout(settings.connect_timeout)
-                // Repeats are decided in one place, and that is not reqwest.
-                .retry(reqwest::retry::never())
-        };
-        let build = |builder: reqwest::ClientBuilder| {
-            builder
-                .build()
-                .map_err(|error| Error::InvalidArgument(format!("no HTTP client can be made: {error}")))
-        };
-        let http = match &settings.http {
-            Some(http) => http.clone(),
-            None => build(builder().read_timeout(settings.read_timeout))?,
-        };
-        let storage = match &settings.http_for_storage {
-            Some(storage) => storage.clone(),
-            None => build(builder().read_timeout(WATCHED_ELSEWHERE).redirect(Policy::none()))?,
-        };
-        let inner = Inner {
-            api: inferstore_api::Client::new_with_client(&base_url, http, key.clone()),
-            storage,
-            base_url,
-            key,
-            settings,
-            budget: Budget::new(),
-            schemas: Schemas::default(),
-            clock: ServiceClock::default(),
-            own_tasks: OwnTasks::default(),
-            uploaded: UploadedFiles::default(),
-        };
-        Ok(Self { inner: Arc::new(inner) })
+    /// [`Error::Config`] when there is no such profile, and as [`new`](Self::new).
+    pub fn from_profile<'a>(name: impl Into<Option<&'a str>>) -> Result<Self> {
+        let (base_url, key) = profile::read(name.into())?;
+        Self::new(base_url, key)
     }
 
-    /// The versioned root that the client talks to.
+    /// A builder of a client with other settings.
+    pub fn builder(base_url: impl Into<String>, key: impl Into<ApiKey>) -> ClientBuilder {
+        ClientBuilder::new(base_url.into(), key.into())
+    }
+
+    /// The model with this identifier.
+    pub fn model(&self, id: impl Into<String>) -> Model {
+        Model { core: Arc::clone(&self.core), id: id.into() }
+    }
+
+    /// The catalog of models.
+    pub fn models(&self) -> Models {
+        Models { core: Arc::clone(&self.core) }
+    }
+
+    /// The task with this identifier.
+    pub fn task(&self, id: impl Into<TaskId>) -> Task {
+        Task { core: Arc::clone(&self.core), id: id.into() }
+    }
+
+    /// The tasks of the account.
+    pub fn tasks(&self) -> Tasks {
+        Tasks { core: Arc::clone(&self.core) }
+    }
+
+    /// A folder by its name: one of those for uploads ([`UploadFolder`](crate::types::UploadFolder)), or
+    /// any other that the service lists.
+    pub fn folder(&self, name: impl Into<String>) -> Folder {
+        Folder { core: Arc::clone(&self.core), name: name.into() }
+    }
+
+    /// The files of the account.
+    pub fn storage(&self) -> Storage {
+        Storage { core: Arc::clone(&self.core) }
+    }
+
+    /// The account that owns the API key.
+    pub fn account(&self) -> Account {
+        Account { core: Arc::clone(&self.core) }
+    }
+
+    /// Downloads a URL, such as an output of a model. The API key is not sent along.
+    pub fn download(&self, url: impl Into<String>) -> Download {
+        Download::new(Arc::clone(&self.core), url)
+    }
+
+    /// Finds the task that a [`PreparedRun`] has become, perhaps before a crash, or creates it: once,
+    /// whenever the program was killed.
+    ///
+    /// Dropping the future may leave a task; call it again to find it.
+    ///
+    /// # Errors
+    ///
+    /// Those of a create; [`Error::OutcomeUnknown`] when the history could not be read completely.
+    pub fn adopt_or_start(
+        &self,
+        prepared: PreparedRun,
+    ) -> impl Future<Output = Result<Task>> + Send + use<> {
+        prepared::adopt_or_start(Arc::clone(&self.core), prepared)
+    }
+
+    /// Sends any other request to a path below the base URL, with a JSON body or none, and returns the whole
+    /// response as the service wrote it, envelope included.
+    ///
+    /// A `GET` is retried like every read. Anything else is sent once, because its effect is unknown.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] when the path does not begin with a slash, and those of every call.
+    pub fn request(
+        &self,
+        method: Method,
+        path: impl Into<String>,
+        body: Option<Box<RawValue>>,
+    ) -> impl Future<Output = Result<String>> + Send + use<> {
+        raw::request(Arc::clone(&self.core), method, path.into(), body)
+    }
+
+    /// The generated client below this one: each operation of the document as a method, sent once.
+    pub fn raw(&self) -> &inferstore_api::Client {
+        &self.core.api
+    }
+
+    /// The versioned root of the service.
     pub fn base_url(&self) -> &str {
-        &self.inner.base_url
+        &self.core.base_url
     }
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("base_url", &self.inner.base_url).finish_non_exhaustive()
+        f.debug_struct("Client").field("base_url", &self.core.base_url).finish_non_exhaustive()
     }
 }

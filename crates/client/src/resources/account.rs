@@ -1,22 +1,17 @@
 //! The account behind the key.
 
+use std::sync::Arc;
+
 use inferstore_api::types::AccountBalance;
 
-use crate::client::Client;
-use crate::transport::call::Call;
+use crate::transport::core::Core;
 use crate::transport::error::Result;
+use crate::transport::operations;
 
 /// The account that owns the API key.
 #[derive(Clone, Debug)]
 pub struct Account {
-    client: Client,
-}
-
-impl Client {
-    /// The account that owns the API key.
-    pub fn account(&self) -> Account {
-        Account { client: self.clone() }
-    }
+    pub(crate) core: Arc<Core>,
 }
 
 impl Account {
@@ -25,16 +20,18 @@ impl Account {
     /// ```no_run
     /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
     /// let balance = client.account().balance().await?;
-    /// println!("{:?} and {:?} free", balance.balance, balance.free_balance);
+    /// println!("{}", balance.balance.unwrap_or_default());
     /// # Ok(())
     /// # }
     /// ```
     ///
+    /// Dropping the future is safe: a read has no effect.
+    ///
     /// # Errors
     ///
     /// Those of every call: see [`Error`](crate::Error).
-    pub async fn balance(&self) -> Result<AccountBalance> {
-        let client = &*self.client.inner;
-        Call::repeatable("getBalance").send(client, || client.api.get_balance()).await
+    pub fn balance(&self) -> impl Future<Output = Result<AccountBalance>> + Send + use<> {
+        let core = Arc::clone(&self.core);
+        async move { core.call(operations::GET_BALANCE).send(|api| api.get_balance()).await }
     }
 }

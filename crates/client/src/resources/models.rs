@@ -1,84 +1,76 @@
-//! The catalog, and what one model says of itself.
+//! The catalog of models, and one model by its identifier.
 
-use futures_util::Stream;
+use std::sync::Arc;
+
 use inferstore_api::types::{
-    self, ModelId, ModelListRequest, ModelSummary, ModelVersioning, ServingStatus, TaskCost,
+    ModelDetail, ModelId, ModelListRequest, ModelSummary, ModelVersioning, ServingStatus, TaskCost,
 };
 
-use crate::client::Client;
-use crate::resources::page::{self, Page};
-use crate::resources::segment::identifier;
-use crate::transport::call::Call;
+use crate::memory::DeclaredInputs;
+use crate::resources::identifier;
+use crate::resources::page::{Listing, Page};
+use crate::transport::core::Core;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::Result;
+use crate::transport::operations;
 
-/// How many records a stream asks for at once, unless the query says otherwise. The service does not
-/// tell the most that it accepts; this is far below any plausible limit.
+/// How many records a stream asks for at once, unless the query says otherwise. The document states no
+/// limit; this is below any plausible one.
 const RECORDS_PER_PAGE: u32 = 50;
 
 /// The catalog of models.
 #[derive(Clone, Debug)]
 pub struct Models {
-    client: Client,
+    pub(crate) core: Arc<Core>,
 }
 
 /// One model, by its identifier. Making the handle sends nothing.
 #[derive(Clone, Debug)]
 pub struct Model {
-    pub(crate) client: Client,
-    id: String,
-}
-
-impl Client {
-    /// The catalog of models.
-    pub fn models(&self) -> Models {
-        Models { client: self.clone() }
-    }
-
-    /// The model with this identifier.
-    pub fn model(&self, id: impl ToString) -> Model {
-        Model { client: self.clone(), id: id.to_string() }
-    }
+    pub(crate) core: Arc<Core>,
+    pub(crate) id: String,
 }
 
 impl Models {
-    /// All models that match, as a stream that reads page after page.
+    /// All models that match the query, as a stream that reads page after page.
     ///
     /// ```no_run
     /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
-    /// use futures_util::TryStreamExt;
     /// use inferstore::types::{ModelListRequest, ModelSort};
     ///
     /// let query = ModelListRequest { sort: Some(ModelSort::Trending), ..Default::default() };
-    /// let mut models = std::pin::pin!(client.models().list(query));
-    /// while let Some(model) = models.try_next().await? {
-    ///     println!("{} costs {:?}", model.id, model.price);
+    /// let mut models = client.models().list(query);
+    /// while let Some(model) = models.next().await {
+    ///     let model = model?;
+    ///     println!("{} costs {}", model.id, model.price.unwrap_or_default());
     /// }
     /// # Ok(())
     /// # }
     /// ```
     ///
-    /// `limit` is the size of a page and `offset` where to begin. The stream ends with its first error.
-    pub fn list(&self, query: ModelListRequest) -> impl Stream<Item = Result<ModelSummary>> + Send + use<> {
-        let (models, first) = (self.clone(), query.offset.unwrap_or(0));
-        page::records(first, move |position| {
-            let (models, query) = (models.clone(), query.clone());
-            async move {
-                let limit = query.limit.or(Some(RECORDS_PER_PAGE));
-                models.page(&ModelListRequest { limit, offset: Some(position.offset), ..query }).await
-            }
+    /// `limit` is the size of a page and `offset` where to start. The stream ends with its first error.
+    pub fn list(&self, query: ModelListRequest) -> Listing<ModelSummary> {
+        let models = self.clone();
+        let limit = query.limit.or(Some(RECORDS_PER_PAGE));
+        Listing::new(query.offset.unwrap_or(0), move |position| {
+            models.page(ModelListRequest { limit, offset: Some(position.offset), ..query.clone() })
         })
     }
 
-    /// One page of the models that match.
+    /// One page of the models that match the query.
     ///
     /// # Errors
     ///
     /// Those of every call: see [`Error`](crate::Error).
-    pub async fn page(&self, query: &ModelListRequest) -> Result<Page<ModelSummary>> {
-        let client = &*self.client.inner;
-        let page = Call::repeatable("listModels").send(client, || client.api.list_models(query)).await?;
-        Ok(Page::new(page.records, page.total))
+    pub fn page(
+        &self,
+        query: ModelListRequest,
+    ) -> impl Future<Output = Result<Page<ModelSummary>>> + Send + use<> {
+        let core = Arc::clone(&self.core);
+        async move {
+            let page = core.call(operations::LIST_MODELS).send(|api| api.list_models(&query)).await?;
+            Ok(Page::new(page.records, page.total))
+        }
     }
 }
 
@@ -97,23 +89,28 @@ impl Model {
     /// # Errors
     ///
     /// Those of every call: see [`Error`](crate::Error).
-    pub async fn get(&self) -> Result<types::ModelDetail> {
-        let (client, id) = (&*self.client.inner, &self.checked_id()?);
-        Call::repeatable("getModel").send(client, || client.api.get_model(id)).await
+    pub fn get(&self) -> impl Future<Output = Result<ModelDetail>> + Send + use<> {
+        let model = self.clone();
+        async move {
+            let id = model.checked_id()?;
+            model.core.call(operations::GET_MODEL).send(|api| api.get_model(&id)).await
+        }
     }
 
-    /// What one run costs.
+    /// The price of one run.
     ///
     /// # Errors
     ///
     /// Those of every call: see [`Error`](crate::Error).
-    pub async fn cost(&self) -> Result<TaskCost> {
-        self.cost_until(Deadline::never()).await
+    pub fn cost(&self) -> impl Future<Output = Result<TaskCost>> + Send + use<> {
+        let model = self.clone();
+        async move { model.cost_until(Deadline::never()).await }
     }
 
     pub(crate) async fn cost_until(&self, deadline: Deadline) -> Result<TaskCost> {
-        let (client, id) = (&*self.client.inner, &self.checked_id()?);
-        Call::repeatable("getModelCost").until(deadline).send(client, || client.api.get_model_cost(id)).await
+        let id = self.checked_id()?;
+        let call = self.core.call(operations::GET_MODEL_COST).until(deadline);
+        call.send(|api| api.get_model_cost(&id)).await
     }
 
     /// Whether a node serves the model now.
@@ -121,16 +118,15 @@ impl Model {
     /// # Errors
     ///
     /// Those of every call: see [`Error`](crate::Error).
-    pub async fn serving(&self) -> Result<ServingStatus> {
-        self.serving_until(Deadline::never()).await
+    pub fn serving(&self) -> impl Future<Output = Result<ServingStatus>> + Send + use<> {
+        let model = self.clone();
+        async move { model.serving_until(Deadline::never()).await }
     }
 
     pub(crate) async fn serving_until(&self, deadline: Deadline) -> Result<ServingStatus> {
-        let (client, id) = (&*self.client.inner, &self.checked_id()?);
-        Call::repeatable("getModelServing")
-            .until(deadline)
-            .send(client, || client.api.get_model_serving(id))
-            .await
+        let id = self.checked_id()?;
+        let call = self.core.call(operations::GET_MODEL_SERVING).until(deadline);
+        call.send(|api| api.get_model_serving(&id)).await
     }
 
     /// The active version with its declared inputs and outputs, read anew.
@@ -138,8 +134,26 @@ impl Model {
     /// # Errors
     ///
     /// Those of every call: see [`Error`](crate::Error).
-    pub async fn versioning(&self) -> Result<ModelVersioning> {
-        let (client, id) = (&*self.client.inner, &self.checked_id()?);
-        Call::repeatable("getModelVersioning").send(client, || client.api.get_model_versioning(id)).await
+    pub fn versioning(&self) -> impl Future<Output = Result<ModelVersioning>> + Send + use<> {
+        let model = self.clone();
+        async move { model.versioning_until(Deadline::never()).await }
+    }
+
+    async fn versioning_until(&self, deadline: Deadline) -> Result<ModelVersioning> {
+        let id = self.checked_id()?;
+        let call = self.core.call(operations::GET_MODEL_VERSIONING).until(deadline);
+        call.send(|api| api.get_model_versioning(&id)).await
+    }
+
+    /// The declared inputs, from the cache while it is fresh.
+    pub(crate) async fn declared(&self, deadline: Deadline) -> Result<DeclaredInputs> {
+        let cache = &self.core.memory.declarations;
+        if let Some(declared) = cache.get(&self.id, self.core.declaration_ttl) {
+            return Ok(declared);
+        }
+        let version = self.versioning_until(deadline).await?;
+        let declared = DeclaredInputs::new(version.input_format.unwrap_or_default());
+        cache.insert(&self.id, &declared);
+        Ok(declared)
     }
 }

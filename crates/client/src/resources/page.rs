@@ -1,81 +1,137 @@
-//! Lists: one page, or a stream over all of them.
+//! Lists: one page, or a stream over all pages.
 
-use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_util::stream::{self, BoxStream, Stream, StreamExt};
+use serde::{Deserialize, Serialize};
 
 use crate::transport::error::Result;
 
 /// One page of a list.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Page<T> {
     /// The records on this page; none when nothing matches.
     pub records: Vec<T>,
-    /// The count over all pages, if the service told it.
+    /// The number of records on all pages, if the service states it.
     pub total: Option<u64>,
+    /// The number of pages, if the service states it.
+    pub pages: Option<u64>,
 }
 
 impl<T> Page<T> {
     /// A page as the service sends it, where null, absent and empty mean the same.
-    pub(crate) fn new(records: Option<Vec<T>>, total: Option<i64>) -> Self {
-        Self {
-            records: records.unwrap_or_default(),
-            total: total.and_then(|total| u64::try_from(total).ok()),
-        }
+    pub fn new(records: Option<Vec<T>>, total: Option<i64>) -> Self {
+        let total = total.and_then(|total| u64::try_from(total).ok());
+        Self { records: records.unwrap_or_default(), total, pages: None }
     }
 }
 
-/// Where a page begins.
+/// The start of a page.
 #[derive(Clone, Copy)]
 pub(crate) struct Position {
-    /// How many records stand before it.
+    /// How many records precede it.
     pub(crate) offset: u64,
     /// How many pages were read before it.
     pub(crate) pages: u64,
 }
 
-/// All records, page after page, beginning at an offset. Ends at an empty page, or at the total that
-/// the service tells: a page may be shorter than was asked for without being the last.
-pub(crate) fn records<T, Fetched>(
-    first: u64,
-    fetch: impl Fn(Position) -> Fetched + Send + 'static,
-) -> BoxStream<'static, Result<T>>
-where
-    T: Send + 'static,
-    Fetched: Future<Output = Result<Page<T>>> + Send + 'static,
-{
-    let first = Position { offset: first, pages: 0 };
-    stream::try_unfold((Some(first), fetch), |(next, fetch)| async move {
-        let Some(position) = next else { return Ok(None) };
-        let page = fetch(position).await?;
+/// A stream over all records of a list. It reads the next page when the records of the last one are
+/// used up, and ends with its first error.
+pub struct Listing<T> {
+    records: BoxStream<'static, Result<T>>,
+}
+
+impl<T: Send + 'static> Listing<T> {
+    /// Ends at an empty page, or at the total that the service states: a page may be shorter than
+    /// requested without being the last.
+    pub(crate) fn new<Fetched>(first: u64, fetch: impl Fn(Position) -> Fetched + Send + 'static) -> Self
+    where
+        Fetched: Future<Output = Result<Page<T>>> + Send + 'static,
+    {
+        let start = State { next: Some(Position { offset: first, pages: 0 }), records: VecDeque::new() };
+        let records = stream::try_unfold((start, fetch), |(mut state, fetch)| async move {
+            loop {
+                if let Some(record) = state.records.pop_front() {
+                    return Ok(Some((record, (state, fetch))));
+                }
+                let Some(position) = state.next else { return Ok(None) };
+                let page = fetch(position).await?;
+                state.advance(position, page);
+            }
+        });
+        Self { records: records.boxed() }
+    }
+
+    /// The next record, or `None` at the end.
+    pub async fn next(&mut self) -> Option<Result<T>> {
+        self.records.next().await
+    }
+
+    /// All remaining records.
+    ///
+    /// # Errors
+    ///
+    /// The first error of the stream.
+    pub async fn try_collect(mut self) -> Result<Vec<T>> {
+        let mut all = Vec::new();
+        while let Some(record) = self.next().await {
+            all.push(record?);
+        }
+        Ok(all)
+    }
+}
+
+struct State<T> {
+    next: Option<Position>,
+    records: VecDeque<T>,
+}
+
+impl<T> State<T> {
+    fn advance(&mut self, position: Position, page: Page<T>) {
         let offset = position.offset + page.records.len() as u64;
-        let more = !page.records.is_empty() && page.total.is_none_or(|total| offset < total);
-        let next = more.then_some(Position { offset, pages: position.pages + 1 });
-        Ok(Some((stream::iter(page.records.into_iter().map(Ok)), (next, fetch))))
-    })
-    .try_flatten()
-    .boxed()
+        let has_more = !page.records.is_empty() && page.total.is_none_or(|total| offset < total);
+        self.next = has_more.then_some(Position { offset, pages: position.pages + 1 });
+        self.records = page.records.into();
+    }
+}
+
+impl<T> Stream for Listing<T> {
+    type Item = Result<T>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.records.poll_next_unpin(context)
+    }
+}
+
+impl<T> std::fmt::Debug for Listing<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listing").finish_non_exhaustive()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// All records of a service that never returns more than so many at once.
-    async fn all(count: u64, most: u64, is_total_told: bool, by_page: bool) -> Result<Vec<u64>> {
-        let read = records(0, move |position| async move {
+    /// All records of a service that returns at most `most` at once.
+    async fn all(count: u64, most: u64, is_total_stated: bool, by_page: bool) -> Result<Vec<u64>> {
+        let listing = Listing::new(0, move |position| async move {
             let start = if by_page { position.pages * most } else { position.offset };
-            let total = is_total_told.then_some(count);
-            Ok(Page { records: (start..count.min(start + most)).collect(), total })
+            let total = is_total_stated.then_some(count);
+            Ok(Page { records: (start..count.min(start + most)).collect(), total, pages: None })
         });
-        read.try_collect().await
+        listing.try_collect().await
     }
 
     #[tokio::test]
     async fn every_record_comes_once_however_short_the_pages_are() -> Result<()> {
         for (count, most) in [(0, 10), (1, 10), (10, 10), (25, 10), (30, 1)] {
-            for is_total_told in [true, false] {
+            for is_total_stated in [true, false] {
                 for by_page in [true, false] {
-                    let read = all(count, most, is_total_told, by_page).await?;
+                    let read = all(count, most, is_total_stated, by_page).await?;
                     assert_eq!(read, (0..count).collect::<Vec<_>>(), "{count} in pages of {most}");
                 }
             }

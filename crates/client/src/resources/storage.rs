@@ -1,19 +1,15 @@
 //! Stored files: folders, statistics, deletion.
 
-use futures_util::Stream;
-use inferstore_api::types::{
-    FileUrl, FolderName, MimeCategory, StorageFile, StorageStatistics, UploadFolder,
-};
+use std::sync::Arc;
 
-use crate::client::Client;
-use crate::resources::page::{self, Page};
-use crate::resources::segment::identifier;
-use crate::transport::call::Call;
+use inferstore_api::limits;
+use inferstore_api::types::{FileUrl, FolderName, MimeCategory, StorageFile, StorageStatistics, UploadFolder};
+
+use crate::resources::identifier;
+use crate::resources::page::{Listing, Page};
+use crate::transport::core::Core;
 use crate::transport::error::{Error, Result};
-
-/// Segments that stand beside the folders in the paths of the service. A folder of such a name
-/// cannot be listed, because its path belongs to another operation.
-const RESERVED_FOLDERS: [&str; 2] = ["statistics", "create-presigned-url"];
+use crate::transport::operations;
 
 /// How many files a stream asks for at once.
 const FILES_PER_PAGE: u32 = 100;
@@ -21,35 +17,30 @@ const FILES_PER_PAGE: u32 = 100;
 /// The files of the account.
 #[derive(Clone, Debug)]
 pub struct Storage {
-    client: Client,
+    pub(crate) core: Arc<Core>,
 }
 
 /// One folder of the storage. Making the handle sends nothing.
 #[derive(Clone, Debug)]
 pub struct Folder {
-    pub(crate) client: Client,
-    name: String,
+    pub(crate) core: Arc<Core>,
+    pub(crate) name: String,
 }
 
 /// Which files of a folder to list.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct FileQuery {
-    /// Only files of this MIME category.
+    /// Only files of this MIME category. Default: all.
     pub category: Option<MimeCategory>,
-    /// How many files a page holds.
+    /// How many files a page holds. Default: 100 for a stream, else as the service decides.
     pub page_size: Option<u32>,
 }
 
-impl Client {
-    /// The files of the account.
-    pub fn storage(&self) -> Storage {
-        Storage { client: self.clone() }
-    }
-
-    /// A folder by its name: one of those for uploads ([`UploadFolder`]), or any other that the
-    /// service lists.
-    pub fn folder(&self, name: impl ToString) -> Folder {
-        Folder { client: self.clone(), name: name.to_string() }
+impl FileQuery {
+    /// Files of this MIME category.
+    pub fn category(category: MimeCategory) -> Self {
+        Self { category: Some(category), ..Self::default() }
     }
 }
 
@@ -59,21 +50,28 @@ impl Storage {
     /// # Errors
     ///
     /// Those of every call: see [`Error`](crate::Error).
-    pub async fn statistics(&self) -> Result<StorageStatistics> {
-        let client = &*self.client.inner;
-        Call::repeatable("getStorageStatistics").send(client, || client.api.get_storage_statistics()).await
+    pub fn statistics(&self) -> impl Future<Output = Result<StorageStatistics>> + Send + use<> {
+        let core = Arc::clone(&self.core);
+        async move { core.call(operations::GET_STORAGE_STATISTICS).send(|api| api.get_storage_statistics()).await }
     }
 
     /// Deletes the file with this `download_url`.
     ///
     /// # Errors
     ///
-    /// [`Error::Api`] when there is no such file, which is also the case after a delete whose
-    /// answer was lost.
-    pub async fn delete(&self, download_url: impl Into<String>) -> Result<()> {
-        let client = &*self.client.inner;
-        let file = &FileUrl { url: download_url.into() };
-        Call::once("deleteFile").send(client, || client.api.delete_file(file)).await
+    /// [`Error::Api`] when there is no such file, which is also the case after a delete whose response
+    /// was lost.
+    pub fn delete(
+        &self,
+        download_url: impl Into<String>,
+    ) -> impl Future<Output = Result<()>> + Send + use<> {
+        let core = Arc::clone(&self.core);
+        let file = FileUrl { url: download_url.into() };
+        async move {
+            // Before the call: a lost response may have been a success.
+            core.memory.uploads.forget(&file.url);
+            core.call(operations::DELETE_FILE).send(|api| api.delete_file(&file)).await
+        }
     }
 }
 
@@ -85,7 +83,7 @@ impl Folder {
 
     /// The name as a folder that can be listed.
     fn listable(&self) -> Result<FolderName> {
-        if RESERVED_FOLDERS.contains(&self.name.as_str()) {
+        if limits::RESERVED_FOLDERS.contains(&self.name.as_str()) {
             return Err(Error::InvalidArgument(format!(
                 "the folder {:?} cannot be listed: its path belongs to another operation of the service",
                 self.name
@@ -96,49 +94,51 @@ impl Folder {
 
     /// The name as a folder that can be uploaded into.
     pub(crate) fn uploadable(&self) -> Result<UploadFolder> {
-        self.name
-            .parse()
-            .map_err(|error| Error::InvalidArgument(format!("the folder cannot be uploaded into: {error}")))
+        let folder = self.name.parse();
+        folder.map_err(|error| Error::InvalidArgument(format!("the folder cannot be uploaded into: {error}")))
     }
 
-    /// All files that match, as a stream that reads page after page.
+    /// All files that match the query, as a stream that reads page after page.
     ///
     /// ```no_run
     /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
-    /// use futures_util::TryStreamExt;
     /// use inferstore::{FileQuery, types::MimeCategory};
     ///
-    /// let images = FileQuery { category: Some(MimeCategory::Image), ..FileQuery::default() };
-    /// let mut files = std::pin::pin!(client.folder("samples").list(images));
-    /// while let Some(file) = files.try_next().await? {
-    ///     println!("{file:?}");
+    /// let mut files = client.folder("samples").list(FileQuery::category(MimeCategory::Image));
+    /// while let Some(file) = files.next().await {
+    ///     println!("{:?}", file?);
     /// }
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// The stream ends with its first error.
-    pub fn list(&self, query: FileQuery) -> impl Stream<Item = Result<StorageFile>> + Send + use<> {
+    pub fn list(&self, query: FileQuery) -> Listing<StorageFile> {
         let folder = self.clone();
-        let size = query.page_size.unwrap_or(FILES_PER_PAGE).max(1);
-        page::records(0, move |position| {
-            let (folder, query) = (folder.clone(), FileQuery { page_size: Some(size), ..query.clone() });
-            // Counted from 1, and not from what was asked for: the service may return less at once.
-            async move { folder.page(&query, position.pages + 1).await }
-        })
+        let page_size = query.page_size.unwrap_or(FILES_PER_PAGE).max(1);
+        let query = FileQuery { page_size: Some(page_size), ..query };
+        // Pages are counted from 1, and by their number: the service may return fewer files than asked for.
+        Listing::new(0, move |position| folder.page(query.clone(), position.pages + 1))
     }
 
-    /// One page of the files that match, counted from 1.
+    /// One page of the files that match the query, counted from 1.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidArgument`] for a folder that cannot be listed, and those of every call.
-    pub async fn page(&self, query: &FileQuery, page: u64) -> Result<Page<StorageFile>> {
-        let (client, name) = (&*self.client.inner, &self.listable()?);
-        let category = query.category.as_ref();
-        let call = Call::repeatable("listFiles");
-        let listing =
-            call.send(client, || client.api.list_files(name, Some(page), query.page_size, category)).await?;
-        Ok(Page::new(listing.files, listing.total))
+    pub fn page(
+        &self,
+        query: FileQuery,
+        page: u64,
+    ) -> impl Future<Output = Result<Page<StorageFile>>> + Send + use<> {
+        let folder = self.clone();
+        async move {
+            let name = folder.listable()?;
+            let category = query.category.as_ref();
+            let call = folder.core.call(operations::LIST_FILES);
+            let send = call.send(|api| api.list_files(&name, Some(page), query.page_size, category));
+            let listing = send.await?;
+            Ok(Page { pages: listing.total_pages.and_then(|pages| u64::try_from(pages).ok()), ..Page::new(listing.files, listing.total) })
+        }
     }
 }

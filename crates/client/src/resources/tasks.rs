@@ -1,42 +1,33 @@
 //! The task history, and one task by its identifier.
 
-use futures_util::Stream;
-use inferstore_api::types::{self, TaskId, TaskRecord};
+use std::sync::Arc;
+use std::time::SystemTime;
 
-use crate::client::Client;
-use crate::resources::page::{self, Page};
-use crate::resources::segment::identifier;
-use crate::transport::call::Call;
+use inferstore_api::limits;
+use inferstore_api::types::{TaskDetail, TaskId, TaskRecord};
+
+use crate::resources::identifier;
+use crate::resources::page::{Listing, Page};
+use crate::transport::core::Core;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::Result;
+use crate::transport::operations;
 
-/// The most records that the service returns at once.
-pub(crate) const MAX_RECORDS: u32 = 100;
+/// The largest page of the task history.
+pub(crate) const MAX_RECORDS: u32 = limits::MAX_LIST_TASKS_LIMIT;
 
 /// The tasks of the account.
 #[derive(Clone, Debug)]
 pub struct Tasks {
-    pub(crate) client: Client,
+    pub(crate) core: Arc<Core>,
 }
 
 /// One task, by its identifier. Making the handle sends nothing, so a task can be stored by its
 /// identifier and picked up by another process.
 #[derive(Clone, Debug)]
 pub struct Task {
-    pub(crate) client: Client,
-    id: String,
-}
-
-impl Client {
-    /// The tasks of the account.
-    pub fn tasks(&self) -> Tasks {
-        Tasks { client: self.clone() }
-    }
-
-    /// The task with this identifier.
-    pub fn task(&self, id: impl ToString) -> Task {
-        Task { client: self.clone(), id: id.to_string() }
-    }
+    pub(crate) core: Arc<Core>,
+    pub(crate) id: TaskId,
 }
 
 impl Tasks {
@@ -44,55 +35,65 @@ impl Tasks {
     ///
     /// ```no_run
     /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
-    /// use futures_util::TryStreamExt;
-    ///
-    /// let mut tasks = std::pin::pin!(client.tasks().list());
-    /// while let Some(task) = tasks.try_next().await? {
-    ///     println!("{}: {:?} for {:?}", task.task_id, task.status, task.cost);
+    /// let mut tasks = client.tasks().list();
+    /// while let Some(task) = tasks.next().await {
+    ///     let task = task?;
+    ///     println!("{} costs {}", task.task_id, task.cost.unwrap_or_default());
     /// }
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// The stream ends with its first error.
-    pub fn list(&self) -> impl Stream<Item = Result<TaskRecord>> + Send + use<> {
+    pub fn list(&self) -> Listing<TaskRecord> {
         let tasks = self.clone();
-        page::records(0, move |position| {
-            let tasks = tasks.clone();
-            async move { tasks.page(MAX_RECORDS, position.offset).await }
-        })
+        Listing::new(0, move |position| tasks.page(MAX_RECORDS, position.offset))
     }
 
-    /// One page of the history, oldest first: `limit` records (at most 100) after `offset`.
+    /// One page of the history, oldest first: at most `limit` records (at most 100) from `offset` on.
     ///
     /// # Errors
     ///
     /// Those of every call: see [`Error`](crate::Error).
-    pub async fn page(&self, limit: u32, offset: u64) -> Result<Page<TaskRecord>> {
-        self.page_until(limit, offset, Deadline::never()).await
+    pub fn page(
+        &self,
+        limit: u32,
+        offset: u64,
+    ) -> impl Future<Output = Result<Page<TaskRecord>>> + Send + use<> {
+        let tasks = self.clone();
+        async move { Ok(tasks.page_until(limit, offset, Deadline::never()).await?.0) }
     }
 
+    /// One page, and the clock of the service.
     pub(crate) async fn page_until(
         &self,
         limit: u32,
         offset: u64,
         deadline: Deadline,
-    ) -> Result<Page<TaskRecord>> {
-        let client = &*self.client.inner;
-        let call = Call::repeatable("listTasks").until(deadline).setting_the_clock();
-        let page = call.send(client, || client.api.list_tasks(Some(limit), Some(offset))).await?;
-        Ok(Page::new(page.records, page.total))
+    ) -> Result<(Page<TaskRecord>, Option<SystemTime>)> {
+        let mut date = None;
+        let call = self.core.call(operations::LIST_TASKS).until(deadline).reading_date(&mut date);
+        let page = call.send(|api| api.list_tasks(Some(limit), Some(offset))).await?;
+        Ok((Page::new(page.records, page.total), date))
+    }
+
+    /// Marks tasks as known to this program, such as those that a journal lists after a restart. They are
+    /// never adopted for another create: see [`Client::adopt_or_start`](crate::Client::adopt_or_start).
+    pub fn claim<Ids: IntoIterator<Item: Into<TaskId>>>(&self, tasks: Ids) {
+        for task in tasks {
+            self.core.memory.own_tasks.claim(&task.into());
+        }
     }
 }
 
 impl Task {
     /// The identifier, as it was given.
-    pub fn id(&self) -> &str {
+    pub fn id(&self) -> &TaskId {
         &self.id
     }
 
-    pub(crate) fn checked_id(&self) -> Result<TaskId> {
-        identifier("identifier of a task", &self.id)
+    pub(crate) fn check_id(&self) -> Result<()> {
+        identifier::<TaskId>("identifier of a task", self.id.as_str()).map(drop)
     }
 
     /// The task as it is now.
@@ -100,31 +101,35 @@ impl Task {
     /// # Errors
     ///
     /// Those of every call: see [`Error`](crate::Error).
-    pub async fn get(&self) -> Result<types::TaskDetail> {
-        self.get_until(Deadline::never()).await
+    pub fn get(&self) -> impl Future<Output = Result<TaskDetail>> + Send + use<> {
+        let task = self.clone();
+        async move { task.get_until(Deadline::never()).await }
     }
 
-    pub(crate) async fn get_until(&self, deadline: Deadline) -> Result<types::TaskDetail> {
-        let (client, id) = (&*self.client.inner, &self.checked_id()?);
-        let call = Call::repeatable("getTask").about(id).until(deadline);
-        call.send(client, || client.api.get_task(id)).await
+    pub(crate) async fn get_until(&self, deadline: Deadline) -> Result<TaskDetail> {
+        self.check_id()?;
+        let call = self.core.call(operations::GET_TASK).about(&self.id).until(deadline);
+        call.send(|api| api.get_task(&self.id)).await
     }
 
     /// Cancels the task if it is still in the queue; it is not billed then. A task that a node is
     /// running cannot be interrupted.
     ///
+    /// Dropping the future may leave the task canceled or not; read it to see.
+    ///
     /// # Errors
     ///
     /// [`Error::Api`](crate::Error::Api) when it is no longer in the queue.
-    /// [`Error::Transport`](crate::Error::Transport) when the answer was lost; read the task to
+    /// [`Error::Transport`](crate::Error::Transport) when the response was lost; read the task to
     /// see whether it was canceled.
-    pub async fn cancel(&self) -> Result<()> {
-        self.cancel_until(Deadline::never()).await
+    pub fn cancel(&self) -> impl Future<Output = Result<()>> + Send + use<> {
+        let task = self.clone();
+        async move { task.cancel_until(Deadline::never()).await }
     }
 
     pub(crate) async fn cancel_until(&self, deadline: Deadline) -> Result<()> {
-        let (client, id) = (&*self.client.inner, &self.checked_id()?);
-        let call = Call::once("cancelTask").about(id).until(deadline);
-        call.send(client, || client.api.cancel_task(id)).await
+        self.check_id()?;
+        let call = self.core.call(operations::CANCEL_TASK).about(&self.id).until(deadline);
+        call.send(|api| api.cancel_task(&self.id)).await
     }
 }

@@ -1,143 +1,178 @@
-//! Creating a task at most once. There is no key that would make a second create harmless, so a
-//! create that may have reached the service is not sent again unless the caller takes the risk. When
-//! its answer is lost, the task history tells what happened, or the caller is told that nobody knows.
+//! Creating a task at most once.
+//!
+//! The service knows no idempotency key, so a second create runs and bills a second task. The protocol:
+//!
+//! 1. A create that certainly reached nothing (connection refused) is sent again.
+//! 2. A create that the service rejected is not, unless the caller allows it for 429 and 503.
+//! 3. A create whose response was lost (timeout, dropped connection, 5xx of a gateway) is looked for in
+//!    the task history: the model, the inputs and the time must match, and the task must not belong to
+//!    another create of this client. Exactly one match is adopted; anything else is
+//!    [`Error::OutcomeUnknown`].
 
-mod history;
-mod own;
-
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use inferstore_api::types::{ModelId, TaskId, TaskInput};
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
-use tracing::debug;
+use tracing::{info, warn};
 
-use crate::client::Client;
-use crate::transport::call::Call;
+use crate::memory::{Fingerprint, PendingCreate, fingerprint};
+use crate::run::history::{CLOCK_TOLERANCE, Search};
+use crate::transport::core::Core;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::{CallContext, Error, Result, UnknownOutcome};
-use crate::transport::retry::Safety;
-use history::Look;
-pub(crate) use own::OwnTasks;
-use own::Ticket;
+use crate::transport::operations;
 
-/// How often the history is read at first, with pauses between that are like those of a repeat: the service
-/// may still be working on the create whose connection broke.
-const LOOKS: u32 = 3;
+/// How many times the history is searched: the service may still be working on the create.
+const MAX_SEARCHES: u32 = 3;
 
 /// A create, with all that is needed to recognize its task.
-pub(crate) struct Create<'a> {
-    pub(crate) client: &'a Client,
-    pub(crate) model: &'a ModelId,
-    pub(crate) input: &'a TaskInput,
-    /// Sends it again after a refusal that says to try later.
-    pub(crate) repeat_refused: bool,
-    /// Sends it again when its answer was lost and the history, read after so long, shows no trace.
-    pub(crate) repeat_absent: Option<Duration>,
+#[derive(Clone)]
+pub(crate) struct Create {
+    pub(crate) core: Arc<Core>,
+    pub(crate) model: ModelId,
+    pub(crate) input: TaskInput,
+    /// Sends it again after 429 and 503.
+    pub(crate) retry_on_rejection: bool,
+    /// Sends it again when its response was lost, and the history, read after this time, shows no
+    /// matching task.
+    pub(crate) retry_if_absent_after: Option<Duration>,
     pub(crate) deadline: Deadline,
 }
 
-impl Create<'_> {
-    /// Sends the create, again only as the caller allows, and finds out what became of it.
+impl Create {
+    /// Creates the task, or finds the one that a lost create became.
     pub(crate) async fn send(&self) -> Result<TaskId> {
         let mut sent = 0;
         loop {
             sent += 1;
             match self.send_once().await {
-                Err(Error::OutcomeUnknown(unknown))
-                    if unknown.shows_nothing() && self.may_send_again(sent) =>
-                {
-                    debug!(sent, "the history shows no trace of a create, so it is sent again");
+                Err(Error::OutcomeUnknown(unknown)) if unknown.shows_nothing() && self.may_send_again(sent) => {
+                    warn!(sent, "the history shows no trace of a lost create, so it is sent again");
                 }
                 result => return result,
             }
         }
     }
 
+    /// Adopts the oldest matching task that this client does not know yet, or creates one.
+    pub(crate) async fn adopt_or_send(&self, prepared_at: SystemTime) -> Result<TaskId> {
+        let core = &*self.core;
+        let age = prepared_at.elapsed().unwrap_or_default();
+        for search in 1.. {
+            let mut history = self.search();
+            let found = history.since_local_time(prepared_at).await?;
+            if let Some(task) = found.matches.into_iter().find(|task| core.memory.own_tasks.claim(task)) {
+                info!(%task, "a prepared run was found in the history");
+                return Ok(task);
+            }
+            if !found.is_complete {
+                return Err(self.unknown(CallContext::new(operations::CREATE_TASK.id, None), found.matches, false));
+            }
+            // A create that was interrupted just now may still be on its way.
+            if age > CLOCK_TOLERANCE || search >= MAX_SEARCHES {
+                break;
+            }
+            self.pause_after(search).await;
+        }
+        self.send().await
+    }
+
     fn may_send_again(&self, sent: u32) -> bool {
-        let client = &*self.client.inner;
-        let is_allowed = self.repeat_absent.is_some() && !self.deadline.is_over();
-        is_allowed && sent < client.settings.retry.max_attempts && client.budget.take()
+        let retries = &self.core.retries;
+        let is_allowed = self.retry_if_absent_after.is_some() && !self.deadline.is_over();
+        is_allowed && sent < retries.policy.max_attempts && retries.take()
     }
 
     async fn send_once(&self) -> Result<TaskId> {
-        let client = &*self.client.inner;
-        let ticket = client.own_tasks.open(self.model, self.input);
-        let result = self.send_known(&ticket).await;
-        // What is left of a create in doubt may be a task.
+        let own_tasks = &self.core.memory.own_tasks;
+        let pending = own_tasks.start_create((self.model.clone(), self.fingerprint()));
+        let sent_at = Instant::now();
+        let call = self.core.call(operations::CREATE_TASK).until(self.deadline);
+        let call = call.retry_on_rejection(self.retry_on_rejection);
+        let sent = call.send(|api| api.create_task(&self.model, &self.input)).await;
+        let result = match sent {
+            Ok(created) => {
+                own_tasks.claim(&created.data);
+                Ok(created.data)
+            }
+            Err(Error::Transport(context) | Error::Decode(context)) if !context.is_retry_safe => {
+                self.reconcile(*context, sent_at, &pending).await
+            }
+            // A gateway that gave up says nothing about the service behind it.
+            Err(Error::Api(context)) if context.is_ambiguous() => {
+                self.reconcile(*context, sent_at, &pending).await
+            }
+            Err(error) => Err(error),
+        };
+        // A create of unknown outcome may still add its task to the history.
         if !matches!(result, Err(Error::OutcomeUnknown(_))) {
-            ticket.settle();
+            pending.settle();
         }
         result
     }
 
-    async fn send_known(&self, ticket: &Ticket<'_>) -> Result<TaskId> {
-        let client = &*self.client.inner;
-        let sent_at = Instant::now();
-        let call = Call::new("createTask", Safety::Create { repeat_refused: self.repeat_refused })
-            .until(self.deadline);
-        match call.send(client, || client.api.create_task(self.model, self.input)).await {
-            Ok(created) => {
-                client.own_tasks.claim(&created.data);
-                Ok(created.data)
-            }
-            Err(Error::Transport(context) | Error::Decode(context)) if !context.is_retry_safe => {
-                self.look_for_it(*context, sent_at, ticket).await
-            }
-            // A gateway that gave up says nothing about the service behind it.
-            Err(Error::Api(context)) if context.is_ambiguous() => {
-                self.look_for_it(*context, sent_at, ticket).await
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Adopts the one task in the history that can be the lost one; anything but exactly one is told, and so
-    /// is one that may belong to a create of the same that this client has sent at the same time.
-    async fn look_for_it(
+    /// Looks for the task of a lost create. Adopts exactly one match; a match that may belong to another
+    /// create of this client with the same inputs is none.
+    async fn reconcile(
         &self,
         context: CallContext,
         sent_at: Instant,
-        ticket: &Ticket<'_>,
+        pending: &PendingCreate<'_>,
     ) -> Result<TaskId> {
         let lost_at = Instant::now();
-        let mut last = Look::default();
-        for look in 1.. {
-            match self.deadline.cut(self.look(sent_at)).await {
-                Some(Ok(seen)) => last = seen,
-                Some(Err(error)) => {
-                    debug!(look, error = %error.headline(), "the history could not be read");
-                    last.is_whole = false;
-                }
-                None => last.is_whole = false,
+        let mut candidates = Vec::new();
+        let mut is_complete = false;
+        for search in 1.. {
+            let found = self.deadline.timeout(self.search().since(sent_at)).await;
+            is_complete = matches!(&found, Some(Ok(found)) if found.is_complete);
+            match found {
+                Some(Ok(found)) => candidates = found.matches,
+                Some(Err(error)) => warn!(search, %error, "the history could not be read"),
+                None => {}
             }
-            if let [task] = &last.matches[..]
-                && last.is_whole
-                && !ticket.has_twin()
-                && self.client.inner.own_tasks.claim(task)
+            if let [task] = &candidates[..]
+                && is_complete
+                && !pending.is_ambiguous()
+                && self.core.memory.own_tasks.claim(task)
             {
-                debug!(%task, "a create whose answer was lost was found in the history");
+                info!(%task, "a create whose response was lost was found in the history");
                 return Ok(task.clone());
             }
-            // A single one that another run has claimed meanwhile is not shown by the next look.
-            let is_settled = last.is_whole && last.matches.len() > 1;
-            let Some(pause) = self.pause_after(look, lost_at).filter(|_| !is_settled) else { break };
-            if self.deadline.cut(sleep(pause)).await.is_none() {
+            let is_hopeless = is_complete && candidates.len() > 1;
+            if is_hopeless || self.deadline.is_over() {
+                break;
+            }
+            if search < MAX_SEARCHES {
+                self.pause_after(search).await;
+            } else if search == MAX_SEARCHES && let Some(delay) = self.retry_if_absent_after {
+                let remaining = delay.saturating_sub(lost_at.elapsed());
+                if self.deadline.timeout(sleep(remaining)).await.is_none() {
+                    break;
+                }
+            } else {
                 break;
             }
         }
-        Err(Error::OutcomeUnknown(Box::new(UnknownOutcome {
-            context,
-            candidates: last.matches,
-            history_was_read: last.is_whole,
-        })))
+        Err(self.unknown(context, candidates, is_complete))
     }
 
-    /// How long to wait for the next look at the history, if there is to be one.
-    fn pause_after(&self, look: u32, lost_at: Instant) -> Option<Duration> {
-        match look {
-            ..LOOKS => Some(self.client.inner.settings.retry.initial_backoff.saturating_mul(look)),
-            LOOKS => self.repeat_absent.map(|grace| grace.saturating_sub(lost_at.elapsed())),
-            _ => None,
-        }
+    async fn pause_after(&self, search: u32) {
+        let pause = self.core.retries.policy.initial_backoff.saturating_mul(search);
+        // At the deadline the caller sees that it is over.
+        let _ = self.deadline.timeout(sleep(pause)).await;
+    }
+
+    fn search(&self) -> Search<'_> {
+        Search::new(&self.core, &self.model, self.fingerprint(), self.deadline)
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        fingerprint(&Value::Object(self.input.0.clone()))
+    }
+
+    fn unknown(&self, context: CallContext, candidates: Vec<TaskId>, history_was_read: bool) -> Error {
+        Error::OutcomeUnknown(Box::new(UnknownOutcome { context, candidates, history_was_read }))
     }
 }

@@ -1,13 +1,342 @@
-//! Running a model: uploads of inputs, the create, the wait, the outcome.
+//! Running a model: checks, uploads, the create, the wait, the outcome.
 
 pub(crate) mod create;
-pub(crate) mod event;
-pub(crate) mod many;
+mod execution;
+mod history;
 pub(crate) mod outcome;
-pub(crate) mod pace;
-#[expect(clippy::module_inception, reason = "the run itself, among its parts")]
-pub(crate) mod run;
-pub(crate) mod same;
-pub(crate) mod schema;
-pub(crate) mod uploads;
+pub(crate) mod poll;
+pub(crate) mod prepared;
+mod uploads;
 pub(crate) mod wait;
+pub(crate) mod wait_all;
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use inferstore_api::types::{TaskId, TaskStatus, UploadFolder};
+use inferstore_api::{Decimal, ModelKind};
+use serde_json::{Map, Value};
+
+use crate::files::upload::UploadEvent;
+use crate::inputs::{Inputs, Undeclared};
+use crate::resources::models::Model;
+use crate::resources::tasks::Task;
+use crate::run::execution::Execution;
+use crate::run::outcome::Outcome;
+use crate::run::poll::PollInterval;
+use crate::run::prepared::PreparedRun;
+use crate::run::wait::WaitOptions;
+use crate::transport::error::Result;
+use crate::transport::events::{Events, Sink};
+
+/// What happens while a model runs.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum RunEvent {
+    /// A file among the inputs is uploaded.
+    #[non_exhaustive]
+    Upload {
+        /// The field that named it.
+        field: String,
+        /// The progress.
+        event: UploadEvent,
+    },
+    /// An input is sent although it may be wrong.
+    Warning(String),
+    /// The task was created; from here on any process can pick it up by its identifier.
+    Created(TaskId),
+    /// The task has this status now. A word that this version does not know is not the end.
+    Status(TaskStatus),
+    /// The task could not be read, for this reason. The wait goes on.
+    ReadFailed(String),
+    /// The task is queued, and no node serves its model.
+    ModelOffline,
+}
+
+/// The events of a run or a wait; [`finish`](Events::finish) returns the outcome.
+pub type RunEvents<T = Value> = Events<RunEvent, Outcome<T>>;
+
+/// A run of a model: set options, then await it for its [`Outcome`], or use one of
+/// [`events`](Self::events), [`start`](Self::start), [`check`](Self::check), [`prepare`](Self::prepare).
+/// Nothing is sent before that.
+///
+/// ```no_run
+/// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
+/// use std::time::Duration;
+/// use inferstore::{Inputs, RunEvent};
+///
+/// let inputs = Inputs::new().file("input_image", "photo.jpg").set("template", "v_shape").set("angle", 30);
+/// let run = client.model("color-harmonization").run(inputs);
+/// let mut events = run.deadline(Duration::from_secs(300)).max_cost("0.10".parse()?).events();
+/// while let Some(event) = events.next().await {
+///     if let RunEvent::Status(status) = event {
+///         println!("{status}");
+///     }
+/// }
+/// let outcome = events.finish().await?;
+/// outcome.save_all("outputs").await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Cancel safety
+///
+/// A run that is dropped before the create leaves no task. One that is dropped during the create or the
+/// wait leaves the task running, and it is billed if it succeeds, unless
+/// [`cancel_on_drop`](Self::cancel_on_drop) is set.
+#[derive(Clone, Debug)]
+#[must_use = "a run does nothing until it is awaited, started, checked or prepared"]
+pub struct Run<T = Value> {
+    model: Model,
+    inputs: Result<Inputs, String>,
+    options: RunOptions,
+    convert: fn(Outcome) -> Result<Outcome<T>>,
+}
+
+/// The options of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct RunOptions {
+    pub(crate) wait: WaitOptions,
+    pub(crate) max_cost: Option<Decimal>,
+    pub(crate) require_serving: bool,
+    pub(crate) skip_validation: bool,
+    pub(crate) undeclared: Undeclared,
+    pub(crate) retry_create_on_rejection: bool,
+    pub(crate) retry_create_if_absent_after: Option<Duration>,
+    pub(crate) upload_folder: UploadFolder,
+    pub(crate) org_username: Option<String>,
+    pub(crate) delete_inputs_after: bool,
+    pub(crate) cancel_on_drop: bool,
+    pub(crate) learn_from_history: bool,
+}
+
+impl Model {
+    /// Runs the model. The run starts when it is awaited.
+    ///
+    /// ```no_run
+    /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
+    /// use inferstore::Inputs;
+    ///
+    /// let inputs = Inputs::new().file("input", "photo.jpg");
+    /// let outcome = client.model("background-removal").run(inputs).await?;
+    /// println!("{}", outcome.url("output")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run(&self, inputs: impl Into<Inputs>) -> Run {
+        Run::new(self.clone(), Ok(inputs.into()), Ok)
+    }
+
+    /// Runs a model of a known kind: typed inputs, typed outputs. A file input takes a path, a URL or a
+    /// [`File`](crate::File).
+    ///
+    /// ```no_run
+    /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
+    /// use inferstore::types::ColorExtractionInput;
+    /// use inferstore::FileInput;
+    ///
+    /// let input = ColorExtractionInput { input: FileInput::from("photo.jpg") };
+    /// let outcome = client.model("color-extraction").run_typed(input).await?;
+    /// println!("{}", outcome.output.output);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// When awaited, it fails with [`Error::OutputType`](crate::Error::OutputType) if the model returned
+    /// something else.
+    pub fn run_typed<K: ModelKind>(&self, input: K) -> Run<K::Output> {
+        let inputs = Inputs::from_serialize(&input).map_err(|error| error.to_string());
+        Run::new(self.clone(), inputs, Outcome::typed)
+    }
+
+    /// Checks the inputs and uploads the files, so that the task can be created once, even across a
+    /// crash: see [`PreparedRun`].
+    pub fn prepare(&self, inputs: impl Into<Inputs>) -> impl Future<Output = Result<PreparedRun>> + Send + use<> {
+        let inputs = inputs.into();
+        self.run(inputs).prepare()
+    }
+}
+
+impl<T> Run<T> {
+    fn new(model: Model, inputs: Result<Inputs, String>, convert: fn(Outcome) -> Result<Outcome<T>>) -> Self {
+        let options = RunOptions {
+            wait: WaitOptions::default(),
+            max_cost: None,
+            require_serving: false,
+            skip_validation: false,
+            undeclared: Undeclared::Refuse,
+            retry_create_on_rejection: false,
+            retry_create_if_absent_after: None,
+            upload_folder: UploadFolder::Samples,
+            org_username: None,
+            delete_inputs_after: false,
+            cancel_on_drop: false,
+            learn_from_history: false,
+        };
+        Self { model, inputs, options, convert }
+    }
+
+    /// Ends the run after this time: uploads, the create, retries and the wait. Default: none.
+    pub fn deadline(mut self, deadline: impl Into<Option<Duration>>) -> Self {
+        self.options.wait.deadline = deadline.into();
+        self
+    }
+
+    /// How often the task is read. Default: [`PollInterval::Adaptive`].
+    pub fn poll(mut self, interval: PollInterval) -> Self {
+        self.options.wait.poll = interval;
+        self
+    }
+
+    /// Cancels the task at the deadline if it is still queued. Otherwise it stays, and is billed if it
+    /// succeeds. Default: `false`.
+    pub fn cancel_at_deadline(mut self, cancel: bool) -> Self {
+        self.options.wait.cancel_at_deadline = cancel;
+        self
+    }
+
+    /// Fails with [`Error::ModelOffline`](crate::Error::ModelOffline) when the task stays queued for this
+    /// time while no node serves the model; `None` waits on. Default: 10 minutes.
+    pub fn offline_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.options.wait.offline_timeout = timeout.into();
+        self
+    }
+
+    /// Fails before anything is created when a run costs more. Default: no limit.
+    pub fn max_cost(mut self, max_cost: impl Into<Option<Decimal>>) -> Self {
+        self.options.max_cost = max_cost.into();
+        self
+    }
+
+    /// Fails before anything is created when no node serves the model now. Default: `false`.
+    pub fn require_serving(mut self, require: bool) -> Self {
+        self.options.require_serving = require;
+        self
+    }
+
+    /// Cancels the task when the run is dropped before its end: a create that is under way finishes in
+    /// the background, and its task is canceled if it is still queued. Default: `false`.
+    ///
+    /// Needs the Tokio runtime that polls the run.
+    pub fn cancel_on_drop(mut self, cancel: bool) -> Self {
+        self.options.cancel_on_drop = cancel;
+        self
+    }
+
+    /// Sends the inputs as they are, without reading what the model declares. Default: `false`.
+    pub fn skip_validation(mut self, skip: bool) -> Self {
+        self.options.skip_validation = skip;
+        self
+    }
+
+    /// Sends inputs that the model does not declare, instead of refusing them: a mistyped name would
+    /// cost a run. Default: `false`.
+    pub fn allow_undeclared(mut self, allow: bool) -> Self {
+        self.options.undeclared = if allow { Undeclared::Send } else { Undeclared::Refuse };
+        self
+    }
+
+    /// Deletes the uploaded inputs when the task has ended; they are not shared with other runs then.
+    /// What could not be deleted is in [`Outcome::stored_inputs`]. Default: `false`.
+    pub fn delete_inputs_after(mut self, delete: bool) -> Self {
+        self.options.delete_inputs_after = delete;
+        self
+    }
+
+    /// The folder that the files among the inputs are uploaded into. Default: `samples`.
+    pub fn upload_folder(mut self, folder: UploadFolder) -> Self {
+        self.options.upload_folder = folder;
+        self
+    }
+
+    /// The organization that the files are uploaded for, with a key of personal scope. Default: none.
+    pub fn org_username(mut self, org_username: impl Into<Option<String>>) -> Self {
+        self.options.org_username = org_username.into();
+        self
+    }
+
+    /// Learns from the task history how long the model takes, if this client has not run it yet: one or
+    /// two requests more, so that the task is read when it is likely to end. Default: `false`.
+    pub fn learn_from_history(mut self, learn: bool) -> Self {
+        self.options.learn_from_history = learn;
+        self
+    }
+
+    /// Sends the create again after a 429 or 503. Only for a service that promises that such a rejection
+    /// created nothing. Default: `false`.
+    pub fn retry_create_on_rejection(mut self, retry: bool) -> Self {
+        self.options.retry_create_on_rejection = retry;
+        self
+    }
+
+    /// Sends the create again when its response was lost and the task history, read once more after this
+    /// time, shows no task that could be it. Default: never.
+    ///
+    /// **The history is no proof.** A create that a gateway held up can appear after the last read; then
+    /// both tasks run, and both are billed. Choose more time than anything on the way holds a request.
+    /// Without it such a create ends in [`Error::OutcomeUnknown`](crate::Error::OutcomeUnknown), and you
+    /// decide.
+    pub fn retry_create_if_absent_after(mut self, delay: impl Into<Option<Duration>>) -> Self {
+        self.options.retry_create_if_absent_after = delay.into();
+        self
+    }
+
+    /// Creates the task and returns its handle, without waiting for its end.
+    ///
+    /// # Errors
+    ///
+    /// Those of the run up to the create. Dropping the future during the create may leave a task.
+    pub fn start(self) -> impl Future<Output = Result<Task>> + Send + use<T> {
+        let execution = self.execution(Sink::none());
+        async move { execution?.start().await }
+    }
+
+    /// Checks everything that the run would check before its first upload, and returns the inputs as they
+    /// would be sent. Files are read, and are not among them: their URLs are known after the upload.
+    /// Nothing is stored, created or billed.
+    ///
+    /// # Errors
+    ///
+    /// Those of the run up to the first upload.
+    pub fn check(self) -> impl Future<Output = Result<Map<String, Value>>> + Send + use<T> {
+        let execution = self.execution(Sink::none());
+        async move { execution?.check().await }
+    }
+
+    /// Checks the inputs and uploads the files, so that the task can be created once, even across a
+    /// crash: see [`PreparedRun`].
+    ///
+    /// # Errors
+    ///
+    /// Those of the run up to the create.
+    pub fn prepare(self) -> impl Future<Output = Result<PreparedRun>> + Send + use<T> {
+        let execution = self.execution(Sink::none());
+        async move { execution?.prepare().await }
+    }
+
+    fn execution(self, sink: Sink<RunEvent>) -> Result<Execution> {
+        let inputs = self.inputs.map_err(crate::Error::InvalidArgument)?;
+        Ok(Execution::new(self.model, inputs.into_fields()?, self.options, sink))
+    }
+}
+
+impl<T: Send + 'static> Run<T> {
+    /// The run as a stream of events.
+    pub fn events(self) -> RunEvents<T> {
+        Events::new(|sink| self.finish(sink))
+    }
+
+    async fn finish(self, sink: Sink<RunEvent>) -> Result<Outcome<T>> {
+        let convert = self.convert;
+        convert(self.execution(sink)?.finish().await?)
+    }
+}
+
+impl<T: Send + 'static> IntoFuture for Run<T> {
+    type Output = Result<Outcome<T>>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.finish(Sink::none()))
+    }
+}

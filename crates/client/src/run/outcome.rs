@@ -1,58 +1,95 @@
-//! What a task returned.
+//! The outcome of a run: the output, its price, and the files in it.
 
-use inferstore_api::types::{self, TaskId};
-use inferstore_api::{Decimal, ModelKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use inferstore_api::types::{TaskDetail, TaskId};
+use inferstore_api::{Decimal, Timestamp};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::files::download::Download;
+use crate::transport::core::Core;
 use crate::transport::error::{Error, OutputMismatch, Result};
+use crate::transport::redact::MAX_MESSAGE;
 
-/// What a task returned. Its output is JSON unless a type was asked for.
-#[derive(Clone, Debug, PartialEq)]
+/// What a task that succeeded returned.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Outcome<T = Value> {
     /// The task.
     pub task: TaskId,
-    /// What the model returned.
+    /// The output. Its shape depends on the model.
     pub output: T,
-    /// What the run cost, exactly.
+    /// The price, if the service stated it.
     pub cost: Option<Decimal>,
+    /// How long the task took, from its creation to its end, by the clock of the service.
+    pub duration: Option<Duration>,
+    /// URLs of inputs that were uploaded for the run and are still stored. Storage is billed: see
+    /// [`Run::delete_inputs_after`](crate::Run::delete_inputs_after).
+    #[serde(default)]
+    pub stored_inputs: Vec<String>,
+    /// For downloads. Absent in an outcome that was deserialized or made by hand.
+    #[serde(skip)]
+    core: Option<Arc<Core>>,
+}
+
+impl<T> Outcome<T> {
+    /// An outcome, for tests of code that receives one.
+    pub fn new(task: impl Into<TaskId>, output: T) -> Self {
+        Self { task: task.into(), output, cost: None, duration: None, stored_inputs: Vec::new(), core: None }
+    }
+
+    fn with_output<U>(self, output: U) -> Outcome<U> {
+        let Self { task, cost, duration, stored_inputs, core, .. } = self;
+        Outcome { task, output, cost, duration, stored_inputs, core }
+    }
+}
+
+impl<T: PartialEq> PartialEq for Outcome<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.task == other.task
+            && self.output == other.output
+            && self.cost == other.cost
+            && self.duration == other.duration
+            && self.stored_inputs == other.stored_inputs
+    }
 }
 
 impl Outcome {
-    /// Of a task that succeeded.
-    pub(crate) fn of(task: types::TaskDetail) -> Result<Self> {
+    /// The outcome of a task that succeeded.
+    pub(crate) fn of(task: TaskDetail, core: &Arc<Core>) -> Self {
+        let duration = duration(&task);
         let output = task.result.and_then(|result| result.result).unwrap_or(Value::Null);
-        Ok(Self { task: task.task_id, output, cost: task.cost })
+        let core = Some(Arc::clone(core));
+        Self { task: task.task_id, output, cost: task.cost, duration, stored_inputs: Vec::new(), core }
     }
 
-    /// The output as a type.
+    /// The output as a type: that of a model kind, or one of your own.
     ///
     /// # Errors
     ///
-    /// [`Error::OutputType`], with the output in it, when it is of another shape.
+    /// [`Error::OutputType`], with the output in it, when it does not have that type.
     pub fn typed<T: DeserializeOwned>(self) -> Result<Outcome<T>> {
-        // Through text, as an answer is read, so that types may read more than their strict form.
+        // Through text, as a response is read, so that types may read more than their strict form.
         match serde_json::from_str(&self.output.to_string()) {
-            Ok(output) => Ok(Outcome { task: self.task, output, cost: self.cost }),
-            Err(error) => Err(Error::OutputType(Box::new(OutputMismatch {
-                task: self.task,
-                output: self.output,
-                problem: error.to_string(),
-            }))),
+            Ok(output) => Ok(self.with_output(output)),
+            Err(error) => {
+                // The parser quotes values of the output.
+                let problem = error.to_string();
+                let problem = match &self.core {
+                    Some(core) => core.redactor.foreign(&problem, MAX_MESSAGE),
+                    None => problem,
+                };
+                Err(Error::OutputType(Box::new(OutputMismatch { task: self.task, output: self.output, problem })))
+            }
         }
     }
 
-    /// The output as that of a model kind.
-    ///
-    /// # Errors
-    ///
-    /// As [`typed`](Self::typed).
-    pub fn typed_as<K: ModelKind>(self) -> Result<Outcome<K::Output>> {
-        self.typed()
-    }
-
-    /// The fields of the output that are URLs, by name, and the URLs.
+    /// The fields of the output that are URLs, by name.
     pub fn urls(&self) -> impl Iterator<Item = (&str, &str)> {
         let fields = self.output.as_object().into_iter().flatten();
         fields.filter_map(|(name, value)| {
@@ -61,4 +98,67 @@ impl Outcome {
             is_url.then_some((name.as_str(), text))
         })
     }
+
+    /// The URL in this field of the output.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] when the output has no such field, or it is no URL.
+    pub fn url(&self, name: &str) -> Result<&str> {
+        let url = self.urls().find_map(|(field, url)| (field == name).then_some(url));
+        url.ok_or_else(|| {
+            let names: Vec<_> = self.urls().map(|(field, _)| field).collect();
+            Error::InvalidArgument(format!("the output has no URL {name:?}; it has {}", names.join(", ")))
+        })
+    }
+
+    /// Starts the download of this field of the output: into memory, a file, a writer or a stream.
+    ///
+    /// ```no_run
+    /// # async fn example(outcome: inferstore::Outcome) -> Result<(), inferstore::Error> {
+    /// let picture = outcome.download("output_image")?.bytes().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`url`](Self::url); also for an outcome that no client returned.
+    pub fn download(&self, name: &str) -> Result<Download> {
+        let url = self.url(name)?;
+        Ok(Download::new(Arc::clone(self.core()?), url))
+    }
+
+    /// Downloads every URL of the output into the folder, each under the name of its field with the
+    /// extension of its MIME type, and returns the paths. Files that exist are not replaced: a number is
+    /// added to the name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`](crate::Error::File) when a URL cannot be read, or a file cannot be written.
+    pub async fn save_all(&self, folder: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
+        let core = self.core()?;
+        let mut paths = Vec::new();
+        for (name, url) in self.urls() {
+            let file = Download::new(Arc::clone(core), url).to_dir(folder.as_ref(), name).await?;
+            paths.push(file.path);
+        }
+        Ok(paths)
+    }
+
+    fn core(&self) -> Result<&Arc<Core>> {
+        self.core.as_ref().ok_or_else(|| {
+            Error::InvalidArgument("only an outcome that a client returned can be downloaded".to_owned())
+        })
+    }
+}
+
+/// From the creation of the task to its last change of status.
+pub(crate) fn duration(task: &TaskDetail) -> Option<Duration> {
+    between(task.created_at.as_ref(), task.updated_at.as_ref())
+}
+
+pub(crate) fn between(created: Option<&Timestamp>, ended: Option<&Timestamp>) -> Option<Duration> {
+    let created = created?.to_system_time()?;
+    ended?.to_system_time()?.duration_since(created).ok()
 }

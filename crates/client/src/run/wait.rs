@@ -1,276 +1,375 @@
-//! Waiting for one task: a step that reads it, and a loop that knows when to stop.
+//! Waiting for one task.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::stream::{self, StreamExt};
-use inferstore_api::types::{self, TaskId, TaskStatus};
+use futures_util::future::BoxFuture;
+use inferstore_api::types::{ModelId, TaskDetail, TaskId, TaskStatus};
 use tokio::time::{Instant, sleep_until};
 
-use crate::client::Client;
+use crate::resources::models::Model;
 use crate::resources::tasks::Task;
-use crate::run::event::{OnEvent, RunEvent, RunEvents};
-use crate::run::outcome::Outcome;
-use crate::run::pace::PollInterval;
+use crate::run::outcome::{self, Outcome};
+use crate::run::poll::{PollInterval, Schedule};
+use crate::run::{RunEvent, RunEvents};
+use crate::transport::core::Core;
 use crate::transport::deadline::Deadline;
-use crate::transport::error::{Error, Result, TaskDisposition, TaskFailure};
+use crate::transport::error::{DeadlineReached, Error, ModelOffline, Result, TaskDisposition, TaskFailure};
+use crate::transport::events::{Events, Sink};
+use crate::transport::redact::MAX_MESSAGE;
 
-/// How long a task is waited for, and how. Name what differs and take the rest from the default:
-///
-/// ```
-/// use std::time::Duration;
-/// use inferstore::{PollInterval, WaitOptions};
-///
-/// let wait = WaitOptions { deadline: Some(Duration::from_secs(300)), pace: PollInterval::Long, ..WaitOptions::default() };
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct WaitOptions {
-    /// How long the whole may take, from the call on. In a run it bounds everything: uploads, the
-    /// create, repeats and the wait. Without one the wait ends when the task does.
-    pub deadline: Option<Duration>,
-    /// How often the task is read.
-    pub pace: PollInterval,
-    /// Cancels the task at the deadline if it is still in the queue. Otherwise it goes on, and is
-    /// billed if it succeeds.
-    pub cancel_at_deadline: bool,
+/// A last read comes this long before the deadline, when the schedule has none that late.
+const LAST_READ: Duration = Duration::from_millis(500);
+
+/// How long before the deadline a task is canceled at the latest, so that the response still arrives:
+/// this share of the time, up to the limit.
+const CANCEL_SHARE: u32 = 5;
+const MAX_CANCEL_RESERVE: Duration = Duration::from_secs(2);
+
+/// How long after the deadline the response to a cancel is waited for.
+const CANCEL_GRACE: Duration = Duration::from_millis(200);
+
+/// A task that is queued this long may have a model that no node serves.
+const ASK_SERVING_AFTER: Duration = Duration::from_secs(10);
+
+/// How long a task may stay queued while no node serves its model, unless the caller says otherwise.
+pub(crate) const OFFLINE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// How a task is waited for.
+#[derive(Clone, Debug)]
+pub(crate) struct WaitOptions {
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) poll: PollInterval,
+    pub(crate) cancel_at_deadline: bool,
+    pub(crate) offline_timeout: Option<Duration>,
 }
 
-/// How long a task may answer nothing but refusals before a wait without a deadline gives up. With
-/// one, no failed read ends the wait before it.
-const PATIENCE_WITH_REFUSALS: Duration = Duration::from_secs(60);
+impl Default for WaitOptions {
+    fn default() -> Self {
+        Self {
+            deadline: None,
+            poll: PollInterval::default(),
+            cancel_at_deadline: false,
+            offline_timeout: Some(OFFLINE_TIMEOUT),
+        }
+    }
+}
 
-/// A last read is placed so long before the deadline, when the pace has none nearer.
-const LAST_LOOK: Duration = Duration::from_millis(500);
-
-/// How long a cancel at the deadline may take; so much later than asked for is the wait over.
-const TIME_TO_CANCEL: Duration = Duration::from_millis(200);
-
-/// How many tasks are canceled at the same time, so that many fit into that.
-const CANCELS_SIDE_BY_SIDE: usize = 32;
+/// The wait for a task: await it for its outcome, or read its [`events`](Self::events).
+///
+/// It ends when the task does, at its deadline, or when the service refuses to show the task for good
+/// (401, 404 and other 4xx except 408 and 429). Failures that pass do not end it: 5xx, 429, HTML pages
+/// of a gateway, dropped connections. Dropping it leaves the task alone.
+#[derive(Clone, Debug)]
+#[must_use = "a wait does nothing until it is awaited"]
+pub struct Wait {
+    task: Task,
+    options: WaitOptions,
+}
 
 impl Task {
-    /// Waits until the task has ended, and returns it if it succeeded.
+    /// Waits until the task has ended, and returns its outcome if it succeeded.
     ///
     /// ```no_run
     /// # async fn example(client: inferstore::Client, id: String) -> Result<(), inferstore::Error> {
     /// use std::time::Duration;
-    /// use inferstore::WaitOptions;
     ///
-    /// let wait = WaitOptions { deadline: Some(Duration::from_secs(300)), ..WaitOptions::default() };
-    /// let outcome = client.task(id).wait(&wait).await?;
-    /// println!("{} for {:?}", outcome.output, outcome.cost);
+    /// let outcome = client.task(id).wait().deadline(Duration::from_secs(300)).await?;
+    /// println!("{}", outcome.output);
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// Dropping the future leaves the task alone. A read that fails does not end the wait, unless there
-    /// is no deadline and the service refused it for a minute.
     ///
     /// # Errors
     ///
-    /// [`Error::TaskFailed`] and [`Error::TaskCanceled`] when the task ended so,
+    /// When awaited: [`Error::TaskFailed`] and [`Error::TaskCanceled`] when the task ended so,
     /// [`Error::DeadlineReached`] when it did not end in time.
-    pub async fn wait(&self, wait: &WaitOptions) -> Result<Outcome> {
-        self.outcome(wait.clone(), &mut |_| {}).await
+    pub fn wait(&self) -> Wait {
+        Wait { task: self.clone(), options: WaitOptions { offline_timeout: None, ..WaitOptions::default() } }
+    }
+}
+
+impl Wait {
+    /// Ends the wait after this time. Default: none.
+    pub fn deadline(mut self, deadline: impl Into<Option<Duration>>) -> Self {
+        self.options.deadline = deadline.into();
+        self
     }
 
-    /// Waits for the task, as a stream of what happens.
-    ///
-    /// ```no_run
-    /// # async fn example(client: inferstore::Client, id: String) -> Result<(), inferstore::Error> {
-    /// use futures_util::TryStreamExt;
-    /// use inferstore::{RunEvent, WaitOptions};
-    ///
-    /// let mut events = client.task(id).follow(WaitOptions::default());
-    /// while let Some(event) = events.try_next().await? {
-    ///     match event {
-    ///         RunEvent::Status(status) => println!("{status}"),
-    ///         RunEvent::Done(outcome) => println!("{}", outcome.output),
-    ///         _ => {}
-    ///     }
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// It ends as [`wait`](Self::wait) does: with [`RunEvent::Done`], or with an error.
-    pub fn follow(&self, wait: WaitOptions) -> RunEvents {
-        let task = self.clone();
-        RunEvents::of(|mut on_event| async move { task.outcome(wait, &mut *on_event).await })
+    /// How often the task is read. Default: [`PollInterval::Adaptive`].
+    pub fn poll(mut self, interval: PollInterval) -> Self {
+        self.options.poll = interval;
+        self
     }
 
-    async fn outcome(&self, wait: WaitOptions, on_event: OnEvent<'_>) -> Result<Outcome> {
-        let (id, deadline) = (self.checked_id()?, Deadline::after(wait.deadline));
-        let mut waiting = Waiting::begin(self.clone(), id, wait, deadline);
-        waiting.read_at_once = true;
-        Outcome::of(waiting.until_the_end(on_event).await?)
+    /// Cancels the task at the deadline if it is still queued. Otherwise it stays, and is billed if it
+    /// succeeds. Default: `false`.
+    pub fn cancel_at_deadline(mut self, cancel: bool) -> Self {
+        self.options.cancel_at_deadline = cancel;
+        self
+    }
+
+    /// The wait as a stream of events.
+    pub fn events(self) -> RunEvents {
+        Events::new(|sink| self.run(sink))
+    }
+
+    async fn run(self, sink: Sink<RunEvent>) -> Result<Outcome> {
+        self.task.check_id()?;
+        let deadline = Deadline::after(self.options.deadline);
+        let core = Arc::clone(&self.task.core);
+        let waiter = Waiter::new(&core, self.task.id.clone(), None, self.options, deadline, sink);
+        Ok(Outcome::of(waiter.run(true).await?, &core))
+    }
+}
+
+impl IntoFuture for Wait {
+    type Output = Result<Outcome>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run(Sink::none()))
     }
 }
 
 /// One wait for one task.
-pub(crate) struct Waiting {
+pub(crate) struct Waiter<'a> {
+    core: &'a Arc<Core>,
     task: Task,
-    id: TaskId,
-    wait: WaitOptions,
-    /// Of the whole, which began earlier than the wait in a run.
+    /// Known when the wait belongs to a run.
+    model: Option<ModelId>,
+    options: WaitOptions,
+    /// Of the whole operation, which started before the wait in a run.
     deadline: Deadline,
-    /// Whether the task may have ended already.
-    pub(crate) read_at_once: bool,
-    reads: u32,
-    seen: Option<TaskStatus>,
-    patience: Patience,
+    schedule: Schedule,
+    sink: Sink<RunEvent>,
+    started: Instant,
+    last_status: Option<TaskStatus>,
+    last_error: Option<Error>,
+    /// When the model was first found offline, while the task was queued.
+    offline_since: Option<Instant>,
+    next_serving_check: Duration,
 }
 
-/// How long reads have been refused.
-#[derive(Debug, Default)]
-pub(crate) struct Patience(Option<Instant>);
-
-impl Patience {
-    /// Whether a read that failed ends the wait: only when it would fail forever, and nobody set a
-    /// deadline.
-    pub(crate) fn ends_with(&mut self, error: &Error, deadline: Deadline) -> bool {
-        if !matches!(error, Error::Api(_) | Error::Unauthorized(_)) {
-            self.renew();
-            return false;
-        }
-        let since = *self.0.get_or_insert_with(Instant::now);
-        deadline.at.is_none() && since.elapsed() >= PATIENCE_WITH_REFUSALS
-    }
-
-    /// Something other than a refusal came.
-    pub(crate) fn renew(&mut self) {
-        self.0 = None;
-    }
-}
-
-impl Waiting {
-    pub(crate) fn begin(task: Task, id: TaskId, wait: WaitOptions, deadline: Deadline) -> Self {
+impl<'a> Waiter<'a> {
+    pub(crate) fn new(
+        core: &'a Arc<Core>,
+        task: TaskId,
+        model: Option<ModelId>,
+        options: WaitOptions,
+        deadline: Deadline,
+        sink: Sink<RunEvent>,
+    ) -> Self {
+        let durations = model.as_ref().map(|model| core.memory.durations.of(model)).unwrap_or_default();
         Self {
-            task,
-            id,
-            wait,
+            core,
+            task: Task { core: Arc::clone(core), id: task },
+            model,
+            schedule: Schedule::new(options.poll.clone(), &durations),
+            options,
             deadline,
-            read_at_once: false,
-            reads: 0,
-            seen: None,
-            patience: Patience::default(),
+            sink,
+            started: Instant::now(),
+            last_status: None,
+            last_error: None,
+            offline_since: None,
+            next_serving_check: ASK_SERVING_AFTER,
         }
     }
 
-    /// Reads the task at its pace until it has ended, and returns it if it succeeded.
-    pub(crate) async fn until_the_end(&mut self, on_event: OnEvent<'_>) -> Result<types::TaskDetail> {
-        let began = Instant::now();
-        if !self.read_at_once {
-            self.pause(began).await?;
-        }
+    /// Reads the task on schedule until it has ended, and returns it if it succeeded. `read_at_once`
+    /// when it may have ended already.
+    pub(crate) async fn run(mut self, read_at_once: bool) -> Result<TaskDetail> {
+        let mut reads = 0;
+        let mut delay = if read_at_once { Duration::ZERO } else { self.schedule.delay(0, Duration::ZERO) };
         loop {
-            match self.task.get_until(self.deadline).await {
-                Ok(task) => {
-                    self.patience.renew();
-                    if let Some(end) = self.step(task, on_event) {
-                        return end;
-                    }
-                }
-                Err(error) => self.failed_read(error, on_event)?,
-            }
-            self.reads += 1;
-            self.pause(began).await?;
-        }
-    }
-
-    /// What a read means: the end of the wait, or not.
-    fn step(&mut self, task: types::TaskDetail, on_event: OnEvent<'_>) -> Option<Result<types::TaskDetail>> {
-        let status = task.status.clone()?;
-        if self.seen.as_ref() != Some(&status) {
-            on_event(RunEvent::Status(status.clone()));
-        }
-        self.seen = Some(status.clone());
-        match status {
-            TaskStatus::Success | TaskStatus::Failed | TaskStatus::Canceled => Some(ended(task)),
-            // A word that the document does not know is no end: the service may have learned a new one.
-            _ => None,
-        }
-    }
-
-    fn failed_read(&mut self, error: Error, on_event: OnEvent<'_>) -> Result<()> {
-        if self.patience.ends_with(&error, self.deadline) {
-            return Err(error);
-        }
-        on_event(RunEvent::ReadFailed(error.headline()));
-        Ok(())
-    }
-
-    /// Until the next read, or the deadline.
-    async fn pause(&self, began: Instant) -> Result<()> {
-        let now = Instant::now();
-        let mut next = now + self.wait.pace.pause(self.reads, now - began);
-        if let Some(deadline) = self.deadline.at {
-            if now >= deadline {
+            if !self.sleep(delay).await {
                 return Err(self.at_deadline().await);
             }
-            if next >= deadline {
-                // One more look before time is up, unless this was it.
-                let last_look = deadline.checked_sub(LAST_LOOK).filter(|last_look| *last_look > now);
-                next = last_look.unwrap_or(deadline);
+            let mut retry_after = Duration::ZERO;
+            match self.task.get_until(self.end()).await {
+                Ok(task) => {
+                    if let Some(end) = self.observe(task) {
+                        return end;
+                    }
+                    self.check_serving().await?;
+                }
+                Err(error) if ends_wait(&error) => return Err(error),
+                Err(error) => {
+                    retry_after = error.retry_after().unwrap_or_default();
+                    self.sink.send(RunEvent::ReadFailed(error.to_string()));
+                    self.last_error = Some(error);
+                }
+            }
+            reads += 1;
+            delay = self.schedule.delay(reads, self.started.elapsed()).max(retry_after);
+        }
+    }
+
+    /// Waits for the next read; `false` at the deadline.
+    async fn sleep(&self, delay: Duration) -> bool {
+        let now = Instant::now();
+        let next = now.checked_add(delay).unwrap_or(now);
+        let Some(deadline) = self.end().at else {
+            sleep_until(next).await;
+            return true;
+        };
+        if now >= deadline {
+            return false;
+        }
+        if next < deadline {
+            sleep_until(next).await;
+            return true;
+        }
+        // One more read before the end, unless this was it.
+        match deadline.checked_sub(LAST_READ).filter(|last_read| *last_read > now) {
+            Some(last_read) => {
+                sleep_until(last_read).await;
+                true
+            }
+            None => {
+                sleep_until(deadline).await;
+                false
             }
         }
-        sleep_until(next).await;
-        if self.deadline.is_over() { Err(self.at_deadline().await) } else { Ok(()) }
     }
 
-    async fn at_deadline(&self) -> Error {
-        let may_be_queued = matches!(self.seen, None | Some(TaskStatus::InQueue));
-        let fates = match self.wait.cancel_at_deadline && may_be_queued {
-            true => cancel_queued(&self.task.client, vec![self.id.clone()]).await,
-            false => BTreeMap::new(),
+    /// When the wait ends: at the deadline, or early enough to cancel the task before it.
+    fn end(&self) -> Deadline {
+        cancel_before(self.deadline, self.options.cancel_at_deadline)
+    }
+
+    /// What a read of the task means: the end of the wait, or nothing.
+    fn observe(&mut self, task: TaskDetail) -> Option<Result<TaskDetail>> {
+        let status = task.status.clone()?;
+        if self.last_status.as_ref() != Some(&status) {
+            self.sink.send(RunEvent::Status(status.clone()));
+        }
+        self.last_status = Some(status.clone());
+        // A word that the document does not know is no end: the service may have added one.
+        if !status.is_terminal() {
+            return None;
+        }
+        if let (Some(model), Some(duration)) = (&self.model, outcome::duration(&task)) {
+            self.core.memory.durations.insert(model, duration);
+        }
+        Some(ended(task, self.core))
+    }
+
+    /// Finds out whether a task stays queued because no node serves its model.
+    async fn check_serving(&mut self) -> Result<()> {
+        let waited = self.started.elapsed();
+        let Some(model) = self.model.clone() else { return Ok(()) };
+        if self.last_status != Some(TaskStatus::InQueue) {
+            self.offline_since = None;
+            return Ok(());
+        }
+        if waited < self.next_serving_check {
+            return Ok(());
+        }
+        self.next_serving_check = waited.saturating_mul(2);
+        let handle = Model { core: Arc::clone(self.core), id: model.to_string() };
+        let is_offline = match handle.serving_until(self.deadline).await {
+            Ok(serving) => serving.serving == Some(false),
+            // The check only explains the wait; it does not end it.
+            Err(_) => return Ok(()),
         };
-        let fate = fates.get(self.id.as_str()).copied().unwrap_or(TaskDisposition::StillRunning);
-        self.deadline.reached(Some(self.id.clone()), fate)
+        if !is_offline {
+            self.offline_since = None;
+            return Ok(());
+        }
+        let since = match self.offline_since {
+            Some(since) => since,
+            None => {
+                self.sink.send(RunEvent::ModelOffline);
+                tracing::warn!(%model, task = %self.task.id, "the task is queued, and no node serves its model");
+                *self.offline_since.insert(self.started)
+            }
+        };
+        match self.options.offline_timeout {
+            Some(timeout) if since.elapsed() >= timeout => Err(self.offline(model).await),
+            Some(timeout) => {
+                let remaining = timeout.saturating_sub(since.elapsed());
+                self.next_serving_check = self.next_serving_check.min(waited.saturating_add(remaining));
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    async fn offline(&self, model: ModelId) -> Error {
+        let disposition = if self.options.cancel_at_deadline {
+            cancel(self.core, &self.task.id, Deadline::after(Some(MAX_CANCEL_RESERVE))).await
+        } else {
+            TaskDisposition::StillRunning
+        };
+        Error::ModelOffline(Box::new(ModelOffline { model, task: Some(self.task.id.clone()), disposition }))
+    }
+
+    async fn at_deadline(&mut self) -> Error {
+        let may_be_queued = matches!(self.last_status, None | Some(TaskStatus::InQueue));
+        let mut canceled = None;
+        if self.options.cancel_at_deadline && may_be_queued {
+            canceled = Some(cancel(self.core, &self.task.id, self.deadline).await);
+        }
+        let disposition = match (canceled, &self.last_status) {
+            (Some(TaskDisposition::StillRunning) | None, None) => TaskDisposition::Unknown,
+            (canceled, _) => canceled.unwrap_or(TaskDisposition::StillRunning),
+        };
+        self.deadline.reached(DeadlineReached {
+            task: Some(self.task.id.clone()),
+            disposition,
+            last_status: self.last_status.take(),
+            source: self.last_error.take().map(Box::new),
+            ..DeadlineReached::default()
+        })
     }
 }
 
-/// Cancels tasks that may still be in the queue, and says what became of each.
-pub(crate) async fn cancel_queued(client: &Client, tasks: Vec<TaskId>) -> BTreeMap<String, TaskDisposition> {
-    let until = Deadline::after(Some(TIME_TO_CANCEL));
-    let cancel = |id: TaskId| async move {
-        let fate = match client.task(&id).cancel_until(until).await {
-            Ok(()) => TaskDisposition::Canceled,
-            Err(Error::Api(context)) if !context.is_ambiguous() => TaskDisposition::StillRunning,
-            Err(_) => TaskDisposition::CancelUnknown,
-        };
-        (id.0, fate)
-    };
-    stream::iter(tasks).map(cancel).buffer_unordered(CANCELS_SIDE_BY_SIDE).collect().await
+/// The deadline, or early enough before it for a cancel.
+pub(crate) fn cancel_before(deadline: Deadline, cancel_at_deadline: bool) -> Deadline {
+    match deadline.at {
+        Some(at) if cancel_at_deadline => {
+            let length = at.saturating_duration_since(deadline.started);
+            deadline.less((length / CANCEL_SHARE).min(MAX_CANCEL_RESERVE))
+        }
+        _ => deadline,
+    }
 }
 
-/// A task that has ended, as a result.
-pub(crate) fn ended(task: types::TaskDetail) -> Result<types::TaskDetail> {
+/// Whether a failed read ends the wait: when every further one would fail the same way.
+pub(crate) fn ends_wait(error: &Error) -> bool {
+    error.is_permanent() || matches!(error, Error::InvalidArgument(_))
+}
+
+/// The task that has ended, if it succeeded.
+pub(crate) fn ended(task: TaskDetail, core: &Core) -> Result<TaskDetail> {
     match task.status {
-        Some(TaskStatus::Success) => Ok(task),
+        Some(TaskStatus::Failed) => {
+            // Perhaps an uploaded file is no longer there; the next run uploads it again.
+            for url in task.input_data.iter().flat_map(|inputs| inputs.values()).filter_map(|input| input.as_str()) {
+                core.memory.uploads.forget(url);
+            }
+            let redactor = &core.redactor;
+            let message = task.message.filter(|message| !message.is_empty());
+            let message = message.map(|message| redactor.foreign(&message, MAX_MESSAGE));
+            let detail = task.result.and_then(|result| result.error);
+            let detail = detail.map(|detail| redactor.foreign_json(detail));
+            Err(Error::TaskFailed(Box::new(TaskFailure { task: task.task_id, message, detail })))
+        }
         Some(TaskStatus::Canceled) => Err(Error::TaskCanceled(task.task_id)),
-        _ => Err(Error::TaskFailed(Box::new(TaskFailure {
-            task: task.task_id,
-            message: task.message.filter(|message| !message.is_empty()),
-            detail: task.result.and_then(|result| result.error),
-        }))),
+        _ => Ok(task),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn only_a_minute_of_refusals_ends_a_wait_and_only_one_without_a_deadline() {
-        let refusal = Error::Api(Box::default());
-        let silence = Error::Transport(Box::default());
-        let (forever, bounded) = (Deadline::never(), Deadline::after(Some(Duration::from_secs(3600))));
-        let mut patience = Patience::default();
-        assert!(!patience.ends_with(&refusal, forever), "the first one");
-        tokio::time::advance(PATIENCE_WITH_REFUSALS).await;
-        assert!(!patience.ends_with(&refusal, bounded), "the deadline will end it");
-        assert!(patience.ends_with(&refusal, forever));
-        assert!(!patience.ends_with(&silence, forever), "the network may come back");
-        assert!(!patience.ends_with(&refusal, forever), "and refusals are counted anew");
+/// Cancels a task that may be queued, and returns what became of it.
+pub(crate) async fn cancel(core: &Arc<Core>, id: &TaskId, deadline: Deadline) -> TaskDisposition {
+    let end = Deadline { at: deadline.at.and_then(|at| at.checked_add(CANCEL_GRACE)), ..deadline };
+    let task = Task { core: Arc::clone(core), id: id.clone() };
+    match end.timeout(task.cancel_until(end)).await {
+        Some(Ok(())) => TaskDisposition::Canceled,
+        // A gateway that gave up says nothing about the service behind it.
+        Some(Err(Error::Api(context))) if !context.is_ambiguous() => TaskDisposition::StillRunning,
+        _ => TaskDisposition::CancelUnknown,
     }
 }

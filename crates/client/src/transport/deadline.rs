@@ -1,69 +1,77 @@
-//! When something has to be over, and since when that counts.
+//! Deadlines: a start time and an optional end, which bounds everything that an operation does.
 
 use std::time::Duration;
 
-use inferstore_api::types::TaskId;
 use tokio::time::{Instant, timeout_at};
 
-use crate::transport::error::{DeadlineReached, Error, Result, TaskDisposition};
+use crate::transport::error::{DeadlineReached, Error, Result};
 
-/// The time that something may take, from its beginning on; perhaps as long as it wants.
+/// When an operation started and when it must finish, if ever.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     pub(crate) started: Instant,
-    /// When it has to be over, if ever.
     pub(crate) at: Option<Instant>,
 }
 
 impl Deadline {
-    /// From now on, so long.
-    pub(crate) fn after(length: Option<Duration>) -> Self {
+    /// Starts now and ends after the duration, if there is one.
+    pub(crate) fn after(duration: Option<Duration>) -> Self {
         let started = Instant::now();
-        // A length beyond the reach of the clock is as good as none.
-        Self { started, at: length.and_then(|length| started.checked_add(length)) }
+        // A duration that overflows `Instant` means no deadline.
+        Self { started, at: duration.and_then(|duration| started.checked_add(duration)) }
     }
 
     pub(crate) fn never() -> Self {
         Self::after(None)
     }
 
-    /// Since the same beginning, but not beyond the other either.
+    /// The same start, and the earlier end of the two.
     pub(crate) fn or_earlier(self, other: Self) -> Self {
         Self { at: self.at.into_iter().chain(other.at).min(), ..self }
+    }
+
+    /// Ends earlier, so that something can still be done before the end.
+    pub(crate) fn less(self, reserve: Duration) -> Self {
+        Self { at: self.at.map(|at| at.checked_sub(reserve).unwrap_or(at).max(self.started)), ..self }
     }
 
     pub(crate) fn is_over(self) -> bool {
         self.at.is_some_and(|at| Instant::now() >= at)
     }
 
-    /// Whether something can still begin after a pause.
-    pub(crate) fn allows(self, pause: Duration) -> bool {
-        self.at.is_none_or(|at| Instant::now().checked_add(pause).is_some_and(|then| then < at))
+    /// How much time remains, if there is an end.
+    pub(crate) fn remaining(self) -> Option<Duration> {
+        self.at.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
-    /// What the work comes to, or `None` when time is up.
-    pub(crate) async fn cut<T>(self, work: impl Future<Output = T>) -> Option<T> {
+    /// Whether something can still start after this delay.
+    pub(crate) fn allows(self, delay: Duration) -> bool {
+        self.at.is_none_or(|at| Instant::now().checked_add(delay).is_some_and(|then| then < at))
+    }
+
+    /// Runs the future until the deadline; `None` on timeout.
+    pub(crate) async fn timeout<T>(self, work: impl Future<Output = T>) -> Option<T> {
         match self.at {
             Some(at) => timeout_at(at, work).await.ok(),
             None => Some(work.await),
         }
     }
 
-    /// What the work comes to, if that is before the deadline; it creates no task.
+    /// Runs work that creates no task until the deadline.
     pub(crate) async fn bound<T>(self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        match self.cut(work).await {
-            // A call that ran into the deadline says so in its own words.
-            Some(Err(Error::Transport(_))) if self.is_over() => {
-                Err(self.reached(None, TaskDisposition::NotCreated))
+        match self.timeout(work).await {
+            // A call that ran into the deadline failed because of it.
+            Some(Err(error @ Error::Transport(_))) if self.is_over() => {
+                Err(self.reached(DeadlineReached { source: Some(Box::new(error)), ..Default::default() }))
             }
             Some(done) => done,
-            None => Err(self.reached(None, TaskDisposition::NotCreated)),
+            None => Err(self.reached(DeadlineReached::default())),
         }
     }
 
-    /// The error that says so.
-    pub(crate) fn reached(self, task: Option<TaskId>, fate: TaskDisposition) -> Error {
-        Error::DeadlineReached(Box::new(DeadlineReached { task, fate, elapsed: self.started.elapsed() }))
+    /// The error of this deadline.
+    pub(crate) fn reached(self, reached: DeadlineReached) -> Error {
+        Error::DeadlineReached(Box::new(DeadlineReached { elapsed: self.started.elapsed(), ..reached }))
     }
 }
 
@@ -72,35 +80,38 @@ mod tests {
     use std::future::{pending, ready};
 
     use super::*;
+    use crate::transport::error::TaskDisposition;
 
     #[tokio::test(start_paused = true)]
-    async fn work_is_cut_at_the_deadline_and_not_before() {
+    async fn work_is_cut_off_at_the_deadline_and_not_before() {
         let second = Duration::from_secs(1);
         let deadline = Deadline::after(Some(second));
         assert_eq!(deadline.bound(ready(Ok(7))).await.ok(), Some(7));
         assert!(deadline.allows(second / 2) && !deadline.allows(second) && !deadline.is_over());
-        let cut = deadline.bound(pending::<Result<()>>()).await;
-        let Err(Error::DeadlineReached(reached)) = cut else { unreachable!("nothing else ends it") };
-        assert_eq!(
-            (reached.elapsed, reached.fate, reached.task),
-            (second, TaskDisposition::NotCreated, None)
-        );
+        assert_eq!(deadline.remaining(), Some(second));
+        let timed_out = deadline.bound(pending::<Result<()>>()).await;
+        let Err(Error::DeadlineReached(reached)) = timed_out else { unreachable!("nothing else ends it") };
+        assert_eq!((reached.elapsed, reached.disposition), (second, TaskDisposition::NotCreated));
+        assert_eq!(reached.task, None);
         assert!(deadline.is_over());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn without_a_deadline_nothing_is_cut() {
-        for length in [None, Some(Duration::MAX)] {
-            let forever = Deadline::after(length);
+    async fn without_a_deadline_nothing_is_cut_off() {
+        for duration in [None, Some(Duration::MAX)] {
+            let forever = Deadline::after(duration);
             let slow = tokio::time::sleep(Duration::from_secs(1_000_000));
-            assert!(forever.cut(slow).await.is_some() && forever.allows(Duration::MAX / 4));
+            assert!(forever.timeout(slow).await.is_some() && forever.allows(Duration::MAX / 4));
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn of_two_deadlines_the_earlier_holds() {
-        let (soon, late) = (Deadline::after(Some(Duration::from_secs(1))), Deadline::after(None));
+    async fn of_two_deadlines_the_earlier_one_applies_and_a_reserve_ends_before_it() {
+        let soon = Deadline::after(Some(Duration::from_secs(1)));
+        let late = Deadline::never();
         assert_eq!(late.or_earlier(soon).at, soon.at);
         assert_eq!(soon.or_earlier(late).at, soon.at);
+        assert_eq!(soon.less(Duration::from_millis(400)).remaining(), Some(Duration::from_millis(600)));
+        assert_eq!(soon.less(Duration::from_secs(5)).remaining(), Some(Duration::ZERO));
     }
 }

@@ -1,32 +1,34 @@
-//! What can go wrong, in a form that one can act on.
+//! Errors: what failed, what is known of it, and what to try.
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
 use inferstore_api::Decimal;
-use inferstore_api::types::{ModelId, TaskId};
+use inferstore_api::types::{ModelId, TaskId, TaskStatus};
+use serde_json::Value;
 
 use crate::inputs::InvalidInputs;
-use crate::transport::text::{cut, innermost, one_line};
-
-/// How much of a body stands in a headline.
-const SHOWN: usize = 200;
+use crate::transport::file_error::FileError;
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why something did not work, and what to try.
+/// Why an operation failed.
+///
+/// `Display` is one line without advice, [`hint`](Self::hint) is the advice, and `source()` the cause,
+/// which `Display` does not repeat. `Debug` prints all three, so that a `main` that returns this error
+/// reports it readably.
 ///
 /// ```no_run
 /// # async fn example(client: inferstore::Client, inputs: inferstore::Inputs) -> Result<(), inferstore::Error> {
 /// match client.model("color-harmonization").run(inputs).await {
 ///     Ok(outcome) => println!("{}", outcome.output),
+///     Err(error) if error.is_retryable() => println!("later, in {:?}", error.retry_after()),
 ///     Err(error) => {
-///         eprintln!("{}", error.headline());
-///         eprintln!("hint: {}", error.hint());
+///         eprintln!("{error}\nhint: {}", error.hint());
 ///         if let Some(task) = error.task_id() {
-///             eprintln!("the task is {task}"); // it can be picked up again, by any process
+///             eprintln!("the task is {task}"); // any process can pick it up again
 ///         }
 ///     }
 /// }
@@ -34,163 +36,177 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// # }
 /// ```
 ///
-/// No variant is guessed from the text of a message: `401` is the only status whose meaning the
-/// service promises. Every error after a task was created carries its identifier.
+/// Every error after a task was created carries its identifier. Text of the service in an error is
+/// masked, on one line, bounded, and without control characters.
 ///
 /// # Troubleshooting
 ///
 /// | variant | what happened | what to try |
 /// |---|---|---|
-/// | [`InvalidArgument`](Self::InvalidArgument) | the client cannot be made, or an argument cannot be sent | mend what the message names |
-/// | [`Inputs`](Self::Inputs) | the inputs do not fit what the model declares; nothing was sent | mend the fields it lists |
-/// | [`File`](Self::File) | a file could not be read, uploaded or written | look at the file it names |
+/// | [`Config`](Self::Config) | the client cannot be built | fix the setting that the message names |
+/// | [`InvalidArgument`](Self::InvalidArgument) | an argument cannot be sent; nothing was sent | fix the argument |
+/// | [`Inputs`](Self::Inputs) | the inputs do not match what the model declares; nothing was sent | fix the fields in the list |
+/// | [`File`](Self::File) | a file could not be read, uploaded, downloaded or written | see its kind and message |
 /// | [`Unauthorized`](Self::Unauthorized) | `401` | check the API key |
-/// | [`Api`](Self::Api) | the service answered with a failure | read its message |
-/// | [`Transport`](Self::Transport) | no answer, after all repeats that are safe | check the network, try later |
-/// | [`Decode`](Self::Decode) | an answer that is not one of this service | check the base URL |
+/// | [`Api`](Self::Api) | the service responded with a failure | read its message; see [`status`](Self::status) |
+/// | [`Transport`](Self::Transport) | no response, after all safe retries | check the network, try later |
+/// | [`Decode`](Self::Decode) | a response that is not one of this service | check the base URL |
 /// | [`OutcomeUnknown`](Self::OutcomeUnknown) | a task may have been created, or not | look at the candidates before you create it again |
-/// | [`CostLimitExceeded`](Self::CostLimitExceeded), [`ModelOffline`](Self::ModelOffline) | a guard refused the run; nothing was created | raise the limit, or wait |
+/// | [`CostLimitExceeded`](Self::CostLimitExceeded) | the price is above `max_cost`; nothing was created | raise the limit |
+/// | [`ModelOffline`](Self::ModelOffline) | no node serves the model | try later |
 /// | [`TaskFailed`](Self::TaskFailed), [`TaskCanceled`](Self::TaskCanceled) | the task ended without a result; not billed | read the detail |
-/// | [`DeadlineReached`](Self::DeadlineReached) | time is up | see what became of the task |
-/// | [`OutputType`](Self::OutputType) | the output does not have the type that was asked for | read it as JSON |
-#[derive(Debug)]
+/// | [`DeadlineReached`](Self::DeadlineReached) | the deadline passed | see its disposition |
+/// | [`OutputType`](Self::OutputType) | the output does not have the requested type | read it as JSON |
 #[non_exhaustive]
 pub enum Error {
-    /// The client cannot be made with these settings, or an argument cannot be sent.
+    /// The client cannot be built with these settings.
+    Config(String),
+    /// An argument cannot be sent. Nothing was sent.
     InvalidArgument(String),
-    /// The inputs do not fit what the model declares. Nothing was sent.
+    /// The inputs do not match what the model declares. Nothing was sent.
     Inputs(InvalidInputs),
     /// A file could not be read, uploaded, downloaded or written.
     File(Box<FileError>),
-    /// The service answered `401`: the key is missing or wrong.
+    /// The service responded with `401`: the API key is missing or wrong.
     Unauthorized(Box<CallContext>),
-    /// The service answered with a failure.
+    /// The service responded with a failure.
     Api(Box<CallContext>),
-    /// No answer came.
+    /// No response came.
     Transport(Box<CallContext>),
-    /// An answer came that cannot be read.
+    /// A response came that cannot be decoded.
     Decode(Box<CallContext>),
-    /// A task was sent, its answer was lost, and the task history does not tell which one it is.
+    /// A create was sent, its response was lost, and the task history does not show which task it is.
     OutcomeUnknown(Box<UnknownOutcome>),
-    /// A run costs more than it may.
-    CostLimitExceeded {
-        /// What a run costs.
-        quote: Decimal,
-        /// What it may cost.
-        max_cost: Decimal,
-    },
-    /// No node serves the model now.
-    ModelOffline(ModelId),
+    /// A run costs more than its limit. Nothing was created.
+    CostLimitExceeded(Box<CostLimit>),
+    /// No node serves the model.
+    ModelOffline(Box<ModelOffline>),
     /// The task ended in `failed`.
     TaskFailed(Box<TaskFailure>),
     /// The task ended in `canceled`.
     TaskCanceled(TaskId),
-    /// The deadline was reached.
+    /// The deadline passed.
     DeadlineReached(Box<DeadlineReached>),
-    /// The output of a task does not have the type that was asked for.
+    /// The output of a task does not have the requested type.
     OutputType(Box<OutputMismatch>),
 }
 
-/// What is known of a call that failed.
+/// What is known of a failed call.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct CallContext {
-    /// The operation, as the document names it.
+    /// The operation, by its identifier in the OpenAPI document.
     pub operation: &'static str,
-    /// The status of the answer, if one came that could be read. A 2xx can be a failure too: its body
-    /// says so.
+    /// The status of the response, if one came. A 2xx can be a failure too: its body says so.
     pub status: Option<u16>,
-    /// The message of the service, if the body had one.
+    /// The message of the service, redacted, if the body had one.
     pub message: Option<String>,
-    /// The beginning of the body, at most 2 KiB, with secrets masked.
+    /// The beginning of the body, redacted, at most 2,000 characters.
     pub excerpt: Option<String>,
     /// The identifier that the service or a proxy gave the request, if any.
     pub request_id: Option<String>,
-    /// How often the request was sent, or tried to be.
+    /// How long the service asked to wait before the next attempt.
+    pub retry_after: Option<Duration>,
+    /// How many times the request was sent.
     pub attempts: u32,
     /// How long all attempts took together.
     pub elapsed: Duration,
-    /// Whether the call can be repeated without having an effect twice.
+    /// Whether the same call can be sent again without having an effect twice.
     pub is_retry_safe: bool,
     /// The task that the call was about.
     pub task: Option<TaskId>,
     pub(crate) source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-/// A create whose answer was lost.
-#[derive(Debug)]
+/// A create whose response was lost.
+#[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct UnknownOutcome {
-    /// The call that was lost.
+    /// The call that failed.
     pub context: CallContext,
     /// Tasks in the history that may be the one, newest last. Empty when the history could not be
     /// read, or shows none.
     pub candidates: Vec<TaskId>,
-    /// Whether the history was read to its end. If so and there is no candidate, most likely no task
+    /// Whether the history was read completely. If so and there is no candidate, most likely no task
     /// was created.
     pub history_was_read: bool,
 }
 
+/// A price above the limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CostLimit {
+    /// The price of a run.
+    pub quote: Decimal,
+    /// The limit.
+    pub max_cost: Decimal,
+}
+
+/// A model that no node serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ModelOffline {
+    /// The model.
+    pub model: ModelId,
+    /// The task that stayed in the queue, if one was created.
+    pub task: Option<TaskId>,
+    /// What became of the task.
+    pub disposition: TaskDisposition,
+}
+
 /// A task that ended in `failed`. It is not billed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TaskFailure {
     /// The task.
     pub task: TaskId,
-    /// The description of the failure.
+    /// The description of the failure, redacted.
     pub message: Option<String>,
-    /// The detail, `result.error`.
-    pub detail: Option<serde_json::Value>,
+    /// The detail, `result.error`, with every text in it redacted.
+    pub detail: Option<Value>,
 }
 
-/// A deadline that was reached.
-#[derive(Debug)]
+/// A deadline that passed.
+#[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct DeadlineReached {
     /// The task, if one was created.
     pub task: Option<TaskId>,
-    /// What became of it.
-    pub fate: TaskDisposition,
-    /// How long the whole took.
+    /// What became of the task.
+    pub disposition: TaskDisposition,
+    /// The status that the last successful read of the task showed.
+    pub last_status: Option<TaskStatus>,
+    /// How long the operation took.
     pub elapsed: Duration,
+    pub(crate) source: Option<Box<Error>>,
 }
 
-/// What became of a task at a deadline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What became of a task that is no longer waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TaskDisposition {
-    /// There is none: nothing was sent that could create it.
+    /// No task was created: nothing was sent that could create one.
+    #[default]
     NotCreated,
-    /// It was canceled while it was still queued, and is not billed.
+    /// It was canceled while it was queued, and is not billed.
     Canceled,
-    /// It goes on, and is billed if it succeeds.
+    /// It is still running or queued, and is billed if it succeeds.
     StillRunning,
-    /// It was still queued, and no answer to a cancel came, in time or at all.
+    /// It was queued when last seen, and a cancel was sent without a response in time.
     CancelUnknown,
+    /// Unknown: the task could never be read.
+    Unknown,
 }
 
-/// A file that made trouble.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct FileError {
-    /// The input field that named the file, if it was an input.
-    pub field: Option<String>,
-    /// The file, by the name or path that was given, or the host for a download.
-    pub file: String,
-    /// What went wrong.
-    pub problem: String,
-    pub(crate) source: Option<Box<dyn StdError + Send + Sync>>,
-}
-
-/// An output that is not what was asked for.
-#[derive(Debug)]
+/// An output that does not have the requested type.
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OutputMismatch {
     /// The task; it succeeded.
     pub task: TaskId,
     /// The output as it is.
-    pub output: serde_json::Value,
-    /// Why it does not fit.
+    pub output: Value,
+    /// Why it does not match.
     pub problem: String,
 }
 
@@ -198,15 +214,13 @@ impl Error {
     /// The task that the error is about, if one was created.
     pub fn task_id(&self) -> Option<&TaskId> {
         match self {
-            Self::Unauthorized(context)
-            | Self::Api(context)
-            | Self::Transport(context)
-            | Self::Decode(context) => context.task.as_ref(),
             Self::TaskFailed(failure) => Some(&failure.task),
             Self::TaskCanceled(task) => Some(task),
             Self::DeadlineReached(reached) => reached.task.as_ref(),
+            Self::ModelOffline(offline) => offline.task.as_ref(),
             Self::OutputType(mismatch) => Some(&mismatch.task),
-            _ => None,
+            Self::OutcomeUnknown(_) => None,
+            other => other.context()?.task.as_ref(),
         }
     }
 
@@ -218,78 +232,96 @@ impl Error {
             | Self::Transport(context)
             | Self::Decode(context) => Some(context),
             Self::OutcomeUnknown(unknown) => Some(&unknown.context),
+            Self::DeadlineReached(reached) => reached.source.as_deref()?.context(),
             _ => None,
         }
     }
 
-    /// What failed, in one line.
-    pub fn headline(&self) -> String {
+    /// The HTTP status of the response that caused the error, if one came.
+    pub fn status(&self) -> Option<u16> {
+        self.context()?.status
+    }
+
+    /// How long the service asked to wait before the next attempt.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.context()?.retry_after
+    }
+
+    /// Whether the same call may succeed later, without having an effect twice: a passing failure of
+    /// the network or the service, a rate limit, a model that is offline.
+    pub fn is_retryable(&self) -> bool {
         match self {
-            Self::InvalidArgument(problem) => problem.clone(),
-            Self::Inputs(invalid) => invalid.to_string(),
-            Self::File(error) => error.to_string(),
-            Self::Unauthorized(context) => {
-                format!("{} was refused: the API key is missing or wrong", context.operation)
-            }
-            Self::Api(context) => context.refusal(),
-            Self::Transport(context) => context.silence(),
-            Self::Decode(context) => {
-                format!(
-                    "{} was answered with something that cannot be read{}",
-                    context.operation,
-                    context.because()
-                )
-            }
-            Self::OutcomeUnknown(unknown) => unknown.headline(),
-            Self::CostLimitExceeded { quote, max_cost } => {
-                format!("a run costs {quote}, more than the limit of {max_cost}")
-            }
-            Self::ModelOffline(model) => format!("no node serves the model {model} now"),
-            Self::TaskFailed(failure) => failure.headline(),
-            Self::TaskCanceled(task) => format!("the task {task} was canceled"),
-            Self::DeadlineReached(reached) => reached.headline(),
-            Self::OutputType(mismatch) => {
-                format!("the output of task {} has another shape: {}", mismatch.task, mismatch.problem)
-            }
+            Self::Transport(context) | Self::Decode(context) => context.is_retry_safe,
+            Self::Api(context) => context.is_retry_safe && !self.is_permanent(),
+            Self::ModelOffline(offline) => offline.task.is_none(),
+            _ => false,
         }
+    }
+
+    /// Whether the service responded with `404`: there is no such model, task, folder or file.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Api(context) if context.status == Some(404))
+    }
+
+    /// Whether the balance does not cover the task: the service responded with `402`.
+    pub fn is_insufficient_balance(&self) -> bool {
+        matches!(self, Self::Api(context) if context.status == Some(402))
+    }
+
+    /// Whether the deadline passed.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::DeadlineReached(_))
+    }
+
+    /// Whether the service refused the call for good: a 4xx other than 408 and 429.
+    pub(crate) fn is_permanent(&self) -> bool {
+        let is_refusal = matches!(self, Self::Api(_) | Self::Unauthorized(_));
+        is_refusal && self.status().is_some_and(|status| (400..500).contains(&status) && !matches!(status, 408 | 429))
     }
 
     /// What to try.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::InvalidArgument(_) => "correct the setting and try again; nothing was sent",
-            Self::Inputs(_) => "correct the inputs and try again; nothing was sent",
+            Self::Config(_) => "fix the setting and try again; nothing was sent",
+            Self::InvalidArgument(_) => "fix the argument and try again; nothing was sent",
+            Self::Inputs(_) => "fix the inputs and try again; nothing was sent",
             Self::File(_) => "check the file and try again",
             Self::Unauthorized(_) => "check the API key and which service the base URL leads to",
-            Self::Api(context) if context.is_retry_safe => "try again later",
-            Self::Api(context) if matches!(context.status, Some(429 | 503)) => {
-                "try again later, if the service promises that such a refusal had no effect"
-            }
-            Self::Api(_) => "read the message of the service; repeating the call as it is will not help",
+            Self::Api(context) if context.is_retry_safe && !self.is_permanent() => "try again later",
+            Self::Api(context) => match context.status {
+                Some(402) => "top up the balance of the account",
+                Some(404) => "check the identifier",
+                Some(429 | 503) => "try again later, if the service promises that such a refusal had no effect",
+                _ => "read the message of the service; the same call will fail again",
+            },
             Self::Transport(context) if context.is_retry_safe => {
                 "check the network and the base URL, then try again"
             }
-            Self::Transport(_) => "check whether the call had its effect before repeating it",
+            Self::Transport(_) => "check whether the call had its effect before sending it again",
             Self::Decode(_) => "check that the base URL leads to the service and ends in its versioned root",
             Self::OutcomeUnknown(unknown) if unknown.shows_nothing() => {
-                "the task history shows no such task; look once more in a moment, then create it again"
+                "read the task history once more in a moment, then create it again"
             }
             Self::OutcomeUnknown(_) => "look at the candidates and the task history before creating it again",
-            Self::CostLimitExceeded { .. } => "raise max_cost or choose another model; no task was created",
-            Self::ModelOffline(_) => "try again later or run without require_serving; no task was created",
+            Self::CostLimitExceeded(_) => "raise max_cost or choose another model; no task was created",
+            Self::ModelOffline(offline) if offline.task.is_none() => {
+                "try again later, or run without require_serving; no task was created"
+            }
+            Self::ModelOffline(_) => "cancel the task, or wait for it by its identifier until a node serves the model",
             Self::TaskFailed(_) => {
-                "correct the inputs if the detail names them, else run it again; it was not billed"
+                "fix the inputs if the detail names them, else run it again; it was not billed"
             }
             Self::TaskCanceled(_) => "run it again if that was not intended; it was not billed",
-            Self::DeadlineReached(reached) => match reached.fate {
+            Self::DeadlineReached(reached) => match reached.disposition {
                 TaskDisposition::NotCreated => "allow more time; no task was created",
                 TaskDisposition::Canceled => {
                     "allow more time and run it again; the task was canceled and is not billed"
                 }
                 TaskDisposition::CancelUnknown => "read the task to see whether it was canceled",
                 TaskDisposition::StillRunning => {
-                    "wait for the task by its identifier; it goes on and is billed if it succeeds"
+                    "wait for the task by its identifier; it is billed if it succeeds"
                 }
+                TaskDisposition::Unknown => "check the identifier and the API key, then read the task",
             },
             Self::OutputType(_) => "read the output as JSON; the task succeeded and was billed",
         }
@@ -297,35 +329,55 @@ impl Error {
 }
 
 impl CallContext {
-    fn refusal(&self) -> String {
-        let status = self.status.map_or_else(String::new, |status| format!(" with {status}"));
-        let message = match (&self.message, &self.excerpt) {
-            (Some(message), _) => format!(": {message}"),
-            (None, Some(excerpt)) => format!(": {}", cut(&one_line(excerpt), SHOWN)),
-            (None, None) => String::new(),
-        };
-        format!("{} was refused{status}{message}{}", self.operation, self.effort())
+    /// A failure of this operation, for tests of code that handles errors.
+    pub fn new(operation: &'static str, status: Option<u16>) -> Self {
+        Self { operation, status, attempts: 1, ..Self::default() }
     }
 
-    fn silence(&self) -> String {
-        format!("{} got no answer{}{}", self.operation, self.because(), self.effort())
-    }
-
-    fn because(&self) -> String {
-        self.source.as_deref().map_or_else(String::new, |source| format!(": {}", innermost(source)))
-    }
-
-    fn effort(&self) -> String {
-        if self.attempts < 2 {
-            return String::new();
+    fn refusal(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} failed", self.operation)?;
+        if let Some(status) = self.status {
+            write!(f, " with {status}")?;
         }
-        format!(" (after {} attempts in {:.1} s)", self.attempts, self.elapsed.as_secs_f64())
+        match (&self.message, &self.excerpt) {
+            (Some(message), _) => write!(f, ": {message}"),
+            (None, Some(excerpt)) => write!(f, ": {}", crate::transport::redact::cut(excerpt, 200)),
+            (None, None) => Ok(()),
+        }
     }
 
-    /// Whether the status is one with which something in between says that it lost the answer of the
-    /// service, or the service that it lost its way after it began.
+    fn attempts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.attempts > 1 {
+            write!(f, " (after {} attempts in {:.1} s)", self.attempts, self.elapsed.as_secs_f64())?;
+        }
+        Ok(())
+    }
+
+    /// Whether the service may have had its effect all the same: a gateway lost the response, or the
+    /// service failed after it began.
     pub(crate) fn is_ambiguous(&self) -> bool {
         self.status.is_some_and(|status| status == 408 || status >= 500)
+    }
+}
+
+impl TaskFailure {
+    /// A failure with a message, for tests of code that handles errors.
+    pub fn new(task: impl Into<TaskId>, message: impl Into<String>) -> Self {
+        Self { task: task.into(), message: Some(message.into()), detail: None }
+    }
+}
+
+impl ModelOffline {
+    /// A model that was found offline before a task was created.
+    pub fn new(model: impl Into<ModelId>) -> Self {
+        Self { model: model.into(), task: None, disposition: TaskDisposition::NotCreated }
+    }
+}
+
+impl OutputMismatch {
+    /// An output that does not match, for tests of code that handles errors.
+    pub fn new(task: impl Into<TaskId>, output: Value, problem: impl Into<String>) -> Self {
+        Self { task: task.into(), output, problem: problem.into() }
     }
 }
 
@@ -334,67 +386,147 @@ impl UnknownOutcome {
     pub(crate) fn shows_nothing(&self) -> bool {
         self.candidates.is_empty() && self.history_was_read
     }
-
-    fn headline(&self) -> String {
-        let found = match &self.candidates[..] {
-            [] if self.history_was_read => "the task history shows no task that fits".to_owned(),
-            [] => "the task history could not be read".to_owned(),
-            candidates => {
-                let names: Vec<_> = candidates.iter().map(ToString::to_string).collect();
-                format!("it may be {}", names.join(" or "))
-            }
-        };
-        format!("whether the task was created is unknown, because the answer was lost; {found}")
-    }
 }
 
-impl TaskFailure {
-    fn headline(&self) -> String {
-        let message = self.message.as_deref().map(|message| format!(": {message}"));
-        let detail = self.detail.as_ref().map(|detail| format!(" ({detail})"));
-        format!("the task {} failed{}{}", self.task, message.unwrap_or_default(), detail.unwrap_or_default())
-    }
-}
-
-impl DeadlineReached {
-    fn headline(&self) -> String {
-        let task = match (&self.task, self.fate) {
-            (Some(task), TaskDisposition::Canceled) => {
-                format!("the task {task} was canceled while it was queued")
-            }
-            (Some(task), TaskDisposition::CancelUnknown) => {
-                format!("whether the task {task} was canceled is unknown")
-            }
-            (Some(task), _) => format!("the task {task} goes on"),
-            (None, _) => "no task was created".to_owned(),
-        };
-        format!("the deadline was reached after {:.1} s; {task}", self.elapsed.as_secs_f64())
-    }
-}
-
-impl fmt::Display for FileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(field) = &self.field {
-            write!(f, "{field}: ")?;
-        }
-        write!(f, "{}: {}", self.file, self.problem)
-    }
-}
-
-/// The headline and the hint.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; {}", self.headline(), self.hint())
+        match self {
+            Self::Config(problem) | Self::InvalidArgument(problem) => f.write_str(problem),
+            Self::Inputs(invalid) => invalid.fmt(f),
+            Self::File(error) => error.fmt(f),
+            Self::Unauthorized(context) => {
+                context.refusal(f)?;
+                f.write_str("; the API key is missing or wrong")
+            }
+            Self::Api(context) => {
+                context.refusal(f)?;
+                context.attempts(f)
+            }
+            Self::Transport(context) => {
+                write!(f, "{} got no response", context.operation)?;
+                context.attempts(f)
+            }
+            Self::Decode(context) => {
+                write!(f, "the response to {} cannot be decoded", context.operation)?;
+                context.attempts(f)
+            }
+            Self::OutcomeUnknown(unknown) => unknown.fmt(f),
+            Self::CostLimitExceeded(CostLimit { quote, max_cost }) => {
+                write!(f, "a run costs {quote}, more than the limit of {max_cost}")
+            }
+            Self::ModelOffline(offline) => {
+                write!(f, "no node serves the model {}", offline.model)?;
+                match &offline.task {
+                    Some(task) => write!(f, "; {}", disposition(task, offline.disposition)),
+                    None => Ok(()),
+                }
+            }
+            Self::TaskFailed(failure) => failure.fmt(f),
+            Self::TaskCanceled(task) => write!(f, "the task {task} was canceled"),
+            Self::DeadlineReached(reached) => {
+                write!(f, "the deadline passed after {:.1} s; ", reached.elapsed.as_secs_f64())?;
+                match &reached.task {
+                    Some(task) => f.write_str(&disposition(task, reached.disposition)),
+                    None => f.write_str("no task was created"),
+                }
+            }
+            Self::OutputType(mismatch) => {
+                write!(f, "the output of task {} has another type: {}", mismatch.task, mismatch.problem)
+            }
+        }
+    }
+}
+
+fn disposition(task: &TaskId, disposition: TaskDisposition) -> String {
+    match disposition {
+        TaskDisposition::NotCreated => "no task was created".to_owned(),
+        TaskDisposition::Canceled => format!("the task {task} was canceled while it was queued"),
+        TaskDisposition::CancelUnknown => format!("whether the task {task} was canceled is unknown"),
+        TaskDisposition::StillRunning => format!("the task {task} has not ended"),
+        TaskDisposition::Unknown => format!("the state of the task {task} is unknown"),
+    }
+}
+
+impl fmt::Display for UnknownOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.context.status {
+            Some(_) => self.context.refusal(f)?,
+            None => write!(f, "the response to {} was lost", self.context.operation)?,
+        }
+        f.write_str("; whether a task was created is unknown: ")?;
+        match &self.candidates[..] {
+            [] if self.history_was_read => f.write_str("the task history shows no matching task"),
+            [] => f.write_str("the task history could not be read"),
+            candidates => {
+                let names: Vec<_> = candidates.iter().map(ToString::to_string).collect();
+                write!(f, "it may be {}", names.join(" or "))
+            }
+        }
+    }
+}
+
+impl fmt::Display for TaskFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the task {} failed", self.task)?;
+        let message = self.message.as_deref().unwrap_or_default();
+        if !message.is_empty() {
+            write!(f, ": {message}")?;
+        }
+        // A detail that only repeats the message adds nothing.
+        let detail = self.detail.as_ref().filter(|detail| {
+            let repeats = |value: &Value| value.as_str() == Some(message);
+            !repeats(detail) && !repeats(&detail["message"])
+        });
+        match detail {
+            Some(Value::String(text)) => write!(f, " ({text})"),
+            Some(detail) => write!(f, " ({})", crate::transport::redact::cut(&detail.to_string(), 500)),
+            None => Ok(()),
+        }
     }
 }
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         let source = match self {
-            Self::Inputs(invalid) => return Some(invalid),
             Self::File(error) => error.source.as_deref(),
-            other => other.context().and_then(|context| context.source.as_deref()),
+            Self::DeadlineReached(reached) => return Some(reached.source.as_deref()?),
+            other => other.context()?.source.as_deref(),
         };
         source.map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+/// The error, its causes and the hint, for a `main` that returns it.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")?;
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            write!(f, "\n  caused by: {error}")?;
+            cause = error.source();
+        }
+        write!(f, "\n  hint: {}", self.hint())
+    }
+}
+
+/// Foreign text as the source of an error.
+#[derive(Debug)]
+pub(crate) struct ForeignText(pub(crate) String);
+
+impl fmt::Display for ForeignText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl StdError for ForeignText {}
+
+impl Error {
+    /// The error with the input field that named the file.
+    pub(crate) fn in_field(mut self, field: &str) -> Self {
+        if let Self::File(error) = &mut self {
+            error.field = Some(field.to_owned());
+        }
+        self
     }
 }

@@ -1,11 +1,13 @@
-//! Sending a call: retries, deadlines, errors, and what errors may show.
+//! Sending requests: retries, deadlines, middleware, errors, and redaction of foreign text.
 
 pub(crate) mod call;
-pub(crate) mod clock;
+pub(crate) mod core;
 pub(crate) mod deadline;
 pub(crate) mod envelope;
 pub(crate) mod error;
-pub(crate) mod mask;
+pub(crate) mod events;
+pub(crate) mod file_error;
+pub(crate) mod middleware;
+pub(crate) mod operations;
 pub(crate) mod redact;
 pub(crate) mod retry;
-pub(crate) mod text;

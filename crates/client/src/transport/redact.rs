@@ -1,22 +1,140 @@
-//! Masks what grants access in text that did not come from us, before anyone can see it.
+//! Redaction of foreign text: everything that a service, a store, a model or a parser wrote passes
+//! [`Redactor::foreign`] before it can reach an error, an event or a log.
 
-/// What a masked value reads as.
+use reqwest::Url;
+
+/// The replacement of a masked value.
 const MASK: &str = "…";
+
+/// The longest message of a service, in characters.
+pub(crate) const MAX_MESSAGE: usize = 1_000;
 
 /// Names whose value is a credential, in a query (`name=value`) or in JSON (`"name":"value"`), in
 /// lower case.
-const NAMES: [&str; 6] =
+const CREDENTIAL_NAMES: [&str; 6] =
     ["x-amz-signature", "x-amz-credential", "x-amz-security-token", "x-api-key", "policy", "authorization"];
 
-/// The text with the key and every presigned credential masked.
-pub(crate) fn redact(text: &str, key: &str) -> String {
-    let text = if key.is_empty() { text.to_owned() } else { text.replace(key, MASK) };
+/// Fields of an upload form whose values are no secrets.
+const PUBLIC_FIELDS: [&str; 4] = ["key", "bucket", "content-type", "success_action_status"];
+
+/// Shorter values of a presigned target are no secrets, and masking them would garble the message.
+const MIN_SECRET: usize = 8;
+
+/// Masks known secrets and everything that looks like a presigned credential.
+#[derive(Clone, Default)]
+pub(crate) struct Redactor {
+    /// Longest first, so that no part of one remains.
+    secrets: Vec<String>,
+}
+
+impl Redactor {
+    /// Masks the API key.
+    pub(crate) fn new(key: &str) -> Self {
+        let mut redactor = Self::default();
+        redactor.add([key.to_owned()]);
+        redactor
+    }
+
+    /// Also masks the query of a presigned URL and the fields of its form.
+    pub(crate) fn with_target(&self, url: &Url, fields: &[(String, String)]) -> Self {
+        let encoded = url.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+        let encoded = encoded.map(|(_, value)| value.to_owned());
+        let decoded = url.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned()));
+        let secret_fields =
+            fields.iter().filter(|(name, _)| !PUBLIC_FIELDS.contains(&name.to_ascii_lowercase().as_str()));
+        let named = decoded.chain(secret_fields.cloned()).flat_map(|(name, value)| {
+            // A credential is an account and a scope; the account is quoted alone too.
+            let is_credential = name.to_ascii_lowercase().ends_with("credential");
+            let account = is_credential.then(|| value.split('/').next().unwrap_or_default().to_owned());
+            std::iter::once(value).chain(account)
+        });
+        let mut redactor = self.clone();
+        redactor.add(encoded.chain(named).filter(|value| value.len() >= MIN_SECRET));
+        redactor
+    }
+
+    fn add(&mut self, secrets: impl IntoIterator<Item = String>) {
+        for secret in secrets {
+            // A secret with quotes or backslashes reads differently within JSON.
+            let in_json = serde_json::Value::from(secret.as_str()).to_string();
+            let in_json = in_json.trim_matches('"').to_owned();
+            self.secrets.extend([secret, in_json]);
+        }
+        self.secrets.retain(|secret| !secret.is_empty());
+        self.secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        self.secrets.dedup();
+    }
+
+    /// Foreign text that is safe to show: secrets masked, on one line, without control characters, at
+    /// most `limit` characters long. The only way for foreign text into an error, an event or a log.
+    pub(crate) fn foreign(&self, text: &str, limit: usize) -> String {
+        // Masked without control characters, which could split a secret, and cut only after that,
+        // because half a secret is not recognized.
+        cut(&self.mask(&printable(text)), limit)
+    }
+
+    /// The text with every secret masked.
+    pub(crate) fn mask(&self, text: &str) -> String {
+        let known = self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, MASK));
+        mask_credentials(&known)
+    }
+
+    /// JSON with every text in it redacted, for details that stay structured.
+    pub(crate) fn foreign_json(&self, value: serde_json::Value) -> serde_json::Value {
+        use serde_json::Value;
+        match value {
+            Value::String(text) => Value::String(self.foreign(&text, MAX_MESSAGE)),
+            Value::Array(items) => items.into_iter().map(|item| self.foreign_json(item)).collect(),
+            Value::Object(members) => Value::Object(
+                members
+                    .into_iter()
+                    .map(|(name, value)| {
+                        let is_credential = CREDENTIAL_NAMES.contains(&name.to_ascii_lowercase().as_str());
+                        let value = if is_credential { MASK.into() } else { self.foreign_json(value) };
+                        (self.foreign(&name, MAX_MESSAGE), value)
+                    })
+                    .collect(),
+            ),
+            other => other,
+        }
+    }
+}
+
+impl std::fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Redactor")
+    }
+}
+
+/// One line without control characters: those would move the cursor of a terminal or begin a new
+/// line of a log. Marks that change the direction of the text are dropped too.
+pub(crate) fn printable(text: &str) -> String {
+    let is_harmful = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+    };
+    let spaced: String = text
+        .chars()
+        .filter_map(|c| if c.is_whitespace() { Some(' ') } else { (!is_harmful(c)).then_some(c) })
+        .collect();
+    spaced.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// At most `limit` characters, and an ellipsis where more would follow.
+pub(crate) fn cut(text: &str, limit: usize) -> String {
+    match text.char_indices().nth(limit) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn mask_credentials(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     let mut masked = String::with_capacity(text.len());
     let mut copied = 0;
     for name_end in name_ends(&lower) {
         let Some(start) = value_start(&lower, name_end) else { continue };
-        // A name within a value that is masked already may have one of its own behind it.
+        // A name within a masked value may be followed by a value of its own.
         if start >= copied {
             masked.push_str(&text[copied..start]);
             masked.push_str(MASK);
@@ -27,13 +145,12 @@ pub(crate) fn redact(text: &str, key: &str) -> String {
     masked
 }
 
-/// Where names end, in their order.
 fn name_ends(lower: &str) -> impl Iterator<Item = usize> {
-    let name_at = |at: usize| NAMES.iter().find(|name| lower[at..].starts_with(**name));
+    let name_at = |at: usize| CREDENTIAL_NAMES.iter().find(|name| lower[at..].starts_with(**name));
     lower.char_indices().filter_map(move |(at, _)| Some(at + name_at(at)?.len()))
 }
 
-/// Where the value begins that follows a name, without its quotes: after `=`, or after quotes (which may be
+/// Where the value of a name begins, without its quotes: after `=`, or after quotes (which may be
 /// escaped, in JSON within JSON) and a colon.
 fn value_start(lower: &str, name_end: usize) -> Option<usize> {
     let rest = &lower[name_end..];
@@ -48,7 +165,11 @@ fn value_end(lower: &str, start: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::redact;
+    use super::*;
+
+    fn foreign(text: &str, key: &str) -> String {
+        Redactor::new(key).foreign(text, MAX_MESSAGE)
+    }
 
     #[test]
     fn credentials_are_masked_in_urls_in_json_and_in_json_within_json() {
@@ -61,26 +182,73 @@ mod tests {
             "POLICY = SECRET",
             "policy=x-amz-signature:\"SECRET\"",
         ] {
-            let masked = redact(text, "KEY");
+            let masked = foreign(text, "KEY");
             assert!(!masked.contains("SECRET") && !masked.contains("KEY "), "{masked}");
             assert!(masked.contains('…'), "{masked}");
         }
     }
 
     #[test]
-    fn everything_else_stays() {
+    fn a_key_with_quotes_is_masked_within_json_too() {
+        let text = serde_json::json!({ "message": "bad key a\"b\\c" }).to_string();
+        assert_eq!(foreign(&text, "a\"b\\c"), r#"{"message":"bad key …"}"#);
+    }
+
+    #[test]
+    fn text_without_secrets_is_unchanged() {
         for text in ["", "policy", "a policy of ours", "ключ policy", "{\"message\":\"no\"}"] {
-            assert_eq!(redact(text, ""), text);
+            assert_eq!(foreign(text, ""), text);
         }
+    }
+
+    #[test]
+    fn a_secret_with_control_characters_in_it_is_masked() {
+        assert_eq!(foreign("the key SEC\u{1b}RET", "SECRET"), "the key …");
+    }
+
+    #[test]
+    fn escape_sequences_line_ends_and_direction_marks_are_removed() {
+        let text = "a\u{1b}[31mred\u{7}\r\nb\u{202e}c\u{9b}2Jd\u{2028}e\0f";
+        assert_eq!(foreign(text, ""), "a[31mred bc2Jd ef");
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters_and_after_masking() {
+        let redactor = Redactor::new("SECRET");
+        assert_eq!(redactor.foreign("äöü", 3), "äöü");
+        assert_eq!(redactor.foreign("äöü", 2), "äö…");
+        assert_eq!(redactor.foreign("xxxSECRET", 5), "xxx…");
+    }
+
+    #[test]
+    fn the_details_of_a_model_are_redacted_member_by_member() {
+        let detail = serde_json::json!({"error": "KEY\u{1b}[2J", "policy": "p", "at": [1, "X-Amz-Signature=s"]});
+        let expected = serde_json::json!({"error": "…[2J", "policy": "…", "at": [1, "X-Amz-Signature=…"]});
+        assert_eq!(Redactor::new("KEY").foreign_json(detail), expected);
+    }
+
+    #[test]
+    fn secrets_of_a_presigned_target_are_masked() {
+        let mask = |url: &str, fields: &[(&str, &str)], text: &str| {
+            let fields: Vec<_> =
+                fields.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+            let redactor = Redactor::new("KEY");
+            Url::parse(url).map_or_else(|_| text.to_owned(), |url| redactor.with_target(&url, &fields).mask(text))
+        };
+        let url = "https://b.example/k?X-Amz-Credential=ACCOUNT-1%2Fscope&X-Amz-Signature=SIGNATURE";
+        assert_eq!(mask(url, &[], "SIGNATURE of ACCOUNT-1 for ACCOUNT-1/scope"), "… of … for …");
+        let fields = [("key", "samples/a.png"), ("policy", "POLICY=="), ("acl", "private-acl")];
+        let masked = mask("https://b.example/", &fields, "POLICY== forbids private-acl samples/a.png");
+        assert_eq!(masked, "… forbids … samples/a.png");
     }
 
     mod properties {
         use proptest::prelude::*;
         use proptest::sample::select;
 
-        use super::redact;
+        use super::*;
 
-        /// A value that stands nowhere else.
+        /// A value that occurs nowhere else.
         const SECRET: &str = "c2VjcmV0LXNpZ25hdHVyZQ";
 
         fn around() -> impl Strategy<Value = String> {
@@ -97,21 +265,23 @@ mod tests {
 
         proptest! {
             #[test]
-            fn no_key_and_no_credential_is_left_whatever_stands_around_it(
+            fn no_key_and_no_credential_remains_in_any_surrounding_text(
                 before in around(), after in around(),
-                name in select(&super::super::NAMES[..]),
+                name in select(&CREDENTIAL_NAMES[..]),
                 (open, close) in select(&[("=", "&"), (":\"", "\""), ("\":\"", "\""), ("\\\":\\\"", "\\\""), (": ", "\n")][..]),
             ) {
                 let text = format!("{before}{name}{open}{SECRET}{close}{after}");
-                prop_assert!(!redact(&text, "").contains(SECRET), "{text}");
-                let key = redact(&format!("{before}{SECRET}{after}"), SECRET);
-                prop_assert!(!key.contains(SECRET), "{key}");
+                prop_assert!(!foreign(&text, "").contains(SECRET), "{}", text);
+                let key = foreign(&format!("{before}{SECRET}{after}"), SECRET);
+                prop_assert!(!key.contains(SECRET), "{}", key);
             }
 
             #[test]
-            fn what_is_masked_stays_as_it_is(text in around()) {
-                let once = redact(&text, "the-key");
-                prop_assert_eq!(redact(&once, "the-key"), once);
+            fn redacting_twice_is_redacting_once_and_nothing_moves_a_cursor(text in any::<String>(), limit in 1_usize..50) {
+                let redactor = Redactor::new("the-key");
+                let once = redactor.foreign(&text, limit);
+                prop_assert!(!once.contains(char::is_control) && once.chars().count() <= limit + 1);
+                prop_assert_eq!(redactor.mask(&once), once);
             }
         }
     }

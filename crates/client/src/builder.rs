@@ -1,0 +1,309 @@
+//! Building a client: settings, and the check of the base URL.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use inferstore_api::{ApiKey, https_support};
+use reqwest::Url;
+use reqwest::redirect::Policy;
+use tokio::sync::Semaphore;
+
+use crate::client::Client;
+use crate::memory::Memory;
+use crate::transport::core::{Core, Timeouts};
+use crate::transport::error::{Error, Result};
+use crate::transport::middleware::{HttpStack, Middleware};
+use crate::transport::redact::Redactor;
+use crate::transport::retry::{Retries, Retry};
+
+/// reqwest counts a read timeout from the start of the request, which would limit the length of an
+/// upload. Transfers have an idle timeout of their own.
+const NO_READ_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// Changes the HTTP clients before they are built.
+type ConfigureHttp = Arc<dyn Fn(reqwest::ClientBuilder) -> reqwest::ClientBuilder + Send + Sync>;
+
+/// Builds a [`Client`].
+///
+/// ```
+/// use std::time::Duration;
+/// use inferstore::Client;
+///
+/// let client = Client::builder("https://host.example/api/v1", "key")
+///     .user_agent("my-program/1.0")
+///     .read_timeout(Duration::from_secs(20))
+///     .build()?;
+/// # Ok::<(), inferstore::Error>(())
+/// ```
+#[derive(Clone)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct ClientBuilder {
+    base_url: String,
+    key: ApiKey,
+    user_agent: String,
+    connect_timeout: Duration,
+    timeouts: Timeouts,
+    retry: Retry,
+    declaration_ttl: Duration,
+    max_concurrent_uploads: usize,
+    max_concurrent_requests: Option<usize>,
+    max_response_size: u64,
+    allow_insecure_http: bool,
+    configure_http: Vec<ConfigureHttp>,
+    middleware: Vec<Arc<dyn Middleware>>,
+}
+
+impl ClientBuilder {
+    pub(crate) fn new(base_url: String, key: ApiKey) -> Self {
+        Self {
+            base_url,
+            key,
+            user_agent: concat!("inferstore-rust/", env!("CARGO_PKG_VERSION")).to_owned(),
+            connect_timeout: Duration::from_secs(10),
+            timeouts: Timeouts { read: Duration::from_secs(60), transfer: Duration::from_secs(30) },
+            retry: Retry::default(),
+            declaration_ttl: Duration::from_secs(300),
+            max_concurrent_uploads: 4,
+            max_concurrent_requests: None,
+            max_response_size: inferstore_api::MAX_RESPONSE_BODY,
+            allow_insecure_http: false,
+            configure_http: Vec::new(),
+            middleware: Vec::new(),
+        }
+    }
+
+    /// The `User-Agent` header. Default: `inferstore-rust/` and the version.
+    pub fn user_agent(mut self, user_agent: impl Into<String>) -> Self {
+        self.user_agent = user_agent.into();
+        self
+    }
+
+    /// Limits the time to connect. Default: 10 s.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Limits the gap between two reads of a response. Default: 60 s.
+    pub fn read_timeout(mut self, timeout: Duration) -> Self {
+        self.timeouts.read = timeout;
+        self
+    }
+
+    /// Limits the time in which an upload or a download makes no progress; its whole length has no
+    /// limit. Default: 30 s.
+    pub fn transfer_timeout(mut self, timeout: Duration) -> Self {
+        self.timeouts.transfer = timeout;
+        self
+    }
+
+    /// How failed requests are retried. Default: [`Retry::default`].
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// How long the declared inputs of a model are cached. Default: 5 minutes.
+    pub fn schema_cache_ttl(mut self, ttl: Duration) -> Self {
+        self.declaration_ttl = ttl;
+        self
+    }
+
+    /// How many files of one run are uploaded at the same time. Default: 4.
+    pub fn max_concurrent_uploads(mut self, count: usize) -> Self {
+        self.max_concurrent_uploads = count;
+        self
+    }
+
+    /// How many requests to the API are sent at the same time; further ones wait. Default: no limit.
+    pub fn max_concurrent_requests(mut self, count: impl Into<Option<usize>>) -> Self {
+        self.max_concurrent_requests = count.into();
+        self
+    }
+
+    /// The largest response of the API in bytes. Default: 16 MiB.
+    pub fn max_response_size(mut self, size: u64) -> Self {
+        self.max_response_size = size;
+        self
+    }
+
+    /// Sends the key over plain `http` to other machines, where everyone in between can read it.
+    /// Default: `false`.
+    pub fn allow_insecure_http(mut self, allow: bool) -> Self {
+        self.allow_insecure_http = allow;
+        self
+    }
+
+    /// Sends all requests through this proxy. Default: the proxies of the environment, but none for
+    /// plain `http` to this machine.
+    pub fn proxy(self, proxy: reqwest::Proxy) -> Self {
+        self.configure_http(move |http| http.proxy(proxy.clone()))
+    }
+
+    /// Also trusts this root certificate.
+    pub fn root_certificate(self, certificate: reqwest::Certificate) -> Self {
+        self.configure_http(move |http| http.tls_certs_merge([certificate.clone()]))
+    }
+
+    /// Changes the HTTP clients, for the API and for object storage, in any other way. Redirects and
+    /// retries are decided by this crate, whatever is set here.
+    pub fn configure_http(
+        mut self,
+        configure: impl Fn(reqwest::ClientBuilder) -> reqwest::ClientBuilder + Send + Sync + 'static,
+    ) -> Self {
+        self.configure_http.push(Arc::new(configure));
+        self
+    }
+
+    /// Adds [middleware](Middleware) around every request. The first one added is the outermost.
+    pub fn middleware(mut self, middleware: impl Middleware) -> Self {
+        self.middleware.push(Arc::new(middleware));
+        self
+    }
+
+    /// Builds the client. Nothing is sent.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] when the base URL is not a versioned root such as `https://host/api/v1`, would send
+    /// the key in plain text to another machine, or needs TLS that this build does not have; and when
+    /// the key cannot be sent.
+    pub fn build(self) -> Result<Client> {
+        let base_url = check_base_url(&self.base_url, self.allow_insecure_http)?;
+        if self.key.expose().is_empty() {
+            return Err(Error::Config("the API key is empty".to_owned()));
+        }
+        if base_url.starts_with("https:") {
+            https_support().map_err(|error| Error::Config(format!("{base_url} needs https: {error}")))?;
+        }
+        let http = self.http(&base_url, |http| http.read_timeout(self.timeouts.read))?;
+        let storage =
+            self.http(&base_url, |http| http.read_timeout(NO_READ_TIMEOUT).redirect(Policy::none()))?;
+        let redactor = Redactor::new(self.key.expose());
+        let middleware: Arc<[Arc<dyn Middleware>]> = self.middleware.into();
+        let mut api = inferstore_api::Client::new_with_client(&base_url, http.clone(), self.key)
+            .with_max_response_body(self.max_response_size);
+        if !middleware.is_empty() {
+            api = api.with_transport(Arc::new(HttpStack::new(http, Arc::clone(&middleware))));
+        }
+        let core = Core {
+            api,
+            storage: HttpStack::new(storage, middleware),
+            base_url,
+            redactor,
+            retries: Retries::new(self.retry),
+            timeouts: self.timeouts,
+            declaration_ttl: self.declaration_ttl,
+            max_concurrent_uploads: self.max_concurrent_uploads,
+            requests: self.max_concurrent_requests.map(|count| Arc::new(Semaphore::new(count.max(1)))),
+            memory: Memory::default(),
+        };
+        Ok(Client { core: Arc::new(core) })
+    }
+
+    fn http(
+        &self,
+        base_url: &str,
+        finish: impl FnOnce(reqwest::ClientBuilder) -> reqwest::ClientBuilder,
+    ) -> Result<reqwest::Client> {
+        let http = inferstore_api::http_client_builder_for(base_url)
+            .user_agent(&self.user_agent)
+            .connect_timeout(self.connect_timeout);
+        let http = self.configure_http.iter().fold(http, |http, configure| configure(http));
+        // Set last, because the API key must not follow a redirect, and only this crate knows what may be
+        // sent twice.
+        let http = http.redirect(inferstore_api::same_origin_redirects()).retry(reqwest::retry::never());
+        let http = finish(http).build();
+        http.map_err(|error| Error::Config(format!("the HTTP client cannot be built: {error}")))
+    }
+}
+
+/// Shows neither the key nor the settings of a proxy.
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder").field("retry", &self.retry).finish_non_exhaustive()
+    }
+}
+
+/// The versioned root, without a trailing slash.
+fn check_base_url(text: &str, allow_insecure_http: bool) -> Result<String> {
+    let invalid = |problem: &str| Err(Error::Config(format!("the base URL {}: {problem}", shown(text))));
+    let Ok(url) = Url::parse(text.trim()) else {
+        return invalid("it is not a URL; an example is https://host/api/v1");
+    };
+    if !url.username().is_empty() || url.password().is_some() {
+        return invalid("it has a user name or a password; the API key is sent in a header instead");
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return invalid("it has a query or a fragment; it ends in the versioned root, such as /api/v1");
+    }
+    match url.scheme() {
+        "https" => {}
+        "http" if is_loopback(&url) || allow_insecure_http => {}
+        "http" => {
+            return invalid(
+                "plain http would show the API key to everyone in between; use https, or allow_insecure_http",
+            );
+        }
+        _ => return invalid("the scheme must be http or https"),
+    }
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+/// The URL without what may be a password or a token.
+fn shown(text: &str) -> String {
+    let without_query = text.trim().split(['?', '#']).next().unwrap_or_default();
+    let shown = match without_query.rsplit_once('@') {
+        Some((_, host)) => format!("…@{host}"),
+        None => without_query.to_owned(),
+    };
+    crate::transport::redact::cut(&crate::transport::redact::printable(&shown), 200)
+}
+
+pub(crate) fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+    address.map_or_else(|_| host == "localhost" || host.ends_with(".localhost"), |address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_url_is_taken_with_or_without_a_slash_and_below_any_path() {
+        for text in
+            ["https://host.example/api/v1", "https://host.example/api/v1/", " https://host.example/api/v1// "]
+        {
+            assert_eq!(check_base_url(text, false).ok().as_deref(), Some("https://host.example/api/v1"));
+        }
+        for text in [
+            "http://127.0.0.1:1/api/v1",
+            "http://[::1]/api/v2",
+            "http://localhost/v1",
+            "http://a.localhost/v10",
+            "https://gateway.example/inferstore",
+            "https://host.example/v1beta1",
+        ] {
+            assert!(check_base_url(text, false).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn any_other_base_url_is_an_error_with_a_reason_and_without_a_secret() {
+        for (text, reason) in [
+            ("host/api/v1", "not a URL"),
+            ("ftp://host/api/v1", "scheme"),
+            ("http://host.example/api/v1", "plain http"),
+            ("https://me:SECRET@host/api/v1", "password"),
+            ("https://host/api/v1?token=SECRET", "query"),
+            ("https://host/api/v1#SECRET", "fragment"),
+            ("SECRET@host", "not a URL"),
+        ] {
+            let problem = check_base_url(text, false).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(problem.contains(reason) && !problem.contains("SECRET"), "{text}: {problem}");
+        }
+        assert!(check_base_url("http://host.example/api/v1", true).is_ok());
+    }
+}

@@ -1,0 +1,28 @@
+//! What a client remembers between calls: declared inputs, its tasks, its uploads, the durations of
+//! models. Pure data, bounded, in this process alone.
+
+mod declarations;
+mod durations;
+mod fingerprint;
+mod own_tasks;
+mod uploads;
+
+pub(crate) use declarations::{Declarations, DeclaredInputs};
+pub(crate) use durations::Durations;
+pub(crate) use fingerprint::{Fingerprint, fingerprint};
+pub(crate) use own_tasks::{OwnTasks, PendingCreate};
+pub(crate) use uploads::{UploadKey, Uploads};
+
+/// What a client remembers between calls.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    pub(crate) declarations: Declarations,
+    pub(crate) durations: Durations,
+    pub(crate) own_tasks: OwnTasks,
+    pub(crate) uploads: Uploads,
+}
+
+/// A lock that a panic of another thread does not poison: all data here is valid at every moment.
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -1,0 +1,286 @@
+//! The steps of a run, from its inputs to its outcome.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use inferstore_api::types::{TaskId, TaskInput, TaskStatus};
+use serde_json::{Map, Value};
+use tokio::runtime::Handle;
+use tracing::warn;
+
+use crate::inputs::{Candidate, Input, check};
+use crate::memory::DeclaredInputs;
+use crate::resources::models::Model;
+use crate::resources::storage::Storage;
+use crate::resources::tasks::{MAX_RECORDS, Task, Tasks};
+use crate::run::create::Create;
+use crate::run::outcome::{self, Outcome};
+use crate::run::prepared::PreparedRun;
+use crate::run::uploads::{self, InputFile, InputUploads};
+use crate::run::wait::{Waiter, cancel};
+use crate::run::{RunEvent, RunOptions};
+use crate::transport::core::Core;
+use crate::transport::deadline::Deadline;
+use crate::transport::error::{CostLimit, Error, ModelOffline, Result};
+use crate::transport::events::Sink;
+
+type Fields = BTreeMap<String, Input>;
+
+/// One run under way.
+pub(crate) struct Execution {
+    core: Arc<Core>,
+    model: Model,
+    fields: Fields,
+    options: RunOptions,
+    deadline: Deadline,
+    sink: Sink<RunEvent>,
+}
+
+/// What is ready to be uploaded.
+struct Checked {
+    files: Vec<InputFile>,
+    values: Map<String, Value>,
+}
+
+/// What is ready to be created.
+struct Ready {
+    input: TaskInput,
+    /// The URLs of the uploaded files.
+    uploaded: Vec<String>,
+}
+
+impl Execution {
+    pub(crate) fn new(model: Model, fields: Fields, options: RunOptions, sink: Sink<RunEvent>) -> Self {
+        let deadline = Deadline::after(options.wait.deadline);
+        Self { core: Arc::clone(&model.core), model, fields, options, deadline, sink }
+    }
+
+    /// Runs the model to its end.
+    pub(crate) async fn finish(self) -> Result<Outcome> {
+        let ready = self.deadline.bound(Box::pin(self.ready(!self.options.delete_inputs_after))).await?;
+        if self.options.learn_from_history {
+            self.learn().await;
+        }
+        let guard = self.options.cancel_on_drop.then(|| CancelOnDrop::new(&self.core));
+        let task = Box::pin(self.create(&ready, guard.as_ref())).await?;
+        let model = Some(self.model.checked_id()?);
+        let wait = self.options.wait.clone();
+        let waiter = Waiter::new(&self.core, task, model, wait, self.deadline, self.sink.clone());
+        let ended = Box::pin(waiter.run(false)).await;
+        if let Some(guard) = guard {
+            guard.disarm();
+        }
+        let has_ended = matches!(ended, Ok(_) | Err(Error::TaskFailed(_) | Error::TaskCanceled(_)));
+        let stored_inputs = match self.options.delete_inputs_after && has_ended {
+            true => self.delete(ready.uploaded).await,
+            false => ready.uploaded,
+        };
+        Ok(Outcome { stored_inputs, ..Outcome::of(ended?, &self.core) })
+    }
+
+    /// Creates the task without waiting for its end.
+    pub(crate) async fn start(self) -> Result<Task> {
+        let ready = self.deadline.bound(Box::pin(self.ready(true))).await?;
+        let guard = self.options.cancel_on_drop.then(|| CancelOnDrop::new(&self.core));
+        let id = Box::pin(self.create(&ready, guard.as_ref())).await?;
+        if let Some(guard) = guard {
+            guard.disarm();
+        }
+        Ok(Task { core: self.core, id })
+    }
+
+    /// Everything before the first upload.
+    pub(crate) async fn check(self) -> Result<Map<String, Value>> {
+        let checked = self.deadline.bound(Box::pin(self.checked())).await?;
+        Ok(checked.values)
+    }
+
+    /// Everything before the create. The uploads are not shared, so that no other run has these inputs.
+    pub(crate) async fn prepare(self) -> Result<PreparedRun> {
+        let ready = self.deadline.bound(Box::pin(self.ready(false))).await?;
+        let model = self.model.checked_id()?;
+        Ok(PreparedRun::new(model, ready.input, ready.uploaded, SystemTime::now()))
+    }
+
+    async fn checked(&self) -> Result<Checked> {
+        let files = uploads::prepare(&self.fields).await?;
+        let declared = match self.options.skip_validation {
+            true => DeclaredInputs::default(),
+            false => self.model.declared(self.deadline).await?,
+        };
+        let candidates = self.candidates(&files);
+        let checked = check(&declared, &candidates, self.options.undeclared).map_err(Error::Inputs)?;
+        for warning in checked.warnings {
+            warn!(model = self.model.id(), "{warning}");
+            self.sink.send(RunEvent::Warning(warning));
+        }
+        self.check_limits().await?;
+        Ok(Checked { files, values: checked.values })
+    }
+
+    fn candidates(&self, files: &[InputFile]) -> BTreeMap<String, Candidate> {
+        let candidate = |name: &String, input: &Input| match input {
+            Input::Value(value) => Candidate::Value(value.clone()),
+            Input::File(_) => {
+                let file = files.iter().find(|file| file.field == *name);
+                Candidate::File { mime: file.and_then(InputFile::known_mime).map(str::to_owned) }
+            }
+        };
+        self.fields.iter().map(|(name, input)| (name.clone(), candidate(name, input))).collect()
+    }
+
+    async fn check_limits(&self) -> Result<()> {
+        if let Some(max_cost) = &self.options.max_cost {
+            let quote = self.model.cost_until(self.deadline).await?.cost;
+            // A missing quote is not a price of zero.
+            let quote = quote.ok_or_else(|| {
+                Error::InvalidArgument("the service states no price, so max_cost cannot be checked".to_owned())
+            })?;
+            if quote > *max_cost {
+                return Err(Error::CostLimitExceeded(Box::new(CostLimit { quote, max_cost: max_cost.clone() })));
+            }
+        }
+        if self.options.require_serving
+            && self.model.serving_until(self.deadline).await?.serving != Some(true)
+        {
+            return Err(Error::ModelOffline(Box::new(ModelOffline::new(self.model.checked_id()?))));
+        }
+        Ok(())
+    }
+
+    async fn ready(&self, is_shared: bool) -> Result<Ready> {
+        let Checked { files, values: mut input } = self.checked().await?;
+        let uploads = InputUploads {
+            core: &self.core,
+            folder: self.options.upload_folder,
+            org_username: self.options.org_username.clone(),
+            is_shared,
+            deadline: self.deadline,
+            sink: self.sink.clone(),
+        };
+        let urls = uploads.urls(files).await?;
+        let uploaded = urls.values().cloned().collect();
+        input.extend(urls.into_iter().map(|(field, url)| (field, Value::String(url))));
+        Ok(Ready { input: TaskInput(input), uploaded })
+    }
+
+    async fn create(&self, ready: &Ready, guard: Option<&CancelOnDrop>) -> Result<TaskId> {
+        let create = Create {
+            core: Arc::clone(&self.core),
+            model: self.model.checked_id()?,
+            input: ready.input.clone(),
+            retry_on_rejection: self.options.retry_create_on_rejection,
+            retry_if_absent_after: self.options.retry_create_if_absent_after,
+            deadline: self.deadline,
+        };
+        let created = match guard {
+            Some(guard) => guard.create(create).await,
+            None => create.send().await,
+        };
+        let task = created.inspect_err(|error| self.forget_after(error, &ready.uploaded))?;
+        self.sink.send(RunEvent::Created(task.clone()));
+        Ok(task)
+    }
+
+    /// A refused create may mean that the declaration was outdated or an uploaded file is gone.
+    fn forget_after(&self, error: &Error, uploaded: &[String]) {
+        if error.is_permanent() {
+            self.core.memory.declarations.forget(self.model.id());
+            for url in uploaded {
+                self.core.memory.uploads.forget(url);
+            }
+        }
+    }
+
+    /// Deletes the uploaded inputs, and returns those that could not be deleted.
+    async fn delete(&self, uploaded: Vec<String>) -> Vec<String> {
+        let storage = Storage { core: Arc::clone(&self.core) };
+        let mut stored = Vec::new();
+        for url in uploaded {
+            if let Err(error) = storage.delete(url.clone()).await {
+                warn!(%error, "an uploaded input could not be deleted");
+                stored.push(url);
+            }
+        }
+        stored
+    }
+
+    /// Learns the durations of the model from the end of the task history. A failure costs only that.
+    async fn learn(&self) {
+        let durations = &self.core.memory.durations;
+        let tasks = Tasks { core: Arc::clone(&self.core) };
+        let Ok(model) = self.model.checked_id() else { return };
+        if !durations.of(&model).is_empty() {
+            return;
+        }
+        let Ok((first, _)) = tasks.page_until(1, 0, self.deadline).await else { return };
+        let offset = first.total.unwrap_or_default().saturating_sub(u64::from(MAX_RECORDS));
+        let Ok((page, _)) = tasks.page_until(MAX_RECORDS, offset, self.deadline).await else { return };
+        for record in page.records {
+            let is_success = record.status == Some(TaskStatus::Success);
+            let is_of_model = record.model_id.as_deref() == Some(model.as_str());
+            let duration = outcome::between(record.created_at.as_ref(), record.updated_at.as_ref());
+            if let Some(duration) = duration.filter(|_| is_success && is_of_model) {
+                durations.insert(&model, duration);
+            }
+        }
+    }
+}
+
+/// Cancels the task of a run that is dropped before its end.
+struct CancelOnDrop {
+    core: Arc<Core>,
+    state: Arc<Mutex<GuardState>>,
+}
+
+#[derive(Default)]
+struct GuardState {
+    is_dropped: bool,
+    task: Option<TaskId>,
+}
+
+impl CancelOnDrop {
+    fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core), state: Arc::default() }
+    }
+
+    /// Creates the task in a Tokio task of its own, which outlives the run.
+    async fn create(&self, create: Create) -> Result<TaskId> {
+        let core = Arc::clone(&self.core);
+        let state = Arc::clone(&self.state);
+        let created = tokio::spawn(async move {
+            let task = create.send().await?;
+            let is_dropped = {
+                let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                state.task = Some(task.clone());
+                state.is_dropped
+            };
+            if is_dropped {
+                cancel(&core, &task, Deadline::never()).await;
+            }
+            Ok(task)
+        });
+        created.await.unwrap_or_else(|error| {
+            Err(Error::InvalidArgument(format!("the create was aborted with its runtime: {error}")))
+        })
+    }
+
+    fn disarm(self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.task = None;
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.is_dropped = true;
+        if let Some(task) = state.task.take()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let core = Arc::clone(&self.core);
+            runtime.spawn(async move { cancel(&core, &task, Deadline::never()).await });
+        }
+    }
+}

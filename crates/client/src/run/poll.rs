@@ -1,0 +1,294 @@
+//! Poll schedule: when a task is read while it is waited for. Pure: from what is known to a delay.
+
+use std::time::Duration;
+
+/// How often a task is read while it is waited for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PollInterval {
+    /// Stays within the intervals that the service suggests, 2 to 5 seconds for fast models and 10 to 30
+    /// for long jobs, and learns: once a few tasks of the model have ended, the first read comes when
+    /// they ended. The default.
+    #[default]
+    Adaptive,
+    /// What the service suggests for fast models: every 2 to 5 seconds.
+    Fast,
+    /// What the service suggests for long jobs: every 10 to 30 seconds.
+    Long,
+    /// From the first delay on, growing by half up to the longest.
+    Between {
+        /// The first delay.
+        first: Duration,
+        /// The longest delay.
+        longest: Duration,
+    },
+}
+
+impl PollInterval {
+    /// Always the same delay.
+    pub fn every(delay: Duration) -> Self {
+        Self::Between { first: delay, longest: delay }
+    }
+}
+
+/// The factor between two delays.
+const GROWTH: f64 = 1.5;
+
+/// No delay is shorter.
+const MIN_DELAY: Duration = Duration::from_millis(10);
+
+/// No delay is longer: clocks cannot be added to without limit.
+const MAX_DELAY: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// The suggested intervals.
+const FAST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(5));
+const LONG: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(30));
+
+/// From this wait on, a task of unknown duration is a long job.
+const LONG_AFTER: Duration = Duration::from_secs(60);
+
+/// From this duration on, a task of known duration is a long job.
+const LONG_JOB: Duration = Duration::from_secs(300);
+
+/// The delay of long jobs is this part of the wait or of the known duration: how late the end of a
+/// task is seen, compared with the task.
+const LONG_SHARE: f64 = 0.05;
+const KNOWN_SHARE: f64 = 1.0 / 60.0;
+
+/// Fewer durations say nothing of the next one.
+const MIN_SAMPLES: usize = 3;
+
+/// When a task is read, by the interval and by the durations of earlier tasks.
+#[derive(Clone, Debug)]
+pub(crate) struct Schedule {
+    interval: PollInterval,
+    learned: Option<Learned>,
+}
+
+#[derive(Clone, Debug)]
+struct Learned {
+    first_read: Duration,
+    delay: Duration,
+    longest: Duration,
+}
+
+impl Schedule {
+    /// `durations` of earlier tasks of the model, shortest first.
+    pub(crate) fn new(interval: PollInterval, durations: &[Duration]) -> Self {
+        let is_adaptive = interval == PollInterval::Adaptive;
+        let learned = if is_adaptive { Learned::of(durations) } else { None };
+        Self { interval, learned }
+    }
+
+    /// The delay before the next read, after this many reads and this wait.
+    pub(crate) fn delay(&self, reads: u32, waited: Duration) -> Duration {
+        match (&self.learned, &self.interval) {
+            (Some(learned), _) if waited < learned.longest.saturating_mul(2) => learned.delay(waited),
+            (_, PollInterval::Adaptive) if waited >= LONG_AFTER => {
+                waited.mul_f64(LONG_SHARE).clamp(LONG.0, LONG.1)
+            }
+            (_, PollInterval::Adaptive | PollInterval::Fast) => grown(FAST.0, FAST.1, reads),
+            (_, PollInterval::Long) => grown(LONG.0, LONG.1, reads),
+            (_, PollInterval::Between { first, longest }) => grown(*first, *longest, reads),
+        }
+    }
+}
+
+impl Learned {
+    fn of(durations: &[Duration]) -> Option<Self> {
+        if durations.len() < MIN_SAMPLES {
+            return None;
+        }
+        let median = durations[durations.len() / 2];
+        let longest = *durations.last()?;
+        let delay = if median < LONG_JOB {
+            median.mul_f64(KNOWN_SHARE).clamp(FAST.0, FAST.1)
+        } else {
+            median.mul_f64(KNOWN_SHARE).clamp(LONG.0, LONG.1)
+        };
+        // The latest first read among those that see the earlier tasks end soonest.
+        let lateness = |first_read: Duration| -> Duration {
+            durations.iter().map(|duration| next_read(first_read, delay, *duration) - *duration).sum()
+        };
+        let best = durations.iter().map(|first_read| lateness(*first_read)).min()?;
+        let first_read = durations.iter().copied().rev().find(|first_read| lateness(*first_read) <= best)?;
+        Some(Self { first_read, delay, longest })
+    }
+
+    fn delay(&self, waited: Duration) -> Duration {
+        match self.first_read.checked_sub(waited) {
+            Some(until_first) if !until_first.is_zero() => until_first.clamp(MIN_DELAY, MAX_DELAY),
+            _ => self.delay,
+        }
+    }
+}
+
+/// When the end of a task is seen.
+fn next_read(first_read: Duration, delay: Duration, duration: Duration) -> Duration {
+    let after_first = duration.saturating_sub(first_read);
+    let reads = after_first.as_secs_f64() / delay.as_secs_f64();
+    (first_read + delay.mul_f64(reads.ceil())).max(duration)
+}
+
+fn grown(first: Duration, longest: Duration, reads: u32) -> Duration {
+    // After that many, every delay has reached the longest.
+    let factor = GROWTH.powi(i32::try_from(reads.min(60)).unwrap_or_default());
+    let seconds = (first.as_secs_f64() * factor).min(longest.min(MAX_DELAY).as_secs_f64());
+    Duration::from_secs_f64(seconds).max(MIN_DELAY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many reads it takes to see the end of a task, and how late that is.
+    fn reads_and_lateness(schedule: &Schedule, duration: Duration) -> (u32, Duration) {
+        let mut reads = 0;
+        let mut waited = Duration::ZERO;
+        while waited < duration {
+            waited += schedule.delay(reads, waited);
+            reads += 1;
+        }
+        (reads, waited - duration)
+    }
+
+    /// Polling in a loop: a read at once, and one every two seconds.
+    fn every_two_seconds(duration: Duration) -> (u32, Duration) {
+        let rounds = (duration.as_secs_f64() / 2.0).ceil();
+        (rounds as u32 + 1, Duration::from_secs_f64(rounds * 2.0) - duration)
+    }
+
+    /// Durations with a spread of 20 %, evenly drawn and always the same.
+    fn spread(around: Duration, count: u32) -> Vec<Duration> {
+        let mut random = fastrand::Rng::with_seed(7);
+        (0..count).map(|_| around.mul_f64(0.8 + 0.4 * random.f64())).collect()
+    }
+
+    /// Reads and lateness in seconds, on average over tasks that come one after the other.
+    fn averages(around: Duration) -> ((f64, f64), (f64, f64)) {
+        let durations = spread(around, 2_020);
+        let (mut ours, mut theirs) = ((0.0, 0.0), (0.0, 0.0));
+        for end in 20..durations.len() {
+            let mut known = durations[end - 20..end].to_vec();
+            known.sort_unstable();
+            let schedule = Schedule::new(PollInterval::Adaptive, &known);
+            for (sum, (reads, lateness)) in [
+                (&mut ours, reads_and_lateness(&schedule, durations[end])),
+                (&mut theirs, every_two_seconds(durations[end])),
+            ] {
+                sum.0 += f64::from(reads) / 2_000.0;
+                sum.1 += lateness.as_secs_f64() / 2_000.0;
+            }
+        }
+        (ours, theirs)
+    }
+
+    #[test]
+    fn learned_polling_takes_fewer_reads_than_every_two_seconds_and_is_no_later() {
+        for seconds in [0.3, 5.0, 60.0] {
+            let (ours, theirs) = averages(Duration::from_secs_f64(seconds));
+            assert!(ours.0 < theirs.0, "{seconds} s: {} reads instead of {}", ours.0, theirs.0);
+            // Within 2 %: with an even spread no order of reads two seconds apart is better than another.
+            assert!(ours.1 <= theirs.1 * 1.02, "{seconds} s: {} s late instead of {}", ours.1, theirs.1);
+        }
+    }
+
+    #[test]
+    fn learned_polling_of_ten_minutes_takes_an_eighth_of_the_reads_and_is_at_most_two_percent_late() {
+        let (ours, theirs) = averages(Duration::from_secs(600));
+        assert!(ours.0 <= theirs.0 / 8.0, "{} reads instead of {}", ours.0, theirs.0);
+        assert!(ours.1 <= 600.0 * 0.02, "{} s late", ours.1);
+    }
+
+    #[test]
+    fn a_minute_of_an_unknown_model_takes_at_most_15_reads_and_is_seen_at_most_5_seconds_late() {
+        let schedule = Schedule::new(PollInterval::Adaptive, &[]);
+        let (reads, lateness) = reads_and_lateness(&schedule, Duration::from_secs(60));
+        assert!(reads <= 15 && lateness <= Duration::from_secs(5), "{reads} reads, {lateness:?}");
+    }
+
+    #[test]
+    fn ten_minutes_of_an_unknown_model_take_at_most_45_reads_and_are_seen_at_most_5_percent_late() {
+        let schedule = Schedule::new(PollInterval::Adaptive, &[]);
+        let (reads, lateness) = reads_and_lateness(&schedule, Duration::from_secs(600));
+        assert!(reads <= 50 && lateness <= Duration::from_secs(30), "{reads} reads, {lateness:?}");
+    }
+
+    #[test]
+    fn every_delay_but_the_first_read_of_a_known_model_is_within_the_suggested_intervals() {
+        let is_suggested = |delay: Duration| (FAST.0..=FAST.1).contains(&delay) || (LONG.0..=LONG.1).contains(&delay);
+        for seconds in [0.3, 5.0, 60.0, 250.0, 600.0, 7_200.0] {
+            let mut known = spread(Duration::from_secs_f64(seconds), 20);
+            known.sort_unstable();
+            for durations in [&known[..], &[]] {
+                let schedule = Schedule::new(PollInterval::Adaptive, durations);
+                let mut waited = schedule.delay(0, Duration::ZERO);
+                for reads in 1..500 {
+                    let delay = schedule.delay(reads, waited);
+                    assert!(is_suggested(delay), "{seconds} s, after {waited:?}: {delay:?}");
+                    waited += delay;
+                }
+            }
+        }
+        for (interval, from, to) in [(PollInterval::Fast, 2, 5), (PollInterval::Long, 10, 30)] {
+            let schedule = Schedule::new(interval, &known_durations());
+            for reads in 0..1_000 {
+                let delay = schedule.delay(reads, Duration::from_secs(u64::from(reads) * 10));
+                assert!((from..=to).contains(&delay.as_secs()), "{delay:?}");
+            }
+        }
+    }
+
+    fn known_durations() -> Vec<Duration> {
+        vec![Duration::from_secs(1); 5]
+    }
+
+    #[test]
+    fn a_task_that_takes_much_longer_than_the_earlier_ones_is_read_less_and_less_often() {
+        let schedule = Schedule::new(PollInterval::Adaptive, &known_durations());
+        assert_eq!(schedule.delay(300, Duration::from_secs(600)), Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_delay_of_zero_becomes_the_shortest_delay() {
+        let schedule = Schedule::new(PollInterval::every(Duration::ZERO), &[]);
+        assert_eq!(schedule.delay(0, Duration::ZERO), MIN_DELAY);
+    }
+
+    mod properties {
+        use proptest::prelude::*;
+
+        use super::*;
+
+        fn durations() -> impl Strategy<Value = Duration> {
+            prop_oneof![
+                (0_u64..10_000).prop_map(Duration::from_millis),
+                any::<u64>().prop_map(Duration::from_nanos),
+                any::<u64>().prop_map(Duration::from_secs),
+                Just(Duration::MAX),
+            ]
+        }
+
+        proptest! {
+            #[test]
+            fn delays_grow_up_to_the_longest_and_can_be_added_to_any_clock(
+                first in durations(), longest in durations(), reads in 0_u32..200, waited in durations(),
+            ) {
+                let schedule = Schedule::new(PollInterval::Between { first, longest }, &[]);
+                let (delay, next) = (schedule.delay(reads, waited), schedule.delay(reads + 1, waited));
+                prop_assert!(delay <= next && next <= longest.clamp(MIN_DELAY, MAX_DELAY));
+                prop_assert!(tokio::time::Instant::now().checked_add(next).is_some());
+            }
+
+            #[test]
+            fn any_history_gives_a_usable_delay(
+                mut known in proptest::collection::vec(0_u64..1_000_000_000, 0..25), reads in 0_u32..200, waited in durations(),
+            ) {
+                known.sort_unstable();
+                let known: Vec<_> = known.into_iter().map(Duration::from_millis).collect();
+                let delay = Schedule::new(PollInterval::Adaptive, &known).delay(reads, waited);
+                prop_assert!((MIN_DELAY..=MAX_DELAY).contains(&delay), "{:?}", delay);
+            }
+        }
+    }
+}

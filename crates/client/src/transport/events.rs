@@ -1,0 +1,154 @@
+//! Long operations as streams of events.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use futures_util::Stream;
+use futures_util::future::BoxFuture;
+
+use crate::transport::error::Result;
+
+/// The receiver of the events of an operation. Clones send to the same receiver.
+pub(crate) struct Sink<E>(Option<Arc<dyn Fn(E) + Send + Sync>>);
+
+impl<E> Clone for Sink<E> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<E: 'static> Sink<E> {
+    /// Drops every event.
+    pub(crate) fn none() -> Self {
+        Self(None)
+    }
+
+    pub(crate) fn new(receive: impl Fn(E) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(receive)))
+    }
+
+    pub(crate) fn send(&self, event: E) {
+        if let Some(receive) = &self.0 {
+            receive(event);
+        }
+    }
+
+    /// A sink of other events, each of which becomes one of these.
+    pub(crate) fn map<F: 'static>(&self, convert: impl Fn(F) -> E + Send + Sync + 'static) -> Sink<F> {
+        let Some(receive) = self.0.clone() else { return Sink::none() };
+        Sink::new(move |event| receive(convert(event)))
+    }
+}
+
+/// An operation as a stream of its events. Read the events with [`next`](Self::next), then take the
+/// result with [`finish`](Self::finish), which also skips events that were not read. Nothing happens
+/// while neither is polled.
+#[must_use = "the operation runs only while its events are read"]
+pub struct Events<E, T> {
+    operation: Option<BoxFuture<'static, Result<T>>>,
+    queue: Arc<Mutex<VecDeque<E>>>,
+    result: Option<Result<T>>,
+}
+
+impl<E: Send + 'static, T: Send + 'static> Events<E, T> {
+    /// The events of the operation that is handed a sink.
+    pub(crate) fn new<Operation>(start: impl FnOnce(Sink<E>) -> Operation) -> Self
+    where
+        Operation: Future<Output = Result<T>> + Send + 'static,
+    {
+        let queue = Arc::new(Mutex::new(VecDeque::new()));
+        let filled = Arc::clone(&queue);
+        let sink = Sink::new(move |event| lock(&filled).push_back(event));
+        Self { operation: Some(Box::pin(start(sink))), queue, result: None }
+    }
+
+    /// The next event, or `None` when the operation has ended.
+    ///
+    /// Dropping the future loses no event.
+    pub async fn next(&mut self) -> Option<E> {
+        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+
+    /// Runs the operation to its end and returns its result.
+    ///
+    /// # Errors
+    ///
+    /// The error of the operation.
+    pub async fn finish(mut self) -> Result<T> {
+        while self.next().await.is_some() {}
+        match self.result.take() {
+            Some(result) => result,
+            // The stream ends only after the result is there.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl<E, T> Stream for Events<E, T> {
+    type Item = E;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<E>> {
+        let events = self.get_mut();
+        if lock(&events.queue).is_empty()
+            && let Some(operation) = &mut events.operation
+            && let Poll::Ready(result) = operation.as_mut().poll(context)
+        {
+            events.operation = None;
+            events.result = Some(result);
+        }
+        let next = lock(&events.queue).pop_front();
+        match next {
+            Some(event) => Poll::Ready(Some(event)),
+            None if events.operation.is_none() => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+}
+
+// No field is pinned in place.
+impl<E, T> Unpin for Events<E, T> {}
+
+impl<E, T> std::fmt::Debug for Events<E, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Events").field("has_ended", &self.operation.is_none()).finish_non_exhaustive()
+    }
+}
+
+fn lock<E>(queue: &Mutex<VecDeque<E>>) -> std::sync::MutexGuard<'_, VecDeque<E>> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counting() -> Events<u32, &'static str> {
+        Events::new(|sink| async move {
+            for number in 1..=3 {
+                sink.send(number);
+                tokio::task::yield_now().await;
+            }
+            sink.map(|number: u32| number * 10).send(1);
+            Ok("done")
+        })
+    }
+
+    #[tokio::test]
+    async fn every_event_comes_in_order_and_the_result_after_them() {
+        let mut events = counting();
+        let mut seen = Vec::new();
+        while let Some(event) = events.next().await {
+            seen.push(event);
+        }
+        assert_eq!(seen, [1, 2, 3, 10]);
+        assert_eq!(events.next().await, None);
+        assert!(matches!(events.finish().await, Ok("done")));
+    }
+
+    #[tokio::test]
+    async fn the_result_can_be_taken_without_reading_the_events() {
+        assert!(matches!(counting().finish().await, Ok("done")));
+    }
+}

@@ -1,0 +1,73 @@
+//! Middleware: code of the user around every request, to the API and to object storage.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use reqwest::{Request, Response};
+
+/// A boxed future that owns or borrows for `'a`.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Sees every request before it leaves and every response before it is decoded: to add headers, to
+/// measure, or to respond without a network. Each attempt of a retried call passes again.
+///
+/// ```
+/// use inferstore::middleware::{BoxFuture, Middleware, Next};
+/// use inferstore::reqwest::{self, Request, Response, header::HeaderValue};
+///
+/// struct TraceId;
+///
+/// impl Middleware for TraceId {
+///     fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+///         request.headers_mut().insert("x-trace-id", HeaderValue::from_static("4711"));
+///         next.run(request)
+///     }
+/// }
+/// # let _ = TraceId;
+/// ```
+///
+/// A request to the API carries the API key in `x-api-key`; a request to object storage carries a
+/// presigned URL. Neither belongs in a log.
+pub trait Middleware: Send + Sync + 'static {
+    /// Handles one request, usually by running `next`.
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>>;
+}
+
+/// The rest of the stack: further middleware, then the network.
+pub struct Next<'a> {
+    http: &'a reqwest::Client,
+    rest: &'a [Arc<dyn Middleware>],
+}
+
+impl<'a> Next<'a> {
+    /// Passes the request on.
+    pub fn run(self, request: Request) -> BoxFuture<'a, reqwest::Result<Response>> {
+        match self.rest.split_first() {
+            Some((first, rest)) => first.handle(request, Next { http: self.http, rest }),
+            None => Box::pin(self.http.execute(request)),
+        }
+    }
+}
+
+/// An HTTP client below the middleware.
+#[derive(Clone)]
+pub(crate) struct HttpStack {
+    http: reqwest::Client,
+    middleware: Arc<[Arc<dyn Middleware>]>,
+}
+
+impl HttpStack {
+    pub(crate) fn new(http: reqwest::Client, middleware: Arc<[Arc<dyn Middleware>]>) -> Self {
+        Self { http, middleware }
+    }
+
+    /// The client that requests are built with.
+    pub(crate) fn http(&self) -> &reqwest::Client {
+        &self.http
+    }
+
+    /// Sends a request through the middleware.
+    pub(crate) fn execute(&self, request: Request) -> BoxFuture<'_, reqwest::Result<Response>> {
+        Next { http: &self.http, rest: &self.middleware }.run(request)
+    }
+}
