@@ -5,10 +5,10 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
-use serde::de::{self, Deserialize, Deserializer};
+use serde::de::{Deserialize, Deserializer};
 use serde::{Serialize, Serializer};
 
-use crate::scalar::Scalar;
+use crate::scalar::{self, Scalar};
 
 /// An exact decimal of any length, with the digits as they came.
 ///
@@ -124,11 +124,10 @@ impl Serialize for Decimal {
 
 impl<'de> Deserialize<'de> for Decimal {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let scalar = Scalar::deserialize(deserializer)?;
-        if Value::of(scalar.text()).is_none() {
-            return Err(de::Error::custom(ParseDecimalError(())));
-        }
-        Ok(Self(scalar))
+        scalar::read(deserializer, |token| match Spelling::of(token.text()) {
+            Some(_) => Ok(Self(token.into_scalar())),
+            None => Err(ParseDecimalError(())),
+        })
     }
 }
 
@@ -144,31 +143,45 @@ struct Value {
 
 impl Value {
     fn of(text: &str) -> Option<Self> {
-        let (negative, rest) = match text.strip_prefix('-') {
-            Some(rest) => (true, rest),
-            None => (false, text.strip_prefix('+').unwrap_or(text)),
-        };
-        let (mantissa, exponent) = match rest.split_once(['e', 'E']) {
-            // `i32`, so that adding a length to it cannot overflow.
-            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
-            None => (rest, 0),
-        };
-        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-        let all_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-        if mantissa.bytes().all(|byte| byte == b'.') || !all_digits(whole) || !all_digits(fraction) {
-            return None;
-        }
-        let digits = format!("{whole}{fraction}");
+        let spelling = Spelling::of(text)?;
+        let digits = format!("{}{}", spelling.whole, spelling.fraction);
         let significant = digits.trim_start_matches('0');
         let leading_zeros = digits.len() - significant.len();
-        let magnitude =
-            i64::from(exponent) + i64::try_from(whole.len()).ok()? - i64::try_from(leading_zeros).ok()?;
+        let magnitude = i64::from(spelling.exponent) + i64::try_from(spelling.whole.len()).ok()?
+            - i64::try_from(leading_zeros).ok()?;
         let significant = significant.trim_end_matches('0');
-        Some(match (significant, negative) {
+        Some(match (significant, spelling.is_negative) {
             ("", _) => Self::default(),
             (digits, true) => Self { sign: -1, magnitude, digits: digits.to_owned() },
             (digits, false) => Self { sign: 1, magnitude, digits: digits.to_owned() },
         })
+    }
+}
+
+/// The parts of a text that is a decimal: `±whole.fraction × 10^exponent`.
+struct Spelling<'a> {
+    is_negative: bool,
+    whole: &'a str,
+    fraction: &'a str,
+    /// `i32`, so that adding a length to it cannot overflow.
+    exponent: i32,
+}
+
+impl<'a> Spelling<'a> {
+    fn of(text: &'a str) -> Option<Self> {
+        let (is_negative, rest) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text.strip_prefix('+').unwrap_or(text)),
+        };
+        let (mantissa, exponent) = match rest.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, exponent.parse().ok()?),
+            None => (rest, 0),
+        };
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let is_all_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        let is_empty = whole.is_empty() && fraction.is_empty();
+        let is_decimal = !is_empty && is_all_digits(whole) && is_all_digits(fraction);
+        is_decimal.then_some(Self { is_negative, whole, fraction, exponent })
     }
 }
 
