@@ -58,14 +58,16 @@ mod sample;
 mod scalar;
 mod secret;
 mod timestamp;
+mod tls;
 mod words;
 
-pub use body::hear_body;
-pub use client::http_client_builder;
+pub use body::{BodyTooLarge, MAX_RESPONSE_BODY, hear_body};
+pub use client::{BuildError, Transport};
 pub use decimal::{Decimal, ParseDecimalError};
 pub use generated::{Client, ClientInfo, Error, ResponseValue, types};
 pub use kinds::ModelKind;
 pub use sample::Sample;
 pub use secret::{ApiKey, Secret};
 pub use timestamp::Timestamp;
+pub use tls::{TlsError, http_client_builder, http_client_builder_for, https_support};
 pub use words::UnknownWord;
