@@ -16,7 +16,7 @@ pub(crate) const RAW_TEXT: &str = "$serde_json::private::RawValue";
 /// What an unquoted `null` is written as.
 const NULL: &str = "null";
 
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Scalar {
     text: String,
     quoted: bool,
