@@ -36,10 +36,10 @@
 //! | feature | TLS |
 //! |---|---|
 //! | `rustls-ring` (default) | rustls over ring, with the certificates of the system; builds fast |
-//! | `rustls-aws-lc` | rustls over aws-lc |
-//! | `native-tls` | the library of the operating system |
+//! | `rustls-aws-lc` | rustls over aws-lc; preferred when `rustls-ring` is enabled too |
+//! | `native-tls` | the library of the operating system; used when no rustls feature is enabled |
 //!
-//! Without any of them only `http` works.
+//! Without any of them only `http` works; [`https_support`] reports it.
 
 mod body;
 mod client;
@@ -71,3 +71,8 @@ pub use secret::{ApiKey, Secret};
 pub use timestamp::Timestamp;
 pub use tls::{TlsError, http_client_builder, http_client_builder_for, https_support};
 pub use words::UnknownWord;
+
+/// Runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
