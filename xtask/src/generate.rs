@@ -133,8 +133,8 @@ fn settings(lowered: &Lowered) -> GenerationSettings {
     let mut settings = GenerationSettings::default();
     settings
         .with_interface(InterfaceStyle::Positional)
-        // The API key of the client; the hooks in `crates/api` send it.
-        .with_inner_type(quote!(crate::ApiKey))
+        // The API key and what sends the requests, for the hooks in `crates/api`.
+        .with_inner_type(quote!(crate::client::Session))
         .with_hooks(HooksMode::Expected)
         .with_map_type("::std::collections::BTreeMap")
         .with_derive("PartialEq");

@@ -48,7 +48,7 @@ pub(crate) fn polish(file: &mut File, lowered: &Lowered) -> Result<()> {
 }
 
 /// The generated `Client::new` follows redirects to other origins with the API key, limits the whole
-/// of a call to 15 seconds, and panics; `crates/api` has its own. The prelude has one item.
+/// of a call to 15 seconds, and panics; `crates/api` has its own constructors. The prelude has one item.
 fn drop_items(file: &mut File) -> Result<()> {
     let before = file.items.len();
     file.items.retain(|item| !matches!(item, Item::Mod(module) if module.ident == "prelude"));
@@ -60,10 +60,14 @@ fn drop_items(file: &mut File) -> Result<()> {
     let mut dropped = 0;
     for items in constructors {
         let before = items.len();
-        items.retain(|item| !matches!(item, ImplItem::Fn(function) if function.sig.ident == "new"));
+        items.retain(|item| {
+            !matches!(item, ImplItem::Fn(item) if item.sig.ident == "new" || item.sig.ident == "new_with_client")
+        });
         dropped += before - items.len();
     }
-    ensure!(dropped == 1, "progenitor no longer writes the Client::new that polish.rs drops");
+    ensure!(dropped == 2, "progenitor no longer writes the constructors that polish.rs drops");
+    file.items
+        .retain(|item| !matches!(item, Item::Impl(item) if item.trait_.is_none() && item.items.is_empty()));
     Ok(())
 }
 

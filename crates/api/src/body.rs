@@ -1,6 +1,14 @@
-//! The body of an answer as it came, beside the type that it was read into.
+//! Response bodies: the limit on their size, and the body as it came beside the type that it was read into.
 
 use std::cell::RefCell;
+use std::error::Error;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use reqwest::{Response, ResponseBuilderExt};
 
 use listener::HEARD;
 
@@ -8,13 +16,17 @@ mod listener {
     use std::cell::RefCell;
 
     tokio::task_local! {
-        /// What was heard last by whoever listens in this task.
+        /// The last body that was read in this task, while [`hear_body`](super::hear_body) runs.
         pub(super) static HEARD: RefCell<Option<String>>;
     }
 }
 
-/// Does the work, and tells the body of the last successful answer in it: every digit, every field that
-/// no type knows, in the order of the service.
+/// The largest response body that a [`Client`](crate::Client) reads, in bytes, unless
+/// [`with_max_response_body`](crate::Client::with_max_response_body) sets another limit.
+pub const MAX_RESPONSE_BODY: u64 = 16 * 1024 * 1024;
+
+/// Runs the future and also returns the body of the last successful response received while it ran: every
+/// digit, and every field that no type knows.
 ///
 /// ```no_run
 /// # async fn example(client: inferstore_api::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -24,8 +36,8 @@ mod listener {
 /// # }
 /// ```
 ///
-/// Only calls that the work makes itself are heard, not those of tasks that it spawns. A body may hold
-/// what grants access, as that of `create_presigned_upload` does.
+/// Calls made in spawned tasks are not captured. A body may hold what grants access, as that of
+/// `create_presigned_upload` does.
 pub async fn hear_body<T>(work: impl Future<Output = T>) -> (T, Option<String>) {
     let listening = async {
         let done = work.await;
@@ -34,17 +46,93 @@ pub async fn hear_body<T>(work: impl Future<Output = T>) -> (T, Option<String>) 
     HEARD.scope(RefCell::new(None), listening).await
 }
 
-/// The same answer, after its body was heard if someone listens.
-pub(crate) async fn heard(answer: reqwest::Response) -> reqwest::Result<reqwest::Response> {
+/// Returns the same response, after its body was captured for [`hear_body`].
+pub(crate) async fn heard(response: Response) -> reqwest::Result<Response> {
     let is_listening = HEARD.try_with(|_| ()).is_ok();
-    if !is_listening || !answer.status().is_success() {
-        return Ok(answer);
+    if !is_listening || !response.status().is_success() {
+        return Ok(response);
     }
-    let (status, headers) = (answer.status(), answer.headers().clone());
-    let body = answer.bytes().await?;
+    let url = response.url().clone();
+    let (parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
+    let body = Response::from(http::Response::new(body)).bytes().await?;
     HEARD.with(|heard| heard.replace(Some(String::from_utf8_lossy(&body).into_owned())));
-    let mut again = http::Response::new(body);
-    *again.status_mut() = status;
-    *again.headers_mut() = headers;
-    Ok(again.into())
+    Ok(assembled(parts, url, body.into()))
+}
+
+/// Returns the same response with a body that fails beyond `limit` bytes.
+pub(crate) fn limited(response: Response, limit: u64) -> Response {
+    // HTTP holds a body to the length that it declares.
+    if response.content_length().is_some_and(|length| length <= limit) {
+        return response;
+    }
+    let url = response.url().clone();
+    let (parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
+    assembled(parts, url, reqwest::Body::wrap(LimitedBody { body, limit, left: limit }))
+}
+
+/// A response is made from parts without its URL, which is carried by an extension.
+fn assembled(mut parts: http::response::Parts, url: reqwest::Url, body: reqwest::Body) -> Response {
+    if let Ok(carrier) = http::Response::builder().url(url).body(()) {
+        parts.extensions.extend(carrier.into_parts().0.extensions);
+    }
+    http::Response::from_parts(parts, body).into()
+}
+
+/// A body that fails beyond a number of bytes, without reading on; at once if it declares that it is longer.
+struct LimitedBody {
+    body: reqwest::Body,
+    limit: u64,
+    left: u64,
+}
+
+impl Body for LimitedBody {
+    type Data = Bytes;
+    type Error = Box<dyn Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let too_large = BodyTooLarge { limit: self.limit };
+        if self.body.size_hint().lower() > self.left {
+            return Poll::Ready(Some(Err(too_large.into())));
+        }
+        let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(cx)) else { return Poll::Ready(None) };
+        let frame = frame?;
+        let length = frame.data_ref().map_or(0, Bytes::len);
+        match self.left.checked_sub(u64::try_from(length).unwrap_or(u64::MAX)) {
+            Some(left) => self.left = left,
+            None => return Poll::Ready(Some(Err(too_large.into()))),
+        }
+        Poll::Ready(Some(Ok(frame)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A response body is larger than the limit. It is among the sources of the error of the call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BodyTooLarge {
+    limit: u64,
+}
+
+impl BodyTooLarge {
+    /// The limit, in bytes.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+}
+
+impl Error for BodyTooLarge {}
+
+impl fmt::Display for BodyTooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the response body is larger than the limit of {} bytes", self.limit)
+    }
 }

@@ -1,26 +1,125 @@
-//! Making a [`Client`], and what it does to every request before it leaves.
+//! The [`Client`]: its constructors, how it sends a request, and the redirects that it follows.
 
-use std::time::Duration;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
 
 use progenitor_client::{ClientHooks, Error, OperationInfo};
 use reqwest::header::{self, HeaderValue};
-use reqwest::redirect::Policy;
+use reqwest::{Method, Request, Response, StatusCode, Url};
 
-use crate::{ApiKey, Client, ResponseValue, body, types};
+use crate::tls::{self, TlsError, http_client_builder, http_client_builder_for};
+use crate::{ApiKey, Client, MAX_RESPONSE_BODY, ResponseValue, body, types};
 
 /// The header that carries the API key.
 const API_KEY_HEADER: &str = "x-api-key";
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The media type that every request accepts.
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// How long an answer may stay silent; a slow one that keeps moving is fine.
-const READ_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Past this many redirects there is a loop.
+/// Beyond this many redirects there is a loop.
 const MAX_REDIRECTS: usize = 10;
 
+/// Sends the requests of a [`Client`]. Implement it to add headers, to log, or to respond without a network.
+///
+/// ```
+/// use std::pin::Pin;
+/// use std::sync::Arc;
+///
+/// use inferstore_api::{ApiKey, Client, Transport};
+///
+/// /// Responds to every request with the same balance.
+/// struct FixedBalance;
+///
+/// impl Transport for FixedBalance {
+///     fn execute(
+///         &self,
+///         _: reqwest::Request,
+///     ) -> Pin<Box<dyn Future<Output = reqwest::Result<reqwest::Response>> + Send + '_>> {
+///         let response = http::Response::new(r#"{"status": "success", "data": {"balance": "12.50"}}"#);
+///         Box::pin(async { Ok(response.into()) })
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::with_transport("http://test/api/v1", Arc::new(FixedBalance), ApiKey::new("…"))?;
+/// let balance = client.get_balance().await?.into_inner().data.balance;
+/// assert_eq!(balance, Some("12.50".parse()?));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A request arrives complete, with the API key in its `x-api-key` header. An implementation over an HTTP
+/// client must not follow redirects to another origin, because the key would go along.
+pub trait Transport: Send + Sync {
+    /// Sends the request and returns the response; its body may still be on its way.
+    fn execute(
+        &self,
+        request: Request,
+    ) -> Pin<Box<dyn Future<Output = reqwest::Result<Response>> + Send + '_>>;
+}
+
+impl Transport for reqwest::Client {
+    fn execute(
+        &self,
+        request: Request,
+    ) -> Pin<Box<dyn Future<Output = reqwest::Result<Response>> + Send + '_>> {
+        Box::pin(self.execute(request))
+    }
+}
+
+/// What a [`Client`] holds beside its base URL and its HTTP client.
+#[derive(Clone)]
+pub(crate) struct Session {
+    key: ApiKey,
+    /// Instead of the HTTP client.
+    transport: Option<Arc<dyn Transport>>,
+    max_response_body: u64,
+}
+
+impl Session {
+    fn new(key: ApiKey) -> Self {
+        Self { key, transport: None, max_response_body: MAX_RESPONSE_BODY }
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("max_response_body", &self.max_response_body).finish_non_exhaustive()
+    }
+}
+
+/// Why a [`Client`] cannot be built.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The base URL needs `https`, which is not available.
+    Tls(TlsError),
+    /// The HTTP client cannot be built.
+    Http(reqwest::Error),
+}
+
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Tls(error) => Some(error),
+            Self::Http(error) => Some(error),
+        }
+    }
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tls(_) => "https is not available",
+            Self::Http(_) => "the HTTP client cannot be built",
+        })
+    }
+}
+
 impl Client {
-    /// A client for the service at `base_url`, which ends in `/api/v1`.
+    /// Creates a client for the service at `base_url`, which ends in `/api/v1`.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -33,32 +132,62 @@ impl Client {
     /// # }
     /// ```
     ///
-    /// The client gives up after 10 seconds without a connection or 60 seconds of silence, and
-    /// follows no redirect to another origin. For other settings start from
-    /// [`http_client_builder`] and use [`new_with_client`](Self::new_with_client).
+    /// Timeouts: 10 seconds to connect, 60 seconds between two reads of a response. Redirects: those of a
+    /// `GET` are followed within the origin, others are returned as an unexpected response. For other
+    /// settings start from [`http_client_builder_for`] and use [`new_with_client`](Self::new_with_client).
     ///
     /// # Errors
     ///
-    /// When TLS cannot be set up.
-    pub fn new(base_url: &str, key: ApiKey) -> reqwest::Result<Self> {
-        let http = http_client_builder().build()?;
-        Ok(Self::new_with_client(base_url.trim_end_matches('/'), http, key))
+    /// [`BuildError::Tls`] when the base URL is `https` and [`https_support`](crate::https_support) reports
+    /// an error.
+    pub fn new(base_url: &str, key: ApiKey) -> Result<Self, BuildError> {
+        tls::check_support_for(base_url).map_err(BuildError::Tls)?;
+        let http = http_client_builder_for(base_url).build().map_err(BuildError::Http)?;
+        Ok(Self::new_with_client(base_url, http, key))
     }
-}
 
-impl Client {
+    /// Creates a client that sends with the given HTTP client, which must not follow redirects to another
+    /// origin, because the API key would go along.
+    pub fn new_with_client(base_url: &str, http: reqwest::Client, key: ApiKey) -> Self {
+        Self { baseurl: base_url.trim_end_matches('/').to_owned(), client: http, inner: Session::new(key) }
+    }
+
+    /// Creates a client that sends with the given [`Transport`].
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::Http`] when the HTTP client that builds the requests cannot be built.
+    pub fn with_transport(
+        base_url: &str,
+        transport: Arc<dyn Transport>,
+        key: ApiKey,
+    ) -> Result<Self, BuildError> {
+        let http = http_client_builder().build().map_err(BuildError::Http)?;
+        let mut client = Self::new_with_client(base_url, http, key);
+        client.inner.transport = Some(transport);
+        Ok(client)
+    }
+
+    /// Sets the largest response body that the client reads, in bytes, instead of [`MAX_RESPONSE_BODY`].
+    /// Beyond it, a call fails with [`BodyTooLarge`](crate::BodyTooLarge) among the sources of its error.
+    #[must_use]
+    pub fn with_max_response_body(mut self, limit: u64) -> Self {
+        self.inner.max_response_body = limit;
+        self
+    }
+
     /// Sends any request, with the API key, to a path below the base URL. `body` is JSON and goes out as
     /// it is.
     ///
-    /// For what has no method here: the answer is read as far as its envelope. Its body, whole and as it
-    /// came, is heard by [`hear_body`](crate::hear_body).
+    /// For what has no method here: the response is read as far as its envelope. Its body as it came is
+    /// returned by [`hear_body`](crate::hear_body).
     ///
     /// # Errors
     ///
     /// [`Error::InvalidRequest`] when the path does not begin with a slash, and those of every method.
     pub async fn send(
         &self,
-        method: reqwest::Method,
+        method: Method,
         path: &str,
         body: Option<&str>,
     ) -> Result<ResponseValue<types::Acknowledgement>, Error<()>> {
@@ -66,83 +195,73 @@ impl Client {
             return Err(Error::InvalidRequest(format!("the path {path:?} does not begin with a slash")));
         }
         let mut request = self.client.request(method, format!("{}{path}", self.baseurl)).build()?;
-        request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        request.headers_mut().insert(header::ACCEPT, JSON);
         if let Some(body) = body {
-            request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            request.headers_mut().insert(header::CONTENT_TYPE, JSON);
             *request.body_mut() = Some(body.to_owned().into());
         }
         let info = OperationInfo { operation_id: "send" };
         self.pre(&mut request, &info).await?;
         let response = self.exec(request, &info).await?;
-        match response.status().is_success() {
-            true => ResponseValue::from_response(response).await,
-            false => Err(Error::UnexpectedResponse(response)),
-        }
-    }
-}
-
-/// What [`Client::new`] builds its HTTP client from: TLS as the features of this crate choose it,
-/// timeouts for silence rather than for length, proxies from the environment, and no redirect to
-/// another origin, because the API key would go along.
-pub fn http_client_builder() -> reqwest::ClientBuilder {
-    let builder = reqwest::Client::builder()
-        .connect_timeout(CONNECT_TIMEOUT)
-        .read_timeout(READ_TIMEOUT)
-        .redirect(same_origin_redirects());
-    #[cfg(feature = "rustls-ring")]
-    let builder = builder.tls_backend_preconfigured(RUSTLS_OVER_RING.clone());
-    builder
-}
-
-fn same_origin_redirects() -> Policy {
-    Policy::custom(|attempt| {
-        let from = attempt.previous().last().map(reqwest::Url::origin);
-        if from != Some(attempt.url().origin()) {
-            attempt.stop()
-        } else if attempt.previous().len() > MAX_REDIRECTS {
-            attempt.error("too many redirects")
+        if response.status().is_success() {
+            ResponseValue::from_response(response).await
         } else {
-            attempt.follow()
+            Err(Error::UnexpectedResponse(response))
         }
-    })
-}
+    }
 
-/// Made once in a process: reading the certificates of the system is most of what it takes to make a
-/// client.
-#[cfg(feature = "rustls-ring")]
-static RUSTLS_OVER_RING: std::sync::LazyLock<rustls::ClientConfig> =
-    std::sync::LazyLock::new(rustls_over_ring);
+    async fn execute(&self, request: Request) -> reqwest::Result<Response> {
+        match &self.inner.transport {
+            Some(transport) => transport.execute(request).await,
+            None => self.client.execute(request).await,
+        }
+    }
 
-/// Named outright, because reqwest would otherwise ask for a provider that the whole process has
-/// agreed on, and panic when there is none.
-#[cfg(feature = "rustls-ring")]
-fn rustls_over_ring() -> rustls::ClientConfig {
-    use rustls::RootCertStore;
-    use rustls_platform_verifier::BuilderVerifierExt;
-
-    let builder = || {
-        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-        rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap_or_else(|_| unreachable!("ring speaks TLS 1.2 and 1.3"))
-    };
-    match builder().with_platform_verifier() {
-        Ok(builder) => builder.with_no_client_auth(),
-        // A system without certificates (a bare container) trusts no server; `http` still works.
-        Err(_) => builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth(),
+    /// Follows the redirects of a `GET` within the origin. What leads elsewhere is returned as it is.
+    async fn follow(&self, mut response: Response) -> reqwest::Result<Response> {
+        for _ in 0..MAX_REDIRECTS {
+            let Some(target) = redirect_target(&response) else { break };
+            let mut request = self.client.get(target).header(header::ACCEPT, JSON).build()?;
+            if let Ok(key) = self.inner.key.to_header() {
+                request.headers_mut().insert(API_KEY_HEADER, key);
+            }
+            response = self.execute(request).await?;
+        }
+        Ok(response)
     }
 }
 
-impl ClientHooks<ApiKey> for Client {
-    async fn pre<E>(&self, request: &mut reqwest::Request, _: &OperationInfo) -> Result<(), Error<E>> {
-        let key = self.inner.to_header().map_err(|_| {
+/// Where a redirect within the origin leads.
+fn redirect_target(response: &Response) -> Option<Url> {
+    let is_redirect = matches!(
+        response.status(),
+        StatusCode::MOVED_PERMANENTLY
+            | StatusCode::FOUND
+            | StatusCode::SEE_OTHER
+            | StatusCode::TEMPORARY_REDIRECT
+            | StatusCode::PERMANENT_REDIRECT
+    );
+    let location = response.headers().get(header::LOCATION).filter(|_| is_redirect)?;
+    let target = response.url().join(location.to_str().ok()?).ok()?;
+    Some(target).filter(|target| target.origin() == response.url().origin())
+}
+
+impl ClientHooks<Session> for Client {
+    async fn pre<E>(&self, request: &mut Request, _: &OperationInfo) -> Result<(), Error<E>> {
+        let key = self.inner.key.to_header().map_err(|_| {
             Error::InvalidRequest("the API key holds characters that a header cannot carry".to_owned())
         })?;
         request.headers_mut().insert(API_KEY_HEADER, key);
         Ok(())
     }
 
-    async fn exec(&self, request: reqwest::Request, _: &OperationInfo) -> reqwest::Result<reqwest::Response> {
-        body::heard(self.client.execute(request).await?).await
+    async fn exec(&self, request: Request, _: &OperationInfo) -> reqwest::Result<Response> {
+        let is_get = request.method() == Method::GET;
+        let mut response = self.execute(request).await?;
+        if is_get && response.status().is_redirection() {
+            // Boxed, because it is rare, and the future of every call would hold it.
+            response = Box::pin(self.follow(response)).await?;
+        }
+        body::heard(body::limited(response, self.inner.max_response_body)).await
     }
 }

@@ -1,14 +1,21 @@
 //! Exact decimals: money that never passes through a binary float.
 
+mod value;
+
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
 use std::str::FromStr;
 
-use serde::de::{self, Deserialize, Deserializer};
+use serde::de::{Deserialize, Deserializer};
 use serde::{Serialize, Serializer};
 
-use crate::scalar::Scalar;
+pub(crate) use value::whole;
+use value::{Spelling, Value};
+
+use crate::scalar::{self, Scalar};
 
 /// An exact decimal of any length, with the digits as they came.
 ///
@@ -25,7 +32,22 @@ use crate::scalar::Scalar;
 /// either and written back in the form, and with the digits, in which it came. Two decimals are
 /// equal when their values are, whatever the digits: `1.50` equals `1.5`.
 ///
-/// For arithmetic, hand [`as_str`](Self::as_str) to a decimal library of your choice.
+/// Sums and differences are exact:
+///
+/// ```
+/// use inferstore_api::Decimal;
+///
+/// let costs = ["0.1", "0.2", "1e-20"].map(Decimal::try_from);
+/// let total: Decimal = costs.into_iter().sum::<Result<_, _>>()?;
+/// assert_eq!(total.to_string(), "0.30000000000000000001");
+/// assert_eq!((total - Decimal::from(1)).to_string(), "-0.69999999999999999999");
+/// # Ok::<(), inferstore_api::ParseDecimalError>(())
+/// ```
+///
+/// The result has the shortest spelling, and the JSON form of the left operand. Only operands that are more
+/// than 10,000 digits apart, and results with an exponent beyond 32 bits, are not exact: there the smaller
+/// operand is dropped; [`checked_add`](Self::checked_add) returns `None` instead. For other arithmetic, hand
+/// [`as_str`](Self::as_str) to a decimal library of your choice.
 #[derive(Clone)]
 pub struct Decimal(Scalar);
 
@@ -43,6 +65,32 @@ impl Decimal {
     /// Whether the value is below zero.
     pub fn is_negative(&self) -> bool {
         self.value().sign < 0
+    }
+
+    /// Whether the value is a whole number, however it is spelled: `30.0` and `3e1` are.
+    pub fn is_integer(&self) -> bool {
+        self.value().is_integer()
+    }
+
+    /// Returns the shortest spelling without an exponent, such as `12.5` for `1.250E+1`, or `None` when an
+    /// exponent would become more than 40 zeros.
+    pub fn to_plain_string(&self) -> Option<String> {
+        self.value().to_plain_string()
+    }
+
+    /// Returns the exact sum, or `None` when the operands are more than 10,000 digits apart, or the exponent
+    /// of the result is beyond 32 bits.
+    pub fn checked_add(&self, other: &Self) -> Option<Self> {
+        let text = self.value().checked_add(&other.value())?.to_string();
+        // An exponent may have grown beyond those that are read.
+        Spelling::of(&text)?;
+        Some(Self(if self.0.is_quoted() { Scalar::quoted(text) } else { Scalar::unquoted(text) }))
+    }
+
+    /// Returns the exact difference, or `None` when the operands are more than 10,000 digits apart, or the exponent
+    /// of the result is beyond 32 bits.
+    pub fn checked_sub(&self, other: &Self) -> Option<Self> {
+        self.checked_add(&-other)
     }
 
     fn value(&self) -> Value {
@@ -72,9 +120,134 @@ impl fmt::Display for ParseDecimalError {
     }
 }
 
-impl From<u64> for Decimal {
-    fn from(number: u64) -> Self {
-        Self(Scalar::unquoted(number.to_string()))
+impl TryFrom<&str> for Decimal {
+    type Error = ParseDecimalError;
+
+    fn try_from(text: &str) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl TryFrom<String> for Decimal {
+    type Error = ParseDecimalError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        match Spelling::of(&text) {
+            Some(_) => Ok(Self(Scalar::quoted(text))),
+            None => Err(ParseDecimalError(())),
+        }
+    }
+}
+
+macro_rules! from_integers {
+    ($($integer:ty),+) => {
+        $(impl From<$integer> for Decimal {
+            fn from(number: $integer) -> Self {
+                Self(Scalar::unquoted(number.to_string()))
+            }
+        })+
+    };
+}
+
+from_integers!(i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize);
+
+/// Zero.
+impl Default for Decimal {
+    fn default() -> Self {
+        Self::from(0)
+    }
+}
+
+impl Neg for &Decimal {
+    type Output = Decimal;
+
+    fn neg(self) -> Decimal {
+        let text = self.as_str();
+        let negated = match text.strip_prefix('-') {
+            Some(rest) => rest.to_owned(),
+            None => format!("-{}", text.trim_start_matches('+')),
+        };
+        Decimal(if self.0.is_quoted() { Scalar::quoted(negated) } else { Scalar::unquoted(negated) })
+    }
+}
+
+impl Neg for Decimal {
+    type Output = Decimal;
+
+    fn neg(self) -> Decimal {
+        -&self
+    }
+}
+
+impl Add<&Decimal> for &Decimal {
+    type Output = Decimal;
+
+    fn add(self, other: &Decimal) -> Decimal {
+        self.checked_add(other).unwrap_or_else(|| {
+            let is_smaller = self.value().magnitude < other.value().magnitude;
+            if is_smaller { other.clone() } else { self.clone() }
+        })
+    }
+}
+
+impl Sub<&Decimal> for &Decimal {
+    type Output = Decimal;
+
+    fn sub(self, other: &Decimal) -> Decimal {
+        self + &-other
+    }
+}
+
+impl Add for Decimal {
+    type Output = Decimal;
+
+    fn add(self, other: Decimal) -> Decimal {
+        &self + &other
+    }
+}
+
+impl Sub for Decimal {
+    type Output = Decimal;
+
+    fn sub(self, other: Decimal) -> Decimal {
+        &self - &other
+    }
+}
+
+impl AddAssign<&Decimal> for Decimal {
+    fn add_assign(&mut self, other: &Decimal) {
+        *self = &*self + other;
+    }
+}
+
+impl AddAssign for Decimal {
+    fn add_assign(&mut self, other: Decimal) {
+        *self += &other;
+    }
+}
+
+impl SubAssign<&Decimal> for Decimal {
+    fn sub_assign(&mut self, other: &Decimal) {
+        *self = &*self - other;
+    }
+}
+
+impl SubAssign for Decimal {
+    fn sub_assign(&mut self, other: Decimal) {
+        *self -= &other;
+    }
+}
+
+impl Sum for Decimal {
+    fn sum<I: Iterator<Item = Self>>(decimals: I) -> Self {
+        decimals.reduce(|sum, decimal| sum + decimal).unwrap_or_default()
+    }
+}
+
+impl<'a> Sum<&'a Decimal> for Decimal {
+    fn sum<I: Iterator<Item = &'a Self>>(mut decimals: I) -> Self {
+        let first = decimals.next().cloned().unwrap_or_default();
+        decimals.fold(first, |sum, decimal| &sum + decimal)
     }
 }
 
@@ -124,78 +297,117 @@ impl Serialize for Decimal {
 
 impl<'de> Deserialize<'de> for Decimal {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let scalar = Scalar::deserialize(deserializer)?;
-        if Value::of(scalar.text()).is_none() {
-            return Err(de::Error::custom(ParseDecimalError(())));
-        }
-        Ok(Self(scalar))
-    }
-}
-
-/// A decimal without its spelling: `sign × 0.digits × 10^magnitude`, where the digits begin and end
-/// with something other than 0. Equal values have equal fields, and nothing is ever expanded, so an
-/// exponent of a billion costs no more than one of 2.
-#[derive(Default, PartialEq, Eq, Hash)]
-struct Value {
-    sign: i8,
-    magnitude: i64,
-    digits: String,
-}
-
-impl Value {
-    fn of(text: &str) -> Option<Self> {
-        let (negative, rest) = match text.strip_prefix('-') {
-            Some(rest) => (true, rest),
-            None => (false, text.strip_prefix('+').unwrap_or(text)),
-        };
-        let (mantissa, exponent) = match rest.split_once(['e', 'E']) {
-            // `i32`, so that adding a length to it cannot overflow.
-            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
-            None => (rest, 0),
-        };
-        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-        let all_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-        if mantissa.bytes().all(|byte| byte == b'.') || !all_digits(whole) || !all_digits(fraction) {
-            return None;
-        }
-        let digits = format!("{whole}{fraction}");
-        let significant = digits.trim_start_matches('0');
-        let leading_zeros = digits.len() - significant.len();
-        let magnitude =
-            i64::from(exponent) + i64::try_from(whole.len()).ok()? - i64::try_from(leading_zeros).ok()?;
-        let significant = significant.trim_end_matches('0');
-        Some(match (significant, negative) {
-            ("", _) => Self::default(),
-            (digits, true) => Self { sign: -1, magnitude, digits: digits.to_owned() },
-            (digits, false) => Self { sign: 1, magnitude, digits: digits.to_owned() },
+        scalar::read(deserializer, |token| match Spelling::of(token.text()) {
+            Some(_) => Ok(Self(token.into_scalar())),
+            None => Err(ParseDecimalError(())),
         })
     }
 }
 
-/// The digits of a whole number, however it is spelled: `30` of `3.0e1`. None of any other, and of one that
-/// no integer holds.
-pub(crate) fn whole(text: &str) -> Option<String> {
-    const MOST_DIGITS: i64 = 20;
-    let value = Value::of(text).filter(|value| value.magnitude <= MOST_DIGITS)?;
-    let zeros = usize::try_from(value.magnitude).ok()?.checked_sub(value.digits.len())?;
-    let sign = if value.sign < 0 { "-" } else { "" };
-    Some(match value.sign {
-        0 => "0".to_owned(),
-        _ => format!("{sign}{}{}", value.digits, "0".repeat(zeros)),
-    })
-}
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+mod tests {
+    use super::Decimal;
 
-impl Ord for Value {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.sign.cmp(&other.sign).then_with(|| {
-            let sizes = self.magnitude.cmp(&other.magnitude).then_with(|| self.digits.cmp(&other.digits));
-            if self.sign < 0 { sizes.reverse() } else { sizes }
-        })
+    fn decimal(text: &str) -> Decimal {
+        text.parse().unwrap()
     }
-}
 
-impl PartialOrd for Value {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
+    #[test]
+    fn sums_and_differences_are_exact() {
+        for (one, other, sum, difference) in [
+            ("0.1", "0.2", "0.3", "-0.1"),
+            ("1", "0.30000000000000000001", "1.30000000000000000001", "0.69999999999999999999"),
+            ("999", "1", "1000", "998"),
+            ("1000", "-0.001", "999.999", "1000.001"),
+            ("-5", "5", "0", "-10"),
+            ("5", "-5.0", "0", "10"),
+            ("-7.5", "-2.5", "-10", "-5"),
+            ("0", "-0.00", "0", "0"),
+            ("0", "12.50", "12.5", "-12.5"),
+            ("1e20", "1", "100000000000000000001", "99999999999999999999"),
+            ("12e-3", "+.5", "0.512", "-0.488"),
+            ("1e300", "1e300", "2e300", "0"),
+        ] {
+            assert_eq!((decimal(one) + decimal(other)).as_str(), sum, "{one} + {other}");
+            assert_eq!((decimal(one) - decimal(other)).as_str(), difference, "{one} - {other}");
+            assert_eq!(decimal(one).checked_add(&decimal(other)), Some(decimal(sum)));
+            assert_eq!(decimal(one).checked_sub(&decimal(other)), Some(decimal(difference)));
+        }
+    }
+
+    #[test]
+    fn integers_add_as_integers_do() {
+        let numbers = [-1_000_001, -999, -100, -10, -9, -1, 0, 1, 5, 9, 10, 99, 101, 12_345, 1_000_000];
+        for one in numbers {
+            for other in numbers {
+                assert_eq!(Decimal::from(one) + Decimal::from(other), Decimal::from(one + other));
+                assert_eq!(Decimal::from(one) - Decimal::from(other), Decimal::from(one - other));
+            }
+        }
+    }
+
+    #[test]
+    fn operands_that_are_too_far_apart_are_not_expanded() {
+        let (large, small) = (decimal("1e2000000000"), decimal("1e-2000000000"));
+        assert_eq!((large.checked_add(&small), small.checked_sub(&large)), (None, None));
+        assert_eq!((&large + &small, &small + &large), (large.clone(), large.clone()));
+        assert_eq!((&small - &large).as_str(), "-1e2000000000");
+        let largest = decimal("5e2147483647");
+        assert_eq!((largest.checked_add(&largest), &largest + &largest), (None, largest.clone()));
+        assert_eq!(decimal("1e9000").checked_add(&decimal("1")).unwrap().as_str().len(), 9001);
+    }
+
+    #[test]
+    fn a_sum_has_the_form_of_its_first_operand() {
+        let json = |decimal: &Decimal| serde_json::to_string(decimal).unwrap();
+        assert_eq!(json(&(decimal("1.5") + Decimal::from(1))), r#""2.5""#);
+        assert_eq!(json(&(Decimal::from(1) + decimal("1.5"))), "2.5");
+        let costs = [decimal("0.1"), decimal("0.2")];
+        assert_eq!(json(&costs.iter().sum()), r#""0.3""#);
+        assert_eq!(json(&costs.into_iter().sum()), r#""0.3""#);
+        assert_eq!(json(&std::iter::empty::<Decimal>().sum()), "0");
+    }
+
+    #[test]
+    fn plain_notation_is_the_shortest() {
+        for (text, plain) in [
+            ("30", "30"),
+            ("30.0", "30"),
+            ("+030.50", "30.5"),
+            ("1e2", "100"),
+            ("1.25E+1", "12.5"),
+            ("-0.0", "0"),
+            ("-.5", "-0.5"),
+            ("5.", "5"),
+            ("1e-7", "0.0000001"),
+            ("123e-2", "1.23"),
+            ("0e999", "0"),
+            ("100200e-1", "10020"),
+        ] {
+            assert_eq!(decimal(text).to_plain_string().as_deref(), Some(plain), "{text}");
+        }
+        for text in ["1e300", "1e-300", "1e2000000000", "-1e-2000000000"] {
+            assert_eq!(decimal(text).to_plain_string(), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_are_recognized_by_their_value() {
+        for text in ["0", "-0.0", "30", "30.0", "1e2", "12.50e2", "-7", "1e2000000000"] {
+            assert!(decimal(text).is_integer(), "{text}");
+        }
+        for text in ["30.5", "1e-1", "12.55e1", "9007199254740993.0000000000000000000000001"] {
+            assert!(!decimal(text).is_integer(), "{text}");
+        }
+    }
+
+    #[test]
+    fn integers_of_every_size_are_decimals() {
+        assert_eq!(Decimal::from(i128::MIN).as_str(), i128::MIN.to_string());
+        assert_eq!(Decimal::from(u64::MAX), u64::MAX.to_string().parse().unwrap());
+        assert_eq!(Decimal::default(), Decimal::from(0_u8));
+        assert_eq!(Decimal::try_from("1.50").unwrap().as_str(), "1.50");
+        assert!(Decimal::try_from("1,50".to_owned()).is_err());
     }
 }

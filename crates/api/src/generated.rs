@@ -1270,27 +1270,9 @@ pub mod types {
 pub struct Client {
     pub(crate) baseurl: String,
     pub(crate) client: reqwest::Client,
-    pub(crate) inner: crate::ApiKey,
+    pub(crate) inner: crate::client::Session,
 }
-impl Client {
-    /// Construct a new client with an existing `reqwest::Client`,
-    /// allowing more control over its configuration.
-    /// `baseurl` is the base URL provided to the internal
-    /// `reqwest::Client`, and should include a scheme and hostname,
-    /// as well as port and a path stem if applicable.
-    pub fn new_with_client(
-        baseurl: &str,
-        client: reqwest::Client,
-        inner: crate::ApiKey,
-    ) -> Self {
-        Self {
-            baseurl: baseurl.to_string(),
-            client,
-            inner,
-        }
-    }
-}
-impl ClientInfo<crate::ApiKey> for Client {
+impl ClientInfo<crate::client::Session> for Client {
     fn api_version() -> &'static str {
         "2.0.0"
     }
@@ -1300,7 +1282,7 @@ impl ClientInfo<crate::ApiKey> for Client {
     fn client(&self) -> &reqwest::Client {
         &self.client
     }
-    fn inner(&self) -> &crate::ApiKey {
+    fn inner(&self) -> &crate::client::Session {
         &self.inner
     }
 }
@@ -1308,7 +1290,7 @@ const _: () = {
     #[allow(dead_code)]
     fn assert_client_hooks()
     where
-        Client: ClientHooks<crate::ApiKey>,
+        Client: ClientHooks<crate::client::Session>,
     {}
 };
 #[allow(clippy::all)]

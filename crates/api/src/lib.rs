@@ -36,10 +36,10 @@
 //! | feature | TLS |
 //! |---|---|
 //! | `rustls-ring` (default) | rustls over ring, with the certificates of the system; builds fast |
-//! | `rustls-aws-lc` | rustls over aws-lc |
-//! | `native-tls` | the library of the operating system |
+//! | `rustls-aws-lc` | rustls over aws-lc; preferred when `rustls-ring` is enabled too |
+//! | `native-tls` | the library of the operating system; used when no rustls feature is enabled |
 //!
-//! Without any of them only `http` works.
+//! Without any of them only `http` works; [`https_support`] reports it.
 
 mod body;
 mod client;
@@ -58,14 +58,21 @@ mod sample;
 mod scalar;
 mod secret;
 mod timestamp;
+mod tls;
 mod words;
 
-pub use body::hear_body;
-pub use client::http_client_builder;
+pub use body::{BodyTooLarge, MAX_RESPONSE_BODY, hear_body};
+pub use client::{BuildError, Transport};
 pub use decimal::{Decimal, ParseDecimalError};
 pub use generated::{Client, ClientInfo, Error, ResponseValue, types};
 pub use kinds::ModelKind;
 pub use sample::Sample;
 pub use secret::{ApiKey, Secret};
 pub use timestamp::Timestamp;
+pub use tls::{TlsError, http_client_builder, http_client_builder_for, https_support};
 pub use words::UnknownWord;
+
+/// Runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

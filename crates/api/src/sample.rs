@@ -30,6 +30,24 @@ impl From<&str> for Sample {
     }
 }
 
+impl From<String> for Sample {
+    fn from(text: String) -> Self {
+        Self(Scalar::quoted(text))
+    }
+}
+
+macro_rules! from_integers {
+    ($($integer:ty),+) => {
+        $(impl From<$integer> for Sample {
+            fn from(number: $integer) -> Self {
+                Self(Scalar::unquoted(number.to_string()))
+            }
+        })+
+    };
+}
+
+from_integers!(i32, i64, u32, u64);
+
 impl fmt::Display for Sample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())

@@ -4,11 +4,13 @@ use std::fmt;
 
 use reqwest::header::{HeaderValue, InvalidHeaderValue};
 use serde::{Deserialize, Serialize};
+use zeroize::Zeroize;
 
 /// What every secret prints as.
 const MASK: &str = "…";
 
-/// An API key. It prints as `…`; only [`expose`](Self::expose) shows it.
+/// An API key. It prints as `…`; only [`expose`](Self::expose) shows it. Its memory is overwritten when it is
+/// dropped; requests on their way hold copies of their own.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(String);
 
@@ -29,6 +31,28 @@ impl ApiKey {
         let mut value = HeaderValue::from_str(&self.0)?;
         value.set_sensitive(true);
         Ok(value)
+    }
+}
+
+impl Drop for ApiKey {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+/// As [`ApiKey::new`].
+impl From<&str> for ApiKey {
+    fn from(key: &str) -> Self {
+        Self::new(key)
+    }
+}
+
+/// As [`ApiKey::new`]; the memory of the given text is overwritten.
+impl From<String> for ApiKey {
+    fn from(mut text: String) -> Self {
+        let key = Self::new(&text);
+        text.zeroize();
+        key
     }
 }
 

@@ -1,5 +1,6 @@
 //! Timestamps that keep what they cannot read.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::time::SystemTime;
 
@@ -19,6 +20,9 @@ use crate::scalar::Scalar;
 ///
 /// An odd stamp in one record must not lose a page of good ones, so any value is accepted and kept;
 /// [`to_system_time`](Self::to_system_time) says whether it could be read.
+///
+/// Stamps are ordered by their point in time; those that cannot be read come first. Stamps are equal when they
+/// are spelled alike, and two spellings of one point in time are ordered by their text.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Timestamp(Scalar);
 
@@ -48,6 +52,24 @@ impl From<&str> for Timestamp {
     }
 }
 
+impl From<String> for Timestamp {
+    fn from(text: String) -> Self {
+        Self(Scalar::quoted(text))
+    }
+}
+
+impl Ord for Timestamp {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.to_system_time().cmp(&other.to_system_time()).then_with(|| self.0.cmp(&other.0))
+    }
+}
+
+impl PartialOrd for Timestamp {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
@@ -69,5 +91,27 @@ impl Serialize for Timestamp {
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Scalar::deserialize(deserializer).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Timestamp;
+
+    #[test]
+    fn stamps_are_ordered_by_their_point_in_time() {
+        let ascending = [
+            "",
+            "yesterday",
+            "2026-04-02T09:30:00+02:00",
+            "2026-04-02T09:30:00+00:00",
+            "2026-04-02T09:30:00Z",
+            "2026-04-02 09:30:00.5",
+            "2026-04-02T11:31:00+02:00",
+        ];
+        let mut stamps = ascending.map(Timestamp::from);
+        stamps.reverse();
+        stamps.sort();
+        assert_eq!(stamps.each_ref().map(Timestamp::as_str), ascending);
     }
 }

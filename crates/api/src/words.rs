@@ -88,7 +88,7 @@ macro_rules! open_words {
 
         impl<'de> ::serde::Deserialize<'de> for $name {
             fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> ::std::result::Result<Self, D::Error> {
-                crate::lenient::required::<D, ::std::string::String>(deserializer).map(|word| Self::from(word.as_str()))
+                crate::lenient::word(deserializer)
             }
         }
 

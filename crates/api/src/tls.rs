@@ -1,0 +1,192 @@
+//! The HTTP client that a [`Client`](crate::Client) sends with by default: TLS, timeouts, proxies, redirects.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use reqwest::redirect::Policy;
+use reqwest::{ClientBuilder, Url};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The longest gap between two reads of a response; a slow response that keeps moving is fine.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Returns what [`Client::new`](crate::Client::new) builds its HTTP client from, for any base URL: TLS as the
+/// features of this crate choose it, timeouts for silence rather than for length, and proxies from the
+/// environment. It follows no redirect, because the API key would go along; the
+/// [`Client`](crate::Client) follows those that are safe.
+///
+/// For a known base URL prefer [`http_client_builder_for`].
+pub fn http_client_builder() -> ClientBuilder {
+    let builder = reqwest::Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .read_timeout(READ_TIMEOUT)
+        .redirect(Policy::none());
+    #[cfg(any(feature = "rustls-aws-lc", feature = "rustls-ring"))]
+    let builder = builder.tls_backend_preconfigured(over_rustls::SHARED.config.clone());
+    builder
+}
+
+/// Like [`http_client_builder`], for one base URL: for plain `http` to this machine it uses no proxy. A proxy
+/// from the environment would carry the API key to another machine in the clear.
+pub fn http_client_builder_for(base_url: &str) -> ClientBuilder {
+    let builder = http_client_builder();
+    if is_plain_loopback(base_url) { builder.no_proxy() } else { builder }
+}
+
+fn is_plain_loopback(base_url: &str) -> bool {
+    Url::parse(base_url.trim()).is_ok_and(|url| url.scheme() == "http" && is_loopback(&url))
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+        Ok(address) => address.to_canonical().is_loopback(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
+    }
+}
+
+/// Reports why no `https` request can succeed.
+///
+/// With `native-tls` alone, the certificates are the business of that library, and this does not look at them.
+///
+/// # Errors
+///
+/// [`TlsError::Disabled`] without a TLS feature, [`TlsError::RootCertificates`] when the certificates that
+/// the operating system trusts cannot be loaded.
+pub fn https_support() -> Result<(), TlsError> {
+    #[cfg(any(feature = "rustls-aws-lc", feature = "rustls-ring"))]
+    return over_rustls::SHARED.failure.clone().map_or(Ok(()), Err);
+    #[cfg(not(any(feature = "rustls-aws-lc", feature = "rustls-ring")))]
+    if cfg!(feature = "native-tls") { Ok(()) } else { Err(TlsError::Disabled) }
+}
+
+/// As [`https_support`], if the base URL needs it.
+pub(crate) fn check_support_for(base_url: &str) -> Result<(), TlsError> {
+    let is_https = Url::parse(base_url.trim()).is_ok_and(|url| url.scheme() == "https");
+    if is_https { https_support() } else { Ok(()) }
+}
+
+/// Why no `https` request can succeed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// The crate was built without a TLS feature.
+    Disabled,
+    /// The certificates that the operating system trusts cannot be loaded. The text says why.
+    RootCertificates(String),
+}
+
+impl std::error::Error for TlsError {}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disabled => f.write_str(
+                "https is not supported, because inferstore-api was built without rustls-ring, rustls-aws-lc \
+                 and native-tls",
+            ),
+            Self::RootCertificates(reason) => {
+                write!(f, "the root certificates of the system cannot be loaded: {reason}")
+            }
+        }
+    }
+}
+
+#[cfg(any(feature = "rustls-aws-lc", feature = "rustls-ring"))]
+mod over_rustls {
+    use std::sync::{Arc, LazyLock};
+
+    use rustls::crypto::CryptoProvider;
+    use rustls::{ClientConfig, RootCertStore};
+    use rustls_platform_verifier::BuilderVerifierExt;
+
+    use super::TlsError;
+
+    /// Built once in a process, because loading the certificates of the system takes most of the time that it
+    /// takes to build a client.
+    pub(super) static SHARED: LazyLock<Shared> = LazyLock::new(Shared::load);
+
+    pub(super) struct Shared {
+        pub(super) config: ClientConfig,
+        /// Why the configuration trusts no server.
+        pub(super) failure: Option<TlsError>,
+    }
+
+    impl Shared {
+        fn load() -> Self {
+            match builder().with_platform_verifier() {
+                Ok(builder) => Self { config: builder.with_no_client_auth(), failure: None },
+                // A system without certificates, such as a bare container, still speaks `http`.
+                Err(error) => Self {
+                    config: builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth(),
+                    failure: Some(TlsError::RootCertificates(error.to_string())),
+                },
+            }
+        }
+    }
+
+    fn builder() -> rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier> {
+        // Named explicitly: reqwest would use the default provider of the process, and panic without one.
+        ClientConfig::builder_with_provider(Arc::new(provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap_or_else(|_| unreachable!("the provider speaks TLS 1.2 and 1.3"))
+    }
+
+    /// aws-lc is enabled by those who need its certifications, so it wins over ring, which is a default.
+    #[cfg(feature = "rustls-aws-lc")]
+    fn provider() -> CryptoProvider {
+        rustls::crypto::aws_lc_rs::default_provider()
+    }
+
+    #[cfg(not(feature = "rustls-aws-lc"))]
+    fn provider() -> CryptoProvider {
+        rustls::crypto::ring::default_provider()
+    }
+
+    #[cfg(test)]
+    mod tests {
+        #[test]
+        fn aws_lc_is_preferred_to_ring() {
+            let provider = format!("{:?}", super::provider().key_provider);
+            let expected = if cfg!(feature = "rustls-aws-lc") { "AwsLcRs" } else { "Ring" };
+            assert_eq!(provider, expected);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TlsError, check_support_for, is_plain_loopback};
+
+    #[test]
+    fn only_plain_http_to_this_machine_is_loopback() {
+        for base_url in [
+            "http://127.0.0.1:8787/api/v1",
+            "http://127.9.9.9/api/v1",
+            "http://[::1]/api/v1",
+            "http://[::ffff:127.0.0.1]/api/v1",
+            "http://LOCALHOST/api/v1",
+            " http://a.localhost/api/v1",
+        ] {
+            assert!(is_plain_loopback(base_url), "{base_url}");
+        }
+        for base_url in [
+            "https://127.0.0.1/api/v1",
+            "http://10.0.0.1/api/v1",
+            "http://localhost.example/api/v1",
+            "localhost",
+        ] {
+            assert!(!is_plain_loopback(base_url), "{base_url}");
+        }
+    }
+
+    #[test]
+    fn https_is_refused_without_a_tls_feature() {
+        let has_tls = cfg!(any(feature = "rustls-ring", feature = "rustls-aws-lc", feature = "native-tls"));
+        let supported = check_support_for("https://host.example/api/v1");
+        assert_eq!(supported == Err(TlsError::Disabled), !has_tls, "{supported:?}");
+        assert_eq!(check_support_for("http://host.example/api/v1"), Ok(()));
+    }
+}

@@ -1,0 +1,235 @@
+//! What a client does on the wire: bounded responses, redirects, proxies, and other ways to send.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+use std::error::Error as _;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+
+use inferstore_api::{ApiKey, BodyTooLarge, Client, Transport, hear_body};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+const BALANCE: &str = r#"{"status":"success","data":{"balance":"12.50"}}"#;
+
+/// Names the base URL for the test that runs in a child process.
+const CHILD_BASE_URL: &str = "INFERSTORE_TEST_BASE_URL";
+
+/// A server that returns a fixed response for each path and records the requests.
+struct Server {
+    origin: String,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    async fn start(respond: impl Fn(&str) -> String + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let origin = format!("http://{}", listener.local_addr().unwrap());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&requests);
+        tokio::spawn(async move {
+            while let Ok((mut connection, _)) = listener.accept().await {
+                let request = read_request(&mut connection).await;
+                let response = respond(&request);
+                log.lock().unwrap().push(request);
+                // The client may close the connection before it has read everything.
+                let _ = connection.write_all(response.as_bytes()).await;
+            }
+        });
+        Self { origin, requests }
+    }
+
+    fn client(&self) -> Client {
+        Client::new(&format!("{}/api/v1", self.origin), ApiKey::new("key")).unwrap()
+    }
+
+    /// Methods and paths.
+    fn lines(&self) -> Vec<String> {
+        let requests = self.requests.lock().unwrap();
+        requests.iter().map(|text| text.lines().next().unwrap().replace(" HTTP/1.1", "")).collect()
+    }
+}
+
+/// Reads the head, and a body of the declared length.
+async fn read_request(connection: &mut TcpStream) -> String {
+    let mut text = String::new();
+    let mut chunk = [0; 1024];
+    loop {
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head
+                .to_lowercase()
+                .split_once("content-length: ")
+                .map_or(0, |(_, rest)| rest.lines().next().unwrap().parse().unwrap());
+            if body.len() >= length {
+                return text;
+            }
+        }
+        let read = connection.read(&mut chunk).await.unwrap();
+        if read == 0 {
+            return text;
+        }
+        text.push_str(&String::from_utf8_lossy(&chunk[..read]));
+    }
+}
+
+fn ok(body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+fn chunked(body: &str) -> String {
+    let chunks: String = body
+        .as_bytes()
+        .chunks(7)
+        .map(|chunk| format!("{:x}\r\n{}\r\n", chunk.len(), String::from_utf8_lossy(chunk)))
+        .collect();
+    format!("HTTP/1.1 200 OK\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n{chunks}0\r\n\r\n")
+}
+
+fn redirect(status: u16, location: &str) -> String {
+    format!("HTTP/1.1 {status} R\r\nconnection: close\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n")
+}
+
+fn limit_in(error: &(dyn std::error::Error + 'static)) -> Option<u64> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<BodyTooLarge>() {
+            assert!(error.to_string().contains(&error.limit().to_string()), "{error}");
+            return Some(error.limit());
+        }
+        cause = error.source();
+    }
+    None
+}
+
+#[tokio::test]
+async fn a_response_body_up_to_the_limit_is_read() {
+    for response in [ok(BALANCE), chunked(BALANCE)] {
+        let server = Server::start(move |_| response.clone()).await;
+        let client = server.client().with_max_response_body(BALANCE.len() as u64);
+        let (balance, body) = hear_body(client.get_balance()).await;
+        assert_eq!(balance.unwrap().into_inner().data.balance, Some("12.50".parse().unwrap()));
+        assert_eq!(body.as_deref(), Some(BALANCE));
+    }
+}
+
+#[tokio::test]
+async fn a_response_body_beyond_the_limit_fails_the_call_and_names_the_limit() {
+    let limit = BALANCE.len() as u64 - 1;
+    for response in [ok(BALANCE), chunked(BALANCE)] {
+        let server = Server::start(move |_| response.clone()).await;
+        let client = server.client().with_max_response_body(limit);
+        let error = client.get_balance().await.unwrap_err();
+        assert_eq!(limit_in(error.source().unwrap()), Some(limit), "{error:?}");
+        let (balance, body) = hear_body(client.get_balance()).await;
+        assert_eq!(limit_in(balance.unwrap_err().source().unwrap()), Some(limit));
+        assert_eq!(body, None);
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_declares_too_much_is_not_read() {
+    // The body never comes: reading it would wait for the timeout.
+    let head = "HTTP/1.1 200 OK\r\ncontent-length: 99999999\r\n\r\n{";
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base_url = format!("http://{}/api/v1", listener.local_addr().unwrap());
+    let client = Client::new(&base_url, ApiKey::new("key")).unwrap();
+    let call = tokio::spawn(async move { client.get_balance().await.map(drop) });
+    let (mut connection, _) = listener.accept().await.unwrap();
+    read_request(&mut connection).await;
+    connection.write_all(head.as_bytes()).await.unwrap();
+    let error = call.await.unwrap().unwrap_err();
+    assert_eq!(limit_in(error.source().unwrap()), Some(inferstore_api::MAX_RESPONSE_BODY), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_get_follows_redirects_within_the_origin_and_keeps_the_key() {
+    let server = Server::start(|request| match request {
+        text if text.starts_with("GET /moved/again") => ok(BALANCE),
+        text if text.starts_with("GET /moved") => redirect(308, "/moved/again"),
+        _ => redirect(302, "/moved"),
+    })
+    .await;
+    server.client().get_balance().await.unwrap();
+    assert_eq!(server.lines(), ["GET /api/v1/api-key/balance", "GET /moved", "GET /moved/again"]);
+    let requests = server.requests.lock().unwrap();
+    assert!(requests.iter().all(|text| text.contains("x-api-key: key")), "{requests:?}");
+}
+
+#[tokio::test]
+async fn a_redirect_of_anything_but_a_get_is_an_unexpected_response() {
+    for status in [301, 302, 303, 307, 308] {
+        let server = Server::start(move |_| redirect(status, "/moved")).await;
+        let error = server.client().cancel_task(&"t-1".parse().unwrap()).await.unwrap_err();
+        assert_eq!(error.status().map(|status| status.as_u16()), Some(status));
+        assert_eq!(server.lines().len(), 1, "{:?}", server.lines());
+    }
+}
+
+#[tokio::test]
+async fn redirects_to_another_origin_and_loops_end() {
+    let elsewhere = Server::start(|_| ok(BALANCE)).await;
+    let target = format!("{}/api/v1/api-key/balance", elsewhere.origin);
+    let server = Server::start(move |_| redirect(302, &target)).await;
+    let error = server.client().get_balance().await.unwrap_err();
+    assert_eq!(error.status().map(|status| status.as_u16()), Some(302));
+    assert_eq!(elsewhere.lines(), Vec::<String>::new());
+
+    let endless = Server::start(|_| redirect(302, "/again")).await;
+    let error = endless.client().get_balance().await.unwrap_err();
+    assert_eq!(error.status().map(|status| status.as_u16()), Some(302));
+    assert_eq!(endless.lines().len(), 11);
+}
+
+#[tokio::test]
+async fn a_transport_sees_every_request_with_the_key_and_may_add_headers() {
+    struct WithHeader(reqwest::Client);
+    impl Transport for WithHeader {
+        fn execute(
+            &self,
+            mut request: reqwest::Request,
+        ) -> Pin<Box<dyn Future<Output = reqwest::Result<reqwest::Response>> + Send + '_>> {
+            assert!(request.headers().contains_key("x-api-key"));
+            request.headers_mut().insert("x-tenant", reqwest::header::HeaderValue::from_static("blue"));
+            Box::pin(self.0.execute(request))
+        }
+    }
+    let server = Server::start(|_| ok(BALANCE)).await;
+    let http = inferstore_api::http_client_builder_for(&server.origin).build().unwrap();
+    let base_url = format!("{}/api/v1/", server.origin);
+    for transport in [Arc::new(WithHeader(http.clone())) as Arc<dyn Transport>, Arc::new(http)] {
+        let client = Client::with_transport(&base_url, transport, ApiKey::new("key")).unwrap();
+        let (balance, body) = hear_body(client.get_balance()).await;
+        balance.unwrap();
+        assert_eq!(body.as_deref(), Some(BALANCE));
+    }
+    let requests = server.requests.lock().unwrap();
+    let with_header: Vec<_> = requests.iter().map(|text| text.contains("x-tenant: blue")).collect();
+    assert_eq!(with_header, [true, false]);
+}
+
+#[tokio::test]
+#[ignore = "runs in the child process of the test below"]
+async fn child_that_reads_the_balance() {
+    let Ok(base_url) = std::env::var(CHILD_BASE_URL) else { panic!("no base URL") };
+    Client::new(&base_url, ApiKey::new("key")).unwrap().get_balance().await.unwrap();
+}
+
+#[tokio::test]
+async fn plain_http_to_this_machine_goes_through_no_proxy_from_the_environment() {
+    let proxy = Server::start(|_| ok(BALANCE)).await;
+    let server = Server::start(|_| ok(BALANCE)).await;
+    let reads_balance = |base_url: String| {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "child_that_reads_the_balance", "--ignored"]);
+        child.env(CHILD_BASE_URL, base_url).env("HTTP_PROXY", &proxy.origin).env("http_proxy", &proxy.origin);
+        child.env_remove("NO_PROXY").env_remove("no_proxy").env_remove("REQUEST_METHOD");
+        async move { tokio::task::spawn_blocking(move || child.output()).await.unwrap().unwrap() }
+    };
+    let output = reads_balance(format!("{}/api/v1", server.origin)).await;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert_eq!((proxy.lines().len(), server.lines().len()), (0, 1));
+    // Any other host still goes through it.
+    let output = reads_balance("http://service.invalid/api/v1".to_owned()).await;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert_eq!(proxy.lines(), ["GET http://service.invalid/api/v1/api-key/balance"]);
+}
