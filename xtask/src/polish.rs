@@ -1,8 +1,6 @@
 //! What progenitor's output still lacks before people read it and programs rely on it: a description
 //! on every item, answers read leniently, the enumerations, the pairing of the model kinds. And what
-//! it has too much of: a constructor that panics, a prelude, and a header.
-
-mod headers;
+//! it has too much of: a constructor that panics, and a prelude.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +42,7 @@ pub(crate) fn polish(file: &mut File, lowered: &Lowered) -> Result<()> {
     });
     file.items.extend(syn::parse2::<File>(kinds.collect())?.items);
     DocComments { links: links(&lowered.document) }.visit_file_mut(file);
-    headers::drop_api_version(file, operations(&lowered.document).count())
+    Ok(())
 }
 
 /// The generated `Client::new` follows redirects to other origins with the API key, limits the whole

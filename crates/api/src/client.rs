@@ -11,6 +11,9 @@ use crate::{ApiKey, Client, ResponseValue, body, types};
 /// The header that carries the API key.
 const API_KEY_HEADER: &str = "x-api-key";
 
+/// progenitor sends the version of the document in this header, which the document does not declare.
+const UNDECLARED_HEADER: &str = "api-version";
+
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long an answer may stay silent; a slow one that keeps moving is fine.
@@ -139,10 +142,32 @@ impl ClientHooks<ApiKey> for Client {
             Error::InvalidRequest("the API key holds characters that a header cannot carry".to_owned())
         })?;
         request.headers_mut().insert(API_KEY_HEADER, key);
+        request.headers_mut().remove(UNDECLARED_HEADER);
         Ok(())
     }
 
     async fn exec(&self, request: reqwest::Request, _: &OperationInfo) -> reqwest::Result<reqwest::Response> {
         body::heard(self.client.execute(request).await?).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use progenitor_client::{ClientHooks, OperationInfo};
+    use reqwest::Method;
+
+    use super::{API_KEY_HEADER, UNDECLARED_HEADER};
+    use crate::{ApiKey, Client};
+
+    #[tokio::test]
+    async fn a_request_leaves_with_the_key_and_without_the_header_of_the_generator() {
+        let client = Client::new("http://127.0.0.1:9", ApiKey::new("key")).expect("it can be made");
+        let url = "http://127.0.0.1:9/".parse().expect("it is a URL");
+        let mut request = reqwest::Request::new(Method::GET, url);
+        request.headers_mut().insert(UNDECLARED_HEADER, "2.0.0".parse().expect("it is a value"));
+        let info = OperationInfo { operation_id: "get_balance" };
+        client.pre::<()>(&mut request, &info).await.expect("the key fits a header");
+        assert!(!request.headers().contains_key(UNDECLARED_HEADER));
+        assert_eq!(request.headers()[API_KEY_HEADER], "key");
     }
 }

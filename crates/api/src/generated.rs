@@ -1323,6 +1323,12 @@ impl Client {
         &'a self,
     ) -> Result<ResponseValue<types::BalanceResponse>, Error<()>> {
         let url = format!("{}/api-key/balance", self.baseurl,);
+        let mut header_map = ::reqwest::header::HeaderMap::with_capacity(1usize);
+        header_map
+            .append(
+                ::reqwest::header::HeaderName::from_static("api-version"),
+                ::reqwest::header::HeaderValue::from_static(Self::api_version()),
+            );
         #[allow(unused_mut)]
         let mut request = self
             .client
@@ -1331,6 +1337,7 @@ impl Client {
                 ::reqwest::header::ACCEPT,
                 ::reqwest::header::HeaderValue::from_static("application/json"),
             )
+            .headers(header_map)
             .build()?;
         let info = OperationInfo {
             operation_id: "get_balance",
@@ -1359,6 +1366,12 @@ impl Client {
         body: &'a types::ModelListRequest,
     ) -> Result<ResponseValue<types::ModelListResponse>, Error<()>> {
         let url = format!("{}/api-key/model/list", self.baseurl,);
+        let mut header_map = ::reqwest::header::HeaderMap::with_capacity(1usize);
+        header_map
+            .append(
+                ::reqwest::header::HeaderName::from_static("api-version"),
+                ::reqwest::header::HeaderValue::from_static(Self::api_version()),
+            );
         #[allow(unused_mut)]
         let mut request = self
             .client
@@ -1368,6 +1381,7 @@ impl Client {
                 ::reqwest::header::HeaderValue::from_static("application/json"),
             )
             .json(&body)
+            .headers(header_map)
             .build()?;
         let info = OperationInfo {
             operation_id: "list_models",
@@ -1396,6 +1410,12 @@ impl Client {
         let url = format!(
             "{}/api-key/model/{}", self.baseurl, encode_path(& id.to_string()),
         );
+        let mut header_map = ::reqwest::header::HeaderMap::with_capacity(1usize);
+        header_map
+            .append(
+                ::reqwest::header::HeaderName::from_static("api-version"),
+                ::reqwest::header::HeaderValue::from_static(Self::api_version()),
+            );
         #[allow(unused_mut)]
         let mut request = self
             .client
@@ -1404,6 +1424,7 @@ impl Client {
                 ::reqwest::header::ACCEPT,
                 ::reqwest::header::HeaderValue::from_static("application/json"),
             )
+            .headers(header_map)
             .build()?;
         let info = OperationInfo {
             operation_id: "get_model",
@@ -1433,6 +1454,12 @@ impl Client {
         let url = format!(
             "{}/api-key/model/{}/serving", self.baseurl, encode_path(& id.to_string()),
         );
+        let mut header_map = ::reqwest::header::HeaderMap::with_capacity(1usize);
+        header_map
+            .append(
+                ::reqwest::header::HeaderName::from_static("api-version"),
+                ::reqwest::header::HeaderValue::from_static(Self::api_version()),
+            );
         #[allow(unused_mut)]
         let mut request = self
             .client
@@ -1441,6 +1468,7 @@ impl Client {
                 ::reqwest::header::ACCEPT,
                 ::reqwest::header::HeaderValue::from_static("application/json"),
             )
+            .headers(header_map)
             .build()?;
         let info = OperationInfo {
             operation_id: "get_model_serving",
@@ -1478,6 +1506,12 @@ impl Client {
         let url = format!(
             "{}/api-key/model/{}/task", self.baseurl, encode_path(& id.to_string()),
         );
+        let mut header_map = ::reqwest::header::HeaderMap::with_capacity(1usize);
+        header_map
+            .append(
+                ::reqwest::header::HeaderName::from_static("api-version"),
+                ::reqwest::header::HeaderValue::from_static(Self::api_version()),
+            );
         #[allow(unused_mut)]
         let mut request = self
             .client
@@ -1487,6 +1521,7 @@ impl Client {
                 ::reqwest::header::HeaderValue::from_static("application/json"),
             )
             .json(&body)
+            .headers(header_map)
             .build()?;
         let info = OperationInfo {
             operation_id: "create_task",
@@ -1515,6 +1550,12 @@ impl Client {
         let url = format!(
             "{}/api-key/model/{}/task/cost", self.baseurl, encode_path(& id.to_string()),
         );
+        let mut header_map = ::reqwest::header::HeaderMap::with_capacity(1usize);
+        header_map
+            .append(
+                ::reqwest::header::HeaderName::from_static("api-version"),
+                ::reqwest::header::HeaderValue::from_static(Self::api_version()),
+            );
         #[allow(unused_mut)]
         let mut request = self
             .client
@@ -1523,6 +1564,7 @@ impl Client {
                 ::reqwest::header::ACCEPT,
                 ::reqwest::header::HeaderValue::from_static("application/json"),
             )
+            .headers(header_map)
             .build()?;
         let info = OperationInfo {
             operation_id: "get_model_cost",
@@ -1554,6 +1596,12 @@ impl Client {
             "{}/api-key/model/{}/versioning", self.baseurl, encode_path(& id
             .to_string()),
         );
+        let mut header_map = ::reqwest::header::HeaderMap::with_capacity(1usize);
+        header_map
+            .append(
+                ::reqwest::header::HeaderName::from_static("api-version"),
+                ::reqwest::header::HeaderValue::from_static(Self::api_version()),
+            );
         #[allow(unused_mut)]
         let mut request = self
             .client
@@ -1562,6 +1610,7 @@ impl Client {
                 ::reqwest::header::ACCEPT,
                 ::reqwest::header::HeaderValue::from_static("application/json"),
             )
+            .headers(header_map)
             .build()?;
         let info = OperationInfo {
             operation_id: "get_model_versioning",
@@ -1589,6 +1638,12 @@ impl Client {
         body: &'a types::FileUrl,
     ) -> Result<ResponseValue<types::Acknowledgement>, Error<()>> {
         let url = format!("{}/api-key/storage/store/url", self.baseurl,);
+        let mut header_map = ::reqwest::header::HeaderMap::with_capacity(1usize);
+        header_map
+            .append(
+                ::reqwest::header::HeaderName::from_static("api-version"),
+                ::reqwest::header::HeaderValue::from_static(Self::api_version()),
+            );
         #[allow(unused_mut)]
         let mut request = self
             .client
@@ -1598,6 +1653,7 @@ impl Client {
                 ::reqwest::header::HeaderValue::from_static("application/json"),
             )
             .json(&body)
+            .headers(header_map)
             .build()?;
         let info = OperationInfo {
             operation_id: "delete_file",
@@ -1628,6 +1684,12 @@ impl Client {
         let url = format!(
             "{}/api-key/storage/upload/create-presigned-url", self.baseurl,
         );
+        let mut header_map = ::reqwest::header::HeaderMap::with_capacity(1usize);
+        header_map
+            .append(
+                ::reqwest::header::HeaderName::from_static("api-version"),
+                ::reqwest::header::HeaderValue::from_static(Self::api_version()),
+            );
         #[allow(unused_mut)]
         let mut request = self
             .client
@@ -1637,6 +1699,7 @@ impl Client {
                 ::reqwest::header::HeaderValue::from_static("application/json"),
             )
             .json(&body)
+            .headers(header_map)
             .build()?;
         let info = OperationInfo {
             operation_id: "create_presigned_upload",
@@ -1659,6 +1722,12 @@ impl Client {
         &'a self,
     ) -> Result<ResponseValue<types::StorageStatisticsResponse>, Error<()>> {
         let url = format!("{}/api-key/storage/upload/statistics", self.baseurl,);
+        let mut header_map = ::reqwest::header::HeaderMap::with_capacity(1usize);
+        header_map
+            .append(
+                ::reqwest::header::HeaderName::from_static("api-version"),
+                ::reqwest::header::HeaderValue::from_static(Self::api_version()),
+            );
         #[allow(unused_mut)]
         let mut request = self
             .client
@@ -1667,6 +1736,7 @@ impl Client {
                 ::reqwest::header::ACCEPT,
                 ::reqwest::header::HeaderValue::from_static("application/json"),
             )
+            .headers(header_map)
             .build()?;
         let info = OperationInfo {
             operation_id: "get_storage_statistics",
@@ -1710,6 +1780,12 @@ impl Client {
             "{}/api-key/storage/upload/{}", self.baseurl, encode_path(& folder
             .to_string()),
         );
+        let mut header_map = ::reqwest::header::HeaderMap::with_capacity(1usize);
+        header_map
+            .append(
+                ::reqwest::header::HeaderName::from_static("api-version"),
+                ::reqwest::header::HeaderValue::from_static(Self::api_version()),
+            );
         #[allow(unused_mut)]
         let mut request = self
             .client
@@ -1721,6 +1797,7 @@ impl Client {
             .query(&progenitor_client::QueryParam::new("page", &page))
             .query(&progenitor_client::QueryParam::new("pageSize", &page_size))
             .query(&progenitor_client::QueryParam::new("type", &type_))
+            .headers(header_map)
             .build()?;
         let info = OperationInfo {
             operation_id: "list_files",
@@ -1754,6 +1831,12 @@ impl Client {
         offset: Option<u64>,
     ) -> Result<ResponseValue<types::TaskListResponse>, Error<()>> {
         let url = format!("{}/api-key/task/histories", self.baseurl,);
+        let mut header_map = ::reqwest::header::HeaderMap::with_capacity(1usize);
+        header_map
+            .append(
+                ::reqwest::header::HeaderName::from_static("api-version"),
+                ::reqwest::header::HeaderValue::from_static(Self::api_version()),
+            );
         #[allow(unused_mut)]
         let mut request = self
             .client
@@ -1764,6 +1847,7 @@ impl Client {
             )
             .query(&progenitor_client::QueryParam::new("limit", &limit))
             .query(&progenitor_client::QueryParam::new("offset", &offset))
+            .headers(header_map)
             .build()?;
         let info = OperationInfo {
             operation_id: "list_tasks",
@@ -1796,6 +1880,12 @@ impl Client {
         let url = format!(
             "{}/api-key/task/{}/cancel", self.baseurl, encode_path(& id.to_string()),
         );
+        let mut header_map = ::reqwest::header::HeaderMap::with_capacity(1usize);
+        header_map
+            .append(
+                ::reqwest::header::HeaderName::from_static("api-version"),
+                ::reqwest::header::HeaderValue::from_static(Self::api_version()),
+            );
         #[allow(unused_mut)]
         let mut request = self
             .client
@@ -1804,6 +1894,7 @@ impl Client {
                 ::reqwest::header::ACCEPT,
                 ::reqwest::header::HeaderValue::from_static("application/json"),
             )
+            .headers(header_map)
             .build()?;
         let info = OperationInfo {
             operation_id: "cancel_task",
@@ -1833,6 +1924,12 @@ impl Client {
         let url = format!(
             "{}/api-key/task/{}/detail", self.baseurl, encode_path(& id.to_string()),
         );
+        let mut header_map = ::reqwest::header::HeaderMap::with_capacity(1usize);
+        header_map
+            .append(
+                ::reqwest::header::HeaderName::from_static("api-version"),
+                ::reqwest::header::HeaderValue::from_static(Self::api_version()),
+            );
         #[allow(unused_mut)]
         let mut request = self
             .client
@@ -1841,6 +1938,7 @@ impl Client {
                 ::reqwest::header::ACCEPT,
                 ::reqwest::header::HeaderValue::from_static("application/json"),
             )
+            .headers(header_map)
             .build()?;
         let info = OperationInfo {
             operation_id: "get_task",
@@ -1876,6 +1974,12 @@ impl Client {
         let url = format!(
             "{}/model/{}/task", self.baseurl, encode_path(& model_id.to_string()),
         );
+        let mut header_map = ::reqwest::header::HeaderMap::with_capacity(1usize);
+        header_map
+            .append(
+                ::reqwest::header::HeaderName::from_static("api-version"),
+                ::reqwest::header::HeaderValue::from_static(Self::api_version()),
+            );
         #[allow(unused_mut)]
         let mut request = self
             .client
@@ -1885,6 +1989,7 @@ impl Client {
                 ::reqwest::header::HeaderValue::from_static("application/json"),
             )
             .json(&body)
+            .headers(header_map)
             .build()?;
         let info = OperationInfo {
             operation_id: "create_task_alias",

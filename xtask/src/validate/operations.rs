@@ -11,6 +11,9 @@ use crate::document::Place;
 const FAILURES: [&str; 3] = ["401", "4XX", "5XX"];
 const JSON: &str = "application/json";
 
+/// progenitor sends a header of this name with every request, and `crates/api` removes it.
+const HEADER_OF_THE_GENERATOR: &str = "api-version";
+
 impl<'a> Check<'a> {
     pub(super) fn operations(&mut self) {
         self.paths();
@@ -128,6 +131,10 @@ impl<'a> Check<'a> {
             "path" if parameter["required"] == true => {}
             "path" => self.wrong(place.clone(), "a parameter in the path needs required: true"),
             other => self.wrong(place.at("in"), format!("must be query, path or header, not {other}")),
+        }
+        let name = parameter["name"].as_str().unwrap_or_default();
+        if parameter["in"] == "header" && name.eq_ignore_ascii_case(HEADER_OF_THE_GENERATOR) {
+            self.wrong(place.at("name"), format!("the client removes the header {name}; choose another"));
         }
         let kind = self.resolve(&parameter["schema"])["type"].as_str().unwrap_or("any value");
         if parameter["in"] != "query" && !["string", "integer", "number", "boolean"].contains(&kind) {

@@ -29,6 +29,11 @@ pub(super) const MISTAKES: &[Mistake] = &[
         "name: limit\n          in: body",
     ),
     ("a parameter in a cookie", "name: limit\n          in: query", "name: limit\n          in: cookie"),
+    (
+        "a header that the client removes",
+        "- name: limit\n          in: query",
+        "- name: API-Version\n          in: header",
+    ),
     ("a parameter that stands nowhere", "name: limit\n          in: query", "name: limit"),
     ("a parameter without a name", "- name: limit\n          in: query", "- in: query"),
     (
