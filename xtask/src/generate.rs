@@ -145,6 +145,9 @@ fn settings(lowered: &Lowered) -> GenerationSettings {
             [TypeImpl::Display, TypeImpl::FromStr].into_iter(),
         );
     }
+    for envelope in &lowered.envelopes {
+        settings.with_replacement(&envelope.name, envelope.path(), std::iter::empty());
+    }
     for stand_in in &STAND_INS {
         let schema = SchemaObject {
             instance_type: Some(InstanceType::String.into()),

@@ -6,7 +6,7 @@ use progenitor_client::{ClientHooks, Error, OperationInfo};
 use reqwest::header::{self, HeaderValue};
 use reqwest::redirect::Policy;
 
-use crate::{ApiKey, Client, ResponseValue, body, types};
+use crate::{ApiKey, Client, Envelope, NoData, ResponseValue, body};
 
 /// The header that carries the API key.
 const API_KEY_HEADER: &str = "x-api-key";
@@ -64,7 +64,7 @@ impl Client {
         method: reqwest::Method,
         path: &str,
         body: Option<&str>,
-    ) -> Result<ResponseValue<types::Acknowledgement>, Error<()>> {
+    ) -> Result<ResponseValue<Envelope<NoData>>, Error<()>> {
         if !path.starts_with('/') {
             return Err(Error::InvalidRequest(format!("the path {path:?} does not begin with a slash")));
         }

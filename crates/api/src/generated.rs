@@ -28,16 +28,6 @@ pub mod types {
         #[serde(default, deserialize_with = "crate::lenient::optional")]
         pub wallet_address: ::std::option::Option<::std::string::String>,
     }
-    /// The envelope without `data`, as cancel and delete return it.
-    #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
-    pub struct Acknowledgement {
-        /// A short text.
-        #[serde(skip_serializing_if = "::std::option::Option::is_none")]
-        #[serde(default, deserialize_with = "crate::lenient::optional")]
-        pub message: ::std::option::Option<::std::string::String>,
-        /// Whether the call succeeded.
-        pub status: crate::types::EnvelopeStatus,
-    }
     /// Background removal. Cuts out what an image shows.
     #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
     pub struct BackgroundRemovalInput {
@@ -68,18 +58,6 @@ pub mod types {
         /// The image with its new background.
         #[serde(deserialize_with = "crate::lenient::required")]
         pub output: ::std::string::String,
-    }
-    /// The envelope around a balance.
-    #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
-    pub struct BalanceResponse {
-        /// The money of an account. Amounts are decimal strings, to keep every digit.
-        pub data: AccountBalance,
-        /// A short text.
-        #[serde(skip_serializing_if = "::std::option::Option::is_none")]
-        #[serde(default, deserialize_with = "crate::lenient::optional")]
-        pub message: ::std::option::Option<::std::string::String>,
-        /// Whether the call succeeded.
-        pub status: crate::types::EnvelopeStatus,
     }
     /// Color extraction. Lists the main colors of an image.
     #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
@@ -212,18 +190,6 @@ pub mod types {
         /// Both views with the matches drawn.
         #[serde(deserialize_with = "crate::lenient::required")]
         pub output: ::std::string::String,
-    }
-    /// The envelope around a page of files.
-    #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
-    pub struct FileListResponse {
-        /// One page of the files in a folder.
-        pub data: FileListing,
-        /// A short text.
-        #[serde(skip_serializing_if = "::std::option::Option::is_none")]
-        #[serde(default, deserialize_with = "crate::lenient::optional")]
-        pub message: ::std::option::Option<::std::string::String>,
-        /// Whether the call succeeded.
-        pub status: crate::types::EnvelopeStatus,
     }
     /// One page of the files in a folder.
     #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, Default, PartialEq)]
@@ -460,18 +426,6 @@ pub mod types {
         #[serde(skip_serializing_if = "::std::option::Option::is_none")]
         pub sort: ::std::option::Option<crate::types::ModelSort>,
     }
-    /// The envelope around a page of models.
-    #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
-    pub struct ModelListResponse {
-        /// One page of a list of models.
-        pub data: ModelPage,
-        /// A short text.
-        #[serde(skip_serializing_if = "::std::option::Option::is_none")]
-        #[serde(default, deserialize_with = "crate::lenient::optional")]
-        pub message: ::std::option::Option<::std::string::String>,
-        /// Whether the call succeeded.
-        pub status: crate::types::EnvelopeStatus,
-    }
     /// What a model is made of. Further fields may be present.
     #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, Default, PartialEq)]
     pub struct ModelMetadata {
@@ -515,18 +469,6 @@ pub mod types {
         #[serde(skip_serializing_if = "::std::option::Option::is_none")]
         #[serde(default, deserialize_with = "crate::lenient::optional")]
         pub total: ::std::option::Option<i64>,
-    }
-    /// The envelope around a model.
-    #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
-    pub struct ModelResponse {
-        /// The full record of a model.
-        pub data: ModelDetail,
-        /// A short text.
-        #[serde(skip_serializing_if = "::std::option::Option::is_none")]
-        #[serde(default, deserialize_with = "crate::lenient::optional")]
-        pub message: ::std::option::Option<::std::string::String>,
-        /// Whether the call succeeded.
-        pub status: crate::types::EnvelopeStatus,
     }
     /// The headline fields of a model, as lists carry them.
     #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
@@ -586,18 +528,6 @@ pub mod types {
             ::std::collections::BTreeMap<::std::string::String, Descriptor>,
         >,
     }
-    /// The envelope around the active version of a model.
-    #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
-    pub struct ModelVersioningResponse {
-        /// A version of a model with the formats it declares. Further fields may be present.
-        pub data: ModelVersioning,
-        /// A short text.
-        #[serde(skip_serializing_if = "::std::option::Option::is_none")]
-        #[serde(default, deserialize_with = "crate::lenient::optional")]
-        pub message: ::std::option::Option<::std::string::String>,
-        /// Whether the call succeeded.
-        pub status: crate::types::EnvelopeStatus,
-    }
     /// The range of a numeric parameter.
     #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, Default, PartialEq)]
     pub struct NumConfig {
@@ -648,18 +578,6 @@ pub mod types {
         /// `Content-Type` of a `PUT`. It must be parsed.
         pub fields: crate::Secret,
     }
-    /// The envelope around an upload target.
-    #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
-    pub struct PresignedUploadResponse {
-        /// Where and how to send the bytes of a declared file. Grants access; a secret.
-        pub data: PresignedUpload,
-        /// A short text.
-        #[serde(skip_serializing_if = "::std::option::Option::is_none")]
-        #[serde(default, deserialize_with = "crate::lenient::optional")]
-        pub message: ::std::option::Option<::std::string::String>,
-        /// Whether the call succeeded.
-        pub status: crate::types::EnvelopeStatus,
-    }
     /// Semantic-guided low-light enhancement. Brightens a dark image, guided by what it shows.
     #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
     pub struct SemanticLowLightEnhancementInput {
@@ -686,18 +604,6 @@ pub mod types {
         #[serde(skip_serializing_if = "::std::option::Option::is_none")]
         #[serde(default, deserialize_with = "crate::lenient::optional")]
         pub serving: ::std::option::Option<bool>,
-    }
-    /// The envelope around a serving status.
-    #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
-    pub struct ServingStatusResponse {
-        /// Whether a model can be run now.
-        pub data: ServingStatus,
-        /// A short text.
-        #[serde(skip_serializing_if = "::std::option::Option::is_none")]
-        #[serde(default, deserialize_with = "crate::lenient::optional")]
-        pub message: ::std::option::Option<::std::string::String>,
-        /// Whether the call succeeded.
-        pub status: crate::types::EnvelopeStatus,
     }
     /// A stored file.
     #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
@@ -749,18 +655,6 @@ pub mod types {
         #[serde(default, deserialize_with = "crate::lenient::optional")]
         pub total_size: ::std::option::Option<i64>,
     }
-    /// The envelope around the storage statistics.
-    #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
-    pub struct StorageStatisticsResponse {
-        /// How much is stored.
-        pub data: StorageStatistics,
-        /// A short text.
-        #[serde(skip_serializing_if = "::std::option::Option::is_none")]
-        #[serde(default, deserialize_with = "crate::lenient::optional")]
-        pub message: ::std::option::Option<::std::string::String>,
-        /// Whether the call succeeded.
-        pub status: crate::types::EnvelopeStatus,
-    }
     /// Super-resolution, the second of two variants. Makes an image larger and sharper.
     #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
     pub struct SuperResolutionAltInput {
@@ -804,35 +698,11 @@ pub mod types {
         #[serde(default, deserialize_with = "crate::lenient::optional")]
         pub unit: ::std::option::Option<::std::string::String>,
     }
-    /// The envelope around the cost of a run.
-    #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
-    pub struct TaskCostResponse {
-        /// What one inference costs.
-        pub data: TaskCost,
-        /// A short text.
-        #[serde(skip_serializing_if = "::std::option::Option::is_none")]
-        #[serde(default, deserialize_with = "crate::lenient::optional")]
-        pub message: ::std::option::Option<::std::string::String>,
-        /// Whether the call succeeded.
-        pub status: crate::types::EnvelopeStatus,
-    }
     /// Names the new task.
     #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
     pub struct TaskCreated {
         /// Identifies a task. Opaque.
         pub data: TaskId,
-    }
-    /// The envelope around a new task.
-    #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
-    pub struct TaskCreatedResponse {
-        /// Names the new task.
-        pub data: TaskCreated,
-        /// A short text.
-        #[serde(skip_serializing_if = "::std::option::Option::is_none")]
-        #[serde(default, deserialize_with = "crate::lenient::optional")]
-        pub message: ::std::option::Option<::std::string::String>,
-        /// Whether the call succeeded.
-        pub status: crate::types::EnvelopeStatus,
     }
     /// One inference run on one model.
     #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
@@ -951,18 +821,6 @@ pub mod types {
             Self(value)
         }
     }
-    /// The envelope around a page of the task history.
-    #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
-    pub struct TaskListResponse {
-        /// One page of the task history, oldest first.
-        pub data: TaskPage,
-        /// A short text.
-        #[serde(skip_serializing_if = "::std::option::Option::is_none")]
-        #[serde(default, deserialize_with = "crate::lenient::optional")]
-        pub message: ::std::option::Option<::std::string::String>,
-        /// Whether the call succeeded.
-        pub status: crate::types::EnvelopeStatus,
-    }
     /// One page of the task history, oldest first.
     #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, Default, PartialEq)]
     pub struct TaskPage {
@@ -996,18 +854,6 @@ pub mod types {
         /// When the status changed last.
         #[serde(skip_serializing_if = "::std::option::Option::is_none")]
         pub updated_at: ::std::option::Option<crate::Timestamp>,
-    }
-    /// The envelope around a task.
-    #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
-    pub struct TaskResponse {
-        /// One inference run on one model.
-        pub data: TaskDetail,
-        /// A short text.
-        #[serde(skip_serializing_if = "::std::option::Option::is_none")]
-        #[serde(default, deserialize_with = "crate::lenient::optional")]
-        pub message: ::std::option::Option<::std::string::String>,
-        /// Whether the call succeeded.
-        pub status: crate::types::EnvelopeStatus,
     }
     /// How the run ended.
     #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, Default, PartialEq)]
@@ -1321,7 +1167,10 @@ impl Client {
     /// Sends a `GET` request to `/api-key/balance`
     pub async fn get_balance<'a>(
         &'a self,
-    ) -> Result<ResponseValue<types::BalanceResponse>, Error<()>> {
+    ) -> Result<
+        ResponseValue<crate::Envelope<crate::types::AccountBalance>>,
+        Error<()>,
+    > {
         let url = format!("{}/api-key/balance", self.baseurl,);
         let mut header_map = ::reqwest::header::HeaderMap::with_capacity(1usize);
         header_map
@@ -1364,7 +1213,7 @@ impl Client {
     pub async fn list_models<'a>(
         &'a self,
         body: &'a types::ModelListRequest,
-    ) -> Result<ResponseValue<types::ModelListResponse>, Error<()>> {
+    ) -> Result<ResponseValue<crate::Envelope<crate::types::ModelPage>>, Error<()>> {
         let url = format!("{}/api-key/model/list", self.baseurl,);
         let mut header_map = ::reqwest::header::HeaderMap::with_capacity(1usize);
         header_map
@@ -1406,7 +1255,7 @@ impl Client {
     pub async fn get_model<'a>(
         &'a self,
         id: &'a types::ModelId,
-    ) -> Result<ResponseValue<types::ModelResponse>, Error<()>> {
+    ) -> Result<ResponseValue<crate::Envelope<crate::types::ModelDetail>>, Error<()>> {
         let url = format!(
             "{}/api-key/model/{}", self.baseurl, encode_path(& id.to_string()),
         );
@@ -1450,7 +1299,7 @@ impl Client {
     pub async fn get_model_serving<'a>(
         &'a self,
         id: &'a types::ModelId,
-    ) -> Result<ResponseValue<types::ServingStatusResponse>, Error<()>> {
+    ) -> Result<ResponseValue<crate::Envelope<crate::types::ServingStatus>>, Error<()>> {
         let url = format!(
             "{}/api-key/model/{}/serving", self.baseurl, encode_path(& id.to_string()),
         );
@@ -1502,7 +1351,7 @@ impl Client {
         &'a self,
         id: &'a types::ModelId,
         body: &'a types::TaskInput,
-    ) -> Result<ResponseValue<types::TaskCreatedResponse>, Error<()>> {
+    ) -> Result<ResponseValue<crate::Envelope<crate::types::TaskCreated>>, Error<()>> {
         let url = format!(
             "{}/api-key/model/{}/task", self.baseurl, encode_path(& id.to_string()),
         );
@@ -1546,7 +1395,7 @@ impl Client {
     pub async fn get_model_cost<'a>(
         &'a self,
         id: &'a types::ModelId,
-    ) -> Result<ResponseValue<types::TaskCostResponse>, Error<()>> {
+    ) -> Result<ResponseValue<crate::Envelope<crate::types::TaskCost>>, Error<()>> {
         let url = format!(
             "{}/api-key/model/{}/task/cost", self.baseurl, encode_path(& id.to_string()),
         );
@@ -1591,7 +1440,10 @@ impl Client {
     pub async fn get_model_versioning<'a>(
         &'a self,
         id: &'a types::ModelId,
-    ) -> Result<ResponseValue<types::ModelVersioningResponse>, Error<()>> {
+    ) -> Result<
+        ResponseValue<crate::Envelope<crate::types::ModelVersioning>>,
+        Error<()>,
+    > {
         let url = format!(
             "{}/api-key/model/{}/versioning", self.baseurl, encode_path(& id
             .to_string()),
@@ -1636,7 +1488,7 @@ impl Client {
     pub async fn delete_file<'a>(
         &'a self,
         body: &'a types::FileUrl,
-    ) -> Result<ResponseValue<types::Acknowledgement>, Error<()>> {
+    ) -> Result<ResponseValue<crate::Envelope<crate::NoData>>, Error<()>> {
         let url = format!("{}/api-key/storage/store/url", self.baseurl,);
         let mut header_map = ::reqwest::header::HeaderMap::with_capacity(1usize);
         header_map
@@ -1680,7 +1532,10 @@ impl Client {
     pub async fn create_presigned_upload<'a>(
         &'a self,
         body: &'a types::PresignRequest,
-    ) -> Result<ResponseValue<types::PresignedUploadResponse>, Error<()>> {
+    ) -> Result<
+        ResponseValue<crate::Envelope<crate::types::PresignedUpload>>,
+        Error<()>,
+    > {
         let url = format!(
             "{}/api-key/storage/upload/create-presigned-url", self.baseurl,
         );
@@ -1720,7 +1575,10 @@ impl Client {
     /// Sends a `GET` request to `/api-key/storage/upload/statistics`
     pub async fn get_storage_statistics<'a>(
         &'a self,
-    ) -> Result<ResponseValue<types::StorageStatisticsResponse>, Error<()>> {
+    ) -> Result<
+        ResponseValue<crate::Envelope<crate::types::StorageStatistics>>,
+        Error<()>,
+    > {
         let url = format!("{}/api-key/storage/upload/statistics", self.baseurl,);
         let mut header_map = ::reqwest::header::HeaderMap::with_capacity(1usize);
         header_map
@@ -1775,7 +1633,7 @@ impl Client {
         page: Option<u64>,
         page_size: Option<u32>,
         type_: Option<&'a crate::types::MimeCategory>,
-    ) -> Result<ResponseValue<types::FileListResponse>, Error<()>> {
+    ) -> Result<ResponseValue<crate::Envelope<crate::types::FileListing>>, Error<()>> {
         let url = format!(
             "{}/api-key/storage/upload/{}", self.baseurl, encode_path(& folder
             .to_string()),
@@ -1829,7 +1687,7 @@ impl Client {
         &'a self,
         limit: Option<u32>,
         offset: Option<u64>,
-    ) -> Result<ResponseValue<types::TaskListResponse>, Error<()>> {
+    ) -> Result<ResponseValue<crate::Envelope<crate::types::TaskPage>>, Error<()>> {
         let url = format!("{}/api-key/task/histories", self.baseurl,);
         let mut header_map = ::reqwest::header::HeaderMap::with_capacity(1usize);
         header_map
@@ -1876,7 +1734,7 @@ impl Client {
     pub async fn cancel_task<'a>(
         &'a self,
         id: &'a types::TaskId,
-    ) -> Result<ResponseValue<types::Acknowledgement>, Error<()>> {
+    ) -> Result<ResponseValue<crate::Envelope<crate::NoData>>, Error<()>> {
         let url = format!(
             "{}/api-key/task/{}/cancel", self.baseurl, encode_path(& id.to_string()),
         );
@@ -1920,7 +1778,7 @@ impl Client {
     pub async fn get_task<'a>(
         &'a self,
         id: &'a types::TaskId,
-    ) -> Result<ResponseValue<types::TaskResponse>, Error<()>> {
+    ) -> Result<ResponseValue<crate::Envelope<crate::types::TaskDetail>>, Error<()>> {
         let url = format!(
             "{}/api-key/task/{}/detail", self.baseurl, encode_path(& id.to_string()),
         );
@@ -1970,7 +1828,7 @@ impl Client {
         &'a self,
         model_id: &'a types::ModelId,
         body: &'a types::TaskInput,
-    ) -> Result<ResponseValue<types::TaskCreatedResponse>, Error<()>> {
+    ) -> Result<ResponseValue<crate::Envelope<crate::types::TaskCreated>>, Error<()>> {
         let url = format!(
             "{}/model/{}/task", self.baseurl, encode_path(& model_id.to_string()),
         );

@@ -44,6 +44,7 @@
 mod body;
 mod client;
 mod decimal;
+mod envelope;
 #[rustfmt::skip]
 #[expect(
     clippy::allow_attributes,
@@ -63,6 +64,7 @@ mod words;
 pub use body::hear_body;
 pub use client::http_client_builder;
 pub use decimal::{Decimal, ParseDecimalError};
+pub use envelope::{Envelope, NoData};
 pub use generated::{Client, ClientInfo, Error, ResponseValue, types};
 pub use kinds::ModelKind;
 pub use sample::Sample;

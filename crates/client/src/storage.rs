@@ -73,7 +73,7 @@ impl Storage {
     pub async fn delete(&self, download_url: impl Into<String>) -> Result<()> {
         let client = &*self.client.inner;
         let file = &FileUrl { url: download_url.into() };
-        Call::once("deleteFile").send(client, || client.api.delete_file(file)).await
+        Call::once("deleteFile").send(client, || client.api.delete_file(file)).await.map(drop)
     }
 }
 

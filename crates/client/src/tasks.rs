@@ -125,6 +125,6 @@ impl Task {
     pub(crate) async fn cancel_until(&self, deadline: Deadline) -> Result<()> {
         let (client, id) = (&*self.client.inner, &self.checked_id()?);
         let call = Call::once("cancelTask").about(id).until(deadline);
-        call.send(client, || client.api.cancel_task(id)).await
+        call.send(client, || client.api.cancel_task(id)).await.map(drop)
     }
 }

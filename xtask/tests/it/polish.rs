@@ -90,3 +90,14 @@ fn a_request_has_the_headers_of_the_document() {
         assert!(code.contains("x-trace"));
     }
 }
+
+#[test]
+fn an_envelope_with_a_field_of_its_own_keeps_its_type() {
+    let properties = "      description: The envelope around a balance.\n      additionalProperties: true\n      \
+                      required: [status, data]\n      properties:\n";
+    let more =
+        format!("{properties}        trace: {{type: string, nullable: true, description: A trace.}}\n");
+    let code = generated_after("wider_envelope", properties, &more);
+    assert!(code.contains("pub struct BalanceResponse {"));
+    assert!(!code.contains("pub struct TaskResponse {"));
+}
