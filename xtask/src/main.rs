@@ -16,6 +16,7 @@ mod polish;
 mod publish;
 mod recipes;
 mod service;
+mod tables;
 mod tidy;
 mod tools;
 mod torture;

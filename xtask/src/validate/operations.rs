@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::rust_names::{has_one_capital_a_word, is_rust_name};
 use super::{Check, did_you_mean, items, members, operations, texts};
 use crate::document::Place;
+use crate::tables::SAFETIES;
 
 const FAILURES: [&str; 3] = ["401", "4XX", "5XX"];
 const JSON: &str = "application/json";
@@ -23,6 +24,7 @@ impl<'a> Check<'a> {
             let place = Place::of(&["paths", path, method]);
             self.operation_id(&place, operation, &mut seen);
             self.tags(&place, operation);
+            self.safety(&place, operation);
             self.security(&place, operation);
             self.path_parameters(path, &place, shared, operation);
             self.responses(&place.at("responses"), &operation["responses"]);
@@ -82,6 +84,16 @@ impl<'a> Check<'a> {
             .collect();
         for message in unknown {
             self.wrong(place.at("tags"), message);
+        }
+    }
+
+    fn safety(&mut self, place: &Place, operation: &'a Value) {
+        let word = operation["x-safety"].as_str().unwrap_or_default();
+        let known = || SAFETIES.iter().map(|(known, _)| *known);
+        if !known().any(|known| known == word) {
+            let hint = did_you_mean(word, known());
+            let list = known().collect::<Vec<_>>().join(", ");
+            self.wrong(place.at("x-safety"), format!("{word} is not one of {list}{hint}"));
         }
     }
 

@@ -101,3 +101,21 @@ fn an_envelope_with_a_field_of_its_own_keeps_its_type() {
     assert!(code.contains("pub struct BalanceResponse {"));
     assert!(!code.contains("pub struct TaskResponse {"));
 }
+
+#[test]
+fn the_largest_number_of_a_request_is_a_constant() {
+    let code = generated_after("maximum", "          maximum: 100\n", "          maximum: 70\n");
+    assert!(code.contains("pub const MAX_LIST_TASKS_LIMIT: u32 = 70;"), "{code}");
+    assert!(code.contains("pub const MAX_PRESIGN_REQUEST_SIZE: u64 = 104_857_600;"), "{code}");
+}
+
+#[test]
+fn a_path_beside_a_parameter_reserves_its_name() {
+    let code = generated_after(
+        "reserved_name",
+        "  /api-key/storage/upload/statistics:\n",
+        "  /api-key/storage/upload/figures:\n",
+    );
+    let reserved = "pub const RESERVED_FOLDER_NAMES: &[&str] = &[\"create-presigned-url\", \"figures\"];";
+    assert!(code.contains(reserved), "{code}");
+}

@@ -17,6 +17,8 @@ pub(super) const MISTAKES: &[Mistake] = &[
         "      description: The price of one inference on the",
         "      x-was: The",
     ),
+    ("an operation without a safety", "      x-safety: billed", "      x-was: billed"),
+    ("an operation of unknown safety", "      x-safety: billed", "      x-safety: bill"),
     ("a tag that is not declared", "tags: [Account]", "tags: [Acount]"),
     ("tags that are a text", "tags: [Account]", "tags: Account"),
     ("a security scheme that is not declared", "  - ApiKey: []", "  - Key: []"),
