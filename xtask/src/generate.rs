@@ -24,7 +24,7 @@ use crate::validate::{rust_names, validate};
 const COMMAND: &str = "cargo xtask generate";
 
 /// What stands before the hash in the header.
-pub(crate) const HASH_LABEL: &str = "// SHA-256 of the document: ";
+pub(crate) const HASH_LABEL: &str = "// SHA-256 of the document as JSON: ";
 
 /// How much of a difference is shown; `git diff` shows the rest.
 const SHOWN_LINES: usize = 40;

@@ -7,6 +7,7 @@
 //! - vocabularies become types written by [`crate::words`], because progenitor's own enums refuse an
 //!   unknown word, and with it the whole response;
 //! - amounts, timestamps, samples and secrets become the types of `crates/api` that keep them;
+//! - descriptions lose what only the document has, such as its tags;
 //! - `additionalProperties: true` beside `properties`, because serde ignores unknown fields anyway and
 //!   progenitor would collect them in a map that every response pays for.
 
@@ -14,6 +15,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use crate::descriptions;
 use crate::validate::operations;
 use crate::words::{OPEN, Words};
 
@@ -82,6 +84,8 @@ pub(crate) const STAND_INS: [StandIn; 4] = [
 ];
 
 pub(crate) fn lower(document: &Value) -> Lowered {
+    let mut document = document.clone();
+    descriptions::rewrite(&mut document);
     let mut lowered = document.clone();
     keep_one_success(&mut lowered);
     mark_stand_ins(&mut lowered);

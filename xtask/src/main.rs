@@ -4,6 +4,7 @@ mod bench;
 mod consumers;
 mod contract;
 mod coverage;
+mod descriptions;
 mod diff;
 mod document;
 mod flows;

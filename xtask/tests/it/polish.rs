@@ -1,6 +1,6 @@
 //! What the generated code must keep when the document changes in ways that it does not use today.
 
-use crate::support::{Folder, real_document, replaced};
+use crate::support::{Folder, real_document, replaced, repository_file};
 
 /// What is generated from the document after one replacement.
 fn generated_after(name: &str, old: &str, new: &str) -> String {
@@ -21,7 +21,7 @@ fn above<'a>(code: &'a str, item: &str, field: &str) -> Vec<&'a str> {
         }
         if line.starts_with("pub ") {
             above.clear();
-        } else if line.starts_with("///") || line.starts_with("#[") {
+        } else {
             above.push(line);
         }
     }
@@ -33,7 +33,7 @@ fn a_field_that_may_be_null_and_must_be_there_has_one_reader_and_no_default() {
     let code = generated_after("required_nullable", "required: [task_id]", "required: [task_id, message]");
     assert_eq!(
         above(&code, "TaskDetail", "message")[1..],
-        ["#[serde(deserialize_with = \"crate::lenient::optional\")]"]
+        ["#[serde(deserialize_with = \"lenient::optional\")]"]
     );
 }
 
@@ -46,7 +46,7 @@ fn a_field_with_a_default_keeps_it_and_is_read_leniently() {
     );
     let above = above(&code, "StorageStatistics", "total_files").join("\n");
     assert_eq!(above.matches("default = ").count(), 1, "{above}");
-    assert_eq!(above.matches("deserialize_with = \"crate::lenient::").count(), 1, "{above}");
+    assert_eq!(above.matches("deserialize_with = \"lenient::").count(), 1, "{above}");
 }
 
 #[test]
@@ -118,4 +118,29 @@ fn a_path_beside_a_parameter_reserves_its_name() {
     );
     let reserved = "pub const RESERVED_FOLDER_NAMES: &[&str] = &[\"create-presigned-url\", \"figures\"];";
     assert!(code.contains(reserved), "{code}");
+}
+
+#[test]
+fn an_integer_without_a_lenient_reader_is_refused() {
+    let folder = Folder::new("narrow_integer");
+    let total = "        total_files:\n          type: integer\n          format: int64\n";
+    let document = replaced(&real_document(), total, &total.replace("int64", "int32"));
+    folder.write("document.yaml", &document);
+    let message = folder.generate(&[]).failed();
+    assert!(message.contains("of their fields got a lenient reader"), "{message}");
+}
+
+#[test]
+fn a_comment_in_the_document_changes_nothing() {
+    let code = generated_after("comment", "openapi: 3.0.3\n", "# A comment.\nopenapi: 3.0.3\n");
+    assert_eq!(code, repository_file("crates/api/src/generated.rs"));
+}
+
+#[test]
+fn descriptions_are_written_for_rustdoc() {
+    let code = repository_file("crates/api/src/generated.rs");
+    for text in ["Our decision", "the tag ", "The tag "] {
+        assert!(!code.contains(text), "{text}");
+    }
+    assert!(code.contains("/// One page of the files in a folder. Pages are counted from 1. A folder named"));
 }
