@@ -5,7 +5,8 @@
 
 use std::hint::black_box;
 
-use inferstore_api::types::ModelListResponse;
+use inferstore_api::Envelope;
+use inferstore_api::types::ModelPage;
 use inferstore_measure::{Better, Row, side_by_side, times};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -47,7 +48,7 @@ fn main() {
     let records: Vec<Value> = (0..100).map(model).collect();
     let page = json!({"status": "success", "message": "ok", "data": {"records": records, "total": 100}});
     let text = page.to_string();
-    let read: ModelListResponse = serde_json::from_str(&text).expect("it is a page");
+    let read: Envelope<ModelPage> = serde_json::from_str(&text).expect("it is a page");
     assert_eq!(read.data.records.map(|records| records.len()), Some(100));
     tell::<ByHand>(&text, "types by hand, with floats");
     tell::<Value>(&text, "serde_json::Value");
@@ -62,7 +63,7 @@ fn model(number: u32) -> Value {
 }
 
 fn tell<T: DeserializeOwned>(text: &str, against: &str) {
-    let ours = || times(TIMES, 1e-6, || drop(black_box(read::<ModelListResponse>(text))));
+    let ours = || times(TIMES, 1e-6, || drop(black_box(read::<Envelope<ModelPage>>(text))));
     let theirs = || times(TIMES, 1e-6, || drop(black_box(read::<T>(text))));
     let (ours, theirs) = side_by_side(ROUNDS, ours, theirs);
     let row = Row {

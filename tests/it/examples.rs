@@ -1,7 +1,7 @@
 //! The examples of the document: all there, valid against their schemas, and the same before and
 //! after the generated types.
 
-use inferstore_api::types;
+use inferstore_api::{Envelope, NoData, types};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -102,32 +102,32 @@ fn every_example_of_a_body_decodes_and_encodes_back_to_the_same_json() {
 /// Decodes the value as the generated type of that name, and encodes it again.
 fn through_its_type(name: &str, value: &Value) -> serde_json::Result<Value> {
     macro_rules! by_name {
-        ($($type:ident),+ $(,)?) => {
+        ($($name:ident: $type:ty),+ $(,)?) => {
             match name {
-                $(stringify!($type) => there_and_back::<types::$type>(value),)+
+                $(stringify!($name) => there_and_back::<$type>(value),)+
                 other => panic!("no generated type is named here for the schema {other:?}"),
             }
         };
     }
     by_name!(
-        Acknowledgement,
-        BalanceResponse,
-        FileUrl,
-        Failure,
-        FileListResponse,
-        ModelListRequest,
-        ModelListResponse,
-        ModelResponse,
-        ModelVersioningResponse,
-        PresignRequest,
-        PresignedUploadResponse,
-        ServingStatusResponse,
-        StorageStatisticsResponse,
-        TaskCostResponse,
-        TaskCreatedResponse,
-        TaskInput,
-        TaskListResponse,
-        TaskResponse,
+        Acknowledgement: Envelope<NoData>,
+        BalanceResponse: Envelope<types::AccountBalance>,
+        FileUrl: types::FileUrl,
+        Failure: types::Failure,
+        FileListResponse: Envelope<types::FileListing>,
+        ModelListRequest: types::ModelListRequest,
+        ModelListResponse: Envelope<types::ModelPage>,
+        ModelResponse: Envelope<types::ModelDetail>,
+        ModelVersioningResponse: Envelope<types::ModelVersioning>,
+        PresignRequest: types::PresignRequest,
+        PresignedUploadResponse: Envelope<types::PresignedUpload>,
+        ServingStatusResponse: Envelope<types::ServingStatus>,
+        StorageStatisticsResponse: Envelope<types::StorageStatistics>,
+        TaskCostResponse: Envelope<types::TaskCost>,
+        TaskCreatedResponse: Envelope<types::TaskCreated>,
+        TaskInput: types::TaskInput,
+        TaskListResponse: Envelope<types::TaskPage>,
+        TaskResponse: Envelope<types::TaskDetail>,
     )
 }
 

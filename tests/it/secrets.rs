@@ -1,13 +1,13 @@
 //! What grants access cannot be printed by accident.
 
-use inferstore_api::{ApiKey, Client, types};
+use inferstore_api::{ApiKey, Client, Envelope, types};
 
 use crate::support::recorder::{Recorder, response};
 
 const KEY: &str = "planted-api-key";
 const SIGNATURE: &str = "planted-signature";
 
-fn upload() -> types::PresignedUploadResponse {
+fn upload() -> Envelope<types::PresignedUpload> {
     let json = format!(
         r#"{{"status":"success","data":{{"endpoint":"https://bucket.example/a?X-Amz-Signature={SIGNATURE}",
             "download_url":"https://files.example/a","fields":"{{\"policy\":\"{SIGNATURE}\"}}"}}}}"#

@@ -1,7 +1,7 @@
 //! An answer that deviates without harm is read all the same: fields missing, null, new or spelled
 //! otherwise, and words that the document does not know.
 
-use inferstore_api::types;
+use inferstore_api::{Envelope, NoData, types};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -290,19 +290,19 @@ fn decode(operation: &str, json: &Value) -> serde_json::Result<()> {
         serde_json::to_string(&read).map(drop)
     }
     match operation {
-        "getBalance" => as_a::<types::BalanceResponse>(json),
-        "listModels" => as_a::<types::ModelListResponse>(json),
-        "getModel" => as_a::<types::ModelResponse>(json),
-        "getModelCost" => as_a::<types::TaskCostResponse>(json),
-        "getModelServing" => as_a::<types::ServingStatusResponse>(json),
-        "getModelVersioning" => as_a::<types::ModelVersioningResponse>(json),
-        "createTask" | "createTaskAlias" => as_a::<types::TaskCreatedResponse>(json),
-        "getTask" => as_a::<types::TaskResponse>(json),
-        "listTasks" => as_a::<types::TaskListResponse>(json),
-        "cancelTask" | "deleteFile" => as_a::<types::Acknowledgement>(json),
-        "createPresignedUpload" => as_a::<types::PresignedUploadResponse>(json),
-        "listFiles" => as_a::<types::FileListResponse>(json),
-        "getStorageStatistics" => as_a::<types::StorageStatisticsResponse>(json),
+        "getBalance" => as_a::<Envelope<types::AccountBalance>>(json),
+        "listModels" => as_a::<Envelope<types::ModelPage>>(json),
+        "getModel" => as_a::<Envelope<types::ModelDetail>>(json),
+        "getModelCost" => as_a::<Envelope<types::TaskCost>>(json),
+        "getModelServing" => as_a::<Envelope<types::ServingStatus>>(json),
+        "getModelVersioning" => as_a::<Envelope<types::ModelVersioning>>(json),
+        "createTask" | "createTaskAlias" => as_a::<Envelope<types::TaskCreated>>(json),
+        "getTask" => as_a::<Envelope<types::TaskDetail>>(json),
+        "listTasks" => as_a::<Envelope<types::TaskPage>>(json),
+        "cancelTask" | "deleteFile" => as_a::<Envelope<NoData>>(json),
+        "createPresignedUpload" => as_a::<Envelope<types::PresignedUpload>>(json),
+        "listFiles" => as_a::<Envelope<types::FileListing>>(json),
+        "getStorageStatistics" => as_a::<Envelope<types::StorageStatistics>>(json),
         other => panic!("no type is named here for {other}"),
     }
 }

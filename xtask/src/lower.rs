@@ -3,9 +3,11 @@
 //!
 //! - failure responses, so that every failure arrives whole, with its status and body, whatever its
 //!   shape; and the `200` beside `2XX`, since progenitor reads one success response;
+//! - the envelopes around payloads become one generic type of `crates/api`;
 //! - vocabularies become types written by [`crate::words`], because progenitor's own enums refuse an
 //!   unknown word, and with it the whole response;
 //! - amounts, timestamps, samples and secrets become the types of `crates/api` that keep them;
+//! - descriptions lose what only the document has, such as its tags;
 //! - `additionalProperties: true` beside `properties`, because serde ignores unknown fields anyway and
 //!   progenitor would collect them in a map that every response pays for.
 
@@ -13,17 +15,50 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use crate::descriptions;
 use crate::validate::operations;
 use crate::words::{OPEN, Words};
+
+/// What references to schemas begin with.
+const SCHEMAS: &str = "#/components/schemas/";
 
 /// What to generate, and what to put in place of some schemas.
 pub(crate) struct Lowered {
     pub(crate) document: Value,
     pub(crate) words: Vec<Words>,
+    pub(crate) envelopes: Vec<Envelope>,
     /// Properties that are numbers in Rust and strings on the wire: schema and property.
     pub(crate) numbers_as_strings: BTreeSet<(String, String)>,
     /// Input schema, name of the kind, output schema.
     pub(crate) kinds: Vec<Kind>,
+}
+
+/// A schema that only puts the envelope around a payload. `crates/api` has one type for all of them.
+pub(crate) struct Envelope {
+    pub(crate) name: String,
+    /// The schema of the payload; cancel and delete return none.
+    payload: Option<String>,
+}
+
+impl Envelope {
+    /// The schema as an envelope, if it is one and nothing else.
+    fn read(name: &str, schema: &Value) -> Option<Self> {
+        let properties = schema["properties"].as_object()?;
+        let is_status = properties.get("status")? == &json!({"$ref": format!("{SCHEMAS}EnvelopeStatus")});
+        let is_text = properties.get("message")?["nullable"] == true;
+        let payload = match properties.get("data") {
+            Some(data) => Some(data["$ref"].as_str()?.strip_prefix(SCHEMAS)?.to_owned()),
+            None => None,
+        };
+        let fields = if payload.is_some() { 3 } else { 2 };
+        (is_status && is_text && properties.len() == fields).then(|| Self { name: name.to_owned(), payload })
+    }
+
+    /// The type that stands in for it.
+    pub(crate) fn path(&self) -> String {
+        let payload = self.payload.as_ref().map(|payload| format!("crate::types::{payload}"));
+        format!("crate::Envelope<{}>", payload.as_deref().unwrap_or("crate::NoData"))
+    }
 }
 
 /// A model kind of the catalog.
@@ -49,6 +84,8 @@ pub(crate) const STAND_INS: [StandIn; 4] = [
 ];
 
 pub(crate) fn lower(document: &Value) -> Lowered {
+    let mut document = document.clone();
+    descriptions::rewrite(&mut document);
     let mut lowered = document.clone();
     keep_one_success(&mut lowered);
     mark_stand_ins(&mut lowered);
@@ -70,6 +107,7 @@ pub(crate) fn lower(document: &Value) -> Lowered {
     Lowered {
         numbers_as_strings: numbers_as_strings.collect(),
         kinds: kinds.collect(),
+        envelopes: schemas.clone().filter_map(|(name, schema)| Envelope::read(name, schema)).collect(),
         words: schemas.filter_map(|(name, schema)| Words::read(name, schema)).collect(),
         document: lowered,
     }
@@ -164,7 +202,7 @@ fn inline_stand_ins(document: &mut Value) {
     let stand_ins: Vec<(String, Value)> = schemas
         .iter()
         .filter(|(_, schema)| schema.as_object().and_then(stand_in_format).is_some())
-        .map(|(name, schema)| (format!("#/components/schemas/{name}"), schema.clone()))
+        .map(|(name, schema)| (format!("{SCHEMAS}{name}"), schema.clone()))
         .collect();
     schemas
         .retain(|name, _| !stand_ins.iter().any(|(reference, _)| reference.ends_with(&format!("/{name}"))));

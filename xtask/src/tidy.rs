@@ -181,7 +181,7 @@ fn generated_file_fits_the_document(files: &Files) -> Vec<String> {
         .texts
         .get(GENERATED)
         .and_then(|text| text.lines().find_map(|line| line.strip_prefix(HASH_LABEL)));
-    let document = files.texts.get("openapi/inferstore.yaml").map(|text| Document::hash(text));
+    let document = files.texts.get("openapi/inferstore.yaml").and_then(|text| Document::hash_of(text));
     match (stamped, document) {
         (Some(stamped), Some(document)) if stamped == document => Vec::new(),
         _ => vec![format!("{GENERATED}:2")],

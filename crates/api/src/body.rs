@@ -1,6 +1,5 @@
-//! Response bodies: the limit on their size, and the body as it came beside the type that it was read into.
+//! Response bodies: the limit on their size.
 
-use std::cell::RefCell;
 use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
@@ -10,54 +9,9 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use reqwest::{Response, ResponseBuilderExt};
 
-use listener::HEARD;
-
-mod listener {
-    use std::cell::RefCell;
-
-    tokio::task_local! {
-        /// The last body that was read in this task, while [`hear_body`](super::hear_body) runs.
-        pub(super) static HEARD: RefCell<Option<String>>;
-    }
-}
-
 /// The largest response body that a [`Client`](crate::Client) reads, in bytes, unless
 /// [`with_max_response_body`](crate::Client::with_max_response_body) sets another limit.
 pub const MAX_RESPONSE_BODY: u64 = 16 * 1024 * 1024;
-
-/// Runs the future and also returns the body of the last successful response received while it ran: every
-/// digit, and every field that no type knows.
-///
-/// ```no_run
-/// # async fn example(client: inferstore_api::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// let (balance, body) = inferstore_api::hear_body(client.get_balance()).await;
-/// println!("{:?} was read from {}", balance?.into_inner().data, body.unwrap_or_default());
-/// # Ok(())
-/// # }
-/// ```
-///
-/// Calls made in spawned tasks are not captured. A body may hold what grants access, as that of
-/// `create_presigned_upload` does.
-pub async fn hear_body<T>(work: impl Future<Output = T>) -> (T, Option<String>) {
-    let listening = async {
-        let done = work.await;
-        (done, HEARD.with(RefCell::take))
-    };
-    HEARD.scope(RefCell::new(None), listening).await
-}
-
-/// Returns the same response, after its body was captured for [`hear_body`].
-pub(crate) async fn heard(response: Response) -> reqwest::Result<Response> {
-    let is_listening = HEARD.try_with(|_| ()).is_ok();
-    if !is_listening || !response.status().is_success() {
-        return Ok(response);
-    }
-    let url = response.url().clone();
-    let (parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
-    let body = Response::from(http::Response::new(body)).bytes().await?;
-    HEARD.with(|heard| heard.replace(Some(String::from_utf8_lossy(&body).into_owned())));
-    Ok(assembled(parts, url, body.into()))
-}
 
 /// Returns the same response with a body that fails beyond `limit` bytes.
 pub(crate) fn limited(response: Response, limit: u64) -> Response {

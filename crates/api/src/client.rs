@@ -7,12 +7,16 @@ use std::sync::Arc;
 use progenitor_client::{ClientHooks, Error, OperationInfo};
 use reqwest::header::{self, HeaderValue};
 use reqwest::{Method, Request, Response, StatusCode, Url};
+use serde::de::DeserializeOwned;
 
 use crate::tls::{self, TlsError, http_client_builder, http_client_builder_for};
-use crate::{ApiKey, Client, MAX_RESPONSE_BODY, ResponseValue, body, types};
+use crate::{ApiKey, Client, MAX_RESPONSE_BODY, ResponseValue, body};
 
 /// The header that carries the API key.
 const API_KEY_HEADER: &str = "x-api-key";
+
+/// progenitor sends the version of the document in this header, which the document does not declare.
+const UNDECLARED_HEADER: &str = "api-version";
 
 /// The media type that every request accepts.
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -43,7 +47,7 @@ const MAX_REDIRECTS: usize = 10;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let client = Client::with_transport("http://test/api/v1", Arc::new(FixedBalance), ApiKey::new("…"))?;
+/// let client = Client::new("http://test/api/v1", ApiKey::new("…"))?.with_transport(Arc::new(FixedBalance));
 /// let balance = client.get_balance().await?.into_inner().data.balance;
 /// assert_eq!(balance, Some("12.50".parse()?));
 /// # Ok(())
@@ -152,20 +156,11 @@ impl Client {
         Self { baseurl: base_url.trim_end_matches('/').to_owned(), client: http, inner: Session::new(key) }
     }
 
-    /// Creates a client that sends with the given [`Transport`].
-    ///
-    /// # Errors
-    ///
-    /// [`BuildError::Http`] when the HTTP client that builds the requests cannot be built.
-    pub fn with_transport(
-        base_url: &str,
-        transport: Arc<dyn Transport>,
-        key: ApiKey,
-    ) -> Result<Self, BuildError> {
-        let http = http_client_builder().build().map_err(BuildError::Http)?;
-        let mut client = Self::new_with_client(base_url, http, key);
-        client.inner.transport = Some(transport);
-        Ok(client)
+    /// Sends with the given [`Transport`] instead of the HTTP client, which still builds the requests.
+    #[must_use]
+    pub fn with_transport(mut self, transport: Arc<dyn Transport>) -> Self {
+        self.inner.transport = Some(transport);
+        self
     }
 
     /// Sets the largest response body that the client reads, in bytes, instead of [`MAX_RESPONSE_BODY`].
@@ -179,18 +174,18 @@ impl Client {
     /// Sends any request, with the API key, to a path below the base URL. `body` is JSON and goes out as
     /// it is.
     ///
-    /// For what has no method here: the response is read as far as its envelope. Its body as it came is
-    /// returned by [`hear_body`](crate::hear_body).
+    /// For what has no method here. `T` is what a response decodes into, such as
+    /// [`Envelope`](crate::Envelope) or `serde_json::Value`.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidRequest`] when the path does not begin with a slash, and those of every method.
-    pub async fn send(
+    pub async fn send<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
         body: Option<&str>,
-    ) -> Result<ResponseValue<types::Acknowledgement>, Error<()>> {
+    ) -> Result<ResponseValue<T>, Error<()>> {
         if !path.starts_with('/') {
             return Err(Error::InvalidRequest(format!("the path {path:?} does not begin with a slash")));
         }
@@ -252,6 +247,7 @@ impl ClientHooks<Session> for Client {
             Error::InvalidRequest("the API key holds characters that a header cannot carry".to_owned())
         })?;
         request.headers_mut().insert(API_KEY_HEADER, key);
+        request.headers_mut().remove(UNDECLARED_HEADER);
         Ok(())
     }
 
@@ -262,6 +258,27 @@ impl ClientHooks<Session> for Client {
             // Boxed, because it is rare, and the future of every call would hold it.
             response = Box::pin(self.follow(response)).await?;
         }
-        body::heard(body::limited(response, self.inner.max_response_body)).await
+        Ok(body::limited(response, self.inner.max_response_body))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use progenitor_client::{ClientHooks, OperationInfo};
+    use reqwest::Method;
+
+    use super::{API_KEY_HEADER, UNDECLARED_HEADER};
+    use crate::{ApiKey, Client};
+
+    #[tokio::test]
+    async fn a_request_leaves_with_the_key_and_without_the_header_of_the_generator() {
+        let client = Client::new("http://127.0.0.1:9", ApiKey::new("key")).expect("it can be made");
+        let url = "http://127.0.0.1:9/".parse().expect("it is a URL");
+        let mut request = reqwest::Request::new(Method::GET, url);
+        request.headers_mut().insert(UNDECLARED_HEADER, "2.0.0".parse().expect("it is a value"));
+        let info = OperationInfo { operation_id: "get_balance" };
+        client.pre::<()>(&mut request, &info).await.expect("the key fits a header");
+        assert!(!request.headers().contains_key(UNDECLARED_HEADER));
+        assert_eq!(request.headers()[API_KEY_HEADER], "key");
     }
 }

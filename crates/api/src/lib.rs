@@ -24,8 +24,6 @@
 //!   read all the same, as long as it says which thing it is about;
 //! - the [`ApiKey`] and the target of an upload (a [`Secret`]) cannot be printed.
 //!
-//! What a type leaves out is not lost: [`hear_body`] tells the body of an answer as it came.
-//!
 //! This crate sends each request once and decides nothing. A status outside 2xx arrives as
 //! [`Error::UnexpectedResponse`] with its headers and body. An answer that cannot be read arrives as
 //! [`Error::InvalidResponsePayload`]; its `Debug` and `Display` print the body, so do not log that
@@ -44,6 +42,7 @@
 mod body;
 mod client;
 mod decimal;
+mod envelope;
 #[rustfmt::skip]
 #[expect(
     clippy::allow_attributes,
@@ -54,6 +53,7 @@ mod decimal;
 mod generated;
 mod kinds;
 mod lenient;
+mod operation;
 mod sample;
 mod scalar;
 mod secret;
@@ -61,11 +61,14 @@ mod timestamp;
 mod tls;
 mod words;
 
-pub use body::{BodyTooLarge, MAX_RESPONSE_BODY, hear_body};
+pub use body::{BodyTooLarge, MAX_RESPONSE_BODY};
 pub use client::{BuildError, Transport};
 pub use decimal::{Decimal, ParseDecimalError};
-pub use generated::{Client, ClientInfo, Error, ResponseValue, types};
+pub use envelope::{Envelope, NoData};
+pub use generated::client::{Client, ClientInfo, Error, ResponseValue};
+pub use generated::{limits, operations, types};
 pub use kinds::ModelKind;
+pub use operation::{Operation, Safety};
 pub use sample::Sample;
 pub use secret::{ApiKey, Secret};
 pub use timestamp::Timestamp;

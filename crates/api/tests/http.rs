@@ -6,7 +6,7 @@ use std::error::Error as _;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
-use inferstore_api::{ApiKey, BodyTooLarge, Client, Transport, hear_body};
+use inferstore_api::{ApiKey, BodyTooLarge, Client, Transport};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -106,9 +106,8 @@ async fn a_response_body_up_to_the_limit_is_read() {
     for response in [ok(BALANCE), chunked(BALANCE)] {
         let server = Server::start(move |_| response.clone()).await;
         let client = server.client().with_max_response_body(BALANCE.len() as u64);
-        let (balance, body) = hear_body(client.get_balance()).await;
+        let balance = client.get_balance().await;
         assert_eq!(balance.unwrap().into_inner().data.balance, Some("12.50".parse().unwrap()));
-        assert_eq!(body.as_deref(), Some(BALANCE));
     }
 }
 
@@ -120,9 +119,6 @@ async fn a_response_body_beyond_the_limit_fails_the_call_and_names_the_limit() {
         let client = server.client().with_max_response_body(limit);
         let error = client.get_balance().await.unwrap_err();
         assert_eq!(limit_in(error.source().unwrap()), Some(limit), "{error:?}");
-        let (balance, body) = hear_body(client.get_balance()).await;
-        assert_eq!(limit_in(balance.unwrap_err().source().unwrap()), Some(limit));
-        assert_eq!(body, None);
     }
 }
 
@@ -197,10 +193,8 @@ async fn a_transport_sees_every_request_with_the_key_and_may_add_headers() {
     let http = inferstore_api::http_client_builder_for(&server.origin).build().unwrap();
     let base_url = format!("{}/api/v1/", server.origin);
     for transport in [Arc::new(WithHeader(http.clone())) as Arc<dyn Transport>, Arc::new(http)] {
-        let client = Client::with_transport(&base_url, transport, ApiKey::new("key")).unwrap();
-        let (balance, body) = hear_body(client.get_balance()).await;
-        balance.unwrap();
-        assert_eq!(body.as_deref(), Some(BALANCE));
+        let client = Client::new(&base_url, ApiKey::new("key")).unwrap().with_transport(transport);
+        client.get_balance().await.unwrap();
     }
     let requests = server.requests.lock().unwrap();
     let with_header: Vec<_> = requests.iter().map(|text| text.contains("x-tenant: blue")).collect();

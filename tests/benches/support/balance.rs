@@ -2,7 +2,8 @@
 //! hand; and what answers it.
 
 use inferstore::{Account, ApiKey, Client};
-use inferstore_api::types::{BalanceResponse, EnvelopeStatus};
+use inferstore_api::Envelope;
+use inferstore_api::types::AccountBalance;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -81,6 +82,6 @@ async fn by_hand(http: &reqwest::Client, base_url: &str) {
         .header("accept", "application/json")
         .header("x-api-key", "key");
     let answer = request.send().await.expect("an answer").error_for_status().expect("a success");
-    let balance: BalanceResponse = answer.json().await.expect("a balance");
-    assert_eq!(balance.status, EnvelopeStatus::Success);
+    let balance: Envelope<AccountBalance> = answer.json().await.expect("a balance");
+    assert!(balance.is_success());
 }

@@ -1,6 +1,6 @@
 //! Answers of the service: the name of an operation on the first line, then its body.
 
-use inferstore_api::types;
+use inferstore_api::{Envelope, NoData, types};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -16,26 +16,26 @@ const FREE: [&str; 4] = ["input_data", "result", "model_metadata", "num_config"]
 /// What is read goes out with every digit that came in, and is read again as the same.
 pub fn answers(data: &[u8]) {
     let (operation, body) = first_line(data);
-    let check = match operation {
-        b"getBalance" => read::<types::BalanceResponse>,
-        b"listModels" => read::<types::ModelListResponse>,
-        b"getModel" => read::<types::ModelResponse>,
-        b"getModelCost" => read::<types::TaskCostResponse>,
-        b"getModelServing" => read::<types::ServingStatusResponse>,
-        b"getModelVersioning" => read::<types::ModelVersioningResponse>,
-        b"createTask" => read::<types::TaskCreatedResponse>,
-        b"getTask" => read::<types::TaskResponse>,
-        b"listTasks" => read::<types::TaskListResponse>,
-        b"createPresignedUpload" => read::<types::PresignedUploadResponse>,
-        b"listFiles" => read::<types::FileListResponse>,
-        b"getStorageStatistics" => read::<types::StorageStatisticsResponse>,
-        _ => read::<types::Acknowledgement>,
-    };
-    check(body);
+    match operation {
+        b"getBalance" => read::<Envelope<types::AccountBalance>>("BalanceResponse", body),
+        b"listModels" => read::<Envelope<types::ModelPage>>("ModelListResponse", body),
+        b"getModel" => read::<Envelope<types::ModelDetail>>("ModelResponse", body),
+        b"getModelCost" => read::<Envelope<types::TaskCost>>("TaskCostResponse", body),
+        b"getModelServing" => read::<Envelope<types::ServingStatus>>("ServingStatusResponse", body),
+        b"getModelVersioning" => read::<Envelope<types::ModelVersioning>>("ModelVersioningResponse", body),
+        b"createTask" => read::<Envelope<types::TaskCreated>>("TaskCreatedResponse", body),
+        b"getTask" => read::<Envelope<types::TaskDetail>>("TaskResponse", body),
+        b"listTasks" => read::<Envelope<types::TaskPage>>("TaskListResponse", body),
+        b"createPresignedUpload" => read::<Envelope<types::PresignedUpload>>("PresignedUploadResponse", body),
+        b"listFiles" => read::<Envelope<types::FileListing>>("FileListResponse", body),
+        b"getStorageStatistics" => {
+            read::<Envelope<types::StorageStatistics>>("StorageStatisticsResponse", body)
+        }
+        _ => read::<Envelope<NoData>>("Acknowledgement", body),
+    }
 }
 
-fn read<T: DeserializeOwned + Serialize>(body: &[u8]) {
-    let name = std::any::type_name::<T>().rsplit("::").next().unwrap_or_default();
+fn read<T: DeserializeOwned + Serialize>(name: &str, body: &[u8]) {
     if let Ok(answer) = serde_json::from_slice::<Value>(body)
         && must_be_read(name, &answer)
     {

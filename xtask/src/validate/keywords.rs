@@ -116,7 +116,7 @@ static PATH: Shape = Shape {
 
 static OPERATION: Shape = Shape {
     name: "operation",
-    required: &["operationId", "summary", "description", "responses"],
+    required: &["operationId", "summary", "description", "x-safety", "responses"],
     keywords: &[
         ("operationId", Text),
         ("tags", List(&Text)),
@@ -131,6 +131,7 @@ static OPERATION: Shape = Shape {
         ("servers", SERVERS),
         ("x-codeSamples", Anything),
         ("x-alias-of", Text),
+        ("x-safety", Text),
     ],
 };
 

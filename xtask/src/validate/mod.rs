@@ -57,7 +57,7 @@ pub(crate) fn operations(root: &Value) -> impl Iterator<Item = (&str, &str, &Val
     })
 }
 
-fn members(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
+pub(crate) fn members(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
     value.as_object().into_iter().flat_map(Map::iter).map(|(key, value)| (key.as_str(), value))
 }
 

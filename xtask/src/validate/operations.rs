@@ -7,9 +7,13 @@ use serde_json::Value;
 use super::rust_names::{has_one_capital_a_word, is_rust_name};
 use super::{Check, did_you_mean, items, members, operations, texts};
 use crate::document::Place;
+use crate::tables::SAFETIES;
 
 const FAILURES: [&str; 3] = ["401", "4XX", "5XX"];
 const JSON: &str = "application/json";
+
+/// progenitor sends a header of this name with every request, and `crates/api` removes it.
+const HEADER_OF_THE_GENERATOR: &str = "api-version";
 
 impl<'a> Check<'a> {
     pub(super) fn operations(&mut self) {
@@ -20,6 +24,7 @@ impl<'a> Check<'a> {
             let place = Place::of(&["paths", path, method]);
             self.operation_id(&place, operation, &mut seen);
             self.tags(&place, operation);
+            self.safety(&place, operation);
             self.security(&place, operation);
             self.path_parameters(path, &place, shared, operation);
             self.responses(&place.at("responses"), &operation["responses"]);
@@ -82,6 +87,16 @@ impl<'a> Check<'a> {
         }
     }
 
+    fn safety(&mut self, place: &Place, operation: &'a Value) {
+        let word = operation["x-safety"].as_str().unwrap_or_default();
+        let known = || SAFETIES.iter().map(|(known, _)| *known);
+        if !known().any(|known| known == word) {
+            let hint = did_you_mean(word, known());
+            let list = known().collect::<Vec<_>>().join(", ");
+            self.wrong(place.at("x-safety"), format!("{word} is not one of {list}{hint}"));
+        }
+    }
+
     fn security(&mut self, place: &Place, holder: &'a Value) {
         let known = &self.root["components"]["securitySchemes"];
         for (index, choice) in items(&holder["security"]).enumerate() {
@@ -128,6 +143,10 @@ impl<'a> Check<'a> {
             "path" if parameter["required"] == true => {}
             "path" => self.wrong(place.clone(), "a parameter in the path needs required: true"),
             other => self.wrong(place.at("in"), format!("must be query, path or header, not {other}")),
+        }
+        let name = parameter["name"].as_str().unwrap_or_default();
+        if parameter["in"] == "header" && name.eq_ignore_ascii_case(HEADER_OF_THE_GENERATOR) {
+            self.wrong(place.at("name"), format!("the client removes the header {name}; choose another"));
         }
         let kind = self.resolve(&parameter["schema"])["type"].as_str().unwrap_or("any value");
         if parameter["in"] != "query" && !["string", "integer", "number", "boolean"].contains(&kind) {

@@ -4,8 +4,8 @@ use crate::support::{Folder, Said, replaced};
 
 const DOCUMENT: &str = "openapi: 3.0.3\n";
 
-/// The SHA-256 of [`DOCUMENT`].
-const HASH: &str = "faa4988e76ddd0d66e9c95e3d7da6faecc44be96bf988ac35b22dd39213ff509";
+/// The SHA-256 of [`DOCUMENT`] as JSON.
+const HASH: &str = "fdf4aaaa0affbe5384df2618b7801c719a16d0057ae1956a4fce07202ed4d28f";
 
 /// A small repository that keeps every rule.
 fn clean_tree(name: &str) -> Folder {
@@ -16,7 +16,7 @@ fn clean_tree(name: &str) -> Folder {
     folder.write("openapi/inferstore.yaml", DOCUMENT);
     folder.write(
         "crates/api/src/generated.rs",
-        &format!("// @generated\n// SHA-256 of the document: {HASH}\n{}", "mod a {}\n".repeat(500)),
+        &format!("// @generated\n// SHA-256 of the document as JSON: {HASH}\n{}", "mod a {}\n".repeat(500)),
     );
     folder.write("crates/api/Cargo.toml", &manifest("inferstore-api", "serde.workspace = true\n"));
     folder.write("crates/api/src/lib.rs", &format!("//! The raw client.\n{}", "mod a {}\n".repeat(399)));

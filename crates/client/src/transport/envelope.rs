@@ -1,6 +1,6 @@
 //! The envelope around every answer: opened in one place, for every operation alike.
 
-use inferstore_api::types::{self, EnvelopeStatus};
+use inferstore_api::Envelope as Opened;
 
 /// An answer in its envelope.
 pub(crate) trait Envelope: Send {
@@ -14,45 +14,14 @@ pub(crate) trait Envelope: Send {
     fn open(self) -> (Option<String>, Self::Data);
 }
 
-macro_rules! envelopes {
-    ($($envelope:ident: $data:ty),+ $(,)?) => {
-        $(impl Envelope for types::$envelope {
-            type Data = $data;
-
-            fn is_success(&self) -> bool {
-                self.status == EnvelopeStatus::Success
-            }
-
-            fn open(self) -> (Option<String>, $data) {
-                (self.message, self.data)
-            }
-        })+
-    };
-}
-
-envelopes! {
-    BalanceResponse: types::AccountBalance,
-    FileListResponse: types::FileListing,
-    ModelListResponse: types::ModelPage,
-    ModelResponse: types::ModelDetail,
-    ModelVersioningResponse: types::ModelVersioning,
-    PresignedUploadResponse: types::PresignedUpload,
-    ServingStatusResponse: types::ServingStatus,
-    StorageStatisticsResponse: types::StorageStatistics,
-    TaskCostResponse: types::TaskCost,
-    TaskCreatedResponse: types::TaskCreated,
-    TaskListResponse: types::TaskPage,
-    TaskResponse: types::TaskDetail,
-}
-
-impl Envelope for types::Acknowledgement {
-    type Data = ();
+impl<T: Send> Envelope for Opened<T> {
+    type Data = T;
 
     fn is_success(&self) -> bool {
-        self.status == EnvelopeStatus::Success
+        Self::is_success(self)
     }
 
-    fn open(self) -> (Option<String>, ()) {
-        (self.message, ())
+    fn open(self) -> (Option<String>, T) {
+        (self.message, self.data)
     }
 }

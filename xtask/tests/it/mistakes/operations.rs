@@ -17,6 +17,8 @@ pub(super) const MISTAKES: &[Mistake] = &[
         "      description: The price of one inference on the",
         "      x-was: The",
     ),
+    ("an operation without a safety", "      x-safety: billed", "      x-was: billed"),
+    ("an operation of unknown safety", "      x-safety: billed", "      x-safety: bill"),
     ("a tag that is not declared", "tags: [Account]", "tags: [Acount]"),
     ("tags that are a text", "tags: [Account]", "tags: Account"),
     ("a security scheme that is not declared", "  - ApiKey: []", "  - Key: []"),
@@ -29,6 +31,11 @@ pub(super) const MISTAKES: &[Mistake] = &[
         "name: limit\n          in: body",
     ),
     ("a parameter in a cookie", "name: limit\n          in: query", "name: limit\n          in: cookie"),
+    (
+        "a header that the client removes",
+        "- name: limit\n          in: query",
+        "- name: API-Version\n          in: header",
+    ),
     ("a parameter that stands nowhere", "name: limit\n          in: query", "name: limit"),
     ("a parameter without a name", "- name: limit\n          in: query", "- in: query"),
     (

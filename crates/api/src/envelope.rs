@@ -1,0 +1,140 @@
+//! The envelope around the payload of every response.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, Visitor};
+use serde::ser::{Serialize, Serializer};
+
+use crate::lenient;
+use crate::types::EnvelopeStatus;
+
+/// The envelope around the payload of a response.
+///
+/// ```
+/// use inferstore_api::{Envelope, types};
+///
+/// let json = r#"{"status": "success", "message": "ok", "data": {"serving": true}}"#;
+/// let envelope: Envelope<types::ServingStatus> = serde_json::from_str(json)?;
+/// assert!(envelope.is_success());
+/// assert_eq!(envelope.data.serving, Some(true));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+pub struct Envelope<T> {
+    /// Whether the call succeeded.
+    pub status: EnvelopeStatus,
+    /// A short text.
+    #[serde(default, deserialize_with = "lenient::optional", skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The payload.
+    #[serde(skip_serializing_if = "holds_nothing")]
+    pub data: T,
+}
+
+impl<T> Envelope<T> {
+    /// Returns whether the envelope reports success.
+    pub fn is_success(&self) -> bool {
+        self.status == EnvelopeStatus::Success
+    }
+}
+
+/// A type without a size has no value to write: the field stays absent, as in the response.
+fn holds_nothing<T>(_: &T) -> bool {
+    size_of::<T>() == 0
+}
+
+/// The payload of a response that has none: any value is ignored, and an absent one is accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NoData;
+
+impl<'de> Deserialize<'de> for NoData {
+    /// serde reads an absent field as an absent option.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_option(NoDataVisitor)
+    }
+}
+
+struct NoDataVisitor;
+
+impl<'de> Visitor<'de> for NoDataVisitor {
+    type Value = NoData;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("anything")
+    }
+
+    fn visit_none<E>(self) -> Result<NoData, E> {
+        Ok(NoData)
+    }
+
+    fn visit_unit<E>(self) -> Result<NoData, E> {
+        Ok(NoData)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<NoData, D::Error> {
+        IgnoredAny::deserialize(deserializer)?;
+        Ok(NoData)
+    }
+}
+
+impl Serialize for NoData {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_unit()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Envelope, NoData};
+    use crate::types::{EnvelopeStatus, ServingStatus};
+
+    fn read<T: serde::de::DeserializeOwned>(json: Value) -> serde_json::Result<Envelope<T>> {
+        serde_json::from_value(json)
+    }
+
+    #[test]
+    fn an_envelope_goes_out_as_it_came() {
+        let json = json!({"status": "success", "message": "ok", "data": {"serving": true, "consumers": 3}});
+        let envelope: Envelope<ServingStatus> = read(json.clone()).expect("it is an envelope");
+        assert_eq!(serde_json::to_value(&envelope).expect("it can be written"), json);
+    }
+
+    #[test]
+    fn the_message_may_be_a_number_null_or_absent() {
+        for (message, expected) in [(json!(7), Some("7".to_owned())), (json!(null), None)] {
+            let json = json!({"status": "success", "message": message, "data": {}});
+            assert_eq!(read::<ServingStatus>(json).expect("it is an envelope").message, expected);
+        }
+        let envelope = read::<ServingStatus>(json!({"status": "success", "data": {}}));
+        assert_eq!(envelope.expect("it is an envelope").message, None);
+    }
+
+    #[test]
+    fn a_payload_must_be_there() {
+        assert!(read::<ServingStatus>(json!({"status": "success"})).is_err());
+        assert!(read::<ServingStatus>(json!({"status": "success", "data": null})).is_err());
+    }
+
+    #[test]
+    fn a_response_without_a_payload_may_have_any_or_none() {
+        let bare = json!({"status": "success"});
+        for data in [json!(null), json!({"id": [1]}), json!([1]), json!("x"), json!(1.5)] {
+            let mut json = bare.clone();
+            json["data"] = data;
+            let envelope: Envelope<NoData> = read(json).expect("it is an envelope");
+            assert_eq!(serde_json::to_value(envelope).expect("it can be written"), bare);
+        }
+        assert!(read::<NoData>(bare).expect("it is an envelope").is_success());
+    }
+
+    #[test]
+    fn a_failure_or_an_unknown_status_is_no_success() {
+        let envelope: Envelope<NoData> = read(json!({"status": "fail"})).expect("it is an envelope");
+        assert!(!envelope.is_success());
+        let envelope: Envelope<NoData> = read(json!({"status": "odd"})).expect("it is an envelope");
+        assert!(!envelope.is_success());
+        assert_eq!(envelope.status, EnvelopeStatus::from("odd"));
+    }
+}
