@@ -17,6 +17,8 @@ use crate::transport::error::Result;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RunEvent {
+    /// An input looks wrong, but is sent as it is. The text is one line.
+    InputWarning(String),
     /// A file among the inputs is on its way.
     Upload {
         /// The field that named it.

@@ -8,7 +8,7 @@ use inferstore_api::{Decimal, ModelKind};
 use serde_json::{Map, Value};
 
 use crate::client::Client;
-use crate::inputs::{Candidate, Input, IntoInputs, check};
+use crate::inputs::{Candidate, Input, Inputs, Undeclared, check};
 use crate::resources::models::Model;
 use crate::resources::tasks::Task;
 use crate::run::create::Create;
@@ -35,6 +35,9 @@ pub struct RunOptions {
     pub max_cost: Option<Decimal>,
     /// Refuses the run when no node serves the model now.
     pub require_serving: bool,
+    /// Sends inputs that the model does not declare, with a [`RunEvent::InputWarning`], instead of refusing
+    /// them.
+    pub allow_undeclared: bool,
     /// Sends the inputs as they are, without reading what the model declares.
     pub skip_validation: bool,
     /// Sends the create again after a 429 or 503. Only for a service that promises that such a
@@ -61,6 +64,7 @@ impl Default for RunOptions {
             wait: WaitOptions::default(),
             max_cost: None,
             require_serving: false,
+            allow_undeclared: false,
             skip_validation: false,
             retry_create_on_rejection: false,
             retry_create_if_absent_after: None,
@@ -90,7 +94,7 @@ impl Model {
     ///
     /// [`Error::Inputs`] when the inputs do not fit what the model declares; nothing was sent then. Every
     /// error after the task was created carries its identifier: [`Error::task_id`].
-    pub async fn run(&self, inputs: impl IntoInputs) -> Result<Outcome> {
+    pub async fn run(&self, inputs: impl Into<Inputs>) -> Result<Outcome> {
         self.run_with(inputs, RunOptions::default()).await
     }
 
@@ -100,8 +104,8 @@ impl Model {
     ///
     /// As [`run`](Self::run), and [`Error::DeadlineReached`], [`Error::CostLimitExceeded`] and
     /// [`Error::ModelOffline`] as the options ask for them.
-    pub async fn run_with(&self, inputs: impl IntoInputs, options: RunOptions) -> Result<Outcome> {
-        let fields = inputs.into_inputs()?.into_fields()?;
+    pub async fn run_with(&self, inputs: impl Into<Inputs>, options: RunOptions) -> Result<Outcome> {
+        let fields = inputs.into().into_fields()?;
         Box::pin(Run::new(self.clone(), options).finish(fields, &mut |_| {})).await
     }
 
@@ -126,7 +130,7 @@ impl Model {
         input: &K,
         options: RunOptions,
     ) -> Result<Outcome<K::Output>> {
-        self.run_with(crate::Inputs::of(input)?, options).await?.typed_as::<K>()
+        self.run_with(Inputs::from_serialize(input)?, options).await?.typed_as::<K>()
     }
 
     /// Creates the task and returns its handle, without waiting for its end.
@@ -134,8 +138,8 @@ impl Model {
     /// # Errors
     ///
     /// As [`run_with`](Self::run_with), up to the create.
-    pub async fn start(&self, inputs: impl IntoInputs, options: RunOptions) -> Result<Task> {
-        let fields = inputs.into_inputs()?.into_fields()?;
+    pub async fn start(&self, inputs: impl Into<Inputs>, options: RunOptions) -> Result<Task> {
+        let fields = inputs.into().into_fields()?;
         let (task, _) = Box::pin(Run::new(self.clone(), options).create(fields, &mut |_| {})).await?;
         Ok(task)
     }
@@ -147,8 +151,8 @@ impl Model {
     /// # Errors
     ///
     /// As [`run_with`](Self::run_with), up to the first upload.
-    pub async fn check(&self, inputs: impl IntoInputs, options: RunOptions) -> Result<Map<String, Value>> {
-        let fields = inputs.into_inputs()?.into_fields()?;
+    pub async fn check(&self, inputs: impl Into<Inputs>, options: RunOptions) -> Result<Map<String, Value>> {
+        let fields = inputs.into().into_fields()?;
         let run = Run::new(self.clone(), options);
         let checked = Box::pin(run.deadline.bound(run.checked(&fields))).await?;
         Ok(checked.values)
@@ -178,8 +182,8 @@ impl Model {
     ///
     /// [`Error::InvalidArgument`] at once when the inputs cannot be written as JSON; everything else comes as
     /// the last item of the stream.
-    pub fn follow(&self, inputs: impl IntoInputs, options: RunOptions) -> Result<RunEvents> {
-        let fields = inputs.into_inputs()?.into_fields()?;
+    pub fn follow(&self, inputs: impl Into<Inputs>, options: RunOptions) -> Result<RunEvents> {
+        let fields = inputs.into().into_fields()?;
         let run = Run::new(self.clone(), options);
         Ok(RunEvents::of(|mut on_event| async move { run.finish(fields, &mut *on_event).await }))
     }
@@ -238,7 +242,10 @@ impl Run {
 
     /// Everything before the create. Money has not moved when it ends, whichever way.
     async fn prepare(&self, fields: &Fields, on_event: OnEvent<'_>) -> Result<Prepared> {
-        let Ready { files, declared, values: mut input } = self.checked(fields).await?;
+        let Ready { files, declared, values: mut input, warnings } = self.checked(fields).await?;
+        for warning in warnings {
+            on_event(RunEvent::InputWarning(warning));
+        }
         let uploads = Uploads::new(self.client(), &self.options, self.deadline, on_event);
         let uploaded = uploads.urls(files).await?;
         let urls = uploaded.values().cloned().collect();
@@ -253,9 +260,14 @@ impl Run {
             true => Declared::default(),
             false => self.model.declared(self.deadline).await?,
         };
-        let checked = check(&declared, &candidates(fields, &files)).map_err(Error::Inputs)?;
+        let checked =
+            check(&declared, &candidates(fields, &files), self.undeclared()).map_err(Error::Inputs)?;
         self.guard().await?;
-        Ok(Ready { files, declared, values: checked.values })
+        Ok(Ready { files, declared, values: checked.values, warnings: checked.warnings })
+    }
+
+    fn undeclared(&self) -> Undeclared {
+        if self.options.allow_undeclared { Undeclared::Send } else { Undeclared::Refuse }
     }
 
     async fn guard(&self) -> Result<()> {
@@ -290,7 +302,7 @@ impl Run {
         let Ok(fresh) = self.model.declared_now(self.deadline).await else { return error };
         let as_sent = prepared.input.0.iter().filter(|(name, _)| fields.contains_key(*name));
         let sent = as_sent.map(|(name, value)| (name.clone(), Candidate::Value(value.clone()))).collect();
-        match check(&fresh, &sent) {
+        match check(&fresh, &sent, self.undeclared()) {
             Err(invalid) if fresh != prepared.declared => Error::Inputs(invalid),
             _ => error,
         }
@@ -302,6 +314,7 @@ struct Ready {
     files: Vec<InputFile>,
     declared: Declared,
     values: Map<String, Value>,
+    warnings: Vec<String>,
 }
 
 /// What is ready to be sent.

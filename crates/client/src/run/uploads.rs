@@ -56,7 +56,7 @@ pub(crate) struct InputFile {
 impl InputFile {
     /// The MIME type, if anybody can tell.
     pub(crate) fn known_mime(&self) -> Option<&str> {
-        Some(self.opened.mime()).filter(|mime| mime::is_telling(mime))
+        Some(self.opened.mime()).filter(|mime| mime::is_known(mime))
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use inferstore_api::Decimal;
 use inferstore_api::types::{ModelId, TaskId};
 
-use crate::inputs::InvalidInputs;
 use crate::transport::text::{cut, innermost, one_line};
+use crate::transport::violation::InvalidInputs;
 
 /// How much of a body stands in a headline.
 const SHOWN: usize = 200;

@@ -9,3 +9,4 @@ pub(crate) mod mask;
 pub(crate) mod redact;
 pub(crate) mod retry;
 pub(crate) mod text;
+pub(crate) mod violation;
