@@ -45,7 +45,7 @@ fn is_specific(content: MatcherType, extension: &str) -> bool {
 
 /// Whether the text is a MIME type that is safe in a header.
 fn is_well_formed(mime: &str) -> bool {
-    mime.bytes().all(|byte| matches!(byte, b' '..=b'~')) && mime.parse::<Mime>().is_ok()
+    mime.bytes().all(|byte| matches!(byte, b' '..=b'~')) && parse(mime).is_some()
 }
 
 /// Whether one of the patterns accepts the MIME type. No patterns accept everything, and so does a
@@ -63,10 +63,15 @@ fn matches(mime: &str, pattern: &str) -> bool {
     parts.into_iter().all(|(pattern, part)| pattern == "*" || pattern == part)
 }
 
+fn parse(mime: &str) -> Option<Mime> {
+    mime.parse::<Mime>()
+        .ok()
+        .filter(|mime| !mime.type_().as_str().is_empty() && !mime.subtype().as_str().is_empty())
+}
+
 /// The type in lower case, without parameters and the prefix `x-`; `None` if it cannot be read.
 fn canonical(mime: &str) -> Option<String> {
-    let mime: Mime = mime.trim().parse().ok()?;
-    let essence = mime.essence_str().to_ascii_lowercase().replace("/x-", "/");
+    let essence = parse(mime.trim())?.essence_str().to_ascii_lowercase().replace("/x-", "/");
     Some(if essence == "image/jpg" { "image/jpeg".to_owned() } else { essence })
 }
 

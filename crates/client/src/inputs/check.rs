@@ -11,6 +11,7 @@ use inferstore_api::types::{Descriptor, DescriptorType};
 use reqwest::Url;
 use serde_json::{Map, Value};
 
+use super::file_input::is_http;
 use super::message;
 use super::number::{self, Form, Numeric, Range};
 use crate::files::mime;
@@ -286,17 +287,11 @@ fn samples(descriptor: &Descriptor) -> &[Sample] {
     descriptor.samples.as_deref().unwrap_or_default()
 }
 
-/// Whether the text is an absolute URL over http or https, with a host. The parser alone also takes
-/// `https:host`, `https:///host` and URLs within space, which other readers refuse.
+/// Whether the text is an absolute URL over http or https. The parser also takes URLs within space,
+/// which other readers refuse.
 fn is_web_url(text: &str) -> bool {
-    let after_scheme = text.split_once("://").and_then(|(scheme, rest)| {
-        let is_http = ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
-        is_http.then_some(rest)
-    });
-    after_scheme.is_some_and(|rest| !rest.starts_with(['/', '\\']))
-        && !text.ends_with(char::is_whitespace)
-        && !text.contains(char::is_control)
-        && Url::parse(text).is_ok_and(|url| url.has_host())
+    let is_trimmed = !text.ends_with(char::is_whitespace) && !text.contains(char::is_control);
+    is_http(text) && is_trimmed && Url::parse(text).is_ok_and(|url| url.has_host())
 }
 
 impl Candidate {

@@ -1,12 +1,13 @@
 //! A file as an input: its URL, or a file that is uploaded first.
 
 use std::cell::RefCell;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Error as _, Serialize, SerializeMap as _, Serializer};
 use serde_json::Value;
 
+use super::Input;
 use crate::files::source::File;
 
 /// The value of a file parameter: the URL of a stored file, or a file to upload.
@@ -41,41 +42,14 @@ impl FileInput {
     }
 }
 
-impl From<String> for FileInput {
-    fn from(text: String) -> Self {
-        let is_url =
-            |scheme: &str| text.get(..scheme.len()).is_some_and(|it| it.eq_ignore_ascii_case(scheme));
-        if is_url("http://") || is_url("https://") { Self::Url(text) } else { Self::path(text) }
-    }
-}
-
-impl From<&str> for FileInput {
-    fn from(text: &str) -> Self {
-        text.to_owned().into()
-    }
-}
-
-impl From<&String> for FileInput {
-    fn from(text: &String) -> Self {
-        text.clone().into()
-    }
-}
-
-impl From<PathBuf> for FileInput {
-    fn from(path: PathBuf) -> Self {
-        Self::path(path)
-    }
-}
-
-impl From<&PathBuf> for FileInput {
-    fn from(path: &PathBuf) -> Self {
-        Self::path(path)
-    }
-}
-
-impl From<&Path> for FileInput {
-    fn from(path: &Path) -> Self {
-        Self::path(path)
+/// Text that starts with `http://` or `https://` is a URL; everything else is a path.
+impl<P: Into<PathBuf>> From<P> for FileInput {
+    fn from(path: P) -> Self {
+        let path = path.into();
+        match path.to_str() {
+            Some(text) if is_http(text) => Self::url(text),
+            _ => Self::path(path),
+        }
     }
 }
 
@@ -121,24 +95,24 @@ pub(super) fn collect(value: &impl Serialize) -> serde_json::Result<(Value, Vec<
     })
 }
 
-/// Returns the file that the value refers to, or `None` if it is another value.
-pub(super) fn referenced(value: &Value, files: &[File]) -> serde_json::Result<Option<File>> {
-    let file = value
-        .get(REFERENCE)
-        .and_then(Value::as_u64)
-        .and_then(|index| files.get(usize::try_from(index).ok()?));
-    if file.is_none() && !files.is_empty() && has_reference(value) {
-        return Err(serde_json::Error::custom("a file must be the whole value of an input"));
-    }
-    Ok(file.cloned())
+/// Whether the text starts with `http://` or `https://`.
+pub(super) fn is_http(text: &str) -> bool {
+    let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
+    scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
 }
 
-fn has_reference(value: &Value) -> bool {
-    match value {
-        Value::Object(fields) => fields.iter().any(|(name, value)| name == REFERENCE || has_reference(value)),
-        Value::Array(items) => items.iter().any(has_reference),
-        _ => false,
+/// Replaces the reference to a file by the file.
+pub(super) fn resolve(value: Value, files: &[File]) -> serde_json::Result<Input> {
+    let index = value.get(REFERENCE).and_then(Value::as_u64).map(usize::try_from);
+    if let Some(Ok(index)) = index
+        && let Some(file) = files.get(index)
+    {
+        return Ok(Input::File(file.clone()));
     }
+    if !files.is_empty() && value.to_string().contains(REFERENCE) {
+        return Err(serde_json::Error::custom("a file must be the whole value of an input"));
+    }
+    Ok(Input::Value(value))
 }
 
 /// Serializes a file as a reference within [`collect`], and fails outside of it.

@@ -79,7 +79,7 @@ impl Inputs {
     pub fn insert(&mut self, name: impl Into<String>, value: impl Serialize) -> &mut Self {
         let name = name.into();
         self.remove(&name);
-        match file_input::collect(&value).and_then(|(value, files)| input(value, &files)) {
+        match file_input::collect(&value).and_then(|(value, files)| file_input::resolve(value, &files)) {
             Ok(input) => drop(self.fields.insert(name, input)),
             Err(error) => drop(self.errors.insert(name, error.to_string())),
         }
@@ -137,7 +137,7 @@ impl Inputs {
             |error| Error::InvalidArgument(format!("the inputs cannot be written as JSON: {error}"));
         let (value, files) = file_input::collect(value).map_err(no_json)?;
         let Value::Object(values) = value else { return Err(no_object()) };
-        let fields = values.into_iter().map(|(name, value)| Ok((name, input(value, &files)?)));
+        let fields = values.into_iter().map(|(name, value)| Ok((name, file_input::resolve(value, &files)?)));
         let fields = fields.collect::<serde_json::Result<_>>().map_err(no_json)?;
         Ok(Self { fields, errors: BTreeMap::new() })
     }
@@ -153,13 +153,6 @@ impl Inputs {
     fn error(&self) -> Option<String> {
         let (name, error) = self.errors.first_key_value()?;
         Some(format!("{} cannot be written as JSON: {}", message::plain(name), message::plain(error)))
-    }
-}
-
-fn input(value: Value, files: &[File]) -> serde_json::Result<Input> {
-    match file_input::referenced(&value, files)? {
-        Some(file) => Ok(Input::File(file)),
-        None => Ok(Input::Value(value)),
     }
 }
 

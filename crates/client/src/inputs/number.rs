@@ -53,7 +53,7 @@ impl<'a> Numeric<'a> {
     }
 
     pub(super) fn is_integer(&self) -> bool {
-        Digits::of(&self.value).exponent >= 0
+        is_integer(&self.value)
     }
 
     /// Writes the same value in the form that is asked for, or else in the given one. An `integer`
@@ -68,7 +68,8 @@ impl<'a> Numeric<'a> {
 
     /// Plain digits where possible: not every reader takes an exponent, `+` or `.5`.
     fn as_text(&self, integer: bool) -> Value {
-        let keeps_digits = !integer && self.given.is_string() && is_plain(&self.text);
+        let is_plain = self.text.parse::<Number>().is_ok() && !self.text.contains(['e', 'E']);
+        let keeps_digits = !integer && self.given.is_string() && is_plain;
         let plain = if keeps_digits { None } else { to_plain_string(&self.value) };
         Value::String(plain.unwrap_or_else(|| self.text.clone()))
     }
@@ -87,16 +88,6 @@ pub(super) fn exact(text: &str) -> Option<Value> {
     let value: Decimal = text.parse().ok()?;
     let number: Number = text.parse().ok()?;
     (number.to_string().parse() == Ok(value)).then_some(Value::Number(number))
-}
-
-/// Whether the text is digits only, with an optional sign `-` and an optional fraction.
-fn is_plain(text: &str) -> bool {
-    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    let unsigned = text.strip_prefix('-').unwrap_or(text);
-    match unsigned.split_once('.') {
-        Some((whole, fraction)) => digits(whole) && digits(fraction),
-        None => digits(unsigned),
-    }
 }
 
 /// The declared range of a parameter.
@@ -157,57 +148,34 @@ fn shown(number: &Decimal) -> String {
 /// The remainder of `(value - base) / step`, as a multiple of the smallest decimal place of the
 /// three; `None` where that takes more than 128 bits.
 fn remainder(value: &Decimal, base: &Decimal, step: &Decimal) -> Option<i128> {
-    let numbers = [Digits::of(value), Digits::of(base), Digits::of(step)];
-    let exponent = numbers.iter().map(|number| number.exponent).min()?;
-    let [value, base, step] = numbers.map(|number| {
-        let power = 10_i128.checked_pow(u32::try_from(number.exponent - exponent).ok()?)?;
-        let digits: i128 = if number.digits.is_empty() { 0 } else { number.digits.parse().ok()? };
-        let size = digits.checked_mul(power)?;
-        Some(if number.is_negative { -size } else { size })
+    let texts = [to_plain_string(value)?, to_plain_string(base)?, to_plain_string(step)?];
+    let places = |text: &String| text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    let scale = texts.iter().map(places).max().unwrap_or(0);
+    let [value, base, step] = texts.map(|text| {
+        let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+        format!("{whole}{fraction:0<scale$}").parse::<i128>().ok()
     });
     value?.checked_sub(base?)?.checked_rem(step?)
 }
 
-// To be replaced by `is_integer()` and `to_plain_string()` of `inferstore_api::Decimal`: everything
-// from here to the tests, with `remainder` reading the plain strings.
+// To be replaced by the methods of the same name of `inferstore_api::Decimal`: everything from here on.
 
 /// `to_plain_string` writes at most this many zeros for an exponent: `1e300` is shorter as it is.
 const MAX_ZEROS: usize = 40;
 
-/// A decimal taken apart: `±digits × 10^exponent`, where the digits begin and end with something
-/// other than 0. Zero has no digits.
-struct Digits {
-    is_negative: bool,
-    digits: String,
-    exponent: i64,
-}
-
-impl Digits {
-    fn of(decimal: &Decimal) -> Self {
-        let (mantissa, exponent) = decimal.as_str().split_once(['e', 'E']).unwrap_or((decimal.as_str(), "0"));
-        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-        let digits = format!("{}{fraction}", whole.trim_start_matches(['+', '-']));
-        let significant = digits.trim_end_matches('0');
-        if significant.is_empty() {
-            return Self { is_negative: false, digits: String::new(), exponent: 0 };
-        }
-        // Exponents of a `Decimal` fit 32 bits.
-        let shift = digits.len() as i64 - significant.len() as i64 - fraction.len() as i64;
-        let exponent = exponent.parse::<i32>().map_or(0, i64::from) + shift;
-        let digits = significant.trim_start_matches('0').to_owned();
-        Self { is_negative: decimal.is_negative(), digits, exponent }
-    }
+fn is_integer(decimal: &Decimal) -> bool {
+    decompose(decimal).1 >= 0
 }
 
 /// The shortest spelling without an exponent, if there is one of reasonable length.
 fn to_plain_string(decimal: &Decimal) -> Option<String> {
-    let Digits { is_negative, digits, exponent } = Digits::of(decimal);
-    let sign = if is_negative { "-" } else { "" };
+    let (digits, exponent) = decompose(decimal);
+    let sign = if decimal.is_negative() { "-" } else { "" };
     let zeros = |count: usize| (count <= MAX_ZEROS).then(|| "0".repeat(count));
+    let places = usize::try_from(exponent.unsigned_abs()).ok()?;
     if digits.is_empty() {
         return Some("0".to_owned());
     }
-    let places = usize::try_from(exponent.unsigned_abs()).ok()?;
     if exponent >= 0 {
         return Some(format!("{sign}{digits}{}", zeros(places)?));
     }
@@ -215,4 +183,19 @@ fn to_plain_string(decimal: &Decimal) -> Option<String> {
         Some(point) => Some(format!("{sign}{}.{}", &digits[..point], &digits[point..])),
         None => Some(format!("{sign}0.{}{digits}", zeros(places - digits.len())?)),
     }
+}
+
+/// `digits × 10^exponent`, where the digits begin and end with something other than 0.
+fn decompose(decimal: &Decimal) -> (String, i64) {
+    let (mantissa, exponent) = decimal.as_str().split_once(['e', 'E']).unwrap_or((decimal.as_str(), "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{}{fraction}", whole.trim_start_matches(['+', '-']));
+    let significant = digits.trim_end_matches('0');
+    if significant.is_empty() {
+        return (String::new(), 0);
+    }
+    // Exponents of a `Decimal` fit 32 bits.
+    let exponent = exponent.parse::<i32>().map_or(0, i64::from);
+    let shift = digits.len() as i64 - significant.len() as i64 - fraction.len() as i64;
+    (significant.trim_start_matches('0').to_owned(), exponent + shift)
 }

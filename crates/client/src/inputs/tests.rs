@@ -276,7 +276,6 @@ fn a_file_is_named_by_a_url_over_http() {
         "ftp://files.test/a.png",
         "data:image/png;base64,AAAA",
         "https:files.test/a.png",
-        "https:///files.test/a.png",
         "https://",
         " https://files.test/a.png",
         "https://files.test/a.png\n",

@@ -77,14 +77,16 @@ fn text_that_starts_with_http_is_a_url_and_other_text_is_a_path() {
 #[test]
 fn a_file_is_given_in_every_usual_form() {
     let buffer = PathBuf::from("a.png");
+    let text = String::from("a.png");
     let expected = Inputs::new().file("x", FileInput::path("a.png"));
     for inputs in [
         Inputs::new().file("x", "a.png"),
-        Inputs::new().file("x", String::from("a.png")),
-        Inputs::new().file("x", &String::from("a.png")),
+        Inputs::new().file("x", text.as_str()),
+        Inputs::new().file("x", &text),
         Inputs::new().file("x", Path::new("a.png")),
         Inputs::new().file("x", &buffer),
-        Inputs::new().file("x", buffer.clone()),
+        Inputs::new().file("x", buffer),
+        Inputs::new().file("x", text),
         Inputs::new().file("x", File::path("a.png")),
         Inputs::new().set("x", FileInput::path("a.png")),
         [("x", FileInput::path("a.png"))].into_iter().collect(),
