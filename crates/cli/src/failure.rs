@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 
-use inferstore::{CallContext, Error, TaskDisposition};
+use inferstore::{CallContext, Error, TaskDisposition, Violation};
 
 use crate::exit;
 
@@ -53,11 +53,22 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self {
             code: code(&error),
-            headline: error.headline(),
+            headline: headline(&error),
             hint: Some(hint(&error)),
             context: error.context().map(context).unwrap_or_default(),
             data: data(&error),
         }
+    }
+}
+
+/// The failure, with a line for each input that does not fit.
+fn headline(error: &Error) -> String {
+    match error {
+        Error::Inputs(invalid) => {
+            let messages: Vec<_> = invalid.violations().iter().map(Violation::message).collect();
+            messages.join("\n")
+        }
+        _ => error.headline(),
     }
 }
 

@@ -43,6 +43,7 @@ impl Progress {
     /// What happens in a run.
     pub(crate) fn run(&mut self, event: &RunEvent) {
         match event {
+            RunEvent::InputWarning(warning) => self.note(&printable(&format!("warning: {warning}"))),
             RunEvent::Upload { field, event } => self.upload(field, event),
             RunEvent::Created(task) => self.state("task", &format!("{task} created")),
             RunEvent::Status(status) => self.state("task", status.as_str()),
@@ -58,9 +59,6 @@ impl Progress {
             UploadEvent::Progress { sent, size: total } => {
                 self.advance(name, *sent, Some(*total), "uploaded");
             }
-            UploadEvent::MimeDisagrees { content, extension, chosen } => self.note(&printable(&format!(
-                "warning: {name} holds {content}, its name says {extension}; it is stored as {chosen}"
-            ))),
             UploadEvent::Repeated { problem } => {
                 self.note(&printable(&format!("{name} is sent again: {problem}")));
             }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::InvalidInputs;
 use crate::files::upload::form::Form;
 use crate::files::upload::target::{Target, Way};
-use crate::inputs::{Candidate, check};
+use crate::inputs::{Candidate, Undeclared, check};
 use crate::run::same;
 use crate::transport::{redact, retry};
 
@@ -20,7 +20,7 @@ pub fn checked_inputs(
     given: Map<String, Value>,
 ) -> Result<Map<String, Value>, InvalidInputs> {
     let given = given.into_iter().map(|(name, value)| (name, Candidate::Value(value))).collect();
-    check(declared, &given).map(|checked| checked.values)
+    check(declared, &given, Undeclared::Refuse).map(|checked| checked.values)
 }
 
 /// Where an upload would go.

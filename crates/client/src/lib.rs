@@ -77,7 +77,7 @@ pub use files::upload::{UploadEvent, UploadOptions, UploadedFile};
 pub use inferstore_api::{
     ApiKey, Decimal, ModelKind, Sample, Timestamp, UnknownWord, http_client_builder, types,
 };
-pub use inputs::{Inputs, IntoInputs, InvalidInputs, Problem, Violation};
+pub use inputs::{FileInput, Input, Inputs};
 pub use resources::account::Account;
 pub use resources::models::{Model, Models};
 pub use resources::page::Page;
@@ -95,3 +95,4 @@ pub use transport::error::{
     UnknownOutcome,
 };
 pub use transport::retry::Retry;
+pub use transport::violation::{InvalidInputs, Violation, ViolationKind};

@@ -11,7 +11,8 @@ use clap::builder::PossibleValuesParser;
 use futures_util::StreamExt;
 use inferstore::types::UploadFolder;
 use inferstore::{
-    Client, Decimal, Error, File, Inputs, Outcome, Problem, RunEvent, RunOptions, WaitOptions, with_payload,
+    Client, Decimal, Error, File, Inputs, Outcome, RunEvent, RunOptions, ViolationKind, WaitOptions,
+    with_payload,
 };
 use serde_json::value::RawValue;
 
@@ -283,7 +284,7 @@ impl Run {
 
 /// Whether a required input was not given.
 fn is_missing(error: &Error) -> bool {
-    matches!(error, Error::Inputs(invalid) if invalid.violations().iter().any(|violation| matches!(violation.problem(), Problem::Missing { .. })))
+    matches!(error, Error::Inputs(invalid) if invalid.has(ViolationKind::Missing))
 }
 
 /// What a run returned, before its outputs were downloaded.

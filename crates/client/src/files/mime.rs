@@ -1,100 +1,78 @@
-//! The MIME type of a file: as its owner says, else by its first bytes, else by its extension.
+//! MIME type of a file: explicit, by content, or by extension; and matching against patterns.
 
-mod pattern;
-mod spelling;
+use infer::MatcherType;
+use mime::Mime;
 
-pub(crate) use pattern::is_accepted;
+/// The MIME type of a file whose content and extension are unknown.
+const OCTET_STREAM: &str = "application/octet-stream";
 
-/// What nobody can say.
-const UNKNOWN: &str = "application/octet-stream";
-
-/// Contents that hold something more specific, which the extension may know.
-const CONTAINERS: [&str; 5] =
-    [UNKNOWN, "application/zip", "application/gzip", "application/x-ole-storage", "application/xml"];
-
-/// Types that are written in plain text although they are not `text/*`.
-const TEXTUAL: [&str; 6] = [
-    "application/javascript",
-    "application/json",
-    "application/pdf",
-    "application/postscript",
-    "application/rtf",
-    "application/xml",
-];
-
-/// The type that a file is declared as.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Chosen {
-    pub(crate) mime: String,
-    /// What the extension says, where the content says otherwise and was believed.
-    pub(crate) overruled_extension: Option<String>,
+/// Whether the type says what a file is.
+pub(crate) fn is_known(mime: &str) -> bool {
+    canonical(mime).is_some_and(|mime| mime != OCTET_STREAM)
 }
 
-/// Whether the type says what a file is. Of bytes of any kind nobody knows that.
-pub(crate) fn is_telling(mime: &str) -> bool {
-    spelling::canonical(mime).is_some_and(|mime| mime != UNKNOWN)
-}
-
-/// The type of a file. `Err` hands back what was given as one and is none.
-pub(crate) fn choose<'a>(explicit: Option<&'a str>, name: &str, beginning: &[u8]) -> Result<Chosen, &'a str> {
-    let agreed = |mime: &str| Ok(Chosen { mime: mime.to_owned(), overruled_extension: None });
+/// Chooses the MIME type of a file: the explicit one, else by its content where that is specific,
+/// else by its extension, else by any content, else `application/octet-stream`.
+///
+/// `Err` returns an explicit type that is not a MIME type.
+pub(crate) fn choose<'a>(explicit: Option<&'a str>, name: &str, beginning: &[u8]) -> Result<String, &'a str> {
     if let Some(mime) = explicit {
-        return if is_well_formed(mime) { agreed(mime) } else { Err(mime) };
+        return if is_well_formed(mime) { Ok(mime.to_owned()) } else { Err(mime) };
     }
-    let extensions = mime_guess::from_path(name);
-    let content = infer::get(beginning).map(|kind| kind.mime_type());
-    let (content, extension) = match (content, extensions.first_raw()) {
-        (None, extension) => return agreed(extension.unwrap_or(UNKNOWN)),
-        (Some(content), None) => return agreed(content),
-        (Some(content), Some(extension)) => (content, extension),
-    };
-    if extensions.iter_raw().any(|extension| extension == content) {
-        return agreed(content);
-    }
-    if is_more_specific(extension, content) || is_chance(extension, content, beginning) {
-        return agreed(extension);
-    }
-    Ok(Chosen { mime: content.to_owned(), overruled_extension: Some(extension.to_owned()) })
-}
-
-/// Whether the content may well be what the extension says.
-fn is_more_specific(extension: &str, content: &str) -> bool {
-    content.starts_with("text/") || CONTAINERS.contains(&content) || spelling::are_alike(extension, content)
-}
-
-/// Whether the first bytes of a plain text only look like the signature of something else. Many are
-/// two or three letters: a text about a BMW is no bitmap.
-fn is_chance(extension: &str, content: &str, beginning: &[u8]) -> bool {
-    is_textual(extension) && !is_textual(content) && is_text(beginning)
-}
-
-fn is_textual(mime: &str) -> bool {
-    mime.starts_with("text/") || mime.ends_with("+json") || mime.ends_with("+xml") || TEXTUAL.contains(&mime)
-}
-
-fn is_text(beginning: &[u8]) -> bool {
-    let text = match std::str::from_utf8(beginning) {
-        Ok(text) => text,
-        // The last character may be cut.
-        Err(error) if error.error_len().is_none() => {
-            std::str::from_utf8(&beginning[..error.valid_up_to()]).unwrap_or_default()
+    let content = infer::get(beginning);
+    let extension = mime_guess::from_path(name).first_raw();
+    let mime = match (content, extension) {
+        (Some(content), Some(extension)) if is_specific(content.matcher_type(), extension) => {
+            content.mime_type()
         }
-        Err(_) => return false,
+        (_, Some(extension)) => extension,
+        (Some(content), None) => content.mime_type(),
+        (None, None) => OCTET_STREAM,
     };
-    !text.contains(|c: char| c.is_control() && !c.is_whitespace())
+    Ok(mime.to_owned())
 }
 
-/// Whether the text is a type and a subtype, perhaps with parameters, and cannot end a header.
+/// Whether the content is more specific than the extension. The first bytes identify an image, but not
+/// a container (of office documents, of audio, of video), and the signatures of some images are two
+/// letters, with which a text may begin.
+fn is_specific(content: MatcherType, extension: &str) -> bool {
+    match content {
+        MatcherType::Image => !extension.starts_with("text/"),
+        MatcherType::Audio | MatcherType::Video => extension.starts_with("image/"),
+        _ => false,
+    }
+}
+
+/// Whether the text is a MIME type that is safe in a header.
 fn is_well_formed(mime: &str) -> bool {
-    let (essence, parameters) = mime.split_once(';').unwrap_or((mime, ""));
-    let is_token = |text: &str| {
-        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&byte);
-        !text.is_empty() && text.bytes().all(is_allowed)
-    };
-    let is_printable = |byte: u8| matches!(byte, b' '..=b'~');
-    let parts = essence.trim_end_matches(' ').split_once('/');
-    parts.is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype))
-        && parameters.bytes().all(is_printable)
+    mime.bytes().all(|byte| matches!(byte, b' '..=b'~')) && parse(mime).is_some()
+}
+
+/// Whether one of the patterns accepts the MIME type. No patterns accept everything, and so does a
+/// pattern that cannot be read: only the service knows what it means.
+pub(crate) fn is_accepted(mime: &str, patterns: &[String]) -> bool {
+    let patterns = patterns.iter().flat_map(|list| list.split(',')).map(str::trim);
+    let mut patterns = patterns.filter(|pattern| !pattern.is_empty()).peekable();
+    patterns.peek().is_none() || patterns.any(|pattern| matches(mime, pattern))
+}
+
+fn matches(mime: &str, pattern: &str) -> bool {
+    let Some(pattern) = canonical(pattern) else { return true };
+    let Some(mime) = canonical(mime) else { return pattern == "*/*" };
+    let parts = pattern.split('/').zip(mime.split('/'));
+    parts.into_iter().all(|(pattern, part)| pattern == "*" || pattern == part)
+}
+
+fn parse(mime: &str) -> Option<Mime> {
+    mime.parse::<Mime>()
+        .ok()
+        .filter(|mime| !mime.type_().as_str().is_empty() && !mime.subtype().as_str().is_empty())
+}
+
+/// The type in lower case, without parameters and the prefix `x-`; `None` if it cannot be read.
+fn canonical(mime: &str) -> Option<String> {
+    let essence = parse(mime.trim())?.essence_str().to_ascii_lowercase().replace("/x-", "/");
+    Some(if essence == "image/jpg" { "image/jpeg".to_owned() } else { essence })
 }
 
 #[cfg(test)]
@@ -104,33 +82,35 @@ mod tests {
     const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
     const JPEG: &[u8] = b"\xff\xd8\xff\xe0\0\x10JFIF";
 
+    const MP4: &[u8] = b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom";
+
     fn mime(name: &str, beginning: &[u8]) -> String {
-        choose(None, name, beginning).map_or_else(str::to_owned, |chosen| chosen.mime)
+        choose(None, name, beginning).unwrap_or_default()
     }
 
     #[test]
-    fn the_owner_comes_first_then_the_content_then_the_extension() {
-        let explicit = choose(Some("image/webp"), "a.png", PNG);
-        assert_eq!(explicit, Ok(Chosen { mime: "image/webp".to_owned(), overruled_extension: None }));
-        assert_eq!(mime("a", PNG), "image/png");
-        assert_eq!(mime("a.PNG", PNG), "image/png");
-        assert_eq!(mime("a.png", b"anything"), "image/png");
-        assert_eq!(mime("a.mp4", b"anything"), "video/mp4");
-        assert_eq!(mime("a", b"anything"), UNKNOWN);
-        assert_eq!(mime("a.unheard-of", b""), UNKNOWN);
+    fn an_explicit_type_comes_first_then_specific_content_then_the_extension() {
+        assert_eq!(choose(Some("image/webp"), "a.png", PNG), Ok("image/webp".to_owned()));
+        for (name, beginning, expected) in [
+            ("a", PNG, "image/png"),
+            ("a.PNG", PNG, "image/png"),
+            ("photo.jpg", PNG, "image/png"),
+            ("photo.png", JPEG, "image/jpeg"),
+            ("film.mp4", PNG, "image/png"),
+            ("photo.jpg", MP4, "video/mp4"),
+            ("a.png", b"anything", "image/png"),
+            ("a.mp4", b"anything", "video/mp4"),
+            ("a", MP4, "video/mp4"),
+            ("a", b"PK\x03\x04\x14\0", "application/zip"),
+            ("a", b"anything", OCTET_STREAM),
+            ("a.unheard-of", b"", OCTET_STREAM),
+        ] {
+            assert_eq!(mime(name, beginning), expected, "{name}");
+        }
     }
 
     #[test]
-    fn content_that_disagrees_wins_and_says_so() {
-        let chosen = choose(None, "photo.jpg", PNG);
-        let overruled_extension = Some("image/jpeg".to_owned());
-        assert_eq!(chosen, Ok(Chosen { mime: "image/png".to_owned(), overruled_extension }));
-        assert_eq!(mime("photo.png", JPEG), "image/jpeg");
-        assert_eq!(mime("notes.txt", b"%PDF-1.7"), "application/pdf");
-    }
-
-    #[test]
-    fn a_container_and_another_spelling_leave_it_to_the_extension() {
+    fn the_extension_decides_for_text_and_containers() {
         for (name, beginning, expected) in [
             (
                 "a.docx",
@@ -140,27 +120,31 @@ mod tests {
             ("a.svg", b"<?xml version='1.0'?><svg/>", "image/svg+xml"),
             ("a.md", b"<p>text</p>", "text/markdown"),
             ("a.wav", b"RIFF\x24\0\0\0WAVEfmt ", "audio/wav"),
-            ("a.mov", b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom", "video/quicktime"),
+            ("a.mov", MP4, "video/quicktime"),
+            ("a.m4a", MP4, "audio/m4a"),
+            ("cars.txt", b"BMW and others", "text/plain"),
+            ("tags.csv", b"ID3;x", "text/csv"),
         ] {
-            let overruled_extension = None;
-            assert_eq!(
-                choose(None, name, beginning),
-                Ok(Chosen { mime: expected.to_owned(), overruled_extension })
-            );
+            assert_eq!(mime(name, beginning), expected, "{name}");
         }
-        assert_eq!(mime("a", b"PK\x03\x04\x14\0"), "application/zip");
     }
 
     #[test]
-    fn a_text_that_begins_like_something_else_stays_a_text() {
-        assert_eq!(mime("cars.txt", b"BMW and others"), "text/plain");
-        assert_eq!(mime("tags.csv", "ID3;Ä".as_bytes().split_last().map_or(&[], |(_, cut)| cut)), "text/csv");
-        assert_eq!(mime("cars.txt", b"BM\0\0\0\0\0\0\0\0\0\0"), "image/bmp");
+    fn octet_stream_and_text_that_is_no_type_are_unknown() {
+        for (mime, expected) in [
+            ("image/png", true),
+            ("IMAGE/PNG; x=y", true),
+            (OCTET_STREAM, false),
+            ("Application/Octet-Stream; charset=binary", false),
+            ("nonsense", false),
+        ] {
+            assert_eq!(is_known(mime), expected, "{mime}");
+        }
     }
 
     #[test]
-    fn what_is_no_type_is_handed_back() {
-        for good in ["image/png", "text/plain; charset=utf-8", "application/vnd.a+json", "x/y ;z"] {
+    fn an_explicit_text_that_is_no_mime_type_is_returned_as_the_error() {
+        for good in ["image/png", "text/plain; charset=utf-8", "application/vnd.a+json"] {
             assert!(choose(Some(good), "a", b"").is_ok(), "{good}");
         }
         for bad in [
@@ -178,6 +162,57 @@ mod tests {
         }
     }
 
+    fn accepts(patterns: &[&str], mime: &str) -> bool {
+        let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+        is_accepted(mime, &patterns)
+    }
+
+    #[test]
+    fn a_pattern_accepts_its_types() {
+        for (pattern, mime) in [
+            ("image/*", "image/png"),
+            ("image/png", "image/png"),
+            ("IMAGE/*", "image/png"),
+            ("image/*", "Image/PNG"),
+            ("*/*", "video/mp4"),
+            ("*/*", "unknown"),
+            ("text/plain", "text/plain; charset=utf-8"),
+            ("image/jpg", "image/jpeg"),
+            ("image/jpeg", "image/jpg"),
+            ("audio/x-wav", "audio/wav"),
+            ("*/png", "image/png"),
+            (" image/png , image/webp", "image/webp"),
+        ] {
+            assert!(accepts(&[pattern], mime), "{pattern} {mime}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_accepts_nothing_else() {
+        for (pattern, mime) in [
+            ("image/*", "video/mp4"),
+            ("image/png", "image/jpeg"),
+            ("image/*", "imagery/png"),
+            ("image/*", "unknown"),
+            ("image/png, image/webp", "image/gif"),
+        ] {
+            assert!(!accepts(&[pattern], mime), "{pattern} {mime}");
+        }
+    }
+
+    #[test]
+    fn one_of_several_patterns_is_enough() {
+        assert!(accepts(&["image/*", "video/mp4"], "video/mp4"));
+        assert!(!accepts(&["image/*", "video/mp4"], "video/webm"));
+    }
+
+    #[test]
+    fn a_pattern_that_cannot_be_read_accepts_everything() {
+        for patterns in [&[][..], &[""], &[" , "], &["*"], &[".png"], &["image"], &["video/mp4", ".png"]] {
+            assert!(accepts(patterns, "image/png"), "{patterns:?}");
+        }
+    }
+
     mod properties {
         use proptest::collection::vec;
         use proptest::prelude::*;
@@ -187,12 +222,12 @@ mod tests {
 
         proptest! {
             #[test]
-            fn whatever_a_file_is_its_type_can_be_sent_and_is_accepted_where_it_is_named(
+            fn every_chosen_type_is_safe_in_a_header_and_accepted_by_its_own_patterns(
                 name in "[^/]{0,20}", extension in select(&["", ".png", ".JPG", ".svg", ".docx", ".mp4", ".txt"][..]),
                 beginning in prop_oneof![vec(any::<u8>(), 0..40), Just(PNG.to_vec()), Just(JPEG.to_vec())],
             ) {
                 let chosen = choose(None, &format!("{name}{extension}"), &beginning).map_err(str::to_owned);
-                let mime = chosen.map_err(TestCaseError::fail)?.mime;
+                let mime = chosen.map_err(TestCaseError::fail)?;
                 prop_assert!(is_well_formed(&mime), "{mime}");
                 let kind = mime.split('/').next().unwrap_or_default();
                 for pattern in [mime.clone(), format!("{kind}/*"), "*/*".to_owned()] {
@@ -201,7 +236,7 @@ mod tests {
             }
 
             #[test]
-            fn a_type_that_is_taken_from_its_owner_can_end_no_header(mime in "\\PC{0,30}|[a-z]{1,4}/[a-z\r\n;= ]{0,9}") {
+            fn every_explicit_type_that_is_accepted_is_safe_in_a_header(mime in "\\PC{0,30}|[a-z]{1,4}/[a-z\r\n;= ]{0,9}") {
                 if choose(Some(&mime), "a", b"").is_ok() {
                     prop_assert!(reqwest::header::HeaderValue::from_str(&mime).is_ok(), "{mime:?}");
                 }

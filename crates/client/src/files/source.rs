@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use crate::files::mime::{self, Chosen};
+use crate::files::mime;
 use crate::transport::error::{Error, FileError, Result};
 use spool::Spool;
 
@@ -108,11 +108,11 @@ impl File {
                 format!("it has {size} bytes; the storage takes at most {LARGEST} (100 MiB)"),
             ));
         }
-        let kind = mime::choose(self.mime.as_deref(), &name, &beginning).map_err(|mime| {
+        let mime = mime::choose(self.mime.as_deref(), &name, &beginning).map_err(|mime| {
             trouble(&label, format!("{mime:?} is not a MIME type; one looks like image/png"))
         })?;
-        let fingerprint = Fingerprint { content: content.fingerprint(size), mime: kind.mime.clone() };
-        Ok(Opened { label, name, size, kind, content, fingerprint })
+        let fingerprint = Fingerprint { content: content.fingerprint(size), mime: mime.clone() };
+        Ok(Opened { label, name, size, mime, content, fingerprint })
     }
 
     /// How errors call it.
@@ -131,6 +131,19 @@ impl File {
             (None, _) => None,
         };
         name.filter(|name| !name.trim().is_empty())
+    }
+}
+
+/// The same source, name and MIME type. Readers are equal only to their clones.
+impl PartialEq for File {
+    fn eq(&self, other: &Self) -> bool {
+        let is_same_source = match (&self.source, &other.source) {
+            (Source::Path(one), Source::Path(other)) => one == other,
+            (Source::Bytes(one), Source::Bytes(other)) => one == other,
+            (Source::Reader(one), Source::Reader(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        };
+        is_same_source && self.name == other.name && self.mime == other.mime
     }
 }
 
@@ -177,7 +190,7 @@ pub(crate) struct Opened {
     label: String,
     name: String,
     size: u64,
-    kind: Chosen,
+    mime: String,
     content: Content,
     fingerprint: Fingerprint,
 }
@@ -264,12 +277,7 @@ impl Opened {
     }
 
     pub(crate) fn mime(&self) -> &str {
-        &self.kind.mime
-    }
-
-    /// The MIME type, and what spoke against it.
-    pub(crate) fn kind(&self) -> &Chosen {
-        &self.kind
+        &self.mime
     }
 
     pub(crate) fn content(&self) -> &Content {

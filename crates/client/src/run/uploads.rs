@@ -27,7 +27,7 @@ pub(crate) struct InputFile {
 impl InputFile {
     /// The MIME type, if it is known.
     pub(crate) fn known_mime(&self) -> Option<&str> {
-        Some(self.prepared.mime.as_str()).filter(|mime| mime::is_specific(mime))
+        Some(self.prepared.mime.as_str()).filter(|mime| mime::is_known(mime))
     }
 }
 

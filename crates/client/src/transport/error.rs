@@ -8,8 +8,8 @@ use inferstore_api::Decimal;
 use inferstore_api::types::{ModelId, TaskId, TaskStatus};
 use serde_json::Value;
 
-use crate::inputs::InvalidInputs;
 use crate::transport::file_error::FileError;
+use crate::transport::violation::InvalidInputs;
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -279,6 +279,14 @@ impl Error {
         is_refusal && self.status().is_some_and(|status| (400..500).contains(&status) && !matches!(status, 408 | 429))
     }
 
+    /// The error with the input field that named the file.
+    pub(crate) fn in_field(mut self, field: &str) -> Self {
+        if let Self::File(error) = &mut self {
+            error.field = Some(field.to_owned());
+        }
+        self
+    }
+
     /// What to try.
     pub fn hint(&self) -> &'static str {
         match self {
@@ -520,13 +528,3 @@ impl fmt::Display for ForeignText {
 }
 
 impl StdError for ForeignText {}
-
-impl Error {
-    /// The error with the input field that named the file.
-    pub(crate) fn in_field(mut self, field: &str) -> Self {
-        if let Self::File(error) = &mut self {
-            error.field = Some(field.to_owned());
-        }
-        self
-    }
-}

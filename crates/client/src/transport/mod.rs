@@ -11,3 +11,4 @@ pub(crate) mod middleware;
 pub(crate) mod operations;
 pub(crate) mod redact;
 pub(crate) mod retry;
+pub(crate) mod violation;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use inferstore_api::types::{PresignRequest, UploadFolder};
 use tokio::time::sleep;
-use tracing::{Instrument, debug, debug_span, warn};
+use tracing::{Instrument, debug, debug_span};
 
 use crate::client::Inner;
 use crate::files::source::{File, Opened, trouble};
@@ -56,15 +56,6 @@ pub enum UploadEvent {
     Started {
         /// The size in bytes.
         size: u64,
-    },
-    /// The content of the file is something else than its extension says.
-    MimeDisagrees {
-        /// The MIME type of the content.
-        content: String,
-        /// The MIME type of the extension.
-        extension: String,
-        /// The one that the file is stored with. Give it with [`File::with_mime`] if that is wrong.
-        chosen: String,
     },
     /// Bytes are on their way. It never goes back, not even when they have to be sent again, and ends at
     /// the size.
@@ -157,7 +148,7 @@ struct Upload<'a> {
 impl Upload<'_> {
     async fn run(self, mut listener: Listener<'_>) -> Result<UploadedFile> {
         let (client, file) = (self.client, self.file);
-        listener.begin(file);
+        listener.begin();
         let mut target = self.presign().await?;
         let (mut attempts, mut fresh_targets) = (0, 0);
         loop {
@@ -212,14 +203,8 @@ struct Listener<'a> {
 }
 
 impl Listener<'_> {
-    fn begin(&mut self, file: &Opened) {
+    fn begin(&mut self) {
         (self.on_event)(UploadEvent::Started { size: self.size });
-        let kind = file.kind();
-        if let Some(extension) = &kind.overruled_extension {
-            warn!(content = kind.mime, extension, "the content of a file is not what its extension says");
-            let (content, extension) = (kind.mime.clone(), extension.clone());
-            (self.on_event)(UploadEvent::MimeDisagrees { chosen: content.clone(), content, extension });
-        }
     }
 
     fn progress(&mut self, sent: u64) {

@@ -1,4 +1,4 @@
-//! What the check accepts, how it spells it, and what it says about the rest.
+//! What the check accepts, how it writes values, and what it says about the rest.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -6,6 +6,7 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod inputs;
 mod kinds;
 mod messages;
 mod properties;
@@ -16,8 +17,8 @@ use inferstore_api::Decimal;
 use inferstore_api::types::Descriptor;
 use serde_json::{Value, json};
 
-use super::{Candidate, Checked, check};
-use crate::inputs::{InvalidInputs, Problem};
+use super::check::{Candidate, Checked, Undeclared, check};
+use crate::transport::violation::{InvalidInputs, ViolationKind};
 
 fn descriptors(schema: Value) -> BTreeMap<String, Descriptor> {
     serde_json::from_value(schema).unwrap()
@@ -29,27 +30,33 @@ fn candidates(values: Value) -> BTreeMap<String, Candidate> {
 }
 
 fn check_json(schema: &Value, values: Value) -> Result<Checked, InvalidInputs> {
-    check(&descriptors(schema.clone()), &candidates(values))
+    check(&descriptors(schema.clone()), &candidates(values), Undeclared::Refuse)
 }
 
 /// What becomes of one value for one parameter.
-fn sent(descriptor: &Value, given: Value) -> Result<Value, Vec<Problem>> {
+fn sent(descriptor: &Value, given: Value) -> Result<Value, ViolationKind> {
     match check_json(&json!({ "p": descriptor }), json!({ "p": given })) {
         Ok(mut checked) => Ok(checked.values.remove("p").unwrap()),
-        Err(invalid) => Err(invalid.violations().iter().map(|one| one.problem().clone()).collect()),
+        Err(invalid) => Err(only_kind(&invalid)),
     }
+}
+
+fn only_kind(invalid: &InvalidInputs) -> ViolationKind {
+    let [violation] = invalid.violations() else { panic!("more than one violation: {invalid}") };
+    violation.kind()
 }
 
 fn check_file(descriptor: &Value, mime: Option<&str>) -> Result<Checked, InvalidInputs> {
     let file = Candidate::File { mime: mime.map(str::to_owned) };
-    check(&descriptors(json!({ "p": descriptor })), &BTreeMap::from([("p".to_owned(), file)]))
+    let inputs = BTreeMap::from([("p".to_owned(), file)]);
+    check(&descriptors(json!({ "p": descriptor })), &inputs, Undeclared::Refuse)
 }
 
 #[test]
 fn a_model_that_declares_nothing_takes_everything_as_it_is() {
     let mut inputs = candidates(json!({ "a": " 30 ", "b": null, "c": [1, { "d": 2 }] }));
     inputs.insert("f".to_owned(), Candidate::File { mime: None });
-    let checked = check(&BTreeMap::new(), &inputs).unwrap();
+    let checked = check(&BTreeMap::new(), &inputs, Undeclared::Refuse).unwrap();
     assert_eq!(Value::Object(checked.values), json!({ "a": " 30 ", "b": null, "c": [1, { "d": 2 }] }));
     assert_eq!(checked.files, ["f"]);
 }
@@ -60,7 +67,7 @@ fn null_is_not_given() {
     let checked = check_json(&schema, json!({ "a": null, "b": 1, "unknown": null })).unwrap();
     assert_eq!(Value::Object(checked.values), json!({ "b": 1 }));
     let invalid = check_json(&schema, json!({ "b": null })).unwrap_err();
-    assert!(matches!(invalid.violations()[0].problem(), Problem::Missing { .. }));
+    assert_eq!(only_kind(&invalid), ViolationKind::Missing);
 }
 
 #[test]
@@ -73,10 +80,10 @@ fn only_what_says_so_is_required() {
 }
 
 #[test]
-fn the_samples_say_how_a_number_is_spelled() {
+fn the_samples_decide_whether_a_number_is_sent_as_text() {
     let strings = json!(["1", "45"]);
     let numbers = json!([1, 45]);
-    let mixed = json!(["1", 45]);
+    let mixed = json!(["auto", "1", 45]);
     for (kind, samples, given, expected) in [
         ("int", &strings, json!(30), json!("30")),
         ("int", &strings, json!(30.0), json!("30")),
@@ -103,7 +110,7 @@ fn the_samples_say_how_a_number_is_spelled() {
         ("float", &numbers, json!("+.5"), json!(0.5)),
         ("float", &numbers, json!(0.5), json!(0.5)),
         ("int", &mixed, json!(30), json!(30)),
-        ("int", &mixed, json!("30"), json!("30")),
+        ("int", &mixed, json!("30"), json!(30)),
         ("int", &json!([]), json!(30), json!(30)),
         ("int", &json!(null), json!("30"), json!("30")),
         ("int", &json!([true]), json!("30"), json!("30")),
@@ -117,7 +124,7 @@ fn the_samples_say_how_a_number_is_spelled() {
 
 /// Numbers of `serde_json` are binary floats, unless another crate of the program asked for more.
 #[test]
-fn what_no_json_number_can_hold_is_left_a_text() {
+fn a_value_that_no_json_number_holds_is_sent_as_text() {
     let descriptor = json!({ "type": "float", "samples": [0.5] });
     for given in ["0.30000000000000000001", "1e400", "1e-400", "9007199254740993.5"] {
         match sent(&descriptor, json!(given)).unwrap() {
@@ -142,42 +149,67 @@ fn a_text_that_a_float_holds_is_sent_as_that_float() {
 
 #[test]
 fn numbers_must_be_numbers_in_range() {
-    let descriptor =
-        json!({ "type": "int", "samples": ["1"], "num_config": { "min": 1, "max": 90, "step": 1 } });
+    let descriptor = json!({ "type": "int", "samples": ["1"], "num_config": { "min": 1, "max": 90 } });
     for given in [json!(1), json!(90), json!("90.0"), json!(9e1)] {
         assert!(sent(&descriptor, given.clone()).is_ok(), "{given}");
     }
-    let min = || Problem::BelowMinimum { min: 1.into() };
-    let max = || Problem::AboveMaximum { max: 90.into() };
-    for (given, problems) in [
-        (json!(0), vec![min()]),
-        (json!("0.9999999999999999999999999"), vec![Problem::NotWhole, min()]),
-        (json!("90.00000000000000000000001"), vec![Problem::NotWhole, max()]),
-        (json!(30.5), vec![Problem::NotWhole]),
-        (json!("1e2000000000"), vec![max()]),
-        (json!("30°"), vec![Problem::NotANumber]),
-        (json!(""), vec![Problem::NotANumber]),
-        (json!("NaN"), vec![Problem::NotANumber]),
-        (json!("0x1e"), vec![Problem::NotANumber]),
-    ] {
-        assert_eq!(sent(&descriptor, given.clone()), Err(problems), "{given}");
+    for given in [json!(0), json!(91), json!("-1"), json!("1e2000000000"), json!("9e2")] {
+        assert_eq!(sent(&descriptor, given.clone()), Err(ViolationKind::OutOfRange), "{given}");
     }
-    for given in [json!(true), json!([30]), json!({ "value": 30 })] {
-        let problems = sent(&descriptor, given.clone()).unwrap_err();
-        assert!(matches!(problems[..], [Problem::WrongType { .. }]), "{given}");
+    for given in [
+        json!(30.5),
+        json!("0.9999999999999999999999999"),
+        json!("30°"),
+        json!(""),
+        json!("NaN"),
+        json!("0x1e"),
+        json!(true),
+        json!([30]),
+        json!({ "value": 30 }),
+    ] {
+        assert_eq!(sent(&descriptor, given.clone()), Err(ViolationKind::WrongType), "{given}");
+    }
+    let fraction = json!({ "type": "float", "num_config": { "max": 90 } });
+    let over = json!("90.00000000000000000000001");
+    assert_eq!(sent(&fraction, over), Err(ViolationKind::OutOfRange));
+}
+
+#[test]
+fn a_value_between_two_steps_is_sent_with_a_warning() {
+    for (kind, config, given, warns) in [
+        ("float", json!({ "min": 0.1, "step": 0.1 }), json!(0.3), false),
+        ("float", json!({ "min": 0.1, "step": 0.1 }), json!(0.35), true),
+        ("float", json!({ "min": 0.1, "step": 0.1 }), json!("0.70"), false),
+        ("float", json!({ "step": 0.1 }), json!(1e30), false),
+        ("float", json!({ "step": 0.1 }), json!(1e300), false),
+        ("float", json!({ "step": 0.1 }), json!("1e-300"), false),
+        ("float", json!({ "step": 3 }), json!(1e30), true),
+        ("float", json!({ "min": -9, "step": 2 }), json!(-3), false),
+        ("float", json!({ "min": -9, "step": 2 }), json!(-4), true),
+        ("float", json!({ "step": 1 }), json!(0), false),
+        ("int", json!({ "min": 1, "step": 2 }), json!(31), false),
+        ("int", json!({ "min": 1, "step": 2 }), json!("30"), true),
+        ("options", json!({ "step": 2 }), json!(3), false),
+        ("string", json!({ "step": 2 }), json!("3"), false),
+    ] {
+        let schema = json!({ "p": { "type": kind, "num_config": config } });
+        let checked = check_json(&schema, json!({ "p": given })).unwrap();
+        assert_eq!(checked.values.len(), 1);
+        assert_eq!(!checked.warnings.is_empty(), warns, "{config} {given}");
     }
 }
 
 #[test]
-fn steps_are_counted_exactly_from_the_minimum() {
-    let fine = json!({ "type": "float", "num_config": { "min": 0.1, "max": 1, "step": 0.1 } });
-    for given in [json!(0.1), json!(0.3), json!("0.7"), json!(1), json!(0.1 + 0.2)] {
-        assert_eq!(sent(&fine, given.clone()), Ok(given));
-    }
-    assert!(matches!(sent(&fine, json!(0.35)).unwrap_err()[..], [Problem::OffStep { .. }]));
-    let odd = json!({ "type": "int", "num_config": { "min": 1, "step": 2 } });
-    assert!(sent(&odd, json!(31)).is_ok());
-    assert!(matches!(sent(&odd, json!(30)).unwrap_err()[..], [Problem::OffStep { .. }]));
+fn undeclared_inputs_are_sent_with_a_warning_if_that_is_allowed() {
+    let declared = descriptors(json!({ "p": { "type": "int" } }));
+    let mut given = candidates(json!({ "p": 1, "seed": 7, "none": null }));
+    given.insert("mask".to_owned(), Candidate::File { mime: None });
+    let checked = check(&declared, &given, Undeclared::Send).unwrap();
+    assert_eq!(Value::Object(checked.values), json!({ "p": 1, "seed": 7 }));
+    assert_eq!(checked.files, ["mask"]);
+    assert_eq!(checked.warnings.len(), 2);
+    let invalid = check(&declared, &given, Undeclared::Refuse).unwrap_err();
+    assert_eq!(invalid.violations().iter().filter(|one| one.kind() == ViolationKind::Undeclared).count(), 2);
 }
 
 #[test]
@@ -200,12 +232,10 @@ fn options_are_taken_exactly() {
     let shapes = json!({ "type": "options", "samples": ["v_shape", "t_shape"] });
     assert_eq!(sent(&shapes, json!("v_shape")), Ok(json!("v_shape")));
     for given in ["V_shape", " v_shape", "v-shape"] {
-        let problems = sent(&shapes, json!(given)).unwrap_err();
-        let options = vec!["v_shape".to_owned(), "t_shape".to_owned()];
-        assert_eq!(problems, [Problem::NotAnOption { options, did_you_mean: Some("v_shape".to_owned()) }]);
+        assert_eq!(sent(&shapes, json!(given)), Err(ViolationKind::NotAnOption), "{given}");
     }
-    assert!(matches!(sent(&shapes, json!(true)).unwrap_err()[..], [Problem::NotAnOption { .. }]));
-    assert!(matches!(sent(&shapes, json!(["v_shape"])).unwrap_err()[..], [Problem::WrongType { .. }]));
+    assert_eq!(sent(&shapes, json!(true)), Err(ViolationKind::NotAnOption));
+    assert_eq!(sent(&shapes, json!(["v_shape"])), Err(ViolationKind::WrongType));
 }
 
 #[test]
@@ -246,14 +276,13 @@ fn a_file_is_named_by_a_url_over_http() {
         "ftp://files.test/a.png",
         "data:image/png;base64,AAAA",
         "https:files.test/a.png",
-        "https:///files.test/a.png",
         "https://",
         " https://files.test/a.png",
         "https://files.test/a.png\n",
     ] {
-        assert_eq!(sent(&image, json!(text)), Err(vec![Problem::NotAUrl]), "{text}");
+        assert_eq!(sent(&image, json!(text)), Err(ViolationKind::NotAUrl), "{text}");
     }
-    assert!(matches!(sent(&image, json!(7)).unwrap_err()[..], [Problem::WrongType { .. }]));
+    assert_eq!(sent(&image, json!(7)), Err(ViolationKind::WrongType));
 }
 
 #[test]
@@ -265,12 +294,13 @@ fn a_file_to_upload_must_be_of_an_accepted_type() {
         assert!(checked.values.is_empty());
     }
     let invalid = check_file(&image, Some("video/mp4")).unwrap_err();
-    assert!(matches!(invalid.violations()[0].problem(), Problem::MimeMismatch { .. }));
+    assert_eq!(only_kind(&invalid), ViolationKind::MimeType);
     assert!(check_file(&json!({ "type": "file" }), Some("video/mp4")).is_ok());
     assert!(check_file(&json!({ "type": "image" }), Some("image/png")).is_ok());
-    for kind in ["int", "float", "options", "string"] {
+    assert!(check_file(&json!({ "type": "string" }), Some("image/png")).is_ok(), "a URL is a text");
+    for kind in ["int", "float", "options"] {
         let invalid = check_file(&json!({ "type": kind }), Some("image/png")).unwrap_err();
-        assert!(matches!(invalid.violations()[0].problem(), Problem::WrongType { found: "a file", .. }));
+        assert_eq!(only_kind(&invalid), ViolationKind::WrongType);
     }
 }
 
@@ -287,10 +317,7 @@ fn texts_are_texts() {
         let descriptor = json!({ "type": "string", "samples": samples });
         assert_eq!(sent(&descriptor, given.clone()), Ok(expected), "{samples} {given}");
     }
-    assert!(matches!(
-        sent(&json!({ "type": "string" }), json!({})).unwrap_err()[..],
-        [Problem::WrongType { .. }]
-    ));
+    assert_eq!(sent(&json!({ "type": "string" }), json!({})), Err(ViolationKind::WrongType));
 }
 
 #[test]

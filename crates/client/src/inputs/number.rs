@@ -1,0 +1,201 @@
+//! Numeric parameters: exact values, their range and step, and their form in JSON.
+
+use inferstore_api::types::Descriptor;
+use inferstore_api::{Decimal, Sample};
+use serde_json::{Number, Value};
+
+use super::message;
+
+/// The JSON type in which a parameter takes numbers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Text,
+    Number,
+}
+
+impl Form {
+    /// Derives the form from the samples; `None` without samples that show one.
+    ///
+    /// The typing rule says that numeric parameters may have to be sent as strings, and that the
+    /// samples show how: strings only means that strings are sent. Where samples are mixed, one bare
+    /// number decides for bare numbers, since a model that shows a bare number takes it, while it may
+    /// show strings for words such as "auto".
+    pub(super) fn of(samples: &[Sample]) -> Option<Self> {
+        let is_bare_number =
+            |sample: &Sample| !sample.is_string() && sample.as_str().parse::<Decimal>().is_ok();
+        if samples.iter().any(is_bare_number) {
+            Some(Self::Number)
+        } else if !samples.is_empty() && samples.iter().all(Sample::is_string) {
+            Some(Self::Text)
+        } else {
+            None
+        }
+    }
+}
+
+/// A given number, with its exact value.
+pub(super) struct Numeric<'a> {
+    given: &'a Value,
+    text: String,
+    pub(super) value: Decimal,
+}
+
+impl<'a> Numeric<'a> {
+    /// Reads a number, or a text that is one but for surrounding space.
+    pub(super) fn of(given: &'a Value) -> Option<Self> {
+        let text = match given {
+            Value::Number(number) => number.to_string(),
+            Value::String(text) => text.trim().to_owned(),
+            _ => return None,
+        };
+        let value = text.parse().ok()?;
+        Some(Self { given, text, value })
+    }
+
+    pub(super) fn is_integer(&self) -> bool {
+        is_integer(&self.value)
+    }
+
+    /// Writes the same value in the form that is asked for, or else in the given one. An `integer`
+    /// has neither point nor exponent: readers of integers take `30`, but not all of them `30.0`.
+    pub(super) fn spelled(&self, form: Option<Form>, integer: bool) -> Value {
+        let given = if self.given.is_string() { Form::Text } else { Form::Number };
+        match form.unwrap_or(given) {
+            Form::Text => self.as_text(integer),
+            Form::Number => self.as_number(integer),
+        }
+    }
+
+    /// Plain digits where possible: not every reader takes an exponent, `+` or `.5`.
+    fn as_text(&self, integer: bool) -> Value {
+        let is_plain = self.text.parse::<Number>().is_ok() && !self.text.contains(['e', 'E']);
+        let keeps_digits = !integer && self.given.is_string() && is_plain;
+        let plain = if keeps_digits { None } else { to_plain_string(&self.value) };
+        Value::String(plain.unwrap_or_else(|| self.text.clone()))
+    }
+
+    /// A value that no JSON number holds stays as it is, and the service decides.
+    fn as_number(&self, integer: bool) -> Value {
+        let as_given = if integer { None } else { exact(&self.text) };
+        let number = as_given.or_else(|| exact(&to_plain_string(&self.value)?));
+        let unchanged = if self.given.is_string() { Value::from(&*self.text) } else { self.given.clone() };
+        number.unwrap_or(unchanged)
+    }
+}
+
+/// Reads the text as a JSON number, if that holds its exact value.
+pub(super) fn exact(text: &str) -> Option<Value> {
+    let value: Decimal = text.parse().ok()?;
+    let number: Number = text.parse().ok()?;
+    (number.to_string().parse() == Ok(value)).then_some(Value::Number(number))
+}
+
+/// The declared range of a parameter.
+#[derive(Default)]
+pub(super) struct Range {
+    min: Option<Decimal>,
+    max: Option<Decimal>,
+    step: Option<Decimal>,
+}
+
+impl Range {
+    /// Reads the range. One that contains no number is a mistake in the catalog and is ignored:
+    /// it must not stop every run.
+    pub(super) fn of(descriptor: &Descriptor) -> Self {
+        let Some(config) = descriptor.num_config.clone() else { return Self::default() };
+        if matches!((&config.min, &config.max), (Some(min), Some(max)) if min > max) {
+            return Self::default();
+        }
+        let step = config.step.filter(|step| !step.is_zero() && !step.is_negative());
+        Self { min: config.min, max: config.max, step }
+    }
+
+    /// Returns the bounds as the end of "a number …".
+    pub(super) fn bounds(&self) -> String {
+        match (&self.min, &self.max) {
+            (Some(min), Some(max)) => format!(" from {} to {}", shown(min), shown(max)),
+            (Some(min), None) => format!(" of {} or more", shown(min)),
+            (None, Some(max)) => format!(" of {} or less", shown(max)),
+            (None, None) => String::new(),
+        }
+    }
+
+    /// Returns the bound that the value exceeds, as the end of "95 is …".
+    pub(super) fn exceeded_by(&self, value: &Decimal) -> Option<String> {
+        if let Some(min) = self.min.as_ref().filter(|min| value < min) {
+            return Some(format!("below the minimum of {}", shown(min)));
+        }
+        let max = self.max.as_ref().filter(|max| value > max)?;
+        Some(format!("above the maximum of {}", shown(max)))
+    }
+
+    /// Returns the steps as the end of "0.6 is not …" if the value lies between two of them.
+    pub(super) fn step_missed_by(&self, value: &Decimal) -> Option<String> {
+        let step = self.step.as_ref()?;
+        let base = self.min.clone().unwrap_or_else(|| Decimal::from(0));
+        if remainder(value, &base, step)? == 0 {
+            return None;
+        }
+        let from = self.min.as_ref().map_or_else(String::new, |min| format!("{} plus ", shown(min)));
+        Some(format!("{from}a multiple of {}", shown(step)))
+    }
+}
+
+fn shown(number: &Decimal) -> String {
+    message::plain(number.as_str())
+}
+
+/// The remainder of `(value - base) / step`, as a multiple of the smallest decimal place of the
+/// three; `None` where that takes more than 128 bits.
+fn remainder(value: &Decimal, base: &Decimal, step: &Decimal) -> Option<i128> {
+    let texts = [to_plain_string(value)?, to_plain_string(base)?, to_plain_string(step)?];
+    let places = |text: &String| text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    let scale = texts.iter().map(places).max().unwrap_or(0);
+    let [value, base, step] = texts.map(|text| {
+        let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+        format!("{whole}{fraction:0<scale$}").parse::<i128>().ok()
+    });
+    value?.checked_sub(base?)?.checked_rem(step?)
+}
+
+// To be replaced by the methods of the same name of `inferstore_api::Decimal`: everything from here on.
+
+/// `to_plain_string` writes at most this many zeros for an exponent: `1e300` is shorter as it is.
+const MAX_ZEROS: usize = 40;
+
+fn is_integer(decimal: &Decimal) -> bool {
+    decompose(decimal).1 >= 0
+}
+
+/// The shortest spelling without an exponent, if there is one of reasonable length.
+fn to_plain_string(decimal: &Decimal) -> Option<String> {
+    let (digits, exponent) = decompose(decimal);
+    let sign = if decimal.is_negative() { "-" } else { "" };
+    let zeros = |count: usize| (count <= MAX_ZEROS).then(|| "0".repeat(count));
+    let places = usize::try_from(exponent.unsigned_abs()).ok()?;
+    if digits.is_empty() {
+        return Some("0".to_owned());
+    }
+    if exponent >= 0 {
+        return Some(format!("{sign}{digits}{}", zeros(places)?));
+    }
+    match digits.len().checked_sub(places).filter(|&point| point > 0) {
+        Some(point) => Some(format!("{sign}{}.{}", &digits[..point], &digits[point..])),
+        None => Some(format!("{sign}0.{}{digits}", zeros(places - digits.len())?)),
+    }
+}
+
+/// `digits × 10^exponent`, where the digits begin and end with something other than 0.
+fn decompose(decimal: &Decimal) -> (String, i64) {
+    let (mantissa, exponent) = decimal.as_str().split_once(['e', 'E']).unwrap_or((decimal.as_str(), "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{}{fraction}", whole.trim_start_matches(['+', '-']));
+    let significant = digits.trim_end_matches('0');
+    if significant.is_empty() {
+        return (String::new(), 0);
+    }
+    // Exponents of a `Decimal` fit 32 bits.
+    let exponent = exponent.parse::<i32>().map_or(0, i64::from);
+    let shift = digits.len() as i64 - significant.len() as i64 - fraction.len() as i64;
+    (significant.trim_start_matches('0').to_owned(), exponent + shift)
+}
