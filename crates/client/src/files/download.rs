@@ -106,12 +106,15 @@ pub type DownloadEvents = Events<DownloadEvent, DownloadedFile>;
 impl Client {
     /// Downloads a URL, such as an output of a model. See [`Download`] for where to.
     pub fn download(&self, url: impl Into<String>) -> Download {
-        let core = Arc::clone(&self.core);
-        Download { core, url: url.into(), deadline: None, max_size: None, overwrite: false }
+        Download::new(Arc::clone(&self.core), url)
     }
 }
 
 impl Download {
+    pub(crate) fn new(core: Arc<Core>, url: impl Into<String>) -> Self {
+        Self { core, url: url.into(), deadline: None, max_size: None, overwrite: false }
+    }
+
     /// Limits the whole download, all attempts and the delays between them included.
     pub fn deadline(self, deadline: impl Into<Option<Duration>>) -> Self {
         Self { deadline: deadline.into(), ..self }
@@ -137,8 +140,9 @@ impl Download {
         DownloadToFile { download: self, path: path.into(), stem: None }
     }
 
-    /// Downloads into a folder, as this name with the extension of the MIME type, such as `.png`.
-    /// Characters that could lead out of the folder become `_`.
+    /// Downloads into a folder, under this name with the extension of the MIME type, such as `.png`. A
+    /// name that exists gets a number, unless [`overwrite`](Self::overwrite) is set. Characters that
+    /// could lead out of the folder become `_`.
     ///
     /// # Errors
     ///
@@ -250,6 +254,7 @@ impl DownloadToFile {
 
     async fn write(self, deadline: Deadline, events: Sink<DownloadEvent>) -> Result<DownloadedFile> {
         let overwrite = self.download.overwrite;
+        let may_number = self.stem.is_some() && !overwrite;
         if self.stem.is_none() {
             // Before anything is sent.
             check_destination(&self.path, overwrite).await?;
@@ -260,7 +265,6 @@ impl DownloadToFile {
             Some(stem) => self.path.join(transfer.file_name(&stem)),
             None => self.path,
         };
-        check_destination(&path, overwrite).await?;
         let label = path.display().to_string();
         let failed = |error| unwritable(&label, error);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -279,9 +283,11 @@ impl DownloadToFile {
         file.set_len(transfer.received).await.map_err(failed)?;
         file.flush().await.map_err(failed)?;
         drop(file.into_std().await);
-        check_destination(&path, overwrite).await?;
-        let destination = path.clone();
-        blocking(move || persist(temporary, &destination, overwrite)).await.map_err(failed)?;
+        if overwrite {
+            check_destination(&path, overwrite).await?;
+        }
+        let persisted = blocking(move || persist(temporary, path, overwrite, may_number)).await;
+        let path = persisted.map_err(failed)?;
         Ok(DownloadedFile { path, size: transfer.received, mime: transfer.mime })
     }
 }
@@ -561,11 +567,29 @@ fn temporary_file(folder: &Path) -> io::Result<(std::fs::File, TempPath)> {
     Ok(builder.tempfile_in(folder)?.into_parts())
 }
 
-fn persist(temporary: TempPath, path: &Path, overwrite: bool) -> io::Result<()> {
-    match overwrite {
-        true => temporary.persist(path).map_err(|error| error.error),
-        false => temporary.persist_noclobber(path).map_err(|error| error.error),
+/// Moves the file to its destination. If that exists, the name may get a number.
+fn persist(mut temporary: TempPath, path: PathBuf, overwrite: bool, may_number: bool) -> io::Result<PathBuf> {
+    if overwrite {
+        temporary.persist(&path).map_err(|error| error.error)?;
+        return Ok(path);
     }
+    let mut destination = path.clone();
+    let mut number = 1;
+    while let Err(error) = temporary.persist_noclobber(&destination) {
+        if !may_number || error.error.kind() != io::ErrorKind::AlreadyExists {
+            return Err(error.error);
+        }
+        temporary = error.path;
+        number += 1;
+        let mut name = path.file_stem().unwrap_or_default().to_owned();
+        name.push(format!("-{number}"));
+        if let Some(extension) = path.extension() {
+            name.push(".");
+            name.push(extension);
+        }
+        destination.set_file_name(name);
+    }
+    Ok(destination)
 }
 
 fn unwritable(file: &str, error: io::Error) -> FileError {

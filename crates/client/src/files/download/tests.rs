@@ -139,6 +139,19 @@ async fn a_file_in_a_folder_gets_the_extension_of_its_mime_type() -> TestResult 
 }
 
 #[tokio::test]
+async fn a_name_that_exists_in_a_folder_gets_a_number() -> TestResult {
+    let scratch = Scratch::new()?;
+    let server = Server::start(|_| content(&[("content-type", "image/png")], b"new")).await?;
+    let download = client(&server)?.download(url(&server));
+    for name in ["a.png", "a-2.png", "a-3.png"] {
+        assert_eq!(download.clone().to_dir(scratch.path(""), "a").await?.path, scratch.path(name));
+    }
+    assert_eq!(download.overwrite(true).to_dir(scratch.path(""), "a").await?.path, scratch.path("a.png"));
+    assert_eq!(scratch.names()?, ["a-2.png", "a-3.png", "a.png"]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_download_can_be_read_in_memory_through_a_writer_and_as_a_stream() -> TestResult {
     let body: Vec<u8> = (0..300_000_u32).map(|number| number as u8).collect();
     let sent = body.clone();
