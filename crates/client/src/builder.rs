@@ -213,7 +213,7 @@ impl ClientBuilder {
         let http = self.configure_http.iter().fold(http, |http, configure| configure(http));
         // Set last, because the API key must not follow a redirect, and only this crate knows what may be
         // sent twice.
-        let http = http.redirect(inferstore_api::same_origin_redirects()).retry(reqwest::retry::never());
+        let http = http.redirect(Policy::none()).retry(reqwest::retry::never());
         let http = finish(http).build();
         http.map_err(|error| Error::Config(format!("the HTTP client cannot be built: {error}")))
     }
@@ -264,7 +264,8 @@ fn shown(text: &str) -> String {
 pub(crate) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
-    address.map_or_else(|_| host == "localhost" || host.ends_with(".localhost"), |address| address.is_loopback())
+    address
+        .map_or_else(|_| host == "localhost" || host.ends_with(".localhost"), |address| address.is_loopback())
 }
 
 #[cfg(test)]
@@ -301,7 +302,8 @@ mod tests {
             ("https://host/api/v1#SECRET", "fragment"),
             ("SECRET@host", "not a URL"),
         ] {
-            let problem = check_base_url(text, false).err().map(|error| error.to_string()).unwrap_or_default();
+            let problem =
+                check_base_url(text, false).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(problem.contains(reason) && !problem.contains("SECRET"), "{text}: {problem}");
         }
         assert!(check_base_url("http://host.example/api/v1", true).is_ok());

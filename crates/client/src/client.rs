@@ -135,10 +135,7 @@ impl Client {
     /// # Errors
     ///
     /// Those of a create; [`Error::OutcomeUnknown`] when the history could not be read completely.
-    pub fn adopt_or_start(
-        &self,
-        prepared: PreparedRun,
-    ) -> impl Future<Output = Result<Task>> + Send + use<> {
+    pub fn adopt_or_start(&self, prepared: PreparedRun) -> impl Future<Output = Result<Task>> + Send + use<> {
         prepared::adopt_or_start(Arc::clone(&self.core), prepared)
     }
 

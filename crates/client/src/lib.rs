@@ -2,97 +2,110 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), inferstore::Error> {
-//! use inferstore::{ApiKey, Client, Inputs};
+//! use inferstore::{Client, Inputs};
 //!
-//! let client = Client::new("https://host.example/api/v1", ApiKey::new("…"))?; // or Client::from_env()?
+//! let client = Client::new("https://host.example/api/v1", "key")?; // or Client::from_env()?
 //! let inputs = Inputs::new().file("input_image", "photo.jpg").set("template", "v_shape").set("angle", 30);
 //! let outcome = client.model("color-harmonization").run(inputs).await?;
-//! println!("{} for {:?}", outcome.output["output_image"], outcome.cost);
+//! for path in outcome.save_all("outputs").await? {
+//!     println!("{}", path.display());
+//! }
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! What that one call does: it reads what the model declares (once in a while), checks the inputs
-//! against it and brings each to the spelling that the model wants, uploads the files (side by side,
-//! the same content once), creates the task **at most once**, and waits for it in few requests.
+//! That one call reads what the model declares (cached), checks the inputs against it, writes each value in
+//! the JSON type that the model takes, uploads the files (concurrently, the same content once), creates the
+//! task **at most once**, and polls it on a schedule that learns.
 //!
-//! # The handles
+//! # Handles
 //!
-//! | handle | what it does |
+//! | handle | operations |
 //! |---|---|
-//! | [`Client::account`] | the balance |
+//! | [`Client::model`] | one model: record, price, serving state, and [`run`](Model::run) |
 //! | [`Client::models`] | the catalog, searched, sorted and filtered, as a stream or page by page |
-//! | [`Client::model`] | one model: its record, its price, whether it is served, and running it: [`run`](Model::run), [`follow`](Model::follow), [`start`](Model::start) |
-//! | [`Client::tasks`] | the history; waiting for [many tasks at once](Tasks::wait_all) |
-//! | [`Client::task`] | one task: reading, [waiting](Task::wait), [following](Task::follow), canceling; also in another process |
-//! | [`Client::folder`] | one folder: [uploading](Folder::upload) and listing |
-//! | [`Client::storage`] | statistics, deleting |
-//! | [`Client::request`] | any other request; [`with_payload`] tells what a call was answered, as the service wrote it |
-//! | [`Client::download`] | an output as a file, resumed after a drop |
+//! | [`Client::task`] | one task, also in another process: read, [`wait`](Task::wait), cancel |
+//! | [`Client::tasks`] | the history; [`wait_all`](Tasks::wait_all) for many tasks at once |
+//! | [`Client::folder`] | one folder: [`upload`](Folder::upload) and list |
+//! | [`Client::storage`] | statistics, deletion |
+//! | [`Client::account`] | the balance |
+//! | [`Client::download`] | an output as bytes, stream, file or writer, resumed after a lost connection |
+//! | [`Client::adopt_or_start`] | a [prepared run](PreparedRun) that becomes one task, even across a crash |
+//! | [`Client::request`], [`Client::raw`] | any other request; the generated client |
 //!
-//! # What is sent again, and what is not
+//! # Retries
 //!
-//! | operation | is repeated after |
+//! | operation | retried after |
 //! |---|---|
-//! | every read, the model list, the presigned target | connect failure, timeout, dropped connection, an unreadable answer, 408, 429, 502 to 504, honouring `Retry-After` |
-//! | creating a task | a failure before anything was sent; more only if [`RunOptions::retry_create_on_rejection`] or [`RunOptions::retry_create_if_absent_after`] says so |
+//! | every read, the model list, the presigned target | connect failure, timeout, dropped connection, a response that cannot be decoded, 408, 429, 502 to 504, honouring `Retry-After` |
+//! | creating a task | a failure before anything was sent; more only with [`Run::retry_create_on_rejection`] or [`Run::retry_create_if_absent_after`] |
 //! | canceling a task, deleting a file | a failure before anything was sent |
-//! | the bytes of an upload | connect failure, dropped connection, timeout, 5xx; with a fresh target when it was refused |
+//! | the bytes of an upload | connect failure, dropped connection, timeout, 5xx; with a new target when one was refused |
 //!
-//! When a create was sent and its answer was lost, the client reads the end of the task history and
-//! adopts the one task that has the same model, the same inputs and a fitting time. If there is not
-//! exactly one, [`Error::OutcomeUnknown`] names the candidates, and you decide.
-//!
-//! # Time
-//!
-//! [`WaitOptions::deadline`] bounds a whole run: uploads, repeats and the wait. Timeouts in [`Settings`] are for
-//! silence, not for length, so a large upload over a slow line is fine.
+//! When the response to a create is lost, the client searches the end of the task history and adopts the one
+//! task that has the same model, the same inputs and a matching time. If there is not exactly one,
+//! [`Error::OutcomeUnknown`] names the candidates, and you decide.
 //!
 //! # Secrets
 //!
-//! The API key and the targets of uploads print as `…`, and are masked in what the service sends back.
-//! The key is refused over plain `http` to anything but this machine, follows no redirect to another
-//! origin, and is not known to the part that talks to object storage.
+//! The API key and presigned URLs print as `…`, and are masked in every text of the service. The key is
+//! refused over plain `http` to other machines, follows no redirect to another origin, and is unknown to
+//! the part that talks to object storage.
 //!
 //! # Features
 //!
-//! `rustls-ring` (default), `rustls-aws-lc` or `native-tls` choose the TLS, as in
-//! [`inferstore_api`].
+//! | feature | TLS |
+//! |---|---|
+//! | `rustls-ring` (default) | rustls over ring, with the certificates of the system; builds fast |
+//! | `rustls-aws-lc` | rustls over aws-lc; set `default-features = false` to build without ring |
+//! | `native-tls` | the library of the operating system |
 
+mod builder;
 mod client;
 mod files;
-#[cfg(feature = "fuzzed")]
+#[cfg(feature = "__fuzz")]
 #[doc(hidden)]
 pub mod fuzzed;
 mod inputs;
+mod memory;
+mod profile;
 mod resources;
 mod run;
-mod settings;
 mod transport;
 
+pub use builder::ClientBuilder;
 pub use client::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client};
-pub use files::download::{Download, DownloadOptions, DownloadProgress};
-pub use files::source::File;
-pub use files::upload::{UploadEvent, UploadOptions, UploadedFile};
-pub use inferstore_api::{
-    ApiKey, Decimal, ModelKind, Sample, Timestamp, UnknownWord, http_client_builder, types,
+pub use files::download::{
+    Download, DownloadEvent, DownloadEvents, DownloadStream, DownloadToFile, DownloadedFile,
 };
+pub use files::source::File;
+pub use files::upload::{Upload, UploadEvent, UploadEvents, UploadedFile};
+pub use inferstore_api::{ApiKey, Decimal, ModelKind, Sample, Timestamp, UnknownVariant, types};
 pub use inputs::{FileInput, Input, Inputs};
+pub use profile::{CONFIG_VARIABLE, PROFILE_VARIABLE};
+/// The HTTP client of this crate, for the types in [`ClientBuilder`] and [`middleware`].
+pub use reqwest;
 pub use resources::account::Account;
 pub use resources::models::{Model, Models};
-pub use resources::page::Page;
-pub use resources::raw::{Method, with_payload};
+pub use resources::page::{Listing, Page};
 pub use resources::storage::{FileQuery, Folder, Storage};
 pub use resources::tasks::{Task, Tasks};
-pub use run::event::{RunEvent, RunEvents};
 pub use run::outcome::Outcome;
-pub use run::pace::PollInterval;
-pub use run::run::RunOptions;
-pub use run::wait::WaitOptions;
-pub use settings::Settings;
+pub use run::poll::PollInterval;
+pub use run::prepared::PreparedRun;
+pub use run::wait::Wait;
+pub use run::wait_all::WaitAll;
+pub use run::{Run, RunEvent, RunEvents};
 pub use transport::error::{
-    CallContext, DeadlineReached, Error, FileError, OutputMismatch, Result, TaskDisposition, TaskFailure,
-    UnknownOutcome,
+    CallContext, CostLimit, DeadlineReached, Error, ModelOffline, OutputMismatch, Result, TaskDisposition,
+    TaskFailure, UnknownOutcome,
 };
+pub use transport::events::Events;
+pub use transport::file_error::{FileError, FileErrorKind};
 pub use transport::retry::Retry;
 pub use transport::violation::{InvalidInputs, Violation, ViolationKind};
+
+/// Code of the user around every request.
+pub mod middleware {
+    pub use crate::transport::middleware::{BoxFuture, Middleware, Next};
+}

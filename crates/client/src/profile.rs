@@ -31,13 +31,18 @@ struct Stored {
 /// The base URL and the key of a profile; without a name, of the one that the environment names, or that
 /// is in use.
 pub(crate) fn read(name: Option<&str>) -> Result<(String, ApiKey)> {
-    let path = path().ok_or_else(|| Error::Config(format!("no folder for profiles is known; set {CONFIG_VARIABLE}")))?;
+    let path = path()
+        .ok_or_else(|| Error::Config(format!("no folder for profiles is known; set {CONFIG_VARIABLE}")))?;
     let shown = path.display();
     let text = std::fs::read_to_string(&path)
         .map_err(|error| Error::Config(format!("the profiles in {shown} cannot be read: {error}")))?;
     let stored: Profiles = serde_json::from_str(&text).map_err(|error| {
         // The message of the parser may quote a key.
-        Error::Config(format!("{shown} is no file of profiles: line {} column {}", error.line(), error.column()))
+        Error::Config(format!(
+            "{shown} is no file of profiles: line {} column {}",
+            error.line(),
+            error.column()
+        ))
     })?;
     let named = name.map(str::to_owned).or_else(|| variable(PROFILE_VARIABLE)).or(stored.current);
     let name = named.ok_or_else(|| Error::Config("no profile is in use".to_owned()))?;

@@ -1,31 +1,32 @@
-//! Files that go into the storage: from a path, from memory, or from a reader.
-
-mod spool;
-mod temporary;
+//! Sources of uploads: a path, bytes in memory or a reader, and what is known of them before they are
+//! sent.
 
 use std::fmt;
-use std::io;
+use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::SystemTime;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use bytes::Bytes;
-use tokio::io::{AsyncRead, AsyncReadExt};
+use bytes::{Bytes, BytesMut};
+use tempfile::TempPath;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::sync::OnceCell;
+use tokio::task::spawn_blocking;
 
 use crate::files::mime;
-use crate::transport::error::{Error, FileError, Result};
-use spool::Spool;
+use crate::transport::error::Result;
+use crate::transport::file_error::{FileError, FileErrorKind};
 
-pub(crate) use spool::Spooled;
-pub(crate) use temporary::TemporaryFile;
+/// The largest file that the storage accepts: 100 MiB.
+pub(crate) const MAX_SIZE: u64 = 104_857_600;
 
-/// The largest file that the storage takes: 100 MiB.
-pub(crate) const LARGEST: u64 = 104_857_600;
+/// How many bytes are examined to find the MIME type.
+const SNIFF_LENGTH: usize = 8 * 1024;
 
-/// How much of a file is looked at to find out what it is.
-const BEGINNING: u64 = 8 * 1024;
+/// How much is read at once.
+pub(super) const CHUNK: usize = 64 * 1024;
 
-/// A file to be uploaded. A path turns into one by itself.
+/// A file to upload: a path, bytes in memory, or a reader. Paths convert into it.
 ///
 /// ```
 /// use inferstore::{File, Inputs};
@@ -35,9 +36,9 @@ const BEGINNING: u64 = 8 * 1024;
 ///     .file("mask_img", File::bytes("mask.png", vec![0_u8; 16]).with_mime("image/png"));
 /// ```
 ///
-/// Nothing is read before it is used. A file of more than 104,857,600 bytes (100 MiB) or of none is
-/// refused then, before anything is sent. A clone is the same file; a reader is read once for all of
-/// them.
+/// Nothing is read before the file is used. A file that is empty or larger than 104,857,600 bytes
+/// (100 MiB) is then refused before anything is sent. A clone is the same file; a reader is read once
+/// for all clones.
 #[derive(Clone)]
 pub struct File {
     source: Source,
@@ -45,6 +46,7 @@ pub struct File {
     mime: Option<String>,
 }
 
+/// Where the bytes come from.
 #[derive(Clone)]
 enum Source {
     Path(PathBuf),
@@ -58,16 +60,16 @@ impl File {
         Self { source: Source::Path(path.into()), name: None, mime: None }
     }
 
-    /// A file in memory.
+    /// Bytes in memory.
     pub fn bytes(name: impl Into<String>, bytes: impl Into<Bytes>) -> Self {
         Self { source: Source::Bytes(bytes.into()), name: Some(name.into()), mime: None }
     }
 
-    /// Whatever the reader gives. It is written to a temporary file when it is first used, because the
-    /// size must be known before and the bytes may have to be sent again; the last clone takes the
-    /// temporary file with it.
+    /// The content of a reader. It is copied to a temporary file at first use, because its size must be
+    /// known before the upload and a retry sends it again. The last clone deletes the temporary file.
     pub fn reader(name: impl Into<String>, reader: impl AsyncRead + Send + Unpin + 'static) -> Self {
-        Self { source: Source::Reader(Arc::new(Spool::new(reader))), name: Some(name.into()), mime: None }
+        let spool = Spool { reader: Mutex::new(Some(Box::new(reader))), spooled: OnceCell::new() };
+        Self { source: Source::Reader(Arc::new(spool)), name: Some(name.into()), mime: None }
     }
 
     /// The file under another name.
@@ -76,46 +78,65 @@ impl File {
         Self { name: Some(name.into()), ..self }
     }
 
-    /// The file with this MIME type, whatever its content and its name say.
+    /// The file with this MIME type, whatever its content and its name indicate.
     #[must_use]
     pub fn with_mime(self, mime: impl Into<String>) -> Self {
         Self { mime: Some(mime.into()), ..self }
     }
 
-    /// Looks at the file: everything that has to be known before it is sent.
-    pub(crate) async fn open(&self) -> Result<Opened> {
+    /// Reads the file once: its size, MIME type and content hash are known afterwards.
+    pub(crate) async fn prepare(&self) -> Result<Prepared> {
         let label = self.label();
-        let (content, size, beginning) = match &self.source {
-            Source::Path(path) => look_at(path).await.map_err(|error| unreadable(&label, error))?,
+        let (source, digest) = match &self.source {
+            Source::Path(path) => {
+                let path = path.clone();
+                let (path, digest) =
+                    blocking(move || digest_path(&path)).await.map_err(|error| unreadable(&label, error))?;
+                (Source::Path(path), digest)
+            }
+            Source::Bytes(bytes) if bytes.len() as u64 > MAX_SIZE => {
+                (self.source.clone(), Digest { size: bytes.len() as u64, ..Digest::new() })
+            }
             Source::Bytes(bytes) => {
-                let content = Content::Bytes { bytes: bytes.clone(), hash: spool::hash(bytes).await };
-                let beginning = bytes.slice(..bytes.len().min(BEGINNING as usize));
-                (content, bytes.len() as u64, beginning)
+                let bytes = bytes.clone();
+                let digest = blocking(move || Digest::of(&bytes[..])).await;
+                (self.source.clone(), digest.map_err(|error| unreadable(&label, error))?)
             }
             Source::Reader(spool) => {
-                let spooled = spool.spooled().await.map_err(|error| unreadable(&label, error))?;
-                let beginning = spooled.beginning().clone();
-                (Content::Spooled(Arc::clone(&spooled)), spooled.size(), beginning)
+                let spooled = spool.read().await.map_err(|error| unreadable(&label, error))?;
+                (self.source.clone(), spooled.digest.clone())
             }
         };
-        let name = self.stored_name().ok_or_else(|| trouble(&label, "it has no name to be stored under"))?;
+        let invalid = |kind, message: String| Err(FileError::new(&label, kind, message).into());
+        let Some(name) = self.stored_name() else {
+            return invalid(FileErrorKind::InvalidName, "it has no name to be stored under".to_owned());
+        };
+        let size = digest.size;
         if size == 0 {
-            return Err(trouble(&label, "it is empty, and the storage takes no empty files"));
+            return invalid(FileErrorKind::Empty, "it is empty".to_owned());
         }
-        if size > LARGEST {
-            return Err(trouble(
-                &label,
-                format!("it has {size} bytes; the storage takes at most {LARGEST} (100 MiB)"),
-            ));
+        if size > MAX_SIZE {
+            let message = format!("it has {size} bytes; the storage takes at most {MAX_SIZE} (100 MiB)");
+            return invalid(FileErrorKind::TooLarge, message);
         }
-        let mime = mime::choose(self.mime.as_deref(), &name, &beginning).map_err(|mime| {
-            trouble(&label, format!("{mime:?} is not a MIME type; one looks like image/png"))
-        })?;
-        let fingerprint = Fingerprint { content: content.fingerprint(size), mime: mime.clone() };
-        Ok(Opened { label, name, size, mime, content, fingerprint })
+        let chosen = match mime::choose(self.mime.as_deref(), &name, &digest.beginning) {
+            Ok(chosen) => chosen,
+            Err(mime) => {
+                return invalid(FileErrorKind::InvalidMimeType, format!("{mime:?} is not a MIME type"));
+            }
+        };
+        Ok(Prepared {
+            label,
+            name,
+            size,
+            mime: chosen.mime,
+            overruled_extension: chosen.overruled_extension,
+            content_id: digest.id(),
+            source,
+        })
     }
 
-    /// How errors call it.
+    /// The name of the file in errors.
     fn label(&self) -> String {
         match (&self.source, &self.name) {
             (Source::Path(path), _) => path.display().to_string(),
@@ -134,44 +155,20 @@ impl File {
     }
 }
 
-/// The same source, name and MIME type. Readers are equal only to their clones.
-impl PartialEq for File {
-    fn eq(&self, other: &Self) -> bool {
-        let is_same_source = match (&self.source, &other.source) {
-            (Source::Path(one), Source::Path(other)) => one == other,
-            (Source::Bytes(one), Source::Bytes(other)) => one == other,
-            (Source::Reader(one), Source::Reader(other)) => Arc::ptr_eq(one, other),
-            _ => false,
-        };
-        is_same_source && self.name == other.name && self.mime == other.mime
-    }
+/// Converts paths in all their forms.
+macro_rules! from_paths {
+    ($($path:ty),+) => {$(
+        impl From<$path> for File {
+            fn from(path: $path) -> Self {
+                Self::path(path)
+            }
+        }
+    )+};
 }
 
-impl From<&str> for File {
-    fn from(path: &str) -> Self {
-        Self::path(path)
-    }
-}
+from_paths!(&str, String, &String, PathBuf, &PathBuf, &Path);
 
-impl From<String> for File {
-    fn from(path: String) -> Self {
-        Self::path(path)
-    }
-}
-
-impl From<PathBuf> for File {
-    fn from(path: PathBuf) -> Self {
-        Self::path(path)
-    }
-}
-
-impl From<&Path> for File {
-    fn from(path: &Path) -> Self {
-        Self::path(path)
-    }
-}
-
-/// Where it comes from, and not what is in it.
+/// Shows where the bytes come from, and not the bytes.
 impl fmt::Debug for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("File");
@@ -184,148 +181,180 @@ impl fmt::Debug for File {
     }
 }
 
-/// A file that was looked at: it can be sent, as often as need be.
-#[derive(Clone, Debug)]
-pub(crate) struct Opened {
-    label: String,
-    name: String,
-    size: u64,
-    mime: String,
-    content: Content,
-    fingerprint: Fingerprint,
-}
-
-/// Where the bytes are.
+/// A file that was read once: everything that must be known before it is sent.
 #[derive(Clone)]
-pub(crate) enum Content {
-    /// In a file of the caller, which may change under our hands.
-    Path { path: PathBuf, stamp: Stamp },
-    /// In memory.
-    Bytes { bytes: Bytes, hash: u64 },
-    /// In a file of ours.
-    Spooled(Arc<Spooled>),
+pub(crate) struct Prepared {
+    /// The name of the file in errors.
+    pub(crate) label: String,
+    /// The name that it is stored under.
+    pub(crate) name: String,
+    pub(crate) size: u64,
+    pub(crate) mime: String,
+    /// The MIME type of the extension, where the content disagrees and was believed.
+    pub(crate) overruled_extension: Option<String>,
+    /// Identifies the content: a 128-bit hash with keys of this process, so that no two contents can be
+    /// prepared that share one.
+    pub(crate) content_id: u128,
+    source: Source,
 }
 
-impl Content {
-    fn fingerprint(&self, size: u64) -> ContentFingerprint {
-        match self {
-            Self::Path { path, stamp } => ContentFingerprint::Path(path.clone(), *stamp),
-            Self::Bytes { hash, .. } => ContentFingerprint::Hash { size, hash: *hash },
-            Self::Spooled(spooled) => ContentFingerprint::Hash { size, hash: spooled.hash() },
+impl Prepared {
+    /// The same file under an unguessable name: the URL of an input is its only access control, and the
+    /// service does not define what happens to an existing file of the same name.
+    pub(crate) fn with_unique_name(self) -> Self {
+        Self { name: format!("{}-{}", random_hex(), self.name), ..self }
+    }
+
+    /// A reader over the content, from its beginning.
+    pub(super) async fn open(&self) -> Result<Box<dyn AsyncRead + Send + Unpin>, FileError> {
+        let opened = match &self.source {
+            Source::Bytes(bytes) => return Ok(Box::new(io::Cursor::new(bytes.clone()))),
+            Source::Path(path) => tokio::fs::File::open(path).await,
+            Source::Reader(spool) => match spool.read().await {
+                Ok(spooled) => tokio::fs::File::open(&spooled.path).await,
+                Err(error) => Err(error),
+            },
+        };
+        match opened {
+            Ok(file) => Ok(Box::new(file)),
+            Err(error) => Err(unreadable(&self.label, error)),
         }
     }
 }
 
-impl fmt::Debug for Content {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Path { .. } => "Path",
-            Self::Bytes { .. } => "Bytes",
-            Self::Spooled(_) => "Spooled",
-        })
+/// The size, the hash and the first bytes of a content, computed chunk by chunk.
+#[derive(Clone)]
+pub(super) struct Digest {
+    pub(super) size: u64,
+    hashers: [DefaultHasher; 2],
+    beginning: Vec<u8>,
+}
+
+impl Digest {
+    pub(super) fn new() -> Self {
+        static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(|| [RandomState::new(), RandomState::new()]);
+        let [first, second] = &*KEYS;
+        Self { size: 0, hashers: [first.build_hasher(), second.build_hasher()], beginning: Vec::new() }
+    }
+
+    pub(super) fn update(&mut self, chunk: &[u8]) {
+        let missing = SNIFF_LENGTH.saturating_sub(self.beginning.len());
+        self.beginning.extend_from_slice(&chunk[..chunk.len().min(missing)]);
+        self.size += chunk.len() as u64;
+        for hasher in &mut self.hashers {
+            hasher.write(chunk);
+        }
+    }
+
+    pub(super) fn id(&self) -> u128 {
+        self.hashers.iter().fold(0, |id, hasher| id << 64 | u128::from(hasher.finish()))
+    }
+
+    /// Reads at most one chunk more than the storage accepts.
+    fn of(mut reader: impl Read) -> io::Result<Self> {
+        let mut digest = Self::new();
+        let mut chunk = vec![0; CHUNK];
+        while digest.size <= MAX_SIZE {
+            match reader.read(&mut chunk)? {
+                0 => break,
+                length => digest.update(&chunk[..length]),
+            }
+        }
+        Ok(digest)
     }
 }
 
-/// By which a file is known to be the one that it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Stamp {
-    length: u64,
-    /// Some file systems do not know.
-    modified: Option<SystemTime>,
+/// The absolute path, because the working folder may change before the upload, and the digest.
+fn digest_path(path: &Path) -> io::Result<(PathBuf, Digest)> {
+    // Before it is opened, because opening a pipe blocks until another process writes to it.
+    let metadata = std::fs::metadata(path)?;
+    if !metadata.is_file() {
+        let message = "it is not a regular file; use File::reader for anything else";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    let path = path.canonicalize()?;
+    if metadata.len() > MAX_SIZE {
+        return Ok((path, Digest { size: metadata.len(), ..Digest::new() }));
+    }
+    let digest = Digest::of(std::fs::File::open(&path)?)?;
+    Ok((path, digest))
 }
 
-impl Stamp {
-    pub(crate) async fn of(file: &tokio::fs::File) -> io::Result<Self> {
-        let metadata = file.metadata().await?;
-        Ok(Self { length: metadata.len(), modified: metadata.modified().ok() })
-    }
+/// A reader, and the temporary file with its content once it was read.
+struct Spool {
+    reader: Mutex<Option<Box<dyn AsyncRead + Send + Unpin>>>,
+    spooled: OnceCell<Result<Spooled, (io::ErrorKind, String)>>,
 }
 
-/// What tells one upload from another. Equal fingerprints: the same bytes, declared as the same type.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Fingerprint {
-    content: ContentFingerprint,
-    mime: String,
+struct Spooled {
+    path: TempPath,
+    digest: Digest,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum ContentFingerprint {
-    Path(PathBuf, Stamp),
-    Hash { size: u64, hash: u64 },
-}
-
-impl Opened {
-    /// How errors call it.
-    pub(crate) fn label(&self) -> &str {
-        &self.label
-    }
-
-    /// What it is to be stored as.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The same file, stored under a name that nothing else has: the service builds the object key from
-    /// folder and name, and does not say what becomes of a file whose key is taken.
-    pub(crate) fn under_a_name_of_its_own(mut self) -> Self {
-        self.name = format!("{:016x}-{}", fastrand::u64(..), self.name);
-        self
-    }
-
-    pub(crate) fn size(&self) -> u64 {
-        self.size
-    }
-
-    pub(crate) fn mime(&self) -> &str {
-        &self.mime
-    }
-
-    pub(crate) fn content(&self) -> &Content {
-        &self.content
-    }
-
-    /// By which the same content is known, so that it is sent once.
-    pub(crate) fn fingerprint(&self) -> &Fingerprint {
-        &self.fingerprint
+impl Spool {
+    /// The content. The first caller reads it, concurrent callers wait for that.
+    async fn read(&self) -> io::Result<&Spooled> {
+        let spooled = self.spooled.get_or_init(|| async {
+            let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
+            // A canceled read took the reader, and a part of the content with it.
+            let reader = reader.ok_or_else(|| io::Error::other("reading it was interrupted before"));
+            let spooled = match reader {
+                Ok(reader) => spool(reader).await,
+                Err(error) => Err(error),
+            };
+            spooled.map_err(|error| (error.kind(), error.to_string()))
+        });
+        spooled.await.as_ref().map_err(|(kind, message)| io::Error::new(*kind, message.clone()))
     }
 }
 
-async fn look_at(path: &Path) -> io::Result<(Content, u64, Bytes)> {
-    // Before it is opened, because opening a pipe waits for whoever writes into it.
-    if !tokio::fs::metadata(path).await?.is_file() {
-        return Err(io::Error::other("it is not a regular file; give anything else as a reader"));
+async fn spool(mut reader: Box<dyn AsyncRead + Send + Unpin>) -> io::Result<Spooled> {
+    let temporary = blocking(|| tempfile::Builder::new().prefix("inferstore-").tempfile()).await?;
+    let (file, path) = temporary.into_parts();
+    let mut file = tokio::fs::File::from_std(file);
+    let mut digest = Digest::new();
+    let mut chunk = BytesMut::with_capacity(CHUNK);
+    while reader.read_buf(&mut chunk).await? > 0 {
+        digest.update(&chunk);
+        if digest.size > MAX_SIZE {
+            // The reader may be endless.
+            let message = format!("it has more than {MAX_SIZE} bytes (100 MiB)");
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+        }
+        file.write_all(&chunk).await?;
+        chunk.clear();
     }
-    // Absolute, because the working folder may change before it is sent.
-    let path = tokio::fs::canonicalize(path).await?;
-    let file = tokio::fs::File::open(&path).await?;
-    let stamp = Stamp::of(&file).await?;
-    let mut beginning = Vec::new();
-    file.take(BEGINNING).read_to_end(&mut beginning).await?;
-    Ok((Content::Path { path, stamp }, stamp.length, beginning.into()))
+    file.flush().await?;
+    Ok(Spooled { path, digest })
 }
 
-/// An error about a file.
-pub(crate) fn trouble(file: &str, problem: impl Into<String>) -> Error {
-    Error::File(Box::new(FileError {
-        field: None,
-        file: file.to_owned(),
-        problem: problem.into(),
-        source: None,
-    }))
+/// An error of reading a source. The messages of this module stand for themselves.
+pub(super) fn unreadable(file: &str, error: io::Error) -> FileError {
+    let kind = match error.kind() {
+        io::ErrorKind::NotFound => FileErrorKind::NotFound,
+        io::ErrorKind::FileTooLarge => {
+            return FileError::new(file, FileErrorKind::TooLarge, error.to_string());
+        }
+        io::ErrorKind::InvalidInput => {
+            return FileError::new(file, FileErrorKind::Unreadable, error.to_string());
+        }
+        _ => FileErrorKind::Unreadable,
+    };
+    FileError::new(file, kind, "it cannot be read").with_source(error)
 }
 
-/// An error about a file that something else stands behind.
-pub(crate) fn trouble_from(
-    file: &str,
-    problem: impl Into<String>,
-    source: impl std::error::Error + Send + Sync + 'static,
-) -> Error {
-    let source = Some(source.into());
-    Error::File(Box::new(FileError { field: None, file: file.to_owned(), problem: problem.into(), source }))
+/// Runs blocking file operations on the threads of the runtime that are meant for them. A canceled
+/// caller drops the result, and a temporary file with it.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
-fn unreadable(file: &str, error: io::Error) -> Error {
-    trouble_from(file, format!("it cannot be read: {error}"), error)
+/// 128 random bits.
+pub(super) fn random_hex() -> String {
+    let draw = || RandomState::new().build_hasher().finish();
+    format!("{:016x}{:016x}", draw(), draw())
 }
 
 #[cfg(test)]

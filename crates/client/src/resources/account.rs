@@ -6,7 +6,7 @@ use inferstore_api::types::AccountBalance;
 
 use crate::transport::core::Core;
 use crate::transport::error::Result;
-use crate::transport::operations;
+use inferstore_api::operations;
 
 /// The account that owns the API key.
 #[derive(Clone, Debug)]

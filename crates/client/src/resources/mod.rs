@@ -12,7 +12,8 @@ use crate::transport::error::{Error, Result};
 /// The text as an identifier, unless it would change the path that it becomes a segment of.
 pub(crate) fn identifier<Id: From<String>>(what: &str, text: &str) -> Result<Id> {
     let shown = crate::transport::redact::cut(text, 80);
-    let invalid = |problem: &str| Error::InvalidArgument(format!("{shown:?} cannot be the {what}: {problem}"));
+    let invalid =
+        |problem: &str| Error::InvalidArgument(format!("{shown:?} cannot be the {what}: {problem}"));
     if text.trim().is_empty() {
         return Err(invalid("it is empty"));
     }

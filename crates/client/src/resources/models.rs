@@ -12,7 +12,7 @@ use crate::resources::page::{Listing, Page};
 use crate::transport::core::Core;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::Result;
-use crate::transport::operations;
+use inferstore_api::operations;
 
 /// How many records a stream asks for at once, unless the query says otherwise. The document states no
 /// limit; this is below any plausible one.

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use inferstore_api::limits;
-use inferstore_api::types::{FileUrl, FolderName, MimeCategory, StorageFile, StorageStatistics, UploadFolder};
+use inferstore_api::types::{
+    FileUrl, FolderName, MimeCategory, StorageFile, StorageStatistics, UploadFolder,
+};
 
 use crate::resources::identifier;
 use crate::resources::page::{Listing, Page};
 use crate::transport::core::Core;
 use crate::transport::error::{Error, Result};
-use crate::transport::operations;
+use inferstore_api::operations;
 
 /// How many files a stream asks for at once.
 const FILES_PER_PAGE: u32 = 100;
@@ -61,10 +63,7 @@ impl Storage {
     ///
     /// [`Error::Api`] when there is no such file, which is also the case after a delete whose response
     /// was lost.
-    pub fn delete(
-        &self,
-        download_url: impl Into<String>,
-    ) -> impl Future<Output = Result<()>> + Send + use<> {
+    pub fn delete(&self, download_url: impl Into<String>) -> impl Future<Output = Result<()>> + Send + use<> {
         let core = Arc::clone(&self.core);
         let file = FileUrl { url: download_url.into() };
         async move {
@@ -83,7 +82,7 @@ impl Folder {
 
     /// The name as a folder that can be listed.
     fn listable(&self) -> Result<FolderName> {
-        if limits::RESERVED_FOLDERS.contains(&self.name.as_str()) {
+        if limits::RESERVED_FOLDER_NAMES.contains(&self.name.as_str()) {
             return Err(Error::InvalidArgument(format!(
                 "the folder {:?} cannot be listed: its path belongs to another operation of the service",
                 self.name
@@ -138,7 +137,10 @@ impl Folder {
             let call = folder.core.call(operations::LIST_FILES);
             let send = call.send(|api| api.list_files(&name, Some(page), query.page_size, category));
             let listing = send.await?;
-            Ok(Page { pages: listing.total_pages.and_then(|pages| u64::try_from(pages).ok()), ..Page::new(listing.files, listing.total) })
+            Ok(Page {
+                pages: listing.total_pages.and_then(|pages| u64::try_from(pages).ok()),
+                ..Page::new(listing.files, listing.total)
+            })
         }
     }
 }

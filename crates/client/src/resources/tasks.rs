@@ -11,7 +11,7 @@ use crate::resources::page::{Listing, Page};
 use crate::transport::core::Core;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::Result;
-use crate::transport::operations;
+use inferstore_api::operations;
 
 /// The largest page of the task history.
 pub(crate) const MAX_RECORDS: u32 = limits::MAX_LIST_TASKS_LIMIT;

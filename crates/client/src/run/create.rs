@@ -22,7 +22,7 @@ use crate::run::history::{CLOCK_TOLERANCE, Search};
 use crate::transport::core::Core;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::{CallContext, Error, Result, UnknownOutcome};
-use crate::transport::operations;
+use inferstore_api::operations;
 
 /// How many times the history is searched: the service may still be working on the create.
 const MAX_SEARCHES: u32 = 3;
@@ -48,7 +48,9 @@ impl Create {
         loop {
             sent += 1;
             match self.send_once().await {
-                Err(Error::OutcomeUnknown(unknown)) if unknown.shows_nothing() && self.may_send_again(sent) => {
+                Err(Error::OutcomeUnknown(unknown))
+                    if unknown.shows_nothing() && self.may_send_again(sent) =>
+                {
                     warn!(sent, "the history shows no trace of a lost create, so it is sent again");
                 }
                 result => return result,
@@ -68,7 +70,11 @@ impl Create {
                 return Ok(task);
             }
             if !found.is_complete {
-                return Err(self.unknown(CallContext::new(operations::CREATE_TASK.id, None), found.matches, false));
+                return Err(self.unknown(
+                    CallContext::new(operations::CREATE_TASK.id, None),
+                    found.matches,
+                    false,
+                ));
             }
             // A create that was interrupted just now may still be on its way.
             if age > CLOCK_TOLERANCE || search >= MAX_SEARCHES {
@@ -146,7 +152,9 @@ impl Create {
             }
             if search < MAX_SEARCHES {
                 self.pause_after(search).await;
-            } else if search == MAX_SEARCHES && let Some(delay) = self.retry_if_absent_after {
+            } else if search == MAX_SEARCHES
+                && let Some(delay) = self.retry_if_absent_after
+            {
                 let remaining = delay.saturating_sub(lost_at.elapsed());
                 if self.deadline.timeout(sleep(remaining)).await.is_none() {
                     break;

@@ -135,10 +135,15 @@ impl Execution {
             let quote = self.model.cost_until(self.deadline).await?.cost;
             // A missing quote is not a price of zero.
             let quote = quote.ok_or_else(|| {
-                Error::InvalidArgument("the service states no price, so max_cost cannot be checked".to_owned())
+                Error::InvalidArgument(
+                    "the service states no price, so max_cost cannot be checked".to_owned(),
+                )
             })?;
             if quote > *max_cost {
-                return Err(Error::CostLimitExceeded(Box::new(CostLimit { quote, max_cost: max_cost.clone() })));
+                return Err(Error::CostLimitExceeded(Box::new(CostLimit {
+                    quote,
+                    max_cost: max_cost.clone(),
+                })));
             }
         }
         if self.options.require_serving

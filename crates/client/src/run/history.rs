@@ -103,9 +103,7 @@ impl<'a> Search<'a> {
 
     fn may_match(&self, record: &TaskRecord, earliest: Option<SystemTime>) -> bool {
         let is_same_model = record.model_id.as_deref().is_none_or(|model| model == self.model.as_str());
-        is_same_model
-            && !is_before(record, earliest)
-            && !self.core.memory.own_tasks.contains(&record.task_id)
+        is_same_model && !is_before(record, earliest) && !self.core.memory.own_tasks.contains(&record.task_id)
     }
 
     /// The inputs of a task, or `None` when they cannot be read.

@@ -151,7 +151,10 @@ impl Model {
 
     /// Checks the inputs and uploads the files, so that the task can be created once, even across a
     /// crash: see [`PreparedRun`].
-    pub fn prepare(&self, inputs: impl Into<Inputs>) -> impl Future<Output = Result<PreparedRun>> + Send + use<> {
+    pub fn prepare(
+        &self,
+        inputs: impl Into<Inputs>,
+    ) -> impl Future<Output = Result<PreparedRun>> + Send + use<> {
         let inputs = inputs.into();
         self.run(inputs).prepare()
     }

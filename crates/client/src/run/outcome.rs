@@ -84,7 +84,11 @@ impl Outcome {
                     Some(core) => core.redactor.foreign(&problem, MAX_MESSAGE),
                     None => problem,
                 };
-                Err(Error::OutputType(Box::new(OutputMismatch { task: self.task, output: self.output, problem })))
+                Err(Error::OutputType(Box::new(OutputMismatch {
+                    task: self.task,
+                    output: self.output,
+                    problem,
+                })))
             }
         }
     }

@@ -216,7 +216,8 @@ mod tests {
 
     #[test]
     fn every_delay_but_the_first_read_of_a_known_model_is_within_the_suggested_intervals() {
-        let is_suggested = |delay: Duration| (FAST.0..=FAST.1).contains(&delay) || (LONG.0..=LONG.1).contains(&delay);
+        let is_suggested =
+            |delay: Duration| (FAST.0..=FAST.1).contains(&delay) || (LONG.0..=LONG.1).contains(&delay);
         for seconds in [0.3, 5.0, 60.0, 250.0, 600.0, 7_200.0] {
             let mut known = spread(Duration::from_secs_f64(seconds), 20);
             known.sort_unstable();

@@ -83,7 +83,9 @@ impl InputUploads<'_> {
     /// The URL of the content, perhaps of an earlier run.
     async fn url(&self, key: UploadKey, file: &InputFile) -> Result<String> {
         let cache = &self.core.memory.uploads;
-        if self.is_shared && let Some(url) = cache.get(&key) {
+        if self.is_shared
+            && let Some(url) = cache.get(&key)
+        {
             return Ok(url);
         }
         let field = file.field.clone();

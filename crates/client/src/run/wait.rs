@@ -347,7 +347,9 @@ pub(crate) fn ended(task: TaskDetail, core: &Core) -> Result<TaskDetail> {
     match task.status {
         Some(TaskStatus::Failed) => {
             // Perhaps an uploaded file is no longer there; the next run uploads it again.
-            for url in task.input_data.iter().flat_map(|inputs| inputs.values()).filter_map(|input| input.as_str()) {
+            for url in
+                task.input_data.iter().flat_map(|inputs| inputs.values()).filter_map(|input| input.as_str())
+            {
                 core.memory.uploads.forget(url);
             }
             let redactor = &core.redactor;

@@ -5,15 +5,14 @@ use std::error::Error as StdError;
 use std::time::{Duration, SystemTime};
 
 use inferstore_api::types::{EnvelopeStatus, TaskId};
-use inferstore_api::{Error as RawError, ResponseValue};
+use inferstore_api::{Error as RawError, Operation, ResponseValue, Safety};
 use reqwest::header::{DATE, HeaderMap};
 use tracing::{Instrument, Span, debug, debug_span, field};
 
 use crate::transport::core::Core;
 use crate::transport::deadline::Deadline;
-use crate::transport::envelope::Envelope;
+use crate::transport::envelope::Enveloped;
 use crate::transport::error::{CallContext, Error, ForeignText, Result};
-use crate::transport::operations::Operation;
 use crate::transport::redact::{MAX_MESSAGE, Redactor};
 use crate::transport::retry::{self, Attempts, Failure};
 
@@ -32,7 +31,8 @@ const REQUEST_ID_HEADERS: [&str; 4] = ["x-request-id", "request-id", "x-correlat
 /// A call to one operation.
 pub(crate) struct Call<'a> {
     core: &'a Core,
-    operation: Operation,
+    operation: &'static str,
+    safety: Safety,
     deadline: Deadline,
     task: Option<TaskId>,
     retry_on_rejection: bool,
@@ -42,8 +42,13 @@ pub(crate) struct Call<'a> {
 impl Core {
     /// A call to this operation, without a deadline.
     pub(crate) fn call(&self, operation: Operation) -> Call<'_> {
+        self.call_unlisted(operation.id, operation.safety)
+    }
+
+    /// A call to an operation that the document does not list.
+    pub(crate) fn call_unlisted(&self, operation: &'static str, safety: Safety) -> Call<'_> {
         let deadline = Deadline::never();
-        Call { core: self, operation, deadline, task: None, retry_on_rejection: false, date: None }
+        Call { core: self, operation, safety, deadline, task: None, retry_on_rejection: false, date: None }
     }
 }
 
@@ -74,12 +79,12 @@ impl<'a> Call<'a> {
         send: impl Fn(&'a inferstore_api::Client) -> Sent,
     ) -> Result<E::Data>
     where
-        E: Envelope,
+        E: Enveloped,
         Sent: Future<Output = Result<ResponseValue<E>, RawError>>,
     {
         let span = debug_span!(
             "inferstore",
-            operation = self.operation.id,
+            operation = self.operation,
             attempts = field::Empty,
             status = field::Empty
         );
@@ -93,11 +98,11 @@ impl<'a> Call<'a> {
         span: &Span,
     ) -> Result<E::Data>
     where
-        E: Envelope,
+        E: Enveloped,
         Sent: Future<Output = Result<ResponseValue<E>, RawError>>,
     {
         let core = self.core;
-        let mut attempts = core.retries.start(self.operation.id, self.deadline);
+        let mut attempts = core.retries.start(self.operation, self.deadline);
         loop {
             let fault = match self.attempt(send(&core.api)).await? {
                 Ok((status, data)) => {
@@ -109,7 +114,7 @@ impl<'a> Call<'a> {
             };
             span.record("attempts", attempts.count).record("status", fault.context.status);
             debug!(attempt = attempts.count, status = fault.context.status, failure = ?fault.failure, "the call failed");
-            let may_retry = retry::may_retry(self.operation.safety, self.retry_on_rejection, fault.failure);
+            let may_retry = retry::may_retry(self.safety, self.retry_on_rejection, fault.failure);
             if !may_retry || !attempts.backoff(fault.context.retry_after).await {
                 return Err(self.failed(fault, may_retry, &attempts));
             }
@@ -117,7 +122,7 @@ impl<'a> Call<'a> {
     }
 
     /// One attempt: the status and the payload, or how it failed; an error if nothing can be sent at all.
-    async fn attempt<E: Envelope>(
+    async fn attempt<E: Enveloped>(
         &mut self,
         sent: impl Future<Output = Result<ResponseValue<E>, RawError>>,
     ) -> Result<Result<(u16, E::Data), Fault>> {
@@ -136,7 +141,7 @@ impl<'a> Call<'a> {
 
     fn failed(self, fault: Fault, is_retry_safe: bool, attempts: &Attempts<'_>) -> Error {
         let context = Box::new(CallContext {
-            operation: self.operation.id,
+            operation: self.operation,
             attempts: attempts.count,
             elapsed: attempts.started.elapsed(),
             is_retry_safe,
@@ -233,7 +238,7 @@ impl Fault {
     }
 }
 
-fn open<E: Envelope>(response: ResponseValue<E>, redactor: &Redactor) -> Result<(u16, E::Data), Fault> {
+fn open<E: Enveloped>(response: ResponseValue<E>, redactor: &Redactor) -> Result<(u16, E::Data), Fault> {
     let status = response.status().as_u16();
     if response.is_success() {
         return Ok((status, response.into_inner().open().1));

@@ -1,24 +1,24 @@
-//! The envelope around every answer: opened in one place, for every operation alike.
+//! Opening the envelope around every response.
 
-use inferstore_api::Envelope as Opened;
+use inferstore_api::{Envelope, NoData};
 
-/// An answer in its envelope.
-pub(crate) trait Envelope: Send {
-    /// What the envelope holds.
+/// A response in its envelope.
+pub(crate) trait Enveloped: Send {
+    /// The payload.
     type Data: Send;
 
-    /// Whether it says that the call worked.
+    /// Whether the envelope states success.
     fn is_success(&self) -> bool;
 
     /// The message and the payload.
     fn open(self) -> (Option<String>, Self::Data);
 }
 
-impl<T: Send> Envelope for Opened<T> {
+impl<T: Send> Enveloped for Envelope<T> {
     type Data = T;
 
     fn is_success(&self) -> bool {
-        Self::is_success(self)
+        self.is_success()
     }
 
     fn open(self) -> (Option<String>, T) {

@@ -276,7 +276,10 @@ impl Error {
     /// Whether the service refused the call for good: a 4xx other than 408 and 429.
     pub(crate) fn is_permanent(&self) -> bool {
         let is_refusal = matches!(self, Self::Api(_) | Self::Unauthorized(_));
-        is_refusal && self.status().is_some_and(|status| (400..500).contains(&status) && !matches!(status, 408 | 429))
+        is_refusal
+            && self
+                .status()
+                .is_some_and(|status| (400..500).contains(&status) && !matches!(status, 408 | 429))
     }
 
     /// The error with the input field that named the file.
@@ -299,7 +302,9 @@ impl Error {
             Self::Api(context) => match context.status {
                 Some(402) => "top up the balance of the account",
                 Some(404) => "check the identifier",
-                Some(429 | 503) => "try again later, if the service promises that such a refusal had no effect",
+                Some(429 | 503) => {
+                    "try again later, if the service promises that such a refusal had no effect"
+                }
                 _ => "read the message of the service; the same call will fail again",
             },
             Self::Transport(context) if context.is_retry_safe => {
@@ -315,7 +320,9 @@ impl Error {
             Self::ModelOffline(offline) if offline.task.is_none() => {
                 "try again later, or run without require_serving; no task was created"
             }
-            Self::ModelOffline(_) => "cancel the task, or wait for it by its identifier until a node serves the model",
+            Self::ModelOffline(_) => {
+                "cancel the task, or wait for it by its identifier until a node serves the model"
+            }
             Self::TaskFailed(_) => {
                 "fix the inputs if the detail names them, else run it again; it was not billed"
             }

@@ -8,7 +8,6 @@ pub(crate) mod error;
 pub(crate) mod events;
 pub(crate) mod file_error;
 pub(crate) mod middleware;
-pub(crate) mod operations;
 pub(crate) mod redact;
 pub(crate) mod retry;
 pub(crate) mod violation;

@@ -222,7 +222,8 @@ mod tests {
 
     #[test]
     fn the_details_of_a_model_are_redacted_member_by_member() {
-        let detail = serde_json::json!({"error": "KEY\u{1b}[2J", "policy": "p", "at": [1, "X-Amz-Signature=s"]});
+        let detail =
+            serde_json::json!({"error": "KEY\u{1b}[2J", "policy": "p", "at": [1, "X-Amz-Signature=s"]});
         let expected = serde_json::json!({"error": "…[2J", "policy": "…", "at": [1, "X-Amz-Signature=…"]});
         assert_eq!(Redactor::new("KEY").foreign_json(detail), expected);
     }
@@ -233,7 +234,8 @@ mod tests {
             let fields: Vec<_> =
                 fields.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
             let redactor = Redactor::new("KEY");
-            Url::parse(url).map_or_else(|_| text.to_owned(), |url| redactor.with_target(&url, &fields).mask(text))
+            Url::parse(url)
+                .map_or_else(|_| text.to_owned(), |url| redactor.with_target(&url, &fields).mask(text))
         };
         let url = "https://b.example/k?X-Amz-Credential=ACCOUNT-1%2Fscope&X-Amz-Signature=SIGNATURE";
         assert_eq!(mask(url, &[], "SIGNATURE of ACCOUNT-1 for ACCOUNT-1/scope"), "… of … for …");

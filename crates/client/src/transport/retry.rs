@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use crate::transport::deadline::Deadline;
-use crate::transport::operations::Safety;
+use inferstore_api::Safety;
 
 /// How failed requests are retried. Change the fields that differ from the default:
 ///
@@ -118,8 +118,9 @@ impl Retries {
 
     /// Takes one retry from the budget, if one is left.
     pub(crate) fn take(&self) -> bool {
-        let taken =
-            self.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(RETRY_COST));
+        let taken = self
+            .budget
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(RETRY_COST));
         taken.is_ok()
     }
 
@@ -217,8 +218,9 @@ mod tests {
 
     #[test]
     fn a_read_is_retried_after_failures_that_pass() {
-        let retried: Vec<_> =
-            (100..=599).filter(|status| may_retry(Safety::Repeatable, false, Failure::Status(*status))).collect();
+        let retried: Vec<_> = (100..=599)
+            .filter(|status| may_retry(Safety::Repeatable, false, Failure::Status(*status)))
+            .collect();
         assert_eq!(retried, [408, 429, 502, 503, 504]);
         assert!(may_retry(Safety::Repeatable, false, Failure::Lost));
         assert!(may_retry(Safety::Repeatable, false, Failure::Undecodable));
@@ -267,13 +269,22 @@ mod tests {
         for _ in 0..1_000 {
             retries.succeeded();
         }
-        assert_eq!(std::iter::from_fn(|| retries.take().then_some(())).take(10_000).count(), 100, "and no more");
+        assert_eq!(
+            std::iter::from_fn(|| retries.take().then_some(())).take(10_000).count(),
+            100,
+            "and no more"
+        );
     }
 
     #[test]
     fn retry_after_is_seconds_or_a_date_by_the_clock_of_the_service() {
         let headers = |pairs: &[(reqwest::header::HeaderName, &'static str)]| -> HeaderMap {
-            pairs.iter().map(|(name, value)| (name.clone(), value.parse().unwrap_or(reqwest::header::HeaderValue::from_static("")))).collect()
+            pairs
+                .iter()
+                .map(|(name, value)| {
+                    (name.clone(), value.parse().unwrap_or(reqwest::header::HeaderValue::from_static("")))
+                })
+                .collect()
         };
         assert_eq!(retry_after(&headers(&[(RETRY_AFTER, " 7 ")])), Some(Duration::from_secs(7)));
         let date = (DATE, "Wed, 21 Oct 2015 07:28:00 GMT");

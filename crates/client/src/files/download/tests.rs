@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::files::upload::tests::loopback::{KEY, Reaction, SIGNATURE, Scratch, Server, TestResult};
-use crate::{Client, DownloadOptions, Error, Retry, Settings};
+use super::{DownloadEvent, DownloadedFile};
+use crate::files::upload::tests::loopback::{KEY, Reaction, SIGNATURE, Scratch, Server, TestResult, said};
+use crate::transport::file_error::FileErrorKind;
+use crate::{Client, Error, Retry, Settings};
 
 /// An answer with this content and these headers.
 fn content(headers: &[(&'static str, &str)], body: &[u8]) -> Reaction {
@@ -28,50 +30,54 @@ fn client(server: &Server) -> crate::Result<Client> {
     server.client(Settings::default())
 }
 
-/// What an error says, everything of it.
-fn said<T>(result: crate::Result<T>) -> String {
-    result.map_or_else(|error| format!("{error} {error:?}"), |_| "it was downloaded".to_owned())
-}
-
 #[tokio::test]
 async fn a_file_appears_when_it_is_complete() -> TestResult {
     let scratch = Scratch::new()?;
     let body: Vec<u8> = (0..300_000_u32).map(|number| number as u8).collect();
     let sent = body.clone();
     let server = Server::start(move |_| content(&[("content-type", "image/png")], &sent)).await?;
-    let mut progress = Vec::new();
     let path = scratch.path("a.png");
-    let options = DownloadOptions::default();
-    let downloaded =
-        client(&server)?.download_with(&url(&server), &path, options, |at| progress.push(at)).await?;
-    assert_eq!((downloaded.size, downloaded.mime.as_deref()), (300_000, Some("image/png")));
+    let mut events = client(&server)?.download(url(&server)).to_file(&path).events();
+    let mut progress = Vec::new();
+    while let Some(DownloadEvent::Progress { received, total, .. }) = events.next().await {
+        progress.push((received, total));
+    }
+    let expected = DownloadedFile { path: path.clone(), size: 300_000, mime: Some("image/png".to_owned()) };
+    assert_eq!(events.finish().await?, expected);
     assert!(std::fs::read(&path)? == body);
     assert_eq!(scratch.names()?, ["a.png"]);
-    assert!(progress.windows(2).all(|pair| pair[0].received < pair[1].received));
-    assert!(progress.last().is_some_and(|at| at.received == 300_000 && at.total == Some(300_000)));
+    assert!(progress.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    assert_eq!(progress.last(), Some(&(300_000, Some(300_000))));
+    #[cfg(unix)]
+    assert_eq!(mode(&path)?, mode(&scratch.sparse("other", 1)?)?, "as any new file");
     let asked = &server.stored()[0];
     assert_eq!((asked.header("x-api-key"), asked.header("accept-encoding")), (None, Some("identity")));
     assert!(!format!("{asked:?}").contains(KEY));
     Ok(())
 }
 
+#[cfg(unix)]
+fn mode(path: &std::path::Path) -> std::io::Result<u32> {
+    Ok(std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(path)?.permissions()))
+}
+
 #[tokio::test]
-async fn a_file_that_is_there_is_replaced_only_when_told() -> TestResult {
+async fn an_existing_file_is_replaced_only_on_request() -> TestResult {
     let scratch = Scratch::new()?;
     let path = scratch.path("a.png");
     std::fs::write(&path, "old")?;
     let server = Server::start(|_| content(&[], b"new")).await?;
-    let client = client(&server)?;
-    let error = said(client.download(&url(&server), &path).await);
-    assert!(error.contains("a.png: it is there already"), "{error}");
+    let download = client(&server)?.download(url(&server));
+    let Err(Error::File(error)) = download.clone().to_file(&path).await else {
+        return Err("replaced".into());
+    };
+    assert_eq!(error.kind, FileErrorKind::AlreadyExists);
+    assert!(error.to_string().contains("a.png: it exists already"), "{error}");
     assert!(server.stored().is_empty());
-    let error = said(client.download(&url(&server), scratch.path(".")).await);
-    assert!(error.contains("it is a folder"), "{error}");
-    let error = said(client.download(&url(&server), scratch.path("missing/a.png")).await);
+    let error = said(download.clone().to_file(scratch.path("missing/a.png")).await);
     assert!(error.contains("it cannot be written"), "{error}");
 
-    let options = DownloadOptions { overwrite: true, ..DownloadOptions::default() };
-    client.download_with(&url(&server), &path, options, |_| {}).await?;
+    download.overwrite(true).to_file(&path).await?;
     assert_eq!(
         (std::fs::read_to_string(&path)?, scratch.names()?),
         ("new".to_owned(), vec!["a.png".to_owned()])
@@ -80,7 +86,27 @@ async fn a_file_that_is_there_is_replaced_only_when_told() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_file_that_appears_meanwhile_is_not_replaced() -> TestResult {
+async fn only_regular_files_are_replaced() -> TestResult {
+    let scratch = Scratch::new()?;
+    let server = Server::start(|_| content(&[], b"new")).await?;
+    let mut paths = vec![scratch.path("."), scratch.path("folder")];
+    std::fs::create_dir(&paths[1])?;
+    #[cfg(unix)]
+    {
+        paths.push("/dev/null".into());
+        paths.push(scratch.path("link"));
+        std::os::unix::fs::symlink("folder", scratch.path("link"))?;
+    }
+    for path in paths {
+        let error = said(client(&server)?.download(url(&server)).overwrite(true).to_file(path).await);
+        assert!(error.contains("is not a regular file"), "{error}");
+    }
+    assert!(server.stored().is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_that_appears_during_the_download_is_not_replaced() -> TestResult {
     let scratch = Scratch::new()?;
     let path = scratch.path("a.png");
     let meanwhile = path.clone();
@@ -89,9 +115,73 @@ async fn a_file_that_appears_meanwhile_is_not_replaced() -> TestResult {
         Err(_) => Reaction::status(500),
     })
     .await?;
-    let error = said(client(&server)?.download(&url(&server), &path).await);
-    assert!(error.contains("a.png: it is there already"), "{error}");
+    let error = said(client(&server)?.download(url(&server)).to_file(&path).await);
+    assert!(error.contains("a.png: it exists already"), "{error}");
     assert_eq!((std::fs::read_to_string(&path)?, scratch.names()?.len()), ("of another".to_owned(), 1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_in_a_folder_gets_the_extension_of_its_mime_type() -> TestResult {
+    for (mime, target, stem, name) in [
+        ("image/jpeg", "output.png", "a", "a.jpg"),
+        ("image/png; charset=binary", "output", "a", "a.png"),
+        ("video/mp4", "output", "a.b", "a.b.mp4"),
+        ("application/octet-stream", "output.webp", "a", "a.webp"),
+        ("", "output.webp?a=b.c", "a", "a.webp"),
+        ("", "output", "a", "a"),
+        ("image/x-unheard-of", "output", "a", "a"),
+        ("image/gif", "output", "../../a", "_.._.._a.gif"),
+        ("image/gif", "output", "", "_.gif"),
+    ] {
+        let scratch = Scratch::new()?;
+        let server = Server::start(move |_| content(&[("content-type", mime)], b"new")).await?;
+        let url = format!("http://{}/{target}", server.address);
+        let file = client(&server)?.download(url).to_dir(scratch.path(""), stem).await?;
+        assert_eq!((scratch.names()?, file.path), (vec![name.to_owned()], scratch.path(name)));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_name_that_exists_in_a_folder_gets_a_number() -> TestResult {
+    let scratch = Scratch::new()?;
+    let server = Server::start(|_| content(&[("content-type", "image/png")], b"new")).await?;
+    let download = client(&server)?.download(url(&server));
+    for name in ["a.png", "a-2.png", "a-3.png"] {
+        assert_eq!(download.clone().to_dir(scratch.path(""), "a").await?.path, scratch.path(name));
+    }
+    assert_eq!(download.overwrite(true).to_dir(scratch.path(""), "a").await?.path, scratch.path("a.png"));
+    assert_eq!(scratch.names()?, ["a-2.png", "a-3.png", "a.png"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_download_can_be_read_in_memory_through_a_writer_and_as_a_stream() -> TestResult {
+    let body: Vec<u8> = (0..300_000_u32).map(|number| number as u8).collect();
+    let sent = body.clone();
+    let server = Server::start(move |_| content(&[], &sent)).await?;
+    let download = client(&server)?.download(url(&server));
+    assert!(download.clone().bytes().await? == body);
+    let mut written = Vec::new();
+    assert_eq!(download.clone().to_writer(&mut written).await?, 300_000);
+    assert!(written == body);
+    let mut stream = download.stream();
+    let mut read = Vec::new();
+    while let Some(bytes) = stream.next().await {
+        read.extend_from_slice(&bytes?);
+    }
+    assert!(read == body);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stream_that_is_cut_ends_with_an_error() -> TestResult {
+    let server = Server::start(|_| content(&[("content-length", "1000")], &[0; 10])).await?;
+    let mut stream = client(&server)?.download(url(&server)).stream();
+    assert!(stream.next().await.is_some_and(|first| first.is_ok_and(|bytes| bytes.len() == 10)));
+    assert!(stream.next().await.is_some_and(|last| last.is_err()));
+    assert!(stream.next().await.is_none());
     Ok(())
 }
 
@@ -101,14 +191,15 @@ async fn too_much_is_refused_before_and_while_it_comes() -> TestResult {
     for headers in [&[][..], &[("content-length", "")]] {
         let server = Server::start(move |_| content(headers, &[0; 1001])).await?;
         for (max, fits) in [(1001, true), (1000, false)] {
-            let options = DownloadOptions { max_size: Some(max), ..DownloadOptions::default() };
             let path = scratch.path("a.png");
-            let downloaded = client(&server)?.download_with(&url(&server), &path, options, |_| {}).await;
+            let download = client(&server)?.download(url(&server)).max_size(max);
+            assert_eq!(download.clone().bytes().await.is_ok(), fits);
+            let downloaded = download.to_file(&path).await;
             assert_eq!(downloaded.is_ok(), fits, "{downloaded:?}");
             assert_eq!(scratch.names()?.len(), usize::from(fits), "nothing stays of what was refused");
             let _ = std::fs::remove_file(path);
             let error = said(downloaded);
-            assert!(fits || error.contains("127.0.0.1: the content has more than the 1000 bytes"), "{error}");
+            assert!(fits || error.contains("127.0.0.1: the content has more than 1000 bytes"), "{error}");
         }
     }
     Ok(())
@@ -126,14 +217,14 @@ async fn redirects_are_followed_so_far_and_not_everywhere() -> TestResult {
     })
     .await?;
     let (client, path) = (client(&server)?, scratch.path("a"));
-    client.download(&url(&server), &path).await?;
+    client.download(url(&server)).to_file(&path).await?;
     assert_eq!(std::fs::read_to_string(&path)?, "here");
     for (from, problem) in
-        [("loop", "more than 5 redirects"), ("file", "leads to nothing"), ("nowhere", "leads to nothing")]
+        [("loop", "more than 5 redirects"), ("file", "leads to no URL"), ("nowhere", "leads to no URL")]
     {
         let before = server.stored().len();
-        let error =
-            said(client.download(&format!("http://{}/{from}", server.address), scratch.path("b")).await);
+        let url = format!("http://{}/{from}", server.address);
+        let error = said(client.download(url).to_file(scratch.path("b")).await);
         assert!(error.contains(problem), "{error}");
         assert!(server.stored().len() - before <= 6);
     }
@@ -144,15 +235,15 @@ async fn redirects_are_followed_so_far_and_not_everywhere() -> TestResult {
 async fn a_refusal_is_readable_and_shows_no_more_than_the_host() -> TestResult {
     let scratch = Scratch::new()?;
     let server = Server::start(|_| Reaction::refusal(403, "AccessDenied")).await?;
-    let error = said(client(&server)?.download(&url(&server), scratch.path("a")).await);
+    let error = said(client(&server)?.download(url(&server)).to_file(scratch.path("a")).await);
     assert!(
-        error.contains("127.0.0.1: object storage answered 403 (AccessDenied): … is not good enough;"),
+        error.contains("127.0.0.1: object storage answered 403 (AccessDenied): … is not good enough"),
         "{error}"
     );
     assert!(!error.contains(SIGNATURE) && !error.contains("output.png"), "{error}");
     assert_eq!((server.stored().len(), scratch.names()?.len()), (1, 0));
     for no_url in ["", "a.png", "ftp://host.example/a", "file:///etc/hostname"] {
-        let error = said(client(&server)?.download(no_url, scratch.path("a")).await);
+        let error = said(client(&server)?.download(no_url).to_file(scratch.path("a")).await);
         assert!(error.contains("not a URL with http"), "{error}");
     }
     Ok(())
@@ -163,17 +254,42 @@ async fn silence_and_the_deadline_end_it() -> TestResult {
     let scratch = Scratch::new()?;
     let server = Server::start(|_| Reaction::Silence).await?;
     let short = Duration::from_millis(100);
-    let options = DownloadOptions { deadline: Some(short), ..DownloadOptions::default() };
     let (client, started) = (client(&server)?, Instant::now());
-    let downloaded = client.download_with(&url(&server), scratch.path("a"), options, |_| {}).await;
+    let download = client.download(url(&server)).deadline(short);
+    let downloaded = download.clone().to_file(scratch.path("a")).await;
     assert!(matches!(downloaded, Err(Error::DeadlineReached(_))), "{downloaded:?}");
+    let first = download.stream().next().await;
+    assert!(matches!(first, Some(Err(Error::DeadlineReached(_)))), "{first:?}");
     assert!(started.elapsed() < Duration::from_secs(5), "long before anything else would end it");
 
     let retry = Retry { max_attempts: 2, ..Retry::default() };
     let idle = Duration::from_millis(500);
     let settings = Settings { transfer_timeout: idle, read_timeout: idle, retry, ..Settings::default() };
-    let error = said(server.client(settings)?.download(&url(&server), scratch.path("a")).await);
-    assert!(error.contains("127.0.0.1: ") && error.contains("check the network"), "{error}");
-    assert_eq!((server.stored().len(), scratch.names()?.len()), (3, 0));
+    let error = said(server.client(settings)?.download(url(&server)).to_file(scratch.path("a")).await);
+    assert!(error.contains("127.0.0.1: nothing was transferred for 0.5 s"), "{error}");
+    assert_eq!((server.stored().len(), scratch.names()?.len()), (4, 0));
     Ok(())
+}
+
+#[test]
+fn a_redirect_never_leads_from_https_to_http() {
+    use reqwest::Url;
+    use reqwest::header::{HeaderMap, HeaderValue, LOCATION};
+
+    let leads = |from: &str, location: &str| {
+        let headers =
+            HeaderMap::from_iter(HeaderValue::from_str(location).map(|location| (LOCATION, location)));
+        match Url::parse(from).map(|from| super::redirect(&from, &headers)) {
+            Ok(Ok(to)) => to.to_string(),
+            Ok(Err(problem)) => problem.to_owned(),
+            Err(error) => error.to_string(),
+        }
+    };
+    assert_eq!(leads("https://a.example/b/c", "d?e"), "https://a.example/b/d?e");
+    assert_eq!(leads("http://a.example/", "https://b.example/"), "https://b.example/");
+    assert_eq!(leads("http://a.example/", "//b.example/"), "http://b.example/");
+    assert!(leads("https://a.example/", "http://a.example/").contains("from https to unencrypted http"));
+    for location in ["file:///etc/hostname", "data:,x", "https://"] {
+        assert!(leads("https://a.example/", location).contains("leads to no URL"), "{location}");
+    }
 }

@@ -1,12 +1,12 @@
 //! What is known of a file before it is sent.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use super::*;
-use crate::files::upload::tests::loopback::{Scratch, TestResult};
+use crate::files::upload::tests::loopback::{Scratch, TestResult, said};
 
 #[tokio::test]
-async fn everything_that_must_be_known_is_known() -> TestResult {
+async fn name_size_and_mime_type_are_known_before_the_upload() -> TestResult {
     let scratch = Scratch::new()?;
     let path = scratch.path("photo.jpg");
     std::fs::write(&path, b"\xff\xd8\xff\xe0\0\x10JFIF")?;
@@ -14,33 +14,33 @@ async fn everything_that_must_be_known_is_known() -> TestResult {
     let from_memory = File::bytes("photo.jpg", std::fs::read(&path)?);
     let from_reader = File::reader("photo.jpg", io::Cursor::new(std::fs::read(&path)?));
     for file in [&from_path, &from_memory, &from_reader] {
-        let opened = file.open().await?;
-        assert_eq!((opened.name(), opened.size(), opened.mime()), ("photo.jpg", 10, "image/jpeg"));
+        let prepared = file.prepare().await?;
+        assert_eq!((prepared.name.as_str(), prepared.size), ("photo.jpg", 10));
+        assert_eq!(prepared.mime, "image/jpeg");
     }
-    let renamed = from_path.named("other.bin").with_mime("image/webp").open().await?;
-    assert_eq!((renamed.name(), renamed.mime()), ("other.bin", "image/webp"));
-    assert_eq!(renamed.label(), path.display().to_string(), "errors name the file that is there");
+    let renamed = from_path.named("other.bin").with_mime("image/webp").prepare().await?;
+    assert_eq!((renamed.name.as_str(), renamed.mime.as_str()), ("other.bin", "image/webp"));
+    assert_eq!(renamed.label, path.display().to_string(), "errors name the file on this machine");
     Ok(())
 }
 
 #[tokio::test]
-async fn the_same_content_has_the_same_fingerprint_and_another_has_not() -> TestResult {
-    let bytes = |text: &str| File::bytes("a.bin", text.to_owned().into_bytes());
-    let fingerprint = async |file: File| Ok::<_, Error>(file.open().await?.fingerprint().clone());
-    let one = fingerprint(bytes("one")).await?;
-    assert_eq!(one, fingerprint(bytes("one").named("b.bin")).await?, "under whatever name");
-    assert_ne!(one, fingerprint(bytes("two")).await?);
-    assert_ne!(one, fingerprint(bytes("one").with_mime("image/png")).await?, "it is stored as another type");
-    assert_eq!(one, fingerprint(File::reader("c.bin", io::Cursor::new("one"))).await?);
+async fn the_content_alone_identifies_a_file() -> TestResult {
+    let id = async |file: File| Ok::<_, crate::Error>(file.prepare().await?.content_id);
+    let bytes = |text: &'static str| File::bytes("a.bin", text);
+    let one = id(bytes("one")).await?;
+    assert_eq!(one, id(bytes("one").named("b.bin")).await?, "under another name");
+    assert_ne!(one, id(bytes("two")).await?);
+    assert_eq!(one, id(File::reader("c.bin", io::Cursor::new("one"))).await?);
 
     let scratch = Scratch::new()?;
     let path = scratch.path("a.bin");
     std::fs::write(&path, "one")?;
-    let before = fingerprint(path.clone().into()).await?;
-    assert_eq!(before, fingerprint(scratch.path("./a.bin").into()).await?, "by whatever way");
-    let later = SystemTime::now() + Duration::from_secs(5);
-    std::fs::File::options().append(true).open(&path)?.set_modified(later)?;
-    assert_ne!(before, fingerprint(path.into()).await?);
+    assert_eq!(one, id((&path).into()).await?);
+    let time = std::fs::metadata(&path)?.modified()?;
+    std::fs::write(&path, "two")?;
+    std::fs::File::options().append(true).open(&path)?.set_modified(time)?;
+    assert_ne!(one, id(path.into()).await?, "another content of the same length and time");
     Ok(())
 }
 
@@ -51,51 +51,61 @@ async fn the_hash_does_not_depend_on_how_the_content_arrives() -> TestResult {
     let pieces = content.clone();
     tokio::spawn(async move {
         for piece in pieces.chunks(1_234) {
-            let _ = tokio::io::AsyncWriteExt::write_all(&mut writer, piece).await;
+            let _ = writer.write_all(piece).await;
         }
     });
-    let piecewise = File::reader("a.bin", reader).open().await?;
-    let at_once = File::bytes("a.bin", content).open().await?;
-    assert_eq!(piecewise.fingerprint(), at_once.fingerprint());
+    let piecewise = File::reader("a.bin", reader).prepare().await?;
+    let at_once = File::bytes("a.bin", content).prepare().await?;
+    assert_eq!(piecewise.content_id, at_once.content_id);
     Ok(())
 }
 
 #[tokio::test]
-async fn the_temporary_file_of_a_reader_goes_with_the_last_who_holds_it() -> TestResult {
+async fn unique_names_cannot_be_guessed() -> TestResult {
+    let prepared = File::bytes("a.bin", "content").prepare().await?;
+    let [one, two] = [prepared.clone().with_unique_name().name, prepared.with_unique_name().name];
+    assert!(one != two && one.len() == 32 + "-a.bin".len() && one.ends_with("-a.bin"), "{one}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_temporary_file_of_a_reader_is_private_and_goes_with_its_last_owner() -> TestResult {
     let file = File::reader("a.bin", io::Cursor::new("content"));
-    let opened = file.open().await?;
-    let Content::Spooled(spooled) = opened.content().clone() else { return Err("it is not spooled".into()) };
-    let path = spooled.path().to_owned();
+    let prepared = file.prepare().await?;
+    let Source::Reader(spool) = &prepared.source else { return Err("it is not a reader".into()) };
+    let path = spool.read().await?.path.to_path_buf();
     #[cfg(unix)]
     assert_eq!(
         std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path)?.permissions()) & 0o777,
         0o600
     );
-    drop((file, opened));
+    drop(file);
+    let mut opened = prepared.open().await?;
     assert_eq!(std::fs::read_to_string(&path)?, "content");
-    drop(spooled);
+    drop(prepared);
     assert!(!path.exists());
+    let mut content = String::new();
+    opened.read_to_string(&mut content).await?;
     Ok(())
 }
 
 #[tokio::test]
-async fn a_reader_that_fails_fails_for_good() -> TestResult {
-    let broken = broken_reader();
-    let file = File::reader("a.bin", broken);
+async fn a_reader_that_failed_or_was_interrupted_is_not_read_again() -> TestResult {
+    let file = File::reader("a.bin", broken_reader());
     for _ in 0..2 {
-        let error = file.open().await.map_or_else(|error| error.to_string(), |_| "it was read".to_owned());
-        assert!(error.contains("a.bin: it cannot be read: the cable is cut"), "{error}");
+        let error = said(file.prepare().await.map(drop));
+        assert!(error.contains("a.bin: it cannot be read") && error.contains("the cable is cut"), "{error}");
     }
     let (never, _keep) = tokio::io::duplex(1);
     let file = File::reader("a.bin", never);
-    let interrupted = tokio::time::timeout(Duration::from_millis(1), file.open()).await;
+    let interrupted = tokio::time::timeout(Duration::from_millis(1), file.prepare()).await;
     assert!(interrupted.is_err());
-    let error = file.open().await.map_or_else(|error| error.to_string(), |_| "it was read".to_owned());
+    let error = said(file.prepare().await.map(drop));
     assert!(error.contains("interrupted"), "{error}");
     Ok(())
 }
 
-/// A reader that gives an error.
+/// A reader that fails.
 fn broken_reader() -> impl AsyncRead + Send + Unpin + 'static {
     struct Broken;
 
@@ -118,7 +128,15 @@ fn debug_shows_where_a_file_comes_from_and_not_what_is_in_it() {
     assert_eq!(format!("{file:?}"), r#"File { bytes: 6, name: Some("a.txt"), mime: None }"#);
     let file = File::reader("a.txt", io::Cursor::new("SECRET"));
     assert_eq!(format!("{file:?}"), r#"File { reader: …, name: Some("a.txt"), mime: None }"#);
-    for file in [File::from("a/b.txt"), "a/b.txt".to_owned().into(), PathBuf::from("a/b.txt").into()] {
+    let (text, path) = ("a/b.txt".to_owned(), PathBuf::from("a/b.txt"));
+    for file in [
+        File::from("a/b.txt"),
+        File::from(&text),
+        File::from(text),
+        File::from(path.as_path()),
+        File::from(&path),
+        File::from(path),
+    ] {
         assert_eq!(format!("{file:?}"), r#"File { path: "a/b.txt", name: None, mime: None }"#);
     }
 }

@@ -1,21 +1,20 @@
 //! Uploads over a socket: what goes over the wire, and what happens when it breaks.
 
+mod failures;
 pub(crate) mod loopback;
-mod trouble;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use crate::files::upload::{UploadEvent, UploadOptions, UploadedFile};
+use crate::files::upload::{UploadEvent, UploadedFile};
 use crate::{Client, File, Result, Settings};
-use loopback::{FORM_CEILING, KEY, Reaction, Scratch, Server, TestResult};
+use loopback::{FORM_CEILING, KEY, Reaction, Scratch, Server, TestResult, said};
 
-/// An upload, and what it told.
+/// An upload into `samples`, and its events.
 async fn told(client: &Client, file: impl Into<File>) -> (Result<UploadedFile>, Vec<UploadEvent>) {
+    let mut stream = client.folder("samples").upload(file).events();
     let mut events = Vec::new();
-    let folder = client.folder("samples");
-    let uploaded = folder.upload_with(file, UploadOptions::default(), |event| events.push(event)).await;
-    (uploaded, events)
+    while let Some(event) = stream.next().await {
+        events.push(event);
+    }
+    (stream.finish().await, events)
 }
 
 /// Checks that progress never goes back and returns where it ends.
@@ -38,13 +37,13 @@ fn at_first(
 }
 
 #[tokio::test]
-async fn both_ways_send_exactly_the_file_and_say_how_long_it_is() -> TestResult {
+async fn both_methods_send_exactly_the_file_with_its_length() -> TestResult {
     let scratch = Scratch::new()?;
     for (size, method) in [
         (1, "POST"),
         (FORM_CEILING, "POST"),
         (FORM_CEILING + 1, "PUT"),
-        (crate::files::source::LARGEST, "PUT"),
+        (crate::files::source::MAX_SIZE, "PUT"),
     ] {
         let server = Server::start(at_first([])).await?;
         let path = scratch.sparse("a.png", size)?;
@@ -102,7 +101,7 @@ async fn a_form_holds_its_fields_in_order_and_the_file_last() -> TestResult {
 }
 
 #[tokio::test]
-async fn nothing_and_too_much_are_refused_before_anything_is_sent() -> TestResult {
+async fn files_that_cannot_be_stored_are_refused_before_anything_is_sent() -> TestResult {
     let scratch = Scratch::new()?;
     let server = Server::start(at_first([])).await?;
     let folder = server.client(Settings::default())?.folder("samples");
@@ -122,10 +121,7 @@ async fn nothing_and_too_much_are_refused_before_anything_is_sent() -> TestResul
         (File::bytes(" ", &b"x"[..]), "no name"),
         (File::bytes("a", &b"x"[..]).with_mime("image/png\r\nx: y"), "not a MIME type"),
     ] {
-        let error = folder
-            .upload(file.clone())
-            .await
-            .map_or_else(|error| error.to_string(), |_| "it was sent".to_owned());
+        let error = said(folder.upload(file.clone()).await);
         assert!(error.contains(problem), "{file:?}: {error}");
     }
     assert_eq!((server.presigned().len(), server.stored().len()), (0, 0));
@@ -133,11 +129,14 @@ async fn nothing_and_too_much_are_refused_before_anything_is_sent() -> TestResul
 }
 
 #[tokio::test]
-async fn an_image_is_stored_with_the_type_of_its_content() -> TestResult {
+async fn a_content_that_disagrees_with_its_extension_is_reported() -> TestResult {
     let server = Server::start(at_first([])).await?;
     let file = File::bytes("photo.jpg", &b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..]);
-    let (uploaded, _) = told(&server.client(Settings::default())?, file).await;
+    let (uploaded, events) = told(&server.client(Settings::default())?, file).await;
     assert_eq!(uploaded?.mime, "image/png");
+    let (content, extension, chosen) =
+        ("image/png".to_owned(), "image/jpeg".to_owned(), "image/png".to_owned());
+    assert!(events.contains(&UploadEvent::MimeDisagrees { content, extension, chosen }), "{events:?}");
     Ok(())
 }
 
@@ -159,18 +158,20 @@ async fn a_reader_is_read_once_and_sent_as_often_as_need_be() -> TestResult {
 }
 
 #[tokio::test]
-async fn an_upload_can_be_spawned() -> TestResult {
+async fn uploads_are_values_that_can_be_spawned_and_joined() -> TestResult {
     let server = Server::start(at_first([])).await?;
-    let folder = server.client(Settings::default())?.folder("samples");
-    let events = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&events);
-    let upload = tokio::spawn(async move {
-        let on_event = |_| {
-            counted.fetch_add(1, Ordering::Relaxed);
-        };
-        folder.upload_with(File::bytes("a", &b"x"[..]), UploadOptions::default(), on_event).await
-    });
-    assert_eq!(upload.await??.size, 1);
-    assert!(events.load(Ordering::Relaxed) >= 2);
+    let client = server.client(Settings::default())?;
+    let upload = |name: &str| client.folder("samples").upload(File::bytes(name, &b"x"[..]));
+    let spawned = tokio::spawn(upload("a").into_future());
+    let (one, two) = tokio::join!(upload("b"), upload("c").org_username(None).deadline(None));
+    assert_eq!((spawned.await??.size, one?.size, two?.size), (1, 1, 1));
+    Ok(())
+}
+
+#[test]
+fn a_stored_file_can_be_written_down_and_made_in_tests() -> TestResult {
+    let file = UploadedFile::new("https://host.example/a");
+    let json = serde_json::to_string(&file)?;
+    assert_eq!(serde_json::from_str::<UploadedFile>(&json)?, file);
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! Downloads that break off: from where they go on, and when they must not.
 
-use super::{client, content, said, url};
-use crate::files::upload::tests::loopback::{Reaction, Request, Scratch, Server, TestResult};
-use crate::{DownloadOptions, Retry, Settings};
+use super::{client, content, url};
+use crate::files::upload::tests::loopback::{Reaction, Request, Scratch, Server, TestResult, said};
+use crate::transport::file_error::FileErrorKind;
+use crate::{Error, Retry, Settings};
 
 /// What is downloaded here.
 fn whole() -> Vec<u8> {
@@ -31,35 +32,29 @@ fn rest(request: &Request, version: &str, at_most: usize) -> Reaction {
 }
 
 #[tokio::test]
-async fn it_goes_on_where_it_broke_off_as_often_as_it_gets_further() -> TestResult {
+async fn a_broken_download_is_resumed_for_as_long_as_it_advances() -> TestResult {
     let scratch = Scratch::new()?;
-    for version in [("etag", "\"1\""), ("last-modified", "Wed, 21 Oct 2026 07:28:00 GMT")] {
-        let server = Server::start(move |request| match request.header("range") {
-            None => broken_off(version, 10_000),
-            Some(_) => rest(request, version.1, 20_000),
-        })
-        .await?;
-        // More breaks than attempts, but each gets further.
-        let retry = Retry { max_attempts: 3, ..Retry::default() };
-        let client = server.client(Settings { retry, ..Settings::default() })?;
-        let (path, mut at) = (scratch.path(version.0), 0);
-        let on_progress = |progress: crate::DownloadProgress| {
-            assert!(progress.received > at && progress.total == Some(200_000));
-            at = progress.received;
-        };
-        let downloaded =
-            client.download_with(&url(&server), &path, DownloadOptions::default(), on_progress).await?;
-        assert_eq!((downloaded.size, at, server.stored().len()), (200_000, 200_000, 11));
-        assert!(std::fs::read(path)? == whole());
-        let mut written = Vec::new();
-        client.download_into(&url(&server), &mut written, DownloadOptions::default(), |_| {}).await?;
-        assert!(written == whole());
-    }
+    let server = Server::start(move |request| match request.header("range") {
+        None => broken_off(("etag", "\"1\""), 10_000),
+        Some(_) => rest(request, "\"1\"", 20_000),
+    })
+    .await?;
+    // More breaks than attempts, but each one advances.
+    let retry = Retry { max_attempts: 3, ..Retry::default() };
+    let client = server.client(Settings { retry, ..Settings::default() })?;
+    let path = scratch.path("a");
+    let downloaded = client.download(url(&server)).to_file(&path).await?;
+    assert_eq!((downloaded.size, server.stored().len()), (200_000, 11));
+    assert!(std::fs::read(path)? == whole());
+    assert!(client.download(url(&server)).bytes().await? == whole());
+    let mut written = Vec::new();
+    client.download(url(&server)).to_writer(&mut written).await?;
+    assert!(written == whole());
     Ok(())
 }
 
 #[tokio::test]
-async fn a_content_that_changed_is_read_anew() -> TestResult {
+async fn a_content_that_changed_is_downloaded_again_unless_it_is_delivered_already() -> TestResult {
     let scratch = Scratch::new()?;
     let path = scratch.path("a");
     let react = |request: &Request| match request.header("range") {
@@ -67,35 +62,35 @@ async fn a_content_that_changed_is_read_anew() -> TestResult {
         Some(_) => content(&[("etag", "\"2\"")], b"another content"),
     };
     let server = Server::start(react).await?;
-    client(&server)?.download(&url(&server), &path).await?;
+    let download = client(&server)?.download(url(&server));
+    download.clone().to_file(&path).await?;
     assert_eq!(std::fs::read_to_string(path)?, "another content");
+    assert_eq!(download.clone().bytes().await?, "another content");
 
     let mut written = Vec::new();
-    let error = said(
-        client(&server)?.download_into(&url(&server), &mut written, DownloadOptions::default(), |_| {}).await,
-    );
-    assert!(error.contains("begin anew, and what was written stays"), "{error}");
-    assert_eq!(written.len(), 10_000);
+    let result = download.to_writer(&mut written).await;
+    let Err(Error::File(error)) = result else { return Err(format!("{result:?}").into()) };
+    assert_eq!((error.kind, written.len()), (FileErrorKind::Changed, 10_000));
     Ok(())
 }
 
 #[tokio::test]
-async fn a_server_that_always_sends_the_whole_is_taken_at_its_word() -> TestResult {
-    let mut count = 0;
-    let server = Server::start(move |_| {
-        count += 1;
-        broken_off(("etag", "\"1\""), if count < 3 { count * 10_000 } else { 200_000 })
-    })
-    .await?;
-    // The version is the same, so the beginning is known, and a writer need not begin anew.
-    let mut written = Vec::new();
-    client(&server)?.download_into(&url(&server), &mut written, DownloadOptions::default(), |_| {}).await?;
-    assert!(written == whole());
+async fn a_content_that_became_empty_leaves_nothing_of_the_old_one() -> TestResult {
+    let scratch = Scratch::new()?;
+    let react = |request: &Request| match request.header("range") {
+        None => broken_off(("etag", "\"1\""), 10_000),
+        Some(_) => content(&[("etag", "\"2\"")], b""),
+    };
+    let server = Server::start(react).await?;
+    let download = client(&server)?.download(url(&server));
+    download.clone().to_file(scratch.path("a")).await?;
+    assert_eq!(std::fs::read(scratch.path("a"))?.len(), 0);
+    assert_eq!(download.bytes().await?.len(), 0);
     Ok(())
 }
 
 #[tokio::test]
-async fn without_a_version_or_with_a_part_that_does_not_fit_it_begins_anew() -> TestResult {
+async fn without_a_version_or_with_a_range_that_does_not_fit_it_starts_again() -> TestResult {
     let scratch = Scratch::new()?;
     let part_of = |version: &str, range: &str| {
         let headers = vec![("etag", version.to_owned()), ("content-range", range.to_owned())];
@@ -124,7 +119,7 @@ async fn without_a_version_or_with_a_part_that_does_not_fit_it_begins_anew() -> 
         })
         .await?;
         let path = scratch.path(&number.to_string());
-        client(&server)?.download(&url(&server), &path).await?;
+        client(&server)?.download(url(&server)).to_file(&path).await?;
         assert!(std::fs::read(&path)? == whole(), "case {number}");
         assert_eq!(server.stored().len(), 3, "case {number}");
         assert!(version == "etag" || server.stored().iter().all(|request| request.header("range").is_none()));
@@ -133,23 +128,23 @@ async fn without_a_version_or_with_a_part_that_does_not_fit_it_begins_anew() -> 
 }
 
 #[tokio::test]
-async fn a_server_that_breaks_off_at_the_same_place_is_given_up() -> TestResult {
+async fn a_server_that_always_breaks_off_is_given_up() -> TestResult {
     let scratch = Scratch::new()?;
     let server = Server::start(|_| broken_off(("x-none", ""), 10_000)).await?;
     let retry = Retry { max_attempts: 3, ..Retry::default() };
     let client = server.client(Settings { retry, ..Settings::default() })?;
-    let error = said(client.download(&url(&server), scratch.path("a")).await);
-    assert!(error.contains("127.0.0.1: the connection was lost"), "{error}");
+    let error = said(client.download(url(&server)).to_file(scratch.path("a")).await);
+    assert!(error.contains("127.0.0.1: the connection to object storage was lost"), "{error}");
     assert_eq!((server.stored().len(), scratch.names()?.len()), (3, 0));
     Ok(())
 }
 
 #[tokio::test]
-async fn a_part_that_nobody_asked_for_is_refused() -> TestResult {
+async fn a_range_that_was_not_requested_is_an_error() -> TestResult {
     let scratch = Scratch::new()?;
     let server = Server::start(|_| Reaction::Answer(206, Vec::new(), b"part".to_vec())).await?;
-    let error = said(client(&server)?.download(&url(&server), scratch.path("a")).await);
-    assert!(error.contains("but the whole was asked for"), "{error}");
+    let error = said(client(&server)?.download(url(&server)).to_file(scratch.path("a")).await);
+    assert!(error.contains("a part of the content only"), "{error}");
     assert_eq!(server.stored().len(), 1);
     Ok(())
 }

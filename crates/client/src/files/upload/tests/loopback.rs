@@ -15,6 +15,18 @@ use crate::{ApiKey, Client, Retry, Settings};
 
 pub(crate) type TestResult = Result<(), Box<dyn std::error::Error>>;
 
+/// All that an error shows: its text, its causes and its `Debug`.
+pub(crate) fn said<T>(result: crate::Result<T>) -> String {
+    let Err(error) = result else { return "it worked".to_owned() };
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    format!("{text} {error:?}")
+}
+
 /// The largest file that is uploaded as a form.
 pub(crate) const FORM_CEILING: u64 = 5_242_880;
 

@@ -4,14 +4,23 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::loopback::{FORM_CEILING, KEY, Reaction, SIGNATURE, Scratch, Server, TestResult};
+use super::loopback::{FORM_CEILING, KEY, Reaction, SIGNATURE, Scratch, Server, TestResult, said};
 use super::{at_first, end_of_progress, told};
-use crate::files::upload::{UploadEvent, UploadOptions};
+use crate::files::source::Prepared;
+use crate::files::upload::{UploadEvent, UploadedFile, upload};
 use crate::transport::deadline::Deadline;
-use crate::{Error, File, Retry, Settings};
+use crate::transport::events::Sink;
+use crate::transport::file_error::FileErrorKind;
+use crate::{Client, Error, File, Retry, Settings};
 
-fn repeats(events: &[UploadEvent]) -> usize {
-    events.iter().filter(|event| matches!(event, UploadEvent::Repeated { .. })).count()
+/// Uploads a file that was prepared before.
+async fn send(client: &Client, file: &Prepared) -> crate::Result<UploadedFile> {
+    let (folder, deadline) = (crate::types::UploadFolder::Samples, Deadline::never());
+    upload(&client.core, folder, file, None, deadline, Sink::none()).await
+}
+
+fn retries(events: &[UploadEvent]) -> usize {
+    events.iter().filter(|event| matches!(event, UploadEvent::Retrying { .. })).count()
 }
 
 #[tokio::test]
@@ -24,7 +33,7 @@ async fn a_failure_that_passes_is_answered_with_the_same_bytes_to_the_same_targe
         let path = scratch.sparse("a.png", size)?;
         let (uploaded, events) = told(&server.client(Settings::default())?, path).await;
         assert_eq!(uploaded?.download_url, "https://host.example/1");
-        assert_eq!((end_of_progress(&events), repeats(&events)), (size, 3));
+        assert_eq!((end_of_progress(&events), retries(&events)), (size, 3));
         let stored = server.stored();
         assert_eq!((server.presigned().len(), stored.len()), (1, 4));
         assert!(stored.iter().all(|request| request.target == stored[0].target));
@@ -41,16 +50,19 @@ async fn a_refused_target_is_replaced_at_most_twice() -> TestResult {
     let (uploaded, events) =
         told(&server.client(Settings::default())?, File::bytes("a.txt", &b"text"[..])).await;
     assert_eq!(uploaded?.download_url, "https://host.example/3", "of the target that took it");
-    assert_eq!((server.presigned().len(), repeats(&events)), (3, 2));
+    assert_eq!((server.presigned().len(), retries(&events)), (3, 2));
     let targets: Vec<_> = server.stored().into_iter().map(|request| request.target).collect();
     assert_eq!(targets, ["/bucket?target=1", "/bucket?target=2", "/bucket?target=3"]);
 
     let server = Server::start(|_| Reaction::refusal(403, "AccessDenied")).await?;
     let (uploaded, _) = told(&server.client(Settings::default())?, File::bytes("a.txt", &b"text"[..])).await;
     assert_eq!((server.presigned().len(), server.stored().len()), (3, 3));
-    let error = uploaded.err().map(|error| format!("{error} {error:?}")).unwrap_or_default();
+    let Err(Error::File(error)) = uploaded else { return Err("it was stored".into()) };
+    assert_eq!((error.kind, error.status), (FileErrorKind::Forbidden, Some(403)));
+    assert_eq!(error.code.as_deref(), Some("AccessDenied"));
+    let error = format!("{error} {error:?}");
     assert!(
-        error.contains("a.txt: object storage answered 403 (AccessDenied): … is not good enough; check"),
+        error.contains("a.txt: object storage answered 403 (AccessDenied): … is not good enough"),
         "{error}"
     );
     assert!(!error.contains(SIGNATURE) && !error.contains(KEY), "{error}");
@@ -63,12 +75,12 @@ async fn a_refusal_of_the_file_is_not_repeated() -> TestResult {
     for (reaction, problem) in [
         (Reaction::refusal(400, "EntityTooLarge"), "answered 400 (EntityTooLarge): … is not good enough"),
         (Reaction::Answer(404, Vec::new(), b"<html>\nno</html>".to_vec()), "answered 404: <html> no</html>"),
-        (moved(), "answered 307, and a file is not sent to another place"),
+        (moved(), "answered 307, and uploads follow no redirect"),
     ] {
         let server = Server::start(at_first([reaction])).await?;
         let (uploaded, _) =
             told(&server.client(Settings::default())?, File::bytes("a.txt", &b"text"[..])).await;
-        let error = uploaded.map_or_else(|error| error.to_string(), |_| "it was taken".to_owned());
+        let error = said(uploaded);
         assert!(error.contains(problem), "{error}");
         assert_eq!((server.presigned().len(), server.stored().len()), (1, 1));
     }
@@ -85,7 +97,7 @@ async fn an_answer_that_comes_before_the_end_of_the_file_counts_if_it_is_a_refus
     let problems: Vec<_> = events
         .iter()
         .filter_map(|event| match event {
-            UploadEvent::Repeated { problem } => Some(problem.as_str()),
+            UploadEvent::Retrying { problem, .. } => Some(problem.as_str()),
             _ => None,
         })
         .collect();
@@ -110,11 +122,11 @@ async fn a_file_that_changes_meanwhile_is_not_stored() -> TestResult {
         })
         .await?;
         let (uploaded, events) = told(&server.client(Settings::default())?, path).await;
-        let error = uploaded.map_or_else(|error| error.to_string(), |_| "it was taken".to_owned());
+        let error = said(uploaded);
         assert!(error.contains("a.bin: it changed while it was uploaded"), "{error}");
         assert!(end_of_progress(&events) < size);
         assert!(server.stored().iter().all(|request| request.body_length < size));
-        assert_eq!((server.presigned().len(), repeats(&events)), (1, 0));
+        assert_eq!((server.presigned().len(), retries(&events)), (1, 0));
     }
     Ok(())
 }
@@ -126,20 +138,11 @@ async fn a_file_that_is_gone_before_it_is_sent_is_told_by_name() -> TestResult {
     let client = server.client(Settings::default())?;
     let path = scratch.path("a.txt");
     std::fs::write(&path, "before")?;
-    let opened = File::from(path.as_path()).open().await?;
+    let prepared = File::from(path.as_path()).prepare().await?;
     std::fs::remove_file(&path)?;
-    let (folder, options) = (crate::types::UploadFolder::Samples, UploadOptions::default());
-    let uploaded = crate::files::upload::upload(
-        &client.inner,
-        folder,
-        &opened,
-        &options,
-        Deadline::never(),
-        &mut |_| {},
-    )
-    .await;
-    let error = uploaded.map_or_else(|error| error.to_string(), |_| "it was taken".to_owned());
-    assert!(error.contains("a.txt: it can no longer be read"), "{error}");
+    let uploaded = send(&client, &prepared).await;
+    let error = said(uploaded);
+    assert!(error.contains("a.txt: it cannot be read"), "{error}");
     Ok(())
 }
 
@@ -148,31 +151,22 @@ async fn a_file_that_changed_before_it_is_sent_is_not_sent() -> TestResult {
     let scratch = Scratch::new()?;
     let server = Server::start(at_first([])).await?;
     let client = server.client(Settings::default())?;
-    let options = UploadOptions::default();
     let path = scratch.path("a.txt");
     std::fs::write(&path, "before")?;
-    let opened = File::from(path.as_path()).open().await?;
-    // The same length, as another time alone must be noticed.
+    let prepared = File::from(path.as_path()).prepare().await?;
+    // Even with the same length and time.
+    let time = std::fs::metadata(&path)?.modified()?;
     std::fs::write(&path, "after.")?;
-    std::fs::File::options().append(true).open(&path)?.set_modified(std::time::SystemTime::UNIX_EPOCH)?;
-    let folder = crate::types::UploadFolder::Samples;
-    let uploaded = crate::files::upload::upload(
-        &client.inner,
-        folder,
-        &opened,
-        &options,
-        Deadline::never(),
-        &mut |_| {},
-    )
-    .await;
-    let error = uploaded.map_or_else(|error| error.to_string(), |_| "it was taken".to_owned());
+    std::fs::File::options().append(true).open(&path)?.set_modified(time)?;
+    let uploaded = send(&client, &prepared).await;
+    let error = said(uploaded);
     assert!(error.contains("it changed while it was uploaded"), "{error}");
     assert!(server.stored().iter().all(|request| !String::from_utf8_lossy(&request.body).contains("after.")));
     Ok(())
 }
 
-/// Settings with which nothing may stand still for long.
-fn impatient() -> Settings {
+/// Settings with short timeouts.
+fn short_timeouts() -> Settings {
     let idle = Duration::from_millis(500);
     let retry = Retry { max_attempts: 1, ..Retry::default() };
     Settings { transfer_timeout: idle, read_timeout: idle, retry, ..Settings::default() }
@@ -182,20 +176,20 @@ fn impatient() -> Settings {
 async fn an_upload_that_moves_may_take_its_time() -> TestResult {
     let scratch = Scratch::new()?;
     let size = 48 * 1024 * 1024;
-    let server = Server::start(at_first([Reaction::Slowly(impatient().transfer_timeout * 4)])).await?;
-    let (uploaded, _) = told(&server.client(impatient())?, scratch.sparse("a.bin", size)?).await;
+    let server = Server::start(at_first([Reaction::Slowly(short_timeouts().transfer_timeout * 4)])).await?;
+    let (uploaded, _) = told(&server.client(short_timeouts())?, scratch.sparse("a.bin", size)?).await;
     assert_eq!(uploaded?.size, size);
     Ok(())
 }
 
 #[tokio::test]
-async fn an_upload_that_stands_still_is_given_up() -> TestResult {
+async fn an_idle_upload_times_out() -> TestResult {
     let scratch = Scratch::new()?;
     let server = Server::start(|_| Reaction::Silence).await?;
     for size in [1, 48 * 1024 * 1024] {
-        let (uploaded, _) = told(&server.client(impatient())?, scratch.sparse("a.bin", size)?).await;
-        let error = uploaded.map_or_else(|error| error.to_string(), |_| "it was taken".to_owned());
-        assert!(error.contains("check the network and try again"), "{error}");
+        let (uploaded, _) = told(&server.client(short_timeouts())?, scratch.sparse("a.bin", size)?).await;
+        let error = said(uploaded);
+        assert!(error.contains("nothing was transferred for 0.5 s"), "{error}");
     }
     Ok(())
 }
@@ -207,9 +201,8 @@ async fn the_deadline_bounds_everything() -> TestResult {
     let (never, _keep) = tokio::io::duplex(1);
     for file in [File::bytes("a.txt", &b"text"[..]), File::reader("a.txt", never)] {
         let deadline = Duration::from_millis(100);
-        let options = UploadOptions { deadline: Some(deadline), ..UploadOptions::default() };
         let started = Instant::now();
-        let uploaded = folder.upload_with(file, options, |_| {}).await;
+        let uploaded = folder.upload(file).deadline(deadline).await;
         assert!(matches!(uploaded, Err(Error::DeadlineReached(_))), "{uploaded:?}");
         assert!(started.elapsed() < Duration::from_secs(5), "long before anything else would end it");
     }
