@@ -53,6 +53,7 @@ mod envelope;
     reason = "written by progenitor"
 )]
 mod generated;
+mod ids;
 mod kinds;
 mod lenient;
 mod operation;
@@ -73,4 +74,4 @@ pub use operation::{Operation, Safety};
 pub use sample::Sample;
 pub use secret::{ApiKey, Secret};
 pub use timestamp::Timestamp;
-pub use words::UnknownWord;
+pub use words::UnknownVariant;

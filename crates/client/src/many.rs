@@ -53,7 +53,7 @@ impl Tasks {
                 Ok(id) => {
                     drop(many.pending.insert(id.to_string(), Pending::new(id)));
                 }
-                Err(error) => many.ended.push_back((TaskId(id.to_string()), Err(error))),
+                Err(error) => many.ended.push_back((TaskId::new(id.to_string()), Err(error))),
             }
         }
         stream::unfold(many, |mut many| async move { many.next().await.map(|ended| (ended, many)) }).boxed()

@@ -238,7 +238,7 @@ pub(crate) async fn cancel_queued(client: &Client, tasks: Vec<TaskId>) -> BTreeM
             Err(Error::Refused(context)) if !context.is_ambiguous() => Fate::GoesOn,
             Err(_) => Fate::CancelUnanswered,
         };
-        (id.0, fate)
+        (id.into(), fate)
     };
     stream::iter(tasks).map(cancel).buffer_unordered(CANCELS_SIDE_BY_SIDE).collect().await
 }

@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn only_a_create_of_the_same_at_the_same_time_leaves_doubt() {
         let own = OwnTasks::default();
-        let (model, another) = (ModelId("m".to_owned()), ModelId("n".to_owned()));
+        let (model, another) = (ModelId::new("m"), ModelId::new("n"));
         let first = own.open(&model, &input(1));
         let others = [own.open(&model, &input(2)), own.open(&another, &input(1))];
         assert!(!first.has_twin());

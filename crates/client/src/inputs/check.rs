@@ -135,11 +135,11 @@ fn fit(descriptor: &Descriptor, candidate: &Candidate) -> Result<Fitting, Vec<Pr
 
 fn fit_file(descriptor: &Descriptor, mime: Option<&str>) -> Result<(), Problem> {
     match kind_of(descriptor) {
-        // A type that is not known yet may well be one of files.
-        DescriptorType::File | DescriptorType::Other(_) => {}
         DescriptorType::Int | DescriptorType::Float | DescriptorType::Options | DescriptorType::String => {
             return Err(Problem::WrongType { expected: expected::expectation(descriptor), found: "a file" });
         }
+        // A type that is not known yet may well be one of files.
+        _ => {}
     }
     let accepted = descriptor.mime_type.as_deref().unwrap_or_default();
     match mime {
@@ -155,7 +155,7 @@ fn fit_value(descriptor: &Descriptor, value: &Value) -> Result<Value, Vec<Proble
         || Problem::WrongType { expected: expected::expectation(descriptor), found: found(value) };
     let kind = kind_of(descriptor);
     let fitting = match (kind, value) {
-        (DescriptorType::Other(_), _) => Ok(loosely(descriptor, value)),
+        (kind, _) if !DescriptorType::KNOWN.contains(&kind) => Ok(loosely(descriptor, value)),
         (_, Value::Null | Value::Array(_) | Value::Object(_)) => Err(wrong_type()),
         (DescriptorType::Int | DescriptorType::Float, Value::Bool(_)) => Err(wrong_type()),
         (DescriptorType::Int, _) => return number::fit(descriptor, Kind::Whole, value),
@@ -169,7 +169,7 @@ fn fit_value(descriptor: &Descriptor, value: &Value) -> Result<Value, Vec<Proble
         (DescriptorType::String, _) if samples(descriptor).iter().all(Sample::is_string) => {
             Ok(Value::String(value.to_string()))
         }
-        (DescriptorType::String, _) => Ok(value.clone()),
+        _ => Ok(value.clone()),
     };
     fitting.map_err(|problem| vec![problem])
 }

@@ -22,7 +22,7 @@ pub(super) fn expectation(descriptor: &Descriptor) -> String {
             format!("one of {}", shown::listed(&options, shown::quoted))
         }
         DescriptorType::String => "a text".to_owned(),
-        DescriptorType::Other(_) => "a value".to_owned(),
+        _ => "a value".to_owned(),
     }
 }
 
