@@ -82,7 +82,7 @@ async fn by_pages(client: &Client) {
 async fn each_by_itself(client: &Client, raw: &inferstore_api::Client) {
     let tasks = create(client).await;
     let waits = tasks.into_iter().map(|id| async move {
-        let id = inferstore::types::TaskId(id);
+        let id = inferstore::types::TaskId::new(id);
         loop {
             tokio::time::sleep(NAIVE).await;
             // So many at once are too many for the service now and then; then it is the next time.

@@ -140,12 +140,10 @@ fn settings(lowered: &Lowered) -> GenerationSettings {
         .with_hooks(HooksMode::Expected)
         .with_map_type("::std::collections::BTreeMap")
         .with_derive("PartialEq");
-    for words in &lowered.words {
-        settings.with_replacement(
-            &words.name,
-            words.path(),
-            [TypeImpl::Display, TypeImpl::FromStr].into_iter(),
-        );
+    let words = lowered.words.iter().map(|words| (&words.name, words.path()));
+    let ids = lowered.ids.iter().map(|id| (&id.name, id.path()));
+    for (name, path) in words.chain(ids) {
+        settings.with_replacement(name, path, [TypeImpl::Display, TypeImpl::FromStr].into_iter());
     }
     for envelope in &lowered.envelopes {
         settings.with_replacement(&envelope.name, envelope.path(), std::iter::empty());

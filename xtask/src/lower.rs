@@ -6,6 +6,7 @@
 //! - the envelopes around payloads become one generic type of `crates/api`;
 //! - vocabularies become types written by [`crate::words`], because progenitor's own enums refuse an
 //!   unknown word, and with it the whole response;
+//! - named texts become opaque identifiers;
 //! - amounts, timestamps, samples and secrets become the types of `crates/api` that keep them;
 //! - descriptions lose what only the document has, such as its tags;
 //! - `additionalProperties: true` beside `properties`, because serde ignores unknown fields anyway and
@@ -13,6 +14,8 @@
 
 use std::collections::BTreeSet;
 
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
 use serde_json::{Map, Value, json};
 
 use crate::descriptions;
@@ -26,11 +29,48 @@ const SCHEMAS: &str = "#/components/schemas/";
 pub(crate) struct Lowered {
     pub(crate) document: Value,
     pub(crate) words: Vec<Words>,
+    /// Names and descriptions of opaque identifiers.
+    pub(crate) ids: Vec<Id>,
     pub(crate) envelopes: Vec<Envelope>,
     /// Properties that are numbers in Rust and strings on the wire: schema and property.
     pub(crate) numbers_as_strings: BTreeSet<(String, String)>,
     /// Input schema, name of the kind, output schema.
     pub(crate) kinds: Vec<Kind>,
+}
+
+/// A named text of which nothing more is known.
+pub(crate) struct Id {
+    pub(crate) name: String,
+    pub(crate) description: String,
+}
+
+impl Id {
+    fn read(name: &str, schema: &Value) -> Option<Self> {
+        let keywords = schema.as_object()?.keys();
+        let is_opaque = schema["type"] == "string"
+            && keywords
+                .into_iter()
+                .all(|keyword| ["type", "description", "example"].contains(&keyword.as_str()));
+        let description = schema["description"].as_str().unwrap_or_default().to_owned();
+        is_opaque.then(|| Self { name: name.to_owned(), description })
+    }
+
+    /// The path under which generated code finds the type.
+    pub(crate) fn path(&self) -> String {
+        format!("crate::types::{}", self.name)
+    }
+
+    /// The type, and the call of the macro in `crates/api` that gives it its behaviour.
+    pub(crate) fn items(&self) -> TokenStream {
+        let name = format_ident!("{}", self.name);
+        let description = &self.description;
+        quote! {
+            #[doc = #description]
+            #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+            pub struct #name(String);
+            crate::ids::opaque_id!(#name);
+        }
+    }
 }
 
 /// A schema that only puts the envelope around a payload. `crates/api` has one type for all of them.
@@ -107,6 +147,7 @@ pub(crate) fn lower(document: &Value) -> Lowered {
     Lowered {
         numbers_as_strings: numbers_as_strings.collect(),
         kinds: kinds.collect(),
+        ids: schemas.clone().filter_map(|(name, schema)| Id::read(name, schema)).collect(),
         envelopes: schemas.clone().filter_map(|(name, schema)| Envelope::read(name, schema)).collect(),
         words: schemas.filter_map(|(name, schema)| Words::read(name, schema)).collect(),
         document: lowered,

@@ -7,15 +7,17 @@ mod readers;
 mod serde_options;
 mod spelling;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::{ToTokens, format_ident, quote};
+use serde_json::Value;
 use syn::visit_mut::VisitMut;
 use syn::{File, ImplItem, Item, ItemMod, ItemStruct, parse_quote};
 
 use crate::lower::Lowered;
+use crate::validate::{members, operations};
 
 /// Edits progenitor's output in place.
 pub(crate) fn polish(file: &mut File, lowered: &Lowered) -> Result<()> {
@@ -28,8 +30,11 @@ pub(crate) fn polish(file: &mut File, lowered: &Lowered) -> Result<()> {
         }
     }
     readers::add(types, lowered)?;
-    let words: TokenStream = lowered.words.iter().map(|words| words.items()).collect();
-    types.extend(syn::parse2::<File>(words)?.items);
+    close_responses(types, &sent(&lowered.document));
+    let words = lowered.words.iter().map(|words| words.items());
+    let items: TokenStream = lowered.ids.iter().map(|id| id.items()).chain(words).collect();
+    types.extend(syn::parse2::<File>(items)?.items);
+    drop_conversion_error(types);
     separate_client(file);
     let kinds = lowered.kinds.iter().map(|kind| {
         let (name, input, output) =
@@ -69,6 +74,60 @@ fn drop_items(file: &mut File) -> Result<()> {
     file.items
         .retain(|item| !matches!(item, Item::Impl(item) if item.trait_.is_none() && item.items.is_empty()));
     Ok(())
+}
+
+/// The names of the types that requests and inputs of models hold: components, and titles within them.
+fn sent(document: &Value) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut open: Vec<&Value> = Vec::new();
+    for (.., shared, operation) in operations(document) {
+        open.extend([shared, &operation["parameters"], &operation["requestBody"]]);
+    }
+    for (name, schema) in members(&document["components"]["schemas"]) {
+        if schema.get("x-model-kind").is_some() {
+            found.insert(name.to_owned());
+            open.push(schema);
+        }
+    }
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Object(map) => {
+                found.extend(map.get("title").and_then(Value::as_str).map(str::to_owned));
+                if let Some(reference) = map.get("$ref").and_then(Value::as_str)
+                    && let Some(name) = reference.rsplit('/').next()
+                    && found.insert(name.to_owned())
+                {
+                    open.extend(reference.strip_prefix('#').and_then(|pointer| document.pointer(pointer)));
+                }
+                open.extend(map.values());
+            }
+            Value::Array(items) => open.extend(items),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// A later version may add fields to what is only received.
+fn close_responses(types: &mut [Item], sent: &BTreeSet<String>) {
+    for item in types {
+        if let Item::Struct(item) = item
+            && !sent.contains(&item.ident.to_string())
+        {
+            item.attrs.push(parse_quote!(#[non_exhaustive]));
+        }
+    }
+}
+
+/// Its error serves newtypes that refuse texts; where there are none, nothing returns it.
+fn drop_conversion_error(types: &mut Vec<Item>) {
+    let is_error = |item: &Item| matches!(item, Item::Mod(module) if module.ident == "error");
+    let is_used = types
+        .iter()
+        .any(|item| !is_error(item) && item.to_token_stream().to_string().contains("ConversionError"));
+    if !is_used {
+        types.retain(|item| !is_error(item));
+    }
 }
 
 /// Puts everything that needs an HTTP client into a module of its own.

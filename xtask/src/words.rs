@@ -67,19 +67,20 @@ impl Words {
             .map(|word| word.description.clone().unwrap_or_else(|| format!("`{}`", word.word)));
         let variants: Vec<_> = self.list.iter().map(|word| format_ident!("{}", word.variant)).collect();
         let words = self.list.iter().map(|word| &word.word);
-        let (derives, other, implement) = if self.open {
+        let (attributes, other, implement) = if self.open {
             let variant = format_ident!("{OTHER}");
             let other = quote! {
                 /// A word that is not in the document, as the service sent it.
                 #variant(String),
             };
-            (quote!(Clone, Debug), other, quote!(open_words))
+            (quote!(#[derive(Clone, Debug)] #[non_exhaustive]), other, quote!(open_words))
         } else {
-            (quote!(Clone, Copy, Debug, PartialEq, Eq, Hash), quote!(), quote!(closed_words))
+            let derive = quote!(#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]);
+            (derive, quote!(), quote!(closed_words))
         };
         quote! {
             #[doc = #description]
-            #[derive(#derives)]
+            #attributes
             pub enum #name {
                 #(#[doc = #docs] #variants,)*
                 #other

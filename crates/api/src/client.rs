@@ -263,6 +263,7 @@ impl ClientHooks<Session> for Client {
 }
 
 #[cfg(test)]
+#[expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
 mod tests {
     use progenitor_client::{ClientHooks, OperationInfo};
     use reqwest::Method;

@@ -84,6 +84,7 @@ impl Serialize for NoData {
 }
 
 #[cfg(test)]
+#[expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
 mod tests {
     use serde_json::{Value, json};
 

@@ -9,6 +9,7 @@ pub mod types {
     use std::collections::BTreeMap;
     /// The money of an account. Amounts are decimal strings, to keep every digit.
     #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct AccountBalance {
         /// The available balance.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,6 +40,7 @@ pub mod types {
     }
     /// The output of background removal.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct BackgroundRemovalOutput {
         /// The image without its background.
         #[serde(deserialize_with = "lenient::required")]
@@ -56,6 +58,7 @@ pub mod types {
     }
     /// The output of background replacement.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct BackgroundReplacementOutput {
         /// The image with its new background.
         #[serde(deserialize_with = "lenient::required")]
@@ -70,6 +73,7 @@ pub mod types {
     }
     /// The output of color extraction.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct ColorExtractionOutput {
         /// A text that lists color codes in hex form.
         #[serde(deserialize_with = "lenient::required")]
@@ -93,6 +97,7 @@ pub mod types {
     }
     /// The output of color harmonization.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct ColorHarmonizationOutput {
         /// A picture of the hues.
         #[serde(deserialize_with = "lenient::required")]
@@ -103,6 +108,7 @@ pub mod types {
     }
     /// Declares one parameter of a model. Further fields may be present.
     #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct Descriptor {
         /// For files, the accepted MIME types, as patterns such as `image/*`.
         #[serde(
@@ -164,6 +170,7 @@ pub mod types {
     }
     /// The output of face detection.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct FaceDetectionOutput {
         /// The image with the faces marked.
         #[serde(deserialize_with = "lenient::required")]
@@ -178,6 +185,7 @@ pub mod types {
     }
     /// The output of face mesh plotting.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct FaceMeshOutput {
         /// A text that lists the coordinates of the landmarks.
         #[serde(deserialize_with = "lenient::required")]
@@ -188,6 +196,7 @@ pub mod types {
     }
     /// The body of every failure of the service.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct Failure {
         /// What failed, for people. Not meant to be parsed.
         #[serde(deserialize_with = "lenient::required")]
@@ -207,6 +216,7 @@ pub mod types {
     }
     /// The output of image feature matching.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct FeatureMatchingOutput {
         /// Both views with the matches drawn.
         #[serde(deserialize_with = "lenient::required")]
@@ -214,6 +224,7 @@ pub mod types {
     }
     /// One page of the files in a folder.
     #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct FileListing {
         /// The files on this page.
         #[serde(
@@ -244,37 +255,6 @@ pub mod types {
         #[serde(deserialize_with = "lenient::required")]
         pub url: String,
     }
-    /// The name of a folder in a listing path.
-    #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
-    #[serde(transparent)]
-    pub struct FolderName(pub String);
-    impl std::ops::Deref for FolderName {
-        type Target = String;
-        fn deref(&self) -> &String {
-            &self.0
-        }
-    }
-    impl From<FolderName> for String {
-        fn from(value: FolderName) -> Self {
-            value.0
-        }
-    }
-    impl From<String> for FolderName {
-        fn from(value: String) -> Self {
-            Self(value)
-        }
-    }
-    impl std::fmt::Display for FolderName {
-        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            self.0.fmt(f)
-        }
-    }
-    impl std::str::FromStr for FolderName {
-        type Err = std::convert::Infallible;
-        fn from_str(value: &str) -> Result<Self, Self::Err> {
-            Ok(Self(value.to_string()))
-        }
-    }
     /// Haze removal. Clears haze from an image.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
     pub struct HazeRemovalInput {
@@ -284,6 +264,7 @@ pub mod types {
     }
     /// The output of haze removal.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct HazeRemovalOutput {
         /// The cleared image.
         #[serde(deserialize_with = "lenient::required")]
@@ -307,6 +288,7 @@ pub mod types {
     }
     /// The output of image blending.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct ImageBlendingOutput {
         /// The blended image.
         #[serde(deserialize_with = "lenient::required")]
@@ -321,6 +303,7 @@ pub mod types {
     }
     /// The output of image to anime.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct ImageToAnimeOutput {
         /// The redrawn image.
         #[serde(deserialize_with = "lenient::required")]
@@ -335,6 +318,7 @@ pub mod types {
     }
     /// The output of low-light enhancement.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct LowLightEnhancementOutput {
         /// The brightened image.
         #[serde(deserialize_with = "lenient::required")]
@@ -342,6 +326,7 @@ pub mod types {
     }
     /// The full record of a model.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct ModelDetail {
         /// The time of the first publication.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -396,37 +381,6 @@ pub mod types {
         #[serde(skip_serializing_if = "Option::is_none")]
         pub visibility: Option<Visibility>,
     }
-    /// Identifies a model. Opaque.
-    #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
-    #[serde(transparent)]
-    pub struct ModelId(pub String);
-    impl std::ops::Deref for ModelId {
-        type Target = String;
-        fn deref(&self) -> &String {
-            &self.0
-        }
-    }
-    impl From<ModelId> for String {
-        fn from(value: ModelId) -> Self {
-            value.0
-        }
-    }
-    impl From<String> for ModelId {
-        fn from(value: String) -> Self {
-            Self(value)
-        }
-    }
-    impl std::fmt::Display for ModelId {
-        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            self.0.fmt(f)
-        }
-    }
-    impl std::str::FromStr for ModelId {
-        type Err = std::convert::Infallible;
-        fn from_str(value: &str) -> Result<Self, Self::Err> {
-            Ok(Self(value.to_string()))
-        }
-    }
     /// What to search the catalog for. Every field is optional.
     #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
     pub struct ModelListRequest {
@@ -461,6 +415,7 @@ pub mod types {
     }
     /// What a model is made of. Further fields may be present.
     #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct ModelMetadata {
         /// Identifies the metadata.
         #[serde(
@@ -514,6 +469,7 @@ pub mod types {
     }
     /// One page of a list of models.
     #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct ModelPage {
         /// The models on this page; may be null or empty when nothing matches.
         #[serde(
@@ -532,6 +488,7 @@ pub mod types {
     }
     /// The headline fields of a model, as lists carry them.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct ModelSummary {
         /// A short description.
         #[serde(
@@ -579,6 +536,7 @@ pub mod types {
     }
     /// A version of a model with the formats it declares. Further fields may be present.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct ModelVersioning {
         /// Identifies the version.
         #[serde(
@@ -613,6 +571,7 @@ pub mod types {
     }
     /// The range of a numeric parameter.
     #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct NumConfig {
         /// The largest value.
         #[serde(
@@ -661,6 +620,7 @@ pub mod types {
     }
     /// Where and how to send the bytes of a declared file. Grants access; a secret.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct PresignedUpload {
         /// The permanent URL of the file, once it is uploaded.
         #[serde(deserialize_with = "lenient::required")]
@@ -681,6 +641,7 @@ pub mod types {
     }
     /// The output of semantic-guided low-light enhancement.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct SemanticLowLightEnhancementOutput {
         /// The brightened image.
         #[serde(deserialize_with = "lenient::required")]
@@ -688,6 +649,7 @@ pub mod types {
     }
     /// Whether a model can be run now.
     #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct ServingStatus {
         /// How many consumers use the model now.
         #[serde(
@@ -706,6 +668,7 @@ pub mod types {
     }
     /// A stored file.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct StorageFile {
         /// When the file was uploaded.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -765,6 +728,7 @@ pub mod types {
     }
     /// How much is stored.
     #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct StorageStatistics {
         /// How many files were uploaded through the presigned flow.
         #[serde(
@@ -790,6 +754,7 @@ pub mod types {
     }
     /// The output of the second variant of super-resolution.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct SuperResolutionAltOutput {
         /// The larger image.
         #[serde(deserialize_with = "lenient::required")]
@@ -804,6 +769,7 @@ pub mod types {
     }
     /// The output of the first variant of super-resolution.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct SuperResolutionOutput {
         /// The larger image.
         #[serde(deserialize_with = "lenient::required")]
@@ -811,6 +777,7 @@ pub mod types {
     }
     /// What one inference costs.
     #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct TaskCost {
         /// The price of one inference.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -832,12 +799,14 @@ pub mod types {
     }
     /// Names the new task.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct TaskCreated {
         /// Identifies a task. Opaque.
         pub data: TaskId,
     }
     /// One inference run on one model.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct TaskDetail {
         /// What the run cost; has a meaning only when the status is `success`.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -888,37 +857,6 @@ pub mod types {
         #[serde(skip_serializing_if = "Option::is_none")]
         pub updated_at: Option<Timestamp>,
     }
-    /// Identifies a task. Opaque.
-    #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
-    #[serde(transparent)]
-    pub struct TaskId(pub String);
-    impl std::ops::Deref for TaskId {
-        type Target = String;
-        fn deref(&self) -> &String {
-            &self.0
-        }
-    }
-    impl From<TaskId> for String {
-        fn from(value: TaskId) -> Self {
-            value.0
-        }
-    }
-    impl From<String> for TaskId {
-        fn from(value: String) -> Self {
-            Self(value)
-        }
-    }
-    impl std::fmt::Display for TaskId {
-        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            self.0.fmt(f)
-        }
-    }
-    impl std::str::FromStr for TaskId {
-        type Err = std::convert::Infallible;
-        fn from_str(value: &str) -> Result<Self, Self::Err> {
-            Ok(Self(value.to_string()))
-        }
-    }
     /// The inputs of a run: the object that the model declares, from parameter name to value. The
     /// schemas named `…Input` describe it for the known model kinds.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -942,6 +880,7 @@ pub mod types {
     }
     /// One page of the task history, oldest first.
     #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct TaskPage {
         /// The tasks on this page; may be null or empty when there are none.
         #[serde(
@@ -960,6 +899,7 @@ pub mod types {
     }
     /// The subset of a task that the history carries.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct TaskRecord {
         /// What the run cost; has a meaning only when the status is `success`.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -985,6 +925,7 @@ pub mod types {
     }
     /// How the run ended.
     #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct TaskResult {
         /// The detail of the failure when the status is `failed`, otherwise null.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -1003,43 +944,24 @@ pub mod types {
     }
     /// The output of video to edge map.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
     pub struct VideoEdgeMapOutput {
         /// The video of the edges.
         #[serde(deserialize_with = "lenient::required")]
         pub output: String,
     }
-    /// Error types.
-    pub mod error {
-        /// Error from a `TryFrom` or `FromStr` implementation.
-        pub struct ConversionError(std::borrow::Cow<'static, str>);
-        impl std::error::Error for ConversionError {}
-        impl std::fmt::Display for ConversionError {
-            fn fmt(
-                &self,
-                f: &mut std::fmt::Formatter<'_>,
-            ) -> Result<(), std::fmt::Error> {
-                std::fmt::Display::fmt(&self.0, f)
-            }
-        }
-        impl std::fmt::Debug for ConversionError {
-            fn fmt(
-                &self,
-                f: &mut std::fmt::Formatter<'_>,
-            ) -> Result<(), std::fmt::Error> {
-                std::fmt::Debug::fmt(&self.0, f)
-            }
-        }
-        impl From<&'static str> for ConversionError {
-            fn from(value: &'static str) -> Self {
-                Self(value.into())
-            }
-        }
-        impl From<String> for ConversionError {
-            fn from(value: String) -> Self {
-                Self(value.into())
-            }
-        }
-    }
+    /// The name of a folder in a listing path.
+    #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+    pub struct FolderName(String);
+    crate::ids::opaque_id!(FolderName);
+    /// Identifies a model. Opaque.
+    #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+    pub struct ModelId(String);
+    crate::ids::opaque_id!(ModelId);
+    /// Identifies a task. Opaque.
+    #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+    pub struct TaskId(String);
+    crate::ids::opaque_id!(TaskId);
     /// How two images are blended. The catalog gives only the words; their meanings are our reading of
     /// them.
     #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -1058,6 +980,7 @@ pub mod types {
     /// What a parameter is. The service does not list all words; expect others. Besides `file` and
     /// `int`, the words `float`, `options` and `string`.
     #[derive(Clone, Debug)]
+    #[non_exhaustive]
     pub enum DescriptorType {
         /// The URL of a file.
         File,
@@ -1078,6 +1001,7 @@ pub mod types {
     );
     /// Whether the call succeeded.
     #[derive(Clone, Debug)]
+    #[non_exhaustive]
     pub enum EnvelopeStatus {
         /// The call succeeded, as in every response with a status of 2xx.
         Success,
@@ -1186,6 +1110,7 @@ pub mod types {
     );
     /// Where a task stands. `success`, `failed` and `canceled` are terminal.
     #[derive(Clone, Debug)]
+    #[non_exhaustive]
     pub enum TaskStatus {
         /// Waiting for a serving node; can be canceled.
         InQueue,
@@ -1224,6 +1149,7 @@ pub mod types {
     );
     /// Who can see a model.
     #[derive(Clone, Debug)]
+    #[non_exhaustive]
     pub enum Visibility {
         /// Everyone can see it.
         Public,
@@ -1374,7 +1300,7 @@ pub mod limits {
 }
 /// The client: one method for each operation.
 pub mod client {
-    use crate::{ApiKey, Envelope, NoData};
+    use crate::{Envelope, NoData, client};
     use crate::types;
     #[allow(unused_imports)]
     pub use progenitor_client::{ByteStream, ClientInfo, Error, ResponseValue};
@@ -1389,27 +1315,9 @@ pub mod client {
     pub struct Client {
         pub(crate) baseurl: String,
         pub(crate) client: reqwest::Client,
-        pub(crate) inner: ApiKey,
+        pub(crate) inner: client::Session,
     }
-    impl Client {
-        /// Construct a new client with an existing `reqwest::Client`,
-        /// allowing more control over its configuration.
-        /// `baseurl` is the base URL provided to the internal
-        /// `reqwest::Client`, and should include a scheme and hostname,
-        /// as well as port and a path stem if applicable.
-        pub fn new_with_client(
-            baseurl: &str,
-            client: reqwest::Client,
-            inner: ApiKey,
-        ) -> Self {
-            Self {
-                baseurl: baseurl.to_string(),
-                client,
-                inner,
-            }
-        }
-    }
-    impl ClientInfo<ApiKey> for Client {
+    impl ClientInfo<client::Session> for Client {
         fn api_version() -> &'static str {
             "2.0.0"
         }
@@ -1419,7 +1327,7 @@ pub mod client {
         fn client(&self) -> &reqwest::Client {
             &self.client
         }
-        fn inner(&self) -> &ApiKey {
+        fn inner(&self) -> &client::Session {
             &self.inner
         }
     }
@@ -1427,7 +1335,7 @@ pub mod client {
         #[allow(dead_code)]
         fn assert_client_hooks()
         where
-            Client: ClientHooks<ApiKey>,
+            Client: ClientHooks<client::Session>,
         {}
     };
     #[allow(clippy::all)]

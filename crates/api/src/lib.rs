@@ -51,6 +51,7 @@ mod envelope;
     reason = "written by progenitor"
 )]
 mod generated;
+mod ids;
 mod kinds;
 mod lenient;
 mod operation;
@@ -73,7 +74,7 @@ pub use sample::Sample;
 pub use secret::{ApiKey, Secret};
 pub use timestamp::Timestamp;
 pub use tls::{TlsError, http_client_builder, http_client_builder_for, https_support};
-pub use words::UnknownWord;
+pub use words::UnknownVariant;
 
 /// Runs the examples of the README.
 #[cfg(doctest)]

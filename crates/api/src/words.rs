@@ -16,12 +16,12 @@ macro_rules! closed_words {
         }
 
         impl ::std::str::FromStr for $name {
-            type Err = crate::UnknownWord;
+            type Err = crate::UnknownVariant;
 
             fn from_str(word: &str) -> ::std::result::Result<Self, Self::Err> {
                 match word {
                     $($word => ::std::result::Result::Ok(Self::$variant),)+
-                    _ => ::std::result::Result::Err(crate::UnknownWord::new(word, &[$($word),+])),
+                    _ => ::std::result::Result::Err(crate::UnknownVariant::new(word, &[$($word),+])),
                 }
             }
         }
@@ -118,23 +118,50 @@ macro_rules! written_as_str {
 
 pub(crate) use {closed_words, open_words, written_as_str};
 
+impl crate::types::TaskStatus {
+    /// Returns whether the task has ended. A word that the document does not know is not terminal.
+    pub fn is_terminal(&self) -> bool {
+        [Self::Success, Self::Failed, Self::Canceled].contains(self)
+    }
+}
+
 /// A word that an enumeration of a request does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownWord {
+pub struct UnknownVariant {
     word: String,
     known: &'static [&'static str],
 }
 
-impl UnknownWord {
+impl UnknownVariant {
     pub(crate) fn new(word: &str, known: &'static [&'static str]) -> Self {
         Self { word: word.to_owned(), known }
     }
 }
 
-impl std::error::Error for UnknownWord {}
+impl std::error::Error for UnknownVariant {}
 
-impl std::fmt::Display for UnknownWord {
+impl std::fmt::Display for UnknownVariant {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?} is not among {}", self.word, self.known.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::types::TaskStatus;
+
+    #[test]
+    fn a_task_has_ended_when_it_succeeded_failed_or_was_canceled() {
+        for (status, is_terminal) in [
+            (TaskStatus::InQueue, false),
+            (TaskStatus::Computing, false),
+            (TaskStatus::Success, true),
+            (TaskStatus::Failed, true),
+            (TaskStatus::Canceled, true),
+            (TaskStatus::from("paused"), false),
+            (TaskStatus::Other("success".to_owned()), true),
+        ] {
+            assert_eq!(status.is_terminal(), is_terminal, "{status}");
+        }
     }
 }

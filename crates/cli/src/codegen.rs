@@ -130,7 +130,7 @@ fn schema(descriptor: &Descriptor) -> SchemaObject {
             (Some(InstanceType::String), None)
         }
         // A word that nobody knows may mean any JSON.
-        Some(DescriptorType::Other(_)) | None => (None, None),
+        Some(_) | None => (None, None),
     };
     let is_integer = instance == Some(InstanceType::Integer);
     SchemaObject {

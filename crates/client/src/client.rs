@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use inferstore_api::ApiKey;
 use inferstore_api::types::TaskId;
 use reqwest::Method;
@@ -152,8 +153,8 @@ impl Client {
         method: Method,
         path: impl Into<String>,
         body: Option<Box<RawValue>>,
-    ) -> impl Future<Output = Result<String>> + Send + use<> {
-        raw::request(Arc::clone(&self.core), method, path.into(), body)
+    ) -> BoxFuture<'static, Result<String>> {
+        Box::pin(raw::request(Arc::clone(&self.core), method, path.into(), body))
     }
 
     /// The generated client below this one: each operation of the document as a method, sent once.

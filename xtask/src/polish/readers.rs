@@ -144,6 +144,7 @@ fn write_numbers_as_strings(item: &mut ItemStruct, numbers: &BTreeSet<(String, S
 }
 
 #[cfg(test)]
+#[expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
 mod tests {
     use std::collections::BTreeSet;
 

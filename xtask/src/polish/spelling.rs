@@ -164,6 +164,7 @@ fn import(path: &str, names: &BTreeSet<String>) -> Item {
 }
 
 #[cfg(test)]
+#[expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
 mod tests {
     use super::shorten;
 

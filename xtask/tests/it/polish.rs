@@ -144,3 +144,24 @@ fn descriptions_are_written_for_rustdoc() {
     }
     assert!(code.contains("/// One page of the files in a folder. Pages are counted from 1. A folder named"));
 }
+
+#[test]
+fn what_is_only_received_may_grow_and_what_is_sent_stays_open() {
+    let code = repository_file("crates/api/src/generated.rs");
+    let is_closed = |item: &str| code.contains(&format!("    #[non_exhaustive]\n    pub {item} {{\n"));
+    for received in ["struct TaskDetail", "struct NumConfig", "struct HazeRemovalOutput", "enum TaskStatus"] {
+        assert!(is_closed(received), "{received}");
+    }
+    for sent in ["struct PresignRequest", "struct FileUrl", "struct HazeRemovalInput", "enum ModelSort"] {
+        assert!(!is_closed(sent), "{sent}");
+    }
+}
+
+#[test]
+fn a_named_text_is_an_opaque_identifier() {
+    let folder = Folder::new("new_identifier");
+    folder.write("document.yaml", &real_document().replace("FolderName", "NodeId"));
+    folder.generate(&[]).succeeded();
+    let code = folder.read("generated.rs");
+    assert!(code.contains("pub struct NodeId(String);\n    crate::ids::opaque_id!(NodeId);"), "{code}");
+}

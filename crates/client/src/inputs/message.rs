@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::transport::text::cut;
+use crate::transport::redact::cut;
 
 /// Messages show this many characters of a value or a name.
 const MAX_TEXT: usize = 80;

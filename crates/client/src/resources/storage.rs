@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use inferstore_api::limits;
 use inferstore_api::types::{
     FileUrl, FolderName, MimeCategory, StorageFile, StorageStatistics, UploadFolder,
@@ -63,14 +64,14 @@ impl Storage {
     ///
     /// [`Error::Api`] when there is no such file, which is also the case after a delete whose response
     /// was lost.
-    pub fn delete(&self, download_url: impl Into<String>) -> impl Future<Output = Result<()>> + Send + use<> {
+    pub fn delete(&self, download_url: impl Into<String>) -> BoxFuture<'static, Result<()>> {
         let core = Arc::clone(&self.core);
         let file = FileUrl { url: download_url.into() };
-        async move {
+        Box::pin(async move {
             // Before the call: a lost response may have been a success.
             core.memory.uploads.forget(&file.url);
-            core.call(operations::DELETE_FILE).send(|api| api.delete_file(&file)).await
-        }
+            core.call(operations::DELETE_FILE).send(|api| api.delete_file(&file)).await.map(drop)
+        })
     }
 }
 

@@ -130,6 +130,6 @@ impl Task {
     pub(crate) async fn cancel_until(&self, deadline: Deadline) -> Result<()> {
         self.check_id()?;
         let call = self.core.call(operations::CANCEL_TASK).about(&self.id).until(deadline);
-        call.send(|api| api.cancel_task(&self.id)).await
+        call.send(|api| api.cancel_task(&self.id)).await.map(drop)
     }
 }

@@ -65,9 +65,9 @@ impl Create {
         for search in 1.. {
             let mut history = self.search();
             let found = history.since_local_time(prepared_at).await?;
-            if let Some(task) = found.matches.into_iter().find(|task| core.memory.own_tasks.claim(task)) {
+            if let Some(task) = found.matches.iter().find(|task| core.memory.own_tasks.claim(task)) {
                 info!(%task, "a prepared run was found in the history");
-                return Ok(task);
+                return Ok(task.clone());
             }
             if !found.is_complete {
                 return Err(self.unknown(

@@ -154,9 +154,8 @@ impl Model {
     pub fn prepare(
         &self,
         inputs: impl Into<Inputs>,
-    ) -> impl Future<Output = Result<PreparedRun>> + Send + use<> {
-        let inputs = inputs.into();
-        self.run(inputs).prepare()
+    ) -> BoxFuture<'static, Result<PreparedRun>> {
+        Box::pin(self.run(inputs).prepare())
     }
 }
 

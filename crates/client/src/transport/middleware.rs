@@ -71,3 +71,9 @@ impl HttpStack {
         Next { http: &self.http, rest: &self.middleware }.run(request)
     }
 }
+
+impl inferstore_api::Transport for HttpStack {
+    fn execute(&self, request: Request) -> BoxFuture<'_, reqwest::Result<Response>> {
+        self.execute(request)
+    }
+}

@@ -96,12 +96,13 @@ fn descriptor_of(types: &'static [&'static str]) -> impl Strategy<Value = Descri
     (select(types), samples, mime, order, range).prop_map(
         |(kind, samples, mime, (required, position), (min, max, step))| {
             let kind = Some(kind).filter(|kind| !kind.is_empty()).map(DescriptorType::from);
-            let descriptor: Descriptor = serde_json::from_value(json!({
+            let mut descriptor: Descriptor = serde_json::from_value(json!({
                 "samples": samples, "mime_type": mime, "required": required, "position": position,
                 "num_config": { "min": min, "max": max, "step": step },
             }))
             .unwrap();
-            Descriptor { type_: kind, ..descriptor }
+            descriptor.type_ = kind;
+            descriptor
         },
     )
 }

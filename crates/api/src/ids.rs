@@ -1,0 +1,132 @@
+//! Opaque identifiers: what a generated newtype of a text can do, as a macro.
+
+/// Behaviour of an identifier. Its text is private, so that a later version may hold something else.
+macro_rules! opaque_id {
+    ($name:ident) => {
+        impl $name {
+            /// An identifier as the service issued it. Nothing is checked.
+            pub fn new(text: impl Into<String>) -> Self {
+                Self(text.into())
+            }
+
+            /// The text of the identifier.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = std::convert::Infallible;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Ok(Self::new(text))
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self::new(text)
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(text: String) -> Self {
+                Self(text)
+            }
+        }
+
+        impl From<&$name> for $name {
+            fn from(id: &$name) -> Self {
+                id.clone()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> Self {
+                id.0
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        // The derived `Eq`, `Ord` and `Hash` are those of the text.
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl PartialEq<str> for $name {
+            fn eq(&self, text: &str) -> bool {
+                self.0 == text
+            }
+        }
+
+        impl PartialEq<&str> for $name {
+            fn eq(&self, text: &&str) -> bool {
+                self.0 == *text
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                crate::lenient::required(deserializer).map(Self)
+            }
+        }
+    };
+}
+
+pub(crate) use opaque_id;
+
+#[cfg(test)]
+#[expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
+mod tests {
+    use std::collections::{BTreeMap, HashMap};
+
+    use crate::types::TaskId;
+
+    #[test]
+    fn an_identifier_is_made_from_any_text_and_gives_it_back() {
+        let id = TaskId::new("7b0e6a52");
+        for same in [TaskId::from("7b0e6a52"), "7b0e6a52".to_owned().into(), TaskId::from(&id)] {
+            assert_eq!(same, id);
+        }
+        assert_eq!("7b0e6a52".parse(), Ok(id.clone()));
+        assert_eq!((id.as_str(), id.as_ref(), id.to_string().as_str()), ("7b0e6a52", "7b0e6a52", "7b0e6a52"));
+        assert_eq!(format!("{id:>10}"), "  7b0e6a52");
+        assert!(id == "7b0e6a52" && id == *"7b0e6a52" && id != "7b");
+        assert_eq!(String::from(id), "7b0e6a52");
+    }
+
+    #[test]
+    fn a_map_is_searched_by_text() {
+        let hashed = HashMap::from([(TaskId::new("a"), 1)]);
+        let sorted = BTreeMap::from([(TaskId::new("a"), 1), (TaskId::new("b"), 2)]);
+        assert_eq!((hashed.get("a"), sorted.get("b"), sorted.get("c")), (Some(&1), Some(&2), None));
+    }
+
+    #[test]
+    fn a_number_is_read_as_an_identifier_and_nothing_else_is() {
+        let read = |json: &str| serde_json::from_str::<TaskId>(json);
+        assert_eq!(read("\"7b\"").expect("a text is one"), "7b");
+        assert_eq!(read("70").expect("a number is one"), "70");
+        assert!(read("null").is_err() && read("{}").is_err());
+        assert_eq!(serde_json::to_string(&TaskId::new("70")).expect("it can be written"), "\"70\"");
+    }
+}
