@@ -71,7 +71,8 @@ impl Body {
         self.digest.update(&chunk);
         // Before the last chunk is handed over, because the store keeps nothing without it.
         if length as u64 == left {
-            let has_more = reader.read(&mut [0]).await.map_err(|error| unreadable(&self.file.label, error))? > 0;
+            let has_more =
+                reader.read(&mut [0]).await.map_err(|error| unreadable(&self.file.label, error))? > 0;
             if has_more || self.digest.id() != self.file.content_id {
                 return Err(self.changed());
             }

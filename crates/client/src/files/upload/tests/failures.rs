@@ -61,7 +61,10 @@ async fn a_refused_target_is_replaced_at_most_twice() -> TestResult {
     assert_eq!((error.kind, error.status), (FileErrorKind::Forbidden, Some(403)));
     assert_eq!(error.code.as_deref(), Some("AccessDenied"));
     let error = format!("{error} {error:?}");
-    assert!(error.contains("a.txt: object storage answered 403 (AccessDenied): … is not good enough"), "{error}");
+    assert!(
+        error.contains("a.txt: object storage answered 403 (AccessDenied): … is not good enough"),
+        "{error}"
+    );
     assert!(!error.contains(SIGNATURE) && !error.contains(KEY), "{error}");
     Ok(())
 }
@@ -72,7 +75,7 @@ async fn a_refusal_of_the_file_is_not_repeated() -> TestResult {
     for (reaction, problem) in [
         (Reaction::refusal(400, "EntityTooLarge"), "answered 400 (EntityTooLarge): … is not good enough"),
         (Reaction::Answer(404, Vec::new(), b"<html>\nno</html>".to_vec()), "answered 404: <html> no</html>"),
-        (moved(), "answered 307, and uploads follow no redirect"),
+        (moved(), "answered 307, and this redirect is not followed"),
     ] {
         let server = Server::start(at_first([reaction])).await?;
         let (uploaded, _) =
