@@ -39,11 +39,24 @@ pub(super) const CHUNK: usize = 64 * 1024;
 /// Nothing is read before the file is used. A file that is empty or larger than 104,857,600 bytes
 /// (100 MiB) is then refused before anything is sent. A clone is the same file; a reader is read once
 /// for all clones.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct File {
     source: Source,
-    name: Option<String>,
+    name: String,
     mime: Option<String>,
+}
+
+/// The same source, name and MIME type. Readers are equal only to their clones.
+impl PartialEq for File {
+    fn eq(&self, other: &Self) -> bool {
+        let is_same_source = match (&self.source, &other.source) {
+            (Source::Path(one), Source::Path(other)) => one == other,
+            (Source::Bytes(one), Source::Bytes(other)) => one == other,
+            (Source::Reader(one), Source::Reader(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        };
+        is_same_source && self.name == other.name && self.mime == other.mime
+    }
 }
 
 /// Where the bytes come from.
@@ -57,25 +70,27 @@ enum Source {
 impl File {
     /// A file on this machine, stored under its own name.
     pub fn path(path: impl Into<PathBuf>) -> Self {
-        Self { source: Source::Path(path.into()), name: None, mime: None }
+        let path = path.into();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Self { source: Source::Path(path), name, mime: None }
     }
 
     /// Bytes in memory.
     pub fn bytes(name: impl Into<String>, bytes: impl Into<Bytes>) -> Self {
-        Self { source: Source::Bytes(bytes.into()), name: Some(name.into()), mime: None }
+        Self { source: Source::Bytes(bytes.into()), name: name.into(), mime: None }
     }
 
     /// The content of a reader. It is copied to a temporary file at first use, because its size must be
     /// known before the upload and a retry sends it again. The last clone deletes the temporary file.
     pub fn reader(name: impl Into<String>, reader: impl AsyncRead + Send + Unpin + 'static) -> Self {
         let spool = Spool { reader: Mutex::new(Some(Box::new(reader))), spooled: OnceCell::new() };
-        Self { source: Source::Reader(Arc::new(spool)), name: Some(name.into()), mime: None }
+        Self { source: Source::Reader(Arc::new(spool)), name: name.into(), mime: None }
     }
 
     /// The file under another name.
     #[must_use]
     pub fn named(self, name: impl Into<String>) -> Self {
-        Self { name: Some(name.into()), ..self }
+        Self { name: name.into(), ..self }
     }
 
     /// The file with this MIME type, whatever its content and its name indicate.
@@ -86,72 +101,70 @@ impl File {
 
     /// Reads the file once: its size, MIME type and content hash are known afterwards.
     pub(crate) async fn prepare(&self) -> Result<Prepared> {
-        let label = self.label();
-        let (source, digest) = match &self.source {
-            Source::Path(path) => {
-                let path = path.clone();
-                let (path, digest) =
-                    blocking(move || digest_path(&path)).await.map_err(|error| unreadable(&label, error))?;
-                (Source::Path(path), digest)
-            }
-            Source::Bytes(bytes) if bytes.len() as u64 > MAX_SIZE => {
-                (self.source.clone(), Digest { size: bytes.len() as u64, ..Digest::new() })
-            }
-            Source::Bytes(bytes) => {
-                let bytes = bytes.clone();
-                let digest = blocking(move || Digest::of(&bytes[..])).await;
-                (self.source.clone(), digest.map_err(|error| unreadable(&label, error))?)
-            }
-            Source::Reader(spool) => {
-                let spooled = spool.read().await.map_err(|error| unreadable(&label, error))?;
-                (self.source.clone(), spooled.digest.clone())
-            }
+        let label = match &self.source {
+            Source::Path(path) => path.display().to_string(),
+            _ => self.name.clone(),
         };
+        let (source, digest) = self.source.read().await.map_err(|error| unreadable(&label, error))?;
         let invalid = |kind, message: String| Err(FileError::new(&label, kind, message).into());
-        let Some(name) = self.stored_name() else {
+        if self.name.trim().is_empty() {
             return invalid(FileErrorKind::InvalidName, "it has no name to be stored under".to_owned());
-        };
-        let size = digest.size;
-        if size == 0 {
+        }
+        if digest.size == 0 {
             return invalid(FileErrorKind::Empty, "it is empty".to_owned());
         }
-        if size > MAX_SIZE {
-            let message = format!("it has {size} bytes; the storage takes at most {MAX_SIZE} (100 MiB)");
+        if digest.size > MAX_SIZE {
+            let message = format!("it is too large; the storage takes at most {MAX_SIZE} bytes (100 MiB)");
             return invalid(FileErrorKind::TooLarge, message);
         }
-        let chosen = match mime::choose(self.mime.as_deref(), &name, &digest.beginning) {
-            Ok(chosen) => chosen,
+        let mime = match mime::choose(self.mime.as_deref(), &self.name, &digest.beginning) {
+            Ok(mime) => mime,
             Err(mime) => {
                 return invalid(FileErrorKind::InvalidMimeType, format!("{mime:?} is not a MIME type"));
             }
         };
         Ok(Prepared {
             label,
-            name,
-            size,
-            mime: chosen.mime,
-            overruled_extension: chosen.overruled_extension,
+            name: self.name.clone(),
+            size: digest.size,
+            mime,
             content_id: digest.id(),
             source,
         })
     }
+}
 
-    /// The name of the file in errors.
-    fn label(&self) -> String {
-        match (&self.source, &self.name) {
-            (Source::Path(path), _) => path.display().to_string(),
-            (_, Some(name)) if !name.is_empty() => name.clone(),
-            _ => "a file without a name".to_owned(),
+impl Source {
+    /// Reads the content once. The path is absolute afterwards, because the working folder may change.
+    async fn read(&self) -> io::Result<(Self, Digest)> {
+        match self {
+            Self::Path(path) => {
+                let path = path.clone();
+                blocking(move || {
+                    // Before it is opened, because opening a pipe blocks until another process writes to it.
+                    if !std::fs::metadata(&path)?.is_file() {
+                        return Err(io::Error::other("it is not a regular file; use File::reader"));
+                    }
+                    let path = path.canonicalize()?;
+                    let digest = Digest::of(std::fs::File::open(&path)?)?;
+                    Ok((Self::Path(path), digest))
+                })
+                .await
+            }
+            Self::Bytes(bytes) => {
+                let bytes = bytes.clone();
+                blocking(move || Ok((Self::Bytes(bytes.clone()), Digest::of(&bytes[..])?))).await
+            }
+            Self::Reader(spool) => Ok((self.clone(), spool.read().await?.digest.clone())),
         }
     }
 
-    fn stored_name(&self) -> Option<String> {
-        let name = match (&self.name, &self.source) {
-            (Some(name), _) => Some(name.clone()),
-            (None, Source::Path(path)) => path.file_name().map(|name| name.to_string_lossy().into_owned()),
-            (None, _) => None,
-        };
-        name.filter(|name| !name.trim().is_empty())
+    async fn open(&self) -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
+        Ok(match self {
+            Self::Path(path) => Box::new(tokio::fs::File::open(path).await?),
+            Self::Bytes(bytes) => Box::new(io::Cursor::new(bytes.clone())),
+            Self::Reader(spool) => Box::new(tokio::fs::File::open(&spool.read().await?.path).await?),
+        })
     }
 }
 
@@ -169,15 +182,13 @@ macro_rules! from_paths {
 from_paths!(&str, String, &String, PathBuf, &PathBuf, &Path);
 
 /// Shows where the bytes come from, and not the bytes.
-impl fmt::Debug for File {
+impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("File");
-        match &self.source {
-            Source::Path(path) => shown.field("path", path),
-            Source::Bytes(bytes) => shown.field("bytes", &bytes.len()),
-            Source::Reader(_) => shown.field("reader", &format_args!("…")),
-        };
-        shown.field("name", &self.name).field("mime", &self.mime).finish()
+        match self {
+            Self::Path(path) => write!(f, "{path:?}"),
+            Self::Bytes(bytes) => write!(f, "{} bytes", bytes.len()),
+            Self::Reader(_) => f.write_str("a reader"),
+        }
     }
 }
 
@@ -190,8 +201,6 @@ pub(crate) struct Prepared {
     pub(crate) name: String,
     pub(crate) size: u64,
     pub(crate) mime: String,
-    /// The MIME type of the extension, where the content disagrees and was believed.
-    pub(crate) overruled_extension: Option<String>,
     /// Identifies the content: a 128-bit hash with keys of this process, so that no two contents can be
     /// prepared that share one.
     pub(crate) content_id: u128,
@@ -207,18 +216,7 @@ impl Prepared {
 
     /// A reader over the content, from its beginning.
     pub(super) async fn open(&self) -> Result<Box<dyn AsyncRead + Send + Unpin>, FileError> {
-        let opened = match &self.source {
-            Source::Bytes(bytes) => return Ok(Box::new(io::Cursor::new(bytes.clone()))),
-            Source::Path(path) => tokio::fs::File::open(path).await,
-            Source::Reader(spool) => match spool.read().await {
-                Ok(spooled) => tokio::fs::File::open(&spooled.path).await,
-                Err(error) => Err(error),
-            },
-        };
-        match opened {
-            Ok(file) => Ok(Box::new(file)),
-            Err(error) => Err(unreadable(&self.label, error)),
-        }
+        self.source.open().await.map_err(|error| unreadable(&self.label, error))
     }
 }
 
@@ -250,7 +248,7 @@ impl Digest {
         self.hashers.iter().fold(0, |id, hasher| id << 64 | u128::from(hasher.finish()))
     }
 
-    /// Reads at most one chunk more than the storage accepts.
+    /// Stops when the size is known to be too large: a reader may be endless.
     fn of(mut reader: impl Read) -> io::Result<Self> {
         let mut digest = Self::new();
         let mut chunk = vec![0; CHUNK];
@@ -262,22 +260,6 @@ impl Digest {
         }
         Ok(digest)
     }
-}
-
-/// The absolute path, because the working folder may change before the upload, and the digest.
-fn digest_path(path: &Path) -> io::Result<(PathBuf, Digest)> {
-    // Before it is opened, because opening a pipe blocks until another process writes to it.
-    let metadata = std::fs::metadata(path)?;
-    if !metadata.is_file() {
-        let message = "it is not a regular file; use File::reader for anything else";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-    }
-    let path = path.canonicalize()?;
-    if metadata.len() > MAX_SIZE {
-        return Ok((path, Digest { size: metadata.len(), ..Digest::new() }));
-    }
-    let digest = Digest::of(std::fs::File::open(&path)?)?;
-    Ok((path, digest))
 }
 
 /// A reader, and the temporary file with its content once it was read.
@@ -296,13 +278,11 @@ impl Spool {
     async fn read(&self) -> io::Result<&Spooled> {
         let spooled = self.spooled.get_or_init(|| async {
             let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
-            // A canceled read took the reader, and a part of the content with it.
-            let reader = reader.ok_or_else(|| io::Error::other("reading it was interrupted before"));
-            let spooled = match reader {
-                Ok(reader) => spool(reader).await,
-                Err(error) => Err(error),
-            };
-            spooled.map_err(|error| (error.kind(), error.to_string()))
+            match reader {
+                Some(reader) => spool(reader).await.map_err(|error| (error.kind(), error.to_string())),
+                // A canceled read took the reader, and a part of the content with it.
+                None => Err((io::ErrorKind::Other, "reading it was interrupted before".to_owned())),
+            }
         });
         spooled.await.as_ref().map_err(|(kind, message)| io::Error::new(*kind, message.clone()))
     }
@@ -314,13 +294,8 @@ async fn spool(mut reader: Box<dyn AsyncRead + Send + Unpin>) -> io::Result<Spoo
     let mut file = tokio::fs::File::from_std(file);
     let mut digest = Digest::new();
     let mut chunk = BytesMut::with_capacity(CHUNK);
-    while reader.read_buf(&mut chunk).await? > 0 {
+    while digest.size <= MAX_SIZE && reader.read_buf(&mut chunk).await? > 0 {
         digest.update(&chunk);
-        if digest.size > MAX_SIZE {
-            // The reader may be endless.
-            let message = format!("it has more than {MAX_SIZE} bytes (100 MiB)");
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
-        }
         file.write_all(&chunk).await?;
         chunk.clear();
     }
@@ -328,16 +303,9 @@ async fn spool(mut reader: Box<dyn AsyncRead + Send + Unpin>) -> io::Result<Spoo
     Ok(Spooled { path, digest })
 }
 
-/// An error of reading a source. The messages of this module stand for themselves.
 pub(super) fn unreadable(file: &str, error: io::Error) -> FileError {
     let kind = match error.kind() {
         io::ErrorKind::NotFound => FileErrorKind::NotFound,
-        io::ErrorKind::FileTooLarge => {
-            return FileError::new(file, FileErrorKind::TooLarge, error.to_string());
-        }
-        io::ErrorKind::InvalidInput => {
-            return FileError::new(file, FileErrorKind::Unreadable, error.to_string());
-        }
         _ => FileErrorKind::Unreadable,
     };
     FileError::new(file, kind, "it cannot be read").with_source(error)

@@ -54,6 +54,9 @@ pub(super) async fn rejected(file: &str, response: Response, redactor: &Redactor
     let code = code.map(|code| redactor.foreign(&code, MAX_CODE));
     let message = message.map(|message| redactor.foreign(&message, MAX_MESSAGE));
     let mut text = format!("object storage answered {}", status.as_u16());
+    if status.is_redirection() {
+        text.push_str(", and this redirect is not followed");
+    }
     if let Some(code) = &code {
         text.push_str(&format!(" ({code})"));
     }

@@ -153,19 +153,8 @@ fn boundary_outside(fields: &[(String, String)]) -> String {
 
 /// A quoted name as browsers write it into a header, with everything escaped that could end it.
 fn quoted(name: &str) -> String {
-    let mut quoted = String::with_capacity(name.len() + 2);
-    quoted.push('"');
-    for c in name.chars() {
-        match c {
-            '"' => quoted.push_str("%22"),
-            '\r' => quoted.push_str("%0D"),
-            '\n' => quoted.push_str("%0A"),
-            '\0' => quoted.push_str("%00"),
-            other => quoted.push(other),
-        }
-    }
-    quoted.push('"');
-    quoted
+    let name = name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A").replace('\0', "%00");
+    format!("\"{name}\"")
 }
 
 #[cfg(test)]

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::{BoxFuture, Either, select};
+use futures_util::future::{BoxFuture, Either, TryFutureExt, select};
 use futures_util::stream::{self, Stream, StreamExt};
 use inferstore_api::types::{PresignRequest, UploadFolder};
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use reqwest::{Body, Request, RequestBuilder, Response};
+use reqwest::{Body, RequestBuilder, Response};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -20,12 +20,12 @@ use crate::files::source::{File, Prepared};
 use crate::files::target::{Form, Target, UploadMethod};
 use crate::files::{body, store};
 use crate::resources::storage::Folder;
-use crate::transport::core::Core;
+use crate::transport::core::{Core, Timeouts};
 use crate::transport::deadline::Deadline;
 use crate::transport::error::Result;
 use crate::transport::events::{Events, Sink};
 use crate::transport::file_error::{FileError, FileErrorKind};
-use inferstore_api::operations::CREATE_PRESIGNED_UPLOAD;
+use crate::transport::operations::CREATE_PRESIGNED_UPLOAD;
 
 /// How many targets replace a rejected one.
 const MAX_FRESH_TARGETS: u32 = 2;
@@ -102,16 +102,6 @@ pub enum UploadEvent {
         /// The size in bytes.
         size: u64,
     },
-    /// The content of the file disagrees with its extension.
-    #[non_exhaustive]
-    MimeDisagrees {
-        /// The MIME type of the content.
-        content: String,
-        /// The MIME type of the extension.
-        extension: String,
-        /// The one that the file is stored with. Use [`File::with_mime`] for another one.
-        chosen: String,
-    },
     /// Bytes were sent. The number never decreases, even when bytes are sent again, and ends at the size.
     #[non_exhaustive]
     Progress {
@@ -187,11 +177,10 @@ pub(crate) async fn upload(
 ) -> Result<UploadedFile> {
     let (name, mime, size) = (file.name.clone(), file.mime.clone(), file.size);
     let request = PresignRequest { folder, mime, name, size, org_username };
-    let progress = Progress { sent: 0, size, events };
+    let transfer = Transfer { core, file, request, deadline, events, sent: 0 };
     let span = debug_span!("inferstore_upload", size);
-    let upload = Transfer { core, file, request, deadline }.run(progress);
     // Boxed, so that the futures of callers stay small.
-    deadline.bound(Box::pin(upload.instrument(span))).await
+    deadline.bound(Box::pin(transfer.run().instrument(span))).await
 }
 
 struct Transfer<'a> {
@@ -199,15 +188,19 @@ struct Transfer<'a> {
     file: &'a Prepared,
     request: PresignRequest,
     deadline: Deadline,
+    events: Sink<UploadEvent>,
+    /// The most bytes that an attempt has sent.
+    sent: u64,
 }
 
 impl Transfer<'_> {
-    async fn run(self, mut progress: Progress) -> Result<UploadedFile> {
-        progress.started(self.file);
+    async fn run(mut self) -> Result<UploadedFile> {
+        let size = self.file.size;
+        self.events.send(UploadEvent::Started { size });
         let mut target = self.presign().await?;
         let mut attempts = self.core.retries.start("upload", self.deadline);
         let mut fresh_targets = 0;
-        while let Err(error) = self.send(&target, &mut progress).await {
+        while let Err(error) = self.send(&target).await {
             let may_retry = match error.kind {
                 FileErrorKind::Transport => true,
                 FileErrorKind::Forbidden => fresh_targets < MAX_FRESH_TARGETS,
@@ -216,47 +209,40 @@ impl Transfer<'_> {
             if !may_retry || !attempts.backoff(error.retry_after).await {
                 return Err(error.into());
             }
-            progress.events.send(UploadEvent::Retrying { problem: error.message });
+            self.events.send(UploadEvent::Retrying { problem: error.message });
             if error.kind == FileErrorKind::Forbidden {
                 fresh_targets += 1;
                 target = self.presign().await?;
             }
         }
         self.core.retries.succeeded();
-        progress.sent(self.file.size);
-        let PresignRequest { name, mime, size, .. } = self.request;
+        self.progress(size);
+        let PresignRequest { name, mime, .. } = self.request;
         Ok(UploadedFile { download_url: target.download_url, name, mime, size })
     }
 
     async fn presign(&self) -> Result<Target> {
         let call = self.core.call(CREATE_PRESIGNED_UPLOAD).until(self.deadline);
         let presigned = call.send(|api| api.create_presigned_upload(&self.request)).await?;
-        Target::read(presigned, &self.file.mime, &self.core.redactor)
-            .map_err(|message| FileError::new(&self.file.label, FileErrorKind::InvalidTarget, message).into())
+        let target = Target::read(presigned, &self.file.mime, &self.core.redactor);
+        target.map_err(|message| self.error(FileErrorKind::InvalidTarget, message).into())
     }
 
     /// Sends the whole file once.
-    async fn send(&self, target: &Target, progress: &mut Progress) -> Result<(), FileError> {
-        let file = &self.file.label;
+    async fn send(&mut self, target: &Target) -> Result<(), FileError> {
         let (chunks, mut observer) = body::stream(self.file);
-        let request = self.request(target, chunks).build().map_err(|error| store::transport(file, error))?;
-        let response = self.response(request, &mut observer.sent, progress).await;
+        let request = self.request(target, chunks);
+        let response = self.response(request, &mut observer.sent).await;
         if let Some(error) = observer.take_failure() {
             return Err(error);
         }
         let response = response?;
-        let status = response.status();
-        if status.is_redirection() {
-            let message =
-                format!("object storage answered {}, and uploads follow no redirect", status.as_u16());
-            return Err(FileError::new(file, FileErrorKind::Rejected, message));
-        }
-        if !status.is_success() {
-            return Err(store::rejected(file, response, &target.redactor).await);
+        if !response.status().is_success() {
+            return Err(store::rejected(&self.file.label, response, &target.redactor).await);
         }
         if *observer.sent.borrow() < self.file.size {
             let message = "object storage answered before it had the whole file";
-            return Err(FileError::new(file, FileErrorKind::Transport, message));
+            return Err(self.error(FileErrorKind::Transport, message));
         }
         Ok(())
     }
@@ -269,83 +255,65 @@ impl Transfer<'_> {
     ) -> RequestBuilder {
         let http = self.core.storage.http();
         let url = target.url.clone();
-        match &target.method {
+        let (request, length, body) = match &target.method {
             UploadMethod::Put { content_type } => {
                 let request = http.put(url).header(CONTENT_TYPE, content_type);
-                request.header(CONTENT_LENGTH, self.file.size).body(Body::wrap_stream(chunks))
+                (request, self.file.size, Body::wrap_stream(chunks))
             }
             UploadMethod::Form { fields } => {
                 let form = Form::new(fields, &self.file.name, &self.file.mime);
                 let request = http.post(url).header(CONTENT_TYPE, form.content_type());
-                let request = request.header(CONTENT_LENGTH, form.length(self.file.size));
+                let length = form.length(self.file.size);
                 let part = |bytes| stream::iter([Ok(bytes)]);
                 let whole = part(form.before_file).chain(chunks).chain(part(form.after_file));
-                request.body(Body::wrap_stream(whole))
+                (request, length, Body::wrap_stream(whole))
             }
-        }
+        };
+        request.header(CONTENT_LENGTH, length).body(body)
     }
 
     /// Sends the request. It fails when no chunk is handed over within the idle timeout, or no response
     /// comes within the response timeout after the last one. The count runs ahead of the network by what
     /// the buffers of this machine hold, and the store needs time of its own for the whole file.
     async fn response(
-        &self,
-        request: Request,
+        &mut self,
+        request: RequestBuilder,
         sent: &mut watch::Receiver<u64>,
-        progress: &mut Progress,
     ) -> Result<Response, FileError> {
         let file = &self.file.label;
-        let timeouts = self.core.timeouts;
+        let Timeouts { read, transfer: idle } = self.core.timeouts;
         let buffered = self.file.size.min(MAX_BUFFERED);
-        let response_timeout =
-            timeouts.transfer.max(timeouts.read) + Duration::from_secs(buffered / MIN_THROUGHPUT);
-        let mut response = pin!(self.core.storage.execute(request));
+        let response_timeout = idle.max(read) + Duration::from_secs(buffered / MIN_THROUGHPUT);
+        let storage = &self.core.storage;
+        let mut response = pin!(
+            async { storage.execute(request.build()?).await }.map_err(|error| store::transport(file, error))
+        );
         loop {
-            let event = timeout(timeouts.transfer, select(response.as_mut(), pin!(sent.changed()))).await;
-            match event.map_err(|_| store::idle(file, timeouts.transfer))? {
-                Either::Left((response, _)) => {
-                    return response.map_err(|error| store::transport(file, error));
-                }
-                Either::Right((Ok(()), _)) => {
-                    let sent = *sent.borrow_and_update();
-                    progress.sent(sent);
-                }
+            let handed_over = match timeout(idle, select(response.as_mut(), pin!(sent.changed()))).await {
+                Ok(Either::Left((response, _))) => return response,
+                Ok(Either::Right((handed_over, _))) => handed_over,
+                Err(_) => return Err(store::idle(file, idle)),
+            };
+            if handed_over.is_err() {
                 // The body ended.
-                Either::Right((Err(_), _)) => break,
+                let response = timeout(response_timeout, response).await;
+                return response.unwrap_or_else(|_| Err(store::idle(file, response_timeout)));
             }
-        }
-        let response = timeout(response_timeout, response).await;
-        let response = response.map_err(|_| store::idle(file, response_timeout))?;
-        response.map_err(|error| store::transport(file, error))
-    }
-}
-
-/// Sends events, and progress only where it is new.
-struct Progress {
-    /// The most bytes that an attempt has sent.
-    sent: u64,
-    size: u64,
-    events: Sink<UploadEvent>,
-}
-
-impl Progress {
-    fn started(&mut self, file: &Prepared) {
-        self.events.send(UploadEvent::Started { size: self.size });
-        if let Some(extension) = &file.overruled_extension {
-            warn!(content = file.mime, extension, "the content of a file disagrees with its extension");
-            self.events.send(UploadEvent::MimeDisagrees {
-                content: file.mime.clone(),
-                extension: extension.clone(),
-                chosen: file.mime.clone(),
-            });
+            let sent = *sent.borrow_and_update();
+            self.progress(sent);
         }
     }
 
-    fn sent(&mut self, sent: u64) {
+    /// Reports progress, only where an attempt gets further than those before.
+    fn progress(&mut self, sent: u64) {
         if sent > self.sent {
             self.sent = sent;
-            self.events.send(UploadEvent::Progress { sent, size: self.size });
+            self.events.send(UploadEvent::Progress { sent, size: self.file.size });
         }
+    }
+
+    fn error(&self, kind: FileErrorKind, message: impl Into<String>) -> FileError {
+        FileError::new(&self.file.label, kind, message)
     }
 }
 

@@ -151,10 +151,7 @@ impl Model {
 
     /// Checks the inputs and uploads the files, so that the task can be created once, even across a
     /// crash: see [`PreparedRun`].
-    pub fn prepare(
-        &self,
-        inputs: impl Into<Inputs>,
-    ) -> BoxFuture<'static, Result<PreparedRun>> {
+    pub fn prepare(&self, inputs: impl Into<Inputs>) -> BoxFuture<'static, Result<PreparedRun>> {
         Box::pin(self.run(inputs).prepare())
     }
 }

@@ -75,7 +75,7 @@ async fn a_refusal_of_the_file_is_not_repeated() -> TestResult {
     for (reaction, problem) in [
         (Reaction::refusal(400, "EntityTooLarge"), "answered 400 (EntityTooLarge): … is not good enough"),
         (Reaction::Answer(404, Vec::new(), b"<html>\nno</html>".to_vec()), "answered 404: <html> no</html>"),
-        (moved(), "answered 307, and uploads follow no redirect"),
+        (moved(), "answered 307, and this redirect is not followed"),
     ] {
         let server = Server::start(at_first([reaction])).await?;
         let (uploaded, _) =
