@@ -317,5 +317,5 @@ impl Transfer<'_> {
     }
 }
 
-#[cfg(any())]
+#[cfg(test)]
 pub(crate) mod tests;
