@@ -8,13 +8,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, Either, TryFutureExt, select};
 use futures_util::stream::{self, Stream, StreamExt};
+use inferstore_api::operations::CREATE_PRESIGNED_UPLOAD;
 use inferstore_api::types::{PresignRequest, UploadFolder};
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use reqwest::{Body, RequestBuilder, Response};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::timeout;
-use tracing::{Instrument, debug_span, warn};
+use tracing::{Instrument, debug_span};
 
 use crate::files::source::{File, Prepared};
 use crate::files::target::{Form, Target, UploadMethod};
@@ -25,7 +26,6 @@ use crate::transport::deadline::Deadline;
 use crate::transport::error::Result;
 use crate::transport::events::{Events, Sink};
 use crate::transport::file_error::{FileError, FileErrorKind};
-use crate::transport::operations::CREATE_PRESIGNED_UPLOAD;
 
 /// How many targets replace a rejected one.
 const MAX_FRESH_TARGETS: u32 = 2;
