@@ -129,11 +129,15 @@ impl Source {
                 let path = path.clone();
                 blocking(move || {
                     // Before it is opened, because opening a pipe blocks until another process writes to it.
-                    if !std::fs::metadata(&path)?.is_file() {
+                    let metadata = std::fs::metadata(&path)?;
+                    if !metadata.is_file() {
                         return Err(io::Error::other("it is not a regular file; use File::reader"));
                     }
                     let path = path.canonicalize()?;
-                    let digest = Digest::of(std::fs::File::open(&path)?)?;
+                    let digest = match metadata.len() {
+                        ..=MAX_SIZE => Digest::of(std::fs::File::open(&path)?)?,
+                        size => Digest { size, ..Digest::new() },
+                    };
                     Ok((Self::Path(path), digest))
                 })
                 .await

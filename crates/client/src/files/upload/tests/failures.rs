@@ -88,7 +88,7 @@ async fn a_refusal_of_the_file_is_not_repeated() -> TestResult {
 #[tokio::test]
 async fn an_answer_that_comes_before_the_end_of_the_file_counts_if_it_is_a_refusal() -> TestResult {
     let scratch = Scratch::new()?;
-    let path = scratch.sparse("a.bin", 48 * 1024 * 1024)?;
+    let path = scratch.sparse("a.bin", 24 * 1024 * 1024)?;
     let server = Server::start(at_first([Reaction::Early(403), Reaction::Early(200)])).await?;
     let (uploaded, events) = told(&server.client()?, path).await;
     assert_eq!(uploaded?.download_url, "https://host.example/2");
@@ -109,7 +109,7 @@ async fn an_answer_that_comes_before_the_end_of_the_file_counts_if_it_is_a_refus
 async fn a_file_that_changes_meanwhile_is_not_stored() -> TestResult {
     let scratch = Scratch::new()?;
     // More than the buffers of two sockets hold, so that its end is read after the change.
-    let size = 48 * 1024 * 1024;
+    let size = 24 * 1024 * 1024;
     for changed_size in [size + 1, size - 1] {
         let path = scratch.sparse("a.bin", size)?;
         let changed = path.clone();
@@ -173,7 +173,7 @@ fn strict_client(server: &Server) -> crate::Result<Client> {
 #[tokio::test]
 async fn an_upload_that_moves_may_take_its_time() -> TestResult {
     let scratch = Scratch::new()?;
-    let size = 48 * 1024 * 1024;
+    let size = 24 * 1024 * 1024;
     let server = Server::start(at_first([Reaction::Slowly(IDLE * 4)])).await?;
     let (uploaded, _) = told(&strict_client(&server)?, scratch.sparse("a.bin", size)?).await;
     assert_eq!(uploaded?.size, size);
@@ -184,7 +184,7 @@ async fn an_upload_that_moves_may_take_its_time() -> TestResult {
 async fn an_idle_upload_times_out() -> TestResult {
     let scratch = Scratch::new()?;
     let server = Server::start(|_| Reaction::Silence).await?;
-    for size in [1, 48 * 1024 * 1024] {
+    for size in [1, 24 * 1024 * 1024] {
         let (uploaded, _) = told(&strict_client(&server)?, scratch.sparse("a.bin", size)?).await;
         let error = said(uploaded);
         assert!(error.contains("nothing was transferred for 0.5 s"), "{error}");
