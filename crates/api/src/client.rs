@@ -9,7 +9,7 @@ use reqwest::header::{self, HeaderValue};
 use reqwest::{Method, Request, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
 
-use crate::tls::{self, TlsError, http_client_builder, http_client_builder_for};
+use crate::tls::{self, TlsError, http_client_builder_for};
 use crate::{ApiKey, Client, MAX_RESPONSE_BODY, ResponseValue, body};
 
 /// The header that carries the API key.

@@ -75,9 +75,7 @@ mod transport;
 
 pub use builder::ClientBuilder;
 pub use client::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client};
-pub use files::download::{
-    Download, DownloadEvent, DownloadEvents, DownloadStream, DownloadToFile, DownloadedFile,
-};
+pub use files::download::{Download, DownloadEvent, DownloadEvents, DownloadStream, DownloadedFile};
 pub use files::source::File;
 pub use files::upload::{Upload, UploadEvent, UploadEvents, UploadedFile};
 pub use inferstore_api::{ApiKey, Decimal, ModelKind, Sample, Timestamp, UnknownVariant, types};

@@ -63,8 +63,7 @@ impl Create {
         let core = &*self.core;
         let age = prepared_at.elapsed().unwrap_or_default();
         for search in 1.. {
-            let mut history = self.search();
-            let found = history.since_local_time(prepared_at).await?;
+            let found = self.search().since_local_time(prepared_at).await?;
             if let Some(task) = found.matches.iter().find(|task| core.memory.own_tasks.claim(task)) {
                 info!(%task, "a prepared run was found in the history");
                 return Ok(task.clone());

@@ -76,7 +76,9 @@ impl Execution {
             true => self.delete(ready.uploaded).await,
             false => ready.uploaded,
         };
-        Ok(Outcome { stored_inputs, ..Outcome::of(ended?, &self.core) })
+        let mut outcome = Outcome::of(ended?, &self.core);
+        outcome.stored_inputs = stored_inputs;
+        Ok(outcome)
     }
 
     /// Creates the task without waiting for its end.

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use inferstore_api::types::{TaskDetail, TaskId};
 use inferstore_api::{Decimal, Timestamp};
 use serde::de::DeserializeOwned;

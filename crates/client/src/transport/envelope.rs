@@ -1,6 +1,6 @@
 //! Opening the envelope around every response.
 
-use inferstore_api::{Envelope, NoData};
+use inferstore_api::Envelope;
 
 /// A response in its envelope.
 pub(crate) trait Enveloped: Send {

@@ -426,7 +426,8 @@ impl fmt::Display for Error {
                 context.attempts(f)
             }
             Self::OutcomeUnknown(unknown) => unknown.fmt(f),
-            Self::CostLimitExceeded(CostLimit { quote, max_cost }) => {
+            Self::CostLimitExceeded(limit) => {
+                let CostLimit { quote, max_cost } = &**limit;
                 write!(f, "a run costs {quote}, more than the limit of {max_cost}")
             }
             Self::ModelOffline(offline) => {

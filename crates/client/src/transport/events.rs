@@ -43,8 +43,8 @@ impl<E: 'static> Sink<E> {
 }
 
 /// An operation as a stream of its events. Read the events with [`next`](Self::next), then take the
-/// result with [`finish`](Self::finish), which also skips events that were not read. Nothing happens
-/// while neither is polled.
+/// result with [`finish`](Self::finish), which also skips events that were not read; or await it for the
+/// result alone. Nothing happens while none of them is polled.
 #[must_use = "the operation runs only while its events are read"]
 pub struct Events<E, T> {
     operation: Option<BoxFuture<'static, Result<T>>>,
@@ -104,6 +104,15 @@ impl<E, T> Stream for Events<E, T> {
             None if events.operation.is_none() => Poll::Ready(None),
             None => Poll::Pending,
         }
+    }
+}
+
+impl<E: Send + 'static, T: Send + 'static> IntoFuture for Events<E, T> {
+    type Output = Result<T>;
+    type IntoFuture = BoxFuture<'static, Result<T>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.finish())
     }
 }
 

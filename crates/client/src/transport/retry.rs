@@ -140,11 +140,6 @@ pub(crate) struct Attempts<'a> {
 }
 
 impl Attempts<'_> {
-    /// Starts counting anew, after an attempt that got further than the one before.
-    pub(crate) fn reset(&mut self) {
-        self.count = 1;
-    }
-
     /// Waits for the backoff before the next attempt. `false` when there must be none: attempts, budget
     /// or time are exhausted, or the service asks to wait longer than allowed.
     pub(crate) async fn backoff(&mut self, retry_after: Option<Duration>) -> bool {
