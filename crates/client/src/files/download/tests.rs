@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{DownloadEvent, DownloadedFile};
 use crate::files::upload::tests::loopback::{KEY, Reaction, SIGNATURE, Scratch, Server, TestResult, said};
 use crate::transport::file_error::FileErrorKind;
-use crate::{Client, Error, Retry, Settings};
+use crate::{Client, Error};
 
 /// An answer with this content and these headers.
 fn content(headers: &[(&'static str, &str)], body: &[u8]) -> Reaction {
@@ -27,7 +27,7 @@ fn url(server: &Server) -> String {
 }
 
 fn client(server: &Server) -> crate::Result<Client> {
-    server.client(Settings::default())
+    server.client()
 }
 
 #[tokio::test]
@@ -262,10 +262,9 @@ async fn silence_and_the_deadline_end_it() -> TestResult {
     assert!(matches!(first, Some(Err(Error::DeadlineReached(_)))), "{first:?}");
     assert!(started.elapsed() < Duration::from_secs(5), "long before anything else would end it");
 
-    let retry = Retry { max_attempts: 2, ..Retry::default() };
     let idle = Duration::from_millis(500);
-    let settings = Settings { transfer_timeout: idle, read_timeout: idle, retry, ..Settings::default() };
-    let error = said(server.client(settings)?.download(url(&server)).to_file(scratch.path("a")).await);
+    let client = server.builder(2).transfer_timeout(idle).read_timeout(idle).build()?;
+    let error = said(client.download(url(&server)).to_file(scratch.path("a")).await);
     assert!(error.contains("127.0.0.1: nothing was transferred for 0.5 s"), "{error}");
     assert_eq!((server.stored().len(), scratch.names()?.len()), (4, 0));
     Ok(())
