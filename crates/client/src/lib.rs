@@ -105,7 +105,8 @@ pub use error::{
 pub use event::{RunEvent, RunEvents};
 pub use file::File;
 pub use inferstore_api::{
-    ApiKey, Decimal, ModelKind, Sample, Timestamp, UnknownVariant, http_client_builder, types,
+    ApiKey, Decimal, KindParts, ModelKind, Sample, Timestamp, UnknownVariant, http_client_builder,
+    kind_parts, types,
 };
 pub use inputs::{Inputs, IntoInputs, InvalidInputs, Problem, Violation};
 pub use models::{Model, Models};

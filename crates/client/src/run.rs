@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use inferstore_api::types::{TaskInput, UploadFolder};
 use inferstore_api::{Decimal, ModelKind};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::client::Client;
@@ -111,7 +112,7 @@ impl Model {
     /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
     /// use inferstore::{RunOptions, types};
     ///
-    /// let input = types::ColorExtractionInput { input: "https://host.example/photo.jpg".into() };
+    /// let input = types::ColorExtractionInput { input: "https://host.example/photo.jpg".to_owned() };
     /// let outcome = client.model("color-extraction").run_kind(&input, RunOptions::default()).await?;
     /// println!("{}", outcome.output.output);
     /// # Ok(())
@@ -121,7 +122,10 @@ impl Model {
     /// # Errors
     ///
     /// As [`run_with`](Self::run_with), and [`Error::Output`] when the model returned something else.
-    pub async fn run_kind<K: ModelKind>(&self, input: &K, options: RunOptions) -> Result<Outcome<K::Output>> {
+    pub async fn run_kind<K>(&self, input: &K, options: RunOptions) -> Result<Outcome<K::Output>>
+    where
+        K: ModelKind + Serialize + Sync,
+    {
         self.run_with(crate::Inputs::of(input)?, options).await?.of_kind::<K>()
     }
 
