@@ -33,15 +33,18 @@
 //!
 //! # Features
 //!
-//! | feature | TLS |
+//! | feature | what it adds |
 //! |---|---|
-//! | `rustls-ring` (default) | rustls over ring, with the certificates of the system; builds fast |
-//! | `rustls-aws-lc` | rustls over aws-lc |
-//! | `native-tls` | the library of the operating system |
+//! | `client` (default) | the [`Client`]; without it the crate is its types, with neither reqwest nor tokio |
+//! | `rustls-ring` (default) | TLS by rustls over ring, with the certificates of the system; builds fast |
+//! | `rustls-aws-lc` | TLS by rustls over aws-lc |
+//! | `native-tls` | TLS by the library of the operating system |
 //!
-//! Without any of them only `http` works.
+//! A feature for TLS implies `client`. Without any of them the client speaks only `http`.
 
+#[cfg(feature = "client")]
 mod body;
+#[cfg(feature = "client")]
 mod client;
 mod decimal;
 mod envelope;
@@ -49,9 +52,9 @@ mod envelope;
 #[expect(
     clippy::allow_attributes,
     clippy::allow_attributes_without_reason,
-    unreachable_pub,
     reason = "written by progenitor"
 )]
+#[cfg_attr(feature = "client", expect(unreachable_pub, reason = "written by progenitor"))]
 mod generated;
 mod ids;
 mod kinds;
@@ -63,10 +66,13 @@ mod secret;
 mod timestamp;
 mod words;
 
+#[cfg(feature = "client")]
 pub use body::hear_body;
+#[cfg(feature = "client")]
 pub use client::http_client_builder;
 pub use decimal::{Decimal, ParseDecimalError};
 pub use envelope::{Envelope, NoData};
+#[cfg(feature = "client")]
 pub use generated::client::{Client, ClientInfo, Error, ResponseValue};
 pub use generated::{limits, operations, types};
 pub use kinds::{KindParts, ModelKind, kind_parts};
