@@ -191,7 +191,7 @@ fn fit_value(descriptor: &Descriptor, value: &Value) -> Result<Value, Problem> {
             None => refused(ViolationKind::WrongType),
         },
         (Options, _) => match find_option(samples, value) {
-            Some(option) => serde_json::to_value(option).or_else(|_| Ok(value.clone())),
+            Some(option) => Ok(option_value(option).unwrap_or_else(|| value.clone())),
             None if samples.is_empty() => Ok(value.clone()),
             None => refused(ViolationKind::NotAnOption)
                 .map_err(|problem: Problem| problem.suggest(samples, value)),
@@ -212,14 +212,20 @@ fn fit_value(descriptor: &Descriptor, value: &Value) -> Result<Value, Problem> {
 fn find_option<'a>(options: &'a [Sample], given: &Value) -> Option<&'a Sample> {
     let text = text_of(given);
     let same_text = || options.iter().filter(|option| option.as_str() == text);
-    let number = if given.is_number() { Numeric::of(given) } else { None };
-    let has_its_value = |option: &&Sample| {
-        number.as_ref().is_some_and(|number| option.as_str().parse().as_ref() == Ok(&number.value))
-    };
     same_text()
         .find(|option| option.is_string() == given.is_string())
         .or_else(|| same_text().next())
-        .or_else(|| options.iter().find(has_its_value))
+        .or_else(|| options.iter().find(|option| given.is_number() && has_value(option, given)))
+}
+
+/// The option as JSON, if that holds it exactly.
+fn option_value(option: &Sample) -> Option<Value> {
+    let value = serde_json::to_value(option).ok()?;
+    (text_of(&value) == option.as_str() || has_value(option, &value)).then_some(value)
+}
+
+fn has_value(option: &Sample, number: &Value) -> bool {
+    Numeric::of(number).is_some_and(|number| option.as_str().parse().as_ref() == Ok(&number.value))
 }
 
 fn text_of(value: &Value) -> String {

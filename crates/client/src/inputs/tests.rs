@@ -259,6 +259,14 @@ fn options_that_look_like_numbers_are_found_by_numbers() {
 }
 
 #[test]
+fn an_option_that_no_json_number_holds_is_sent_as_it_was_given() {
+    let declared = r#"{ "p": { "type": "options", "samples": [0.30000000000000000001] } }"#;
+    let given = candidates(json!({ "p": "0.30000000000000000001" }));
+    let checked = check(&serde_json::from_str(declared).unwrap(), &given, Undeclared::Refuse).unwrap();
+    assert_eq!(checked.values["p"], "0.30000000000000000001");
+}
+
+#[test]
 fn a_file_is_named_by_a_url_over_http() {
     let image = json!({ "type": "file", "mime_type": ["image/*"] });
     for url in [
