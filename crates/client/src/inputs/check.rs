@@ -274,11 +274,15 @@ fn samples(descriptor: &Descriptor) -> &[Sample] {
     descriptor.samples.as_deref().unwrap_or_default()
 }
 
-/// Whether the text is an absolute URL over http or https. The parser also takes URLs within space,
-/// which other readers refuse.
+/// Whether the text is an absolute URL over http or https. The parser also takes `https:///host` and URLs
+/// within space, which other readers refuse.
 fn is_web_url(text: &str) -> bool {
-    let is_trimmed = !text.ends_with(char::is_whitespace) && !text.contains(char::is_control);
-    is_http(text) && is_trimmed && Url::parse(text).is_ok_and(|url| url.has_host())
+    let after_scheme = text.split_once("://").map_or("", |(_, rest)| rest);
+    let is_clean = !text.ends_with(char::is_whitespace) && !text.contains(char::is_control);
+    is_http(text)
+        && is_clean
+        && !after_scheme.starts_with(['/', '\\'])
+        && Url::parse(text).is_ok_and(|url| url.has_host())
 }
 
 impl Candidate {

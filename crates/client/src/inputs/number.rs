@@ -69,7 +69,8 @@ impl<'a> Numeric<'a> {
     /// Plain digits where possible: not every reader takes an exponent, `+` or `.5`.
     pub(super) fn as_text(&self, integer: bool) -> Value {
         let is_plain = self.text.parse::<Number>().is_ok() && !self.text.contains(['e', 'E']);
-        let keeps_digits = !integer && self.given.is_string() && is_plain;
+        // Zero has too many spellings: not every reader takes `-0.0`.
+        let keeps_digits = !integer && self.given.is_string() && is_plain && !self.value.is_zero();
         let plain = if keeps_digits { None } else { to_plain_string(&self.value) };
         Value::String(plain.unwrap_or_else(|| self.text.clone()))
     }
