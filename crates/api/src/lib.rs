@@ -68,7 +68,7 @@ pub use decimal::{Decimal, ParseDecimalError};
 pub use envelope::{Envelope, NoData};
 pub use generated::client::{Client, ClientInfo, Error, ResponseValue};
 pub use generated::{limits, operations, types};
-pub use kinds::ModelKind;
+pub use kinds::{KindParts, ModelKind, kind_parts};
 pub use operation::{Operation, Safety};
 pub use sample::Sample;
 pub use secret::{ApiKey, Secret};
