@@ -77,8 +77,7 @@ fn means_the_same(given: &Value, sent: &Value) -> bool {
 }
 
 /// What the client lets pass because another service may take it: numbers of more digits than ours counts
-/// with or than a JSON number keeps, a fraction that a float has moved off its step by a hair, and a space in
-/// a URL.
+/// with or than a JSON number keeps, a value between two steps, and a space in a URL.
 fn is_left_to_the_service(declared: &BTreeMap<String, Descriptor>, sent: &Value) -> bool {
     let text = sent.as_str().map_or_else(|| sent.to_string(), str::to_owned);
     let Ok(number) = text.parse::<Decimal>() else {
@@ -89,7 +88,5 @@ fn is_left_to_the_service(declared: &BTreeMap<String, Descriptor>, sent: &Value)
     let as_float =
         text.parse::<f64>().ok().and_then(|float| json!(float).to_string().parse::<Decimal>().ok());
     let has_step = declared["p"].num_config.as_ref().is_some_and(|range| range.step.is_some());
-    // A float has at most 17 digits, and says a step of tenths with 15 of them.
-    let is_from_a_float = has_step && whole.len() + fraction.len() >= 15;
-    is_beyond_ours || is_from_a_float || as_float != Some(number)
+    is_beyond_ours || has_step || as_float != Some(number)
 }

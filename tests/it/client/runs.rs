@@ -56,8 +56,8 @@ async fn anything_that_serializes_to_an_object_can_be_given() {
     let service = ScriptedService::start().await;
     let model = client(&service).model(DEFAULT_MODEL);
     let json = json!({"input_image": IMAGE, "template": "v_shape", "angle": "30"});
-    model.run_with(&json, options()).await.expect("it runs");
-    model.run_with("a word", options()).await.expect_err("a word is no object");
+    let inputs = Inputs::from_serialize(&json).expect("it is an object");
+    model.run_with(inputs, options()).await.expect("it runs");
     assert_eq!(service.created()[0].input_data, json);
 }
 

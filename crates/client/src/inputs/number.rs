@@ -67,9 +67,10 @@ impl<'a> Numeric<'a> {
     }
 
     /// Plain digits where possible: not every reader takes an exponent, `+` or `.5`.
-    fn as_text(&self, integer: bool) -> Value {
+    pub(super) fn as_text(&self, integer: bool) -> Value {
         let is_plain = self.text.parse::<Number>().is_ok() && !self.text.contains(['e', 'E']);
-        let keeps_digits = !integer && self.given.is_string() && is_plain;
+        // Zero has too many spellings: not every reader takes `-0.0`.
+        let keeps_digits = !integer && self.given.is_string() && is_plain && !self.value.is_zero();
         let plain = if keeps_digits { None } else { to_plain_string(&self.value) };
         Value::String(plain.unwrap_or_else(|| self.text.clone()))
     }
@@ -84,7 +85,7 @@ impl<'a> Numeric<'a> {
 }
 
 /// Reads the text as a JSON number, if that holds its exact value.
-pub(super) fn exact(text: &str) -> Option<Value> {
+fn exact(text: &str) -> Option<Value> {
     let value: Decimal = text.parse().ok()?;
     let number: Number = text.parse().ok()?;
     (number.to_string().parse() == Ok(value)).then_some(Value::Number(number))
@@ -120,13 +121,8 @@ impl Range {
         }
     }
 
-    /// Returns the bound that the value exceeds, as the end of "95 is …".
-    pub(super) fn exceeded_by(&self, value: &Decimal) -> Option<String> {
-        if let Some(min) = self.min.as_ref().filter(|min| value < min) {
-            return Some(format!("below the minimum of {}", shown(min)));
-        }
-        let max = self.max.as_ref().filter(|max| value > max)?;
-        Some(format!("above the maximum of {}", shown(max)))
+    pub(super) fn contains(&self, value: &Decimal) -> bool {
+        self.min.as_ref().is_none_or(|min| value >= min) && self.max.as_ref().is_none_or(|max| value <= max)
     }
 
     /// Returns the steps as the end of "0.6 is not …" if the value lies between two of them.

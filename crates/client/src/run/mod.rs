@@ -18,7 +18,7 @@ use inferstore_api::{Decimal, ModelKind};
 use serde_json::{Map, Value};
 
 use crate::files::upload::UploadEvent;
-use crate::inputs::{Inputs, Undeclared};
+use crate::inputs::{FileInput, Inputs, Undeclared};
 use crate::resources::models::Model;
 use crate::resources::tasks::Task;
 use crate::run::execution::Execution;
@@ -133,9 +133,8 @@ impl Model {
     /// ```no_run
     /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
     /// use inferstore::types::ColorExtractionInput;
-    /// use inferstore::FileInput;
     ///
-    /// let input = ColorExtractionInput { input: FileInput::from("photo.jpg") };
+    /// let input = ColorExtractionInput { input: "photo.jpg" }; // or a `PathBuf`, a `File`, a URL
     /// let outcome = client.model("color-extraction").run_typed(input).await?;
     /// println!("{}", outcome.output.output);
     /// # Ok(())
@@ -144,8 +143,14 @@ impl Model {
     ///
     /// When awaited, it fails with [`Error::OutputType`](crate::Error::OutputType) if the model returned
     /// something else.
-    pub fn run_typed<K: ModelKind>(&self, input: K) -> Run<K::Output> {
-        let inputs = Inputs::from_serialize(&input).map_err(|error| error.to_string());
+    pub fn run_typed<K: ModelKind<File: Into<FileInput>>>(&self, input: K) -> Run<K::Output> {
+        let inputs = match input.into_parts() {
+            Ok((values, files)) => {
+                let values = Inputs::from(values);
+                Ok(files.into_iter().fold(values, |inputs, (name, file)| inputs.file(name, file)))
+            }
+            Err(error) => Err(format!("the inputs cannot be written as JSON: {error}")),
+        };
         Run::new(self.clone(), inputs, Outcome::typed)
     }
 

@@ -126,8 +126,12 @@ impl<'a> Call<'a> {
         &mut self,
         sent: impl Future<Output = Result<ResponseValue<E>, RawError>>,
     ) -> Result<Result<(u16, E::Data), Fault>> {
-        let _permit = self.core.permit().await;
-        match self.deadline.timeout(sent).await {
+        let core = self.core;
+        let permitted = async {
+            let _permit = core.permit().await;
+            sent.await
+        };
+        match self.deadline.timeout(permitted).await {
             Some(Ok(response)) => {
                 if let Some(date) = self.date.as_deref_mut() {
                     *date = read_date(response.headers());

@@ -145,6 +145,10 @@ impl Input {
 impl inferstore::ModelKind for Input {
     const NAME: &'static str = MODEL;
     type Output = Output;
+    type File = String;
+    fn into_parts(self) -> inferstore::KindParts<String> {
+        inferstore::kind_parts(&self, [])
+    }
 }
 /// Runs the model and waits for its output.
 pub async fn run(
