@@ -211,7 +211,7 @@ async fn the_deadline_bounds_everything() -> TestResult {
 async fn a_refused_presign_comes_as_it_is() -> TestResult {
     let server = Server::start(at_first([])).await?;
     let client =
-        crate::Client::new(&format!("http://{}/elsewhere/v1", server.address), crate::ApiKey::new(KEY))?;
+        crate::Client::new(format!("http://{}/elsewhere/v1", server.address), crate::ApiKey::new(KEY))?;
     let (uploaded, _) = told(&client, File::bytes("a.txt", &b"text"[..])).await;
     let operation = uploaded.err().and_then(|error| error.context().map(|context| context.operation));
     assert_eq!(operation, Some("createPresignedUpload"));
