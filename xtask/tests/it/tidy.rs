@@ -123,7 +123,7 @@ fn a_generated_file_without_the_hash_of_the_document_is_told() {
     for (index, (file, text)) in [
         ("openapi/inferstore.yaml", "openapi: 3.0.4\n"),
         ("crates/api/src/generated.rs", "// @generated\n"),
-        ("crates/api/src/generated.rs", "// @generated\n// SHA-256 of the document: 00\n"),
+        ("crates/api/src/generated.rs", "// @generated\n// SHA-256 of the document as JSON: 00\n"),
     ]
     .iter()
     .enumerate()
