@@ -129,6 +129,7 @@ fn separate_client(file: &mut File) {
     file.items = modules;
     file.items.push(parse_quote! {
         /// The client: one method for each operation.
+        #[cfg(feature = "client")]
         pub mod client {
             use crate::types;
             #(#client)*

@@ -1314,6 +1314,7 @@ pub mod limits {
     pub const RESERVED_MODEL_IDS: &[&str] = &["list"];
 }
 /// The client: one method for each operation.
+#[cfg(feature = "client")]
 pub mod client {
     use crate::{Envelope, NoData, client};
     use crate::types;

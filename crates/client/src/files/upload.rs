@@ -193,10 +193,15 @@ pub(crate) async fn upload(
     deadline: Deadline,
     events: Sink<UploadEvent>,
 ) -> Result<UploadedFile> {
-    let (name, mime, size) = (file.name.clone(), file.mime.clone(), file.size);
-    let request = PresignRequest { folder, mime, name, size, org_username };
+    let request = PresignRequest {
+        folder,
+        mime: file.mime.clone(),
+        name: file.name.clone(),
+        size: file.size,
+        org_username,
+    };
     let transfer = Transfer { core, file, request, deadline, events, sent: 0 };
-    let span = debug_span!("inferstore_upload", size);
+    let span = debug_span!("inferstore_upload", size = file.size);
     // Boxed, so that the futures of callers stay small.
     deadline.bound(Box::pin(transfer.run().instrument(span))).await
 }
@@ -314,8 +319,10 @@ impl Transfer<'_> {
             };
             if handed_over.is_err() {
                 // The body ended.
-                let response = timeout(response_timeout, response).await;
-                return response.unwrap_or_else(|_| Err(store::idle(file, response_timeout)));
+                return match timeout(response_timeout, response).await {
+                    Ok(response) => response,
+                    Err(_) => Err(store::idle(file, response_timeout)),
+                };
             }
             let sent = *sent.borrow_and_update();
             self.progress(sent);
