@@ -37,7 +37,6 @@
 //! `Default`, `new` or `Deserialize` of the others.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -45,14 +44,13 @@ use bytes::Bytes;
 use futures_util::stream;
 use inferstore_api::types::{ModelId, TaskId, TaskStatus};
 use inferstore_api::{Decimal, operations};
-use reqwest::header::{CONTENT_TYPE, HeaderValue};
+use reqwest::header::CONTENT_TYPE;
 use reqwest::{Body, Method, Request, Response, Url};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use crate::builder::ClientBuilder;
 use crate::client::Client;
-use crate::files::upload::UploadedFile;
 use crate::middleware::{BoxFuture, Middleware, Next};
 use crate::transport::error::Result;
 
@@ -60,18 +58,21 @@ use crate::transport::error::Result;
 const API: &str = "http://inferstore.localhost/api/v1";
 const STORAGE: &str = "http://storage.localhost";
 
+/// How long a task takes, unless its model says otherwise.
+const TAKES: Duration = Duration::from_secs(3);
+
 /// How long a task is queued before a node runs it.
 const QUEUED: Duration = Duration::from_secs(1);
 
 /// A service that responds as scripted, without a network. Clones are the same service.
 ///
 /// See the [module](self) for an example.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ScriptedService(Arc<Mutex<State>>);
 
 /// A model of a [`ScriptedService`]. Each of [`succeeds`](Self::succeeds), [`fails`](Self::fails) and
 /// [`stays_queued`](Self::stays_queued) scripts one more task; the last one repeats.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct ScriptedModel {
     service: ScriptedService,
     id: String,
@@ -89,7 +90,7 @@ pub struct CreatedTask {
     pub inputs: Map<String, Value>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct State {
     models: BTreeMap<String, Script>,
     tasks: Vec<Task>,
@@ -100,57 +101,45 @@ struct State {
     requests: Vec<&'static str>,
 }
 
+#[derive(Debug, Default)]
 struct Script {
     ends: Vec<End>,
     created: usize,
     cost: Decimal,
-    takes: Duration,
-    declared: Value,
+    /// Default: [`TAKES`].
+    takes: Option<Duration>,
+    declared: Map<String, Value>,
     is_offline: bool,
 }
 
-impl Default for Script {
-    fn default() -> Self {
-        let takes = Duration::from_secs(3);
-        Self {
-            ends: vec![],
-            created: 0,
-            cost: Decimal::default(),
-            takes,
-            declared: json!({}),
-            is_offline: false,
-        }
-    }
-}
-
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 enum End {
     Succeeds(Value),
     Fails(String),
     StaysQueued,
+    Canceled,
 }
 
+#[derive(Debug)]
 struct Task {
     created: CreatedTask,
     end: End,
     cost: Decimal,
     takes: Duration,
-    is_canceled: bool,
     created_at: SystemTime,
     started: Instant,
 }
 
+#[derive(Debug)]
 struct Stored {
     folder: String,
-    file: UploadedFile,
+    mime: String,
     /// `None` until the upload.
     content: Option<Bytes>,
 }
 
-enum Reply {
-    Response(u16, String),
-    Lost,
-}
+/// The status and the body of a scripted response, or `None` for one that is lost.
+type Reply = Option<(u16, String)>;
 
 impl ScriptedService {
     /// A service without models, whose account has a balance of 100.
@@ -182,26 +171,23 @@ impl ScriptedService {
 
     /// Stores a file in the folder `outputs`, and returns its URL, for the output of a model.
     pub fn stores(&self, name: &str, mime: &str, content: impl Into<Bytes>) -> String {
-        let content = content.into();
         let mut state = self.state();
         let url = state.name(name);
-        let (name, mime, size) = (name.to_owned(), mime.to_owned(), content.len() as u64);
-        let file = UploadedFile { download_url: url.clone(), name, mime, size };
-        let stored = Stored { folder: "outputs".to_owned(), file, content: Some(content) };
-        state.files.insert(url.clone(), stored);
+        let (folder, mime) = ("outputs".to_owned(), mime.to_owned());
+        state.files.insert(url.clone(), Stored { folder, mime, content: Some(content.into()) });
         url
     }
 
     /// Responds to the next request of this operation with this status and body instead. Several are used
     /// one after another. The operation is one of the OpenAPI document, such as `createTask`, or `upload`
     /// or `download` for object storage.
-    pub fn responds(&self, operation: &str, status: u16, body: impl fmt::Display) -> &Self {
-        self.reply(operation, Reply::Response(status, body.to_string()))
+    pub fn responds(&self, operation: &str, status: u16, body: impl ToString) -> &Self {
+        self.reply(operation, Some((status, body.to_string())))
     }
 
     /// Performs the next request of this operation, and breaks the connection before its response.
     pub fn loses_response(&self, operation: &str) -> &Self {
-        self.reply(operation, Reply::Lost)
+        self.reply(operation, None)
     }
 
     fn reply(&self, operation: &str, reply: Reply) -> &Self {
@@ -252,14 +238,14 @@ impl ScriptedModel {
 
     /// How long a task takes, by the clock of Tokio. Default: 3 s, of which it is queued for the first.
     pub fn takes(self, duration: Duration) -> Self {
-        self.script(|script| script.takes = duration)
+        self.script(|script| script.takes = Some(duration))
     }
 
     /// The inputs that the model declares, as the service writes them:
     /// `{"angle": {"type": "int", "required": true, "num_config": {"min": 1, "max": 90}}}`. Default: none,
     /// and then every input is accepted.
     pub fn declares(self, inputs: Value) -> Self {
-        self.script(|script| script.declared = inputs)
+        self.script(|script| script.declared = inputs.as_object().cloned().unwrap_or_default())
     }
 
     /// No node serves the model.
@@ -304,63 +290,51 @@ impl State {
         let (operation, id) = operation(method, url);
         self.requests.push(operation);
         let reply = self.replies.get_mut(operation).and_then(VecDeque::pop_front);
-        match reply {
-            Some(Reply::Response(status, body)) => return Some(response(status, "application/json", body)),
-            Some(Reply::Lost) => drop(self.perform(operation, &id, url, body)),
-            None => return Some(self.perform(operation, &id, url, body)),
+        if let Some(Some((status, body))) = reply {
+            return Some(response(status, "application/json", body));
         }
-        None
+        let response = match operation {
+            "upload" => self.upload(url, body),
+            "download" => self.download(url),
+            _ => self.perform(operation, &id, url, &body),
+        };
+        reply.is_none().then_some(response)
     }
 
-    fn perform(&mut self, operation: &str, id: &str, url: &Url, body: Bytes) -> Response {
-        match operation {
-            "upload" => return self.upload(url, body),
-            "download" => return self.download(url),
-            _ => {}
-        }
-        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    fn perform(&mut self, operation: &str, id: &str, url: &Url, body: &[u8]) -> Response {
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let number = |name: &str| url.query_pairs().find(|(key, _)| key == name)?.1.parse().ok();
         let data = match operation {
-            "getBalance" => {
-                Some(json!({ "balance": "100", "free_balance": "0", "debt": "0", "earnings": "0" }))
-            }
+            "getBalance" => Some(json!({ "balance": "100" })),
             "listModels" => {
-                let models = self.models.iter().map(|(id, script)| model(id, script)).collect();
+                let models = self.models.iter().map(model).collect();
                 Some(page(models, body["limit"].as_u64(), body["offset"].as_u64()))
             }
-            "getModel" => self.models.get(id).map(|script| model(id, script)),
-            "getModelServing" => {
-                let script = self.models.get(id);
-                script.map(|script| json!({ "serving": !script.is_offline, "consumers": 1 }))
+            "getModel" | "getModelServing" | "getModelCost" | "getModelVersioning" => {
+                self.models.get_key_value(id).map(model)
             }
-            "getModelCost" => self.models.get(id).map(|script| json!({ "cost": script.cost })),
-            "getModelVersioning" => {
-                let script = self.models.get(id);
-                script.map(
-                    |script| json!({ "model_id": id, "is_active": true, "input_format": script.declared }),
-                )
-            }
-            "createTask" | "createTaskAlias" => self.create(id, body),
+            "createTask" => self.create(id, body),
             "getTask" => self.task(id).map(|task| task.detail()),
-            "cancelTask" => match self.task(id) {
-                Some(task) if task.status() != TaskStatus::InQueue => {
+            "cancelTask" => {
+                let task = self.task(id);
+                if task.as_ref().is_some_and(|task| task.status() != TaskStatus::InQueue) {
                     return failure(409, "the task is no longer in the queue");
                 }
-                Some(task) => {
-                    task.is_canceled = true;
-                    Some(Value::Null)
-                }
-                None => None,
-            },
+                task.map(|task| task.end = End::Canceled).map(|()| Value::Null)
+            }
             "listTasks" => {
-                let tasks = self.tasks.iter().map(Task::record).collect();
+                let tasks = self.tasks.iter().map(Task::detail).collect();
                 Some(page(tasks, number("limit"), number("offset")))
             }
             "createPresignedUpload" => self.presign(&body),
-            "listFiles" => Some(self.list(id)),
+            "listFiles" => {
+                let files = self.list(Some(id));
+                Some(json!({ "total": files.len(), "total_pages": 1, "files": files }))
+            }
             "getStorageStatistics" => {
-                let sizes = self.stored().map(|stored| stored.file.size);
-                Some(json!({ "total_files": self.stored().count(), "total_size": sizes.sum::<u64>() }))
+                let files = self.list(None);
+                let size: u64 = files.iter().filter_map(|file| file["size"].as_u64()).sum();
+                Some(json!({ "total_files": files.len(), "total_size": size }))
             }
             "deleteFile" => self.files.remove(body["url"].as_str().unwrap_or_default()).map(|_| Value::Null),
             _ => None,
@@ -385,8 +359,7 @@ impl State {
             created,
             end: end.unwrap_or(End::StaysQueued),
             cost: script.cost.clone(),
-            takes: script.takes,
-            is_canceled: false,
+            takes: script.takes.unwrap_or(TAKES),
             created_at: SystemTime::now(),
             started: Instant::now(),
         });
@@ -400,50 +373,40 @@ impl State {
     /// A new URL for a file of this name.
     fn name(&mut self, name: &str) -> String {
         self.named += 1;
-        let mut url = format!("{STORAGE}/{}/", self.named);
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-        url.extend(name.chars().map(|c| if is_plain(c) { c } else { '_' }));
-        url
+        let is_special = |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '.' | '-' | '_');
+        format!("{STORAGE}/{}/{}", self.named, name.replace(is_special, "_"))
     }
 
     fn presign(&mut self, request: &Value) -> Option<Value> {
         let text = |field: &str| request[field].as_str().unwrap_or_default().to_owned();
-        let (folder, name, mime) = (text("folder"), text("name"), text("mime"));
-        let download_url = self.name(&name);
-        let endpoint = format!("{download_url}?X-Amz-Algorithm=test");
-        let fields = json!({ "Content-Type": mime }).to_string();
-        let target = json!({ "endpoint": endpoint, "fields": fields, "download_url": download_url });
-        let file = UploadedFile { download_url: download_url.clone(), name, mime, size: 0 };
-        self.files.insert(download_url, Stored { folder, file, content: None });
+        let url = self.name(&text("name"));
+        let fields = json!({ "Content-Type": text("mime") }).to_string();
+        let target = json!({ "endpoint": format!("{url}?X-Amz-Algorithm=test"), "fields": fields, "download_url": url });
+        self.files.insert(url, Stored { folder: text("folder"), mime: text("mime"), content: None });
         Some(target)
     }
 
     fn upload(&mut self, url: &Url, content: Bytes) -> Response {
-        let mut url = url.clone();
-        url.set_query(None);
-        let Some(stored) = self.files.get_mut(url.as_str()) else { return failure(403, "no such target") };
-        stored.file.size = content.len() as u64;
+        let url = url.as_str().split('?').next().unwrap_or_default();
+        let Some(stored) = self.files.get_mut(url) else { return failure(403, "no such target") };
         stored.content = Some(content);
         response(200, "text/plain", Bytes::new())
     }
 
     fn download(&self, url: &Url) -> Response {
         let stored = self.files.get(url.as_str());
-        let found = stored.and_then(|stored| Some((&stored.file.mime, stored.content.clone()?)));
+        let found = stored.and_then(|stored| Some((&stored.mime, stored.content.clone()?)));
         found.map_or_else(|| failure(404, "no such file"), |(mime, content)| response(200, mime, content))
     }
 
-    fn stored(&self) -> impl Iterator<Item = &Stored> {
-        self.files.values().filter(|stored| stored.content.is_some())
-    }
-
-    fn list(&self, folder: &str) -> Value {
-        let files = self.stored().filter(|stored| stored.folder == folder).map(|stored| {
-            let UploadedFile { download_url, mime, size, .. } = &stored.file;
-            json!({ "id": download_url, "download_url": download_url, "folder": folder, "mime": mime, "size": size })
+    /// The stored files of the folder, or of all folders.
+    fn list(&self, folder: Option<&str>) -> Vec<Value> {
+        let files = self.files.iter().filter(|(_, file)| folder.is_none_or(|folder| file.folder == folder));
+        let records = files.filter_map(|(url, Stored { folder, mime, content })| {
+            let size = content.as_ref()?.len();
+            Some(json!({ "id": url, "download_url": url, "folder": folder, "mime": mime, "size": size }))
         });
-        let files: Vec<_> = files.collect();
-        json!({ "total": files.len(), "total_pages": 1, "files": files })
+        records.collect()
     }
 }
 
@@ -451,7 +414,7 @@ impl Task {
     fn status(&self) -> TaskStatus {
         let elapsed = self.started.elapsed();
         match &self.end {
-            _ if self.is_canceled => TaskStatus::Canceled,
+            End::Canceled => TaskStatus::Canceled,
             End::StaysQueued => TaskStatus::InQueue,
             End::Succeeds(_) if elapsed >= self.takes => TaskStatus::Success,
             End::Fails(_) if elapsed >= self.takes => TaskStatus::Failed,
@@ -460,29 +423,23 @@ impl Task {
         }
     }
 
-    /// What the history and the detail share.
-    fn record(&self) -> Value {
-        let CreatedTask { task, model, .. } = &self.created;
-        let timestamp = |time| jiff::Timestamp::try_from(time).unwrap_or_default().to_string();
-        json!({
-            "task_id": task,
-            "model_id": model,
-            "status": self.status(),
-            "cost": self.cost,
-            "created_at": timestamp(self.created_at),
-            "updated_at": timestamp(self.created_at + self.started.elapsed().min(self.takes)),
-        })
-    }
-
     fn detail(&self) -> Value {
-        let mut detail = self.record();
-        detail["input_data"] = self.created.inputs.clone().into();
-        match (self.status(), &self.end) {
-            (TaskStatus::Success, End::Succeeds(output)) => detail["result"] = json!({ "result": output }),
-            (TaskStatus::Failed, End::Fails(message)) => detail["message"] = json!(message),
-            _ => {}
-        }
-        detail
+        let CreatedTask { task, model, inputs } = &self.created;
+        let timestamp = |time| jiff::Timestamp::try_from(time).unwrap_or_default().to_string();
+        let ended = self.created_at + self.started.elapsed().min(self.takes);
+        let status = self.status();
+        let (result, message) = match &self.end {
+            End::Succeeds(output) if status == TaskStatus::Success => {
+                (json!({ "result": output }), Value::Null)
+            }
+            End::Fails(message) if status == TaskStatus::Failed => (Value::Null, json!(message)),
+            _ => (Value::Null, Value::Null),
+        };
+        json!({
+            "task_id": task, "model_id": model, "status": status, "cost": self.cost, "input_data": inputs,
+            "result": result, "message": message,
+            "created_at": timestamp(self.created_at), "updated_at": timestamp(ended),
+        })
     }
 }
 
@@ -494,11 +451,10 @@ fn operation(method: &Method, url: &Url) -> (&'static str, String) {
     let segments: Vec<_> = path.split('/').collect();
     for operation in operations::ALL.iter().filter(|operation| operation.method == method.as_str()) {
         let template: Vec<_> = operation.path.split('/').collect();
-        let is_parameter = |index: usize| template[index].starts_with('{');
-        let matches = |index: usize| is_parameter(index) || template[index] == segments[index];
+        let id = template.iter().position(|segment| segment.starts_with('{'));
+        let matches = |index: usize| Some(index) == id || template[index] == segments[index];
         if template.len() == segments.len() && (0..template.len()).all(matches) {
-            let id = (0..template.len()).find(|index| is_parameter(*index)).map(|index| segments[index]);
-            return (operation.id, decoded(id.unwrap_or_default()));
+            return (operation.id, id.map(|index| decoded(segments[index])).unwrap_or_default());
         }
     }
     ("unknown", String::new())
@@ -511,8 +467,12 @@ fn decoded(segment: &str) -> String {
     url.query_pairs().next().map(|(text, _)| text.into_owned()).unwrap_or_default()
 }
 
-fn model(id: &str, script: &Script) -> Value {
-    json!({ "id": id, "name": id, "price": script.cost })
+/// All that the four operations of a model return.
+fn model((id, script): (&String, &Script)) -> Value {
+    let Script { cost, is_offline, declared, .. } = script;
+    json!({
+        "id": id, "price": cost, "cost": cost, "serving": !is_offline, "model_id": id, "input_format": declared,
+    })
 }
 
 fn page(records: Vec<Value>, limit: Option<u64>, offset: Option<u64>) -> Value {
@@ -528,22 +488,6 @@ fn failure(status: u16, message: &str) -> Response {
 }
 
 fn response(status: u16, mime: &str, body: impl Into<Body>) -> Response {
-    let mut response = http::Response::new(body.into());
-    *response.status_mut() = http::StatusCode::from_u16(status).unwrap_or_default();
-    if let Ok(mime) = HeaderValue::from_str(mime) {
-        response.headers_mut().insert(CONTENT_TYPE, mime);
-    }
-    response.into()
-}
-
-impl fmt::Debug for ScriptedService {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScriptedService").field("requests", &self.state().requests).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for ScriptedModel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScriptedModel").field("id", &self.id).finish_non_exhaustive()
-    }
+    let response = http::Response::builder().status(status).header(CONTENT_TYPE, mime).body(body.into());
+    response.unwrap_or_default().into()
 }
