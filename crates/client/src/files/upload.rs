@@ -118,6 +118,24 @@ pub enum UploadEvent {
     },
 }
 
+/// Constructors, for tests of code that reads events.
+impl UploadEvent {
+    /// The upload of a file of this size starts.
+    pub fn started(size: u64) -> Self {
+        Self::Started { size }
+    }
+
+    /// So many bytes of the size were sent.
+    pub fn progress(sent: u64, size: u64) -> Self {
+        Self::Progress { sent, size }
+    }
+
+    /// An attempt failed.
+    pub fn retrying(problem: impl Into<String>) -> Self {
+        Self::Retrying { problem: problem.into() }
+    }
+}
+
 impl Folder {
     /// Uploads a file into the folder: a path, or any [`File`].
     ///
@@ -175,10 +193,15 @@ pub(crate) async fn upload(
     deadline: Deadline,
     events: Sink<UploadEvent>,
 ) -> Result<UploadedFile> {
-    let (name, mime, size) = (file.name.clone(), file.mime.clone(), file.size);
-    let request = PresignRequest { folder, mime, name, size, org_username };
+    let request = PresignRequest {
+        folder,
+        mime: file.mime.clone(),
+        name: file.name.clone(),
+        size: file.size,
+        org_username,
+    };
     let transfer = Transfer { core, file, request, deadline, events, sent: 0 };
-    let span = debug_span!("inferstore_upload", size);
+    let span = debug_span!("inferstore_upload", size = file.size);
     // Boxed, so that the futures of callers stay small.
     deadline.bound(Box::pin(transfer.run().instrument(span))).await
 }
@@ -296,8 +319,10 @@ impl Transfer<'_> {
             };
             if handed_over.is_err() {
                 // The body ended.
-                let response = timeout(response_timeout, response).await;
-                return response.unwrap_or_else(|_| Err(store::idle(file, response_timeout)));
+                return match timeout(response_timeout, response).await {
+                    Ok(response) => response,
+                    Err(_) => Err(store::idle(file, response_timeout)),
+                };
             }
             let sent = *sent.borrow_and_update();
             self.progress(sent);

@@ -133,8 +133,10 @@ impl Inputs {
     ///
     /// [`Error::InvalidArgument`] if the value does not serialize to a JSON object.
     pub fn from_serialize(value: &impl Serialize) -> Result<Self> {
-        let no_json =
-            |error| Error::InvalidArgument(format!("the inputs cannot be written as JSON: {error}"));
+        let no_json = |error: serde_json::Error| {
+            let error = message::plain(&error.to_string());
+            Error::InvalidArgument(format!("the inputs cannot be written as JSON: {error}"))
+        };
         let (value, files) = file_input::collect(value).map_err(no_json)?;
         let Value::Object(values) = value else { return Err(no_object()) };
         let fields = values.into_iter().map(|(name, value)| Ok((name, file_input::resolve(value, &files)?)));

@@ -162,5 +162,6 @@ fn inputs_must_be_an_object() {
         let error = Inputs::from_serialize(&value).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument(_)), "{error:?}");
     }
-    assert!(matches!(Inputs::from_serialize(&NoJson), Err(Error::InvalidArgument(_))));
+    let Err(Error::InvalidArgument(message)) = Inputs::from_serialize(&NoJson) else { panic!("no error") };
+    assert_eq!(message, "the inputs cannot be written as JSON: no\\u{1b} JSON");
 }
