@@ -215,6 +215,19 @@ async fn stored_outputs_are_downloaded_listed_counted_and_deleted() -> Result<()
 }
 
 #[tokio::test(start_paused = true)]
+async fn outputs_are_saved_into_a_folder_that_does_not_exist_yet() -> Result<(), Box<dyn std::error::Error>> {
+    let (service, client) = service()?;
+    let url = service.stores("o.png", "image/png", b"pixels".to_vec());
+    service.model("m").succeeds(json!({ "output_image": url }));
+    let folder = tempfile::tempdir()?;
+    let outcome = client.model("m").run(Inputs::new()).await?;
+    let paths = outcome.save_all(folder.path().join("new/outputs")).await?;
+    assert_eq!(paths, [folder.path().join("new/outputs/output_image.png")]);
+    assert_eq!(std::fs::read(&paths[0])?, b"pixels");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn lists_the_balance_and_records_are_answered_and_the_unknown_is_a_404() -> Result<()> {
     let (service, client) = service()?;
     service.model("m").succeeds(json!(1));
