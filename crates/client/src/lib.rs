@@ -71,6 +71,7 @@ mod memory;
 mod profile;
 mod resources;
 mod run;
+pub mod testing;
 mod transport;
 
 pub use builder::ClientBuilder;

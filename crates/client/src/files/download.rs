@@ -87,6 +87,13 @@ pub enum DownloadEvent {
     },
 }
 
+impl DownloadEvent {
+    /// So many bytes of the total were received; for tests of code that reads events.
+    pub fn progress(received: u64, total: impl Into<Option<u64>>) -> Self {
+        Self::Progress { received, total: total.into() }
+    }
+}
+
 /// A download to a file: awaited for the file, or read as a stream of events.
 pub type DownloadEvents = Events<DownloadEvent, DownloadedFile>;
 

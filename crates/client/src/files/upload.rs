@@ -119,6 +119,24 @@ pub enum UploadEvent {
     },
 }
 
+/// Constructors, for tests of code that reads events.
+impl UploadEvent {
+    /// The upload of a file of this size starts.
+    pub fn started(size: u64) -> Self {
+        Self::Started { size }
+    }
+
+    /// So many bytes of the size were sent.
+    pub fn progress(sent: u64, size: u64) -> Self {
+        Self::Progress { sent, size }
+    }
+
+    /// An attempt failed.
+    pub fn retrying(problem: impl Into<String>) -> Self {
+        Self::Retrying { problem: problem.into() }
+    }
+}
+
 impl Folder {
     /// Uploads a file into the folder: a path, or any [`File`].
     ///

@@ -53,6 +53,13 @@ pub enum RunEvent {
     ModelOffline,
 }
 
+impl RunEvent {
+    /// The progress of an upload, for tests of code that reads events.
+    pub fn upload(field: impl Into<String>, event: UploadEvent) -> Self {
+        Self::Upload { field: field.into(), event }
+    }
+}
+
 /// The events of a run or a wait; [`finish`](Events::finish) returns the outcome.
 pub type RunEvents<T = Value> = Events<RunEvent, Outcome<T>>;
 
@@ -63,11 +70,12 @@ pub type RunEvents<T = Value> = Events<RunEvent, Outcome<T>>;
 /// ```no_run
 /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
 /// use std::time::Duration;
-/// use inferstore::{Inputs, RunEvent};
+/// use inferstore::{Decimal, Inputs, RunEvent};
 ///
+/// let max_cost: Decimal = "0.10".parse()?;
 /// let inputs = Inputs::new().file("input_image", "photo.jpg").set("template", "v_shape").set("angle", 30);
 /// let run = client.model("color-harmonization").run(inputs);
-/// let mut events = run.deadline(Duration::from_secs(300)).max_cost("0.10".parse()?).events();
+/// let mut events = run.deadline(Duration::from_secs(300)).max_cost(max_cost).events();
 /// while let Some(event) = events.next().await {
 ///     if let RunEvent::Status(status) = event {
 ///         println!("{status}");

@@ -343,6 +343,13 @@ impl Error {
     }
 }
 
+/// An amount of money that is not a number.
+impl From<inferstore_api::ParseDecimalError> for Error {
+    fn from(error: inferstore_api::ParseDecimalError) -> Self {
+        Self::InvalidArgument(error.to_string())
+    }
+}
+
 impl CallContext {
     /// A failure of this operation, for tests of code that handles errors.
     pub fn new(operation: &'static str, status: Option<u16>) -> Self {
