@@ -13,7 +13,7 @@ mod responder;
 
 use std::time::{Duration, Instant};
 
-use inferstore::{ApiKey, Client, Inputs, RunOptions, WaitOptions};
+use inferstore::{Client, Inputs};
 use inferstore_measure::{Better, Row};
 use responder::{Answer, respond};
 
@@ -93,10 +93,9 @@ fn main() {
 
 /// How much later than at its deadline a run ends.
 async fn overshoot(origin: &str) -> Duration {
-    let client = Client::new(&format!("{origin}/api/v1"), ApiKey::new("key")).expect("a client");
-    let wait = WaitOptions { deadline: Some(DEADLINE), cancel_at_deadline: true, ..WaitOptions::default() };
-    let options = RunOptions { wait, ..RunOptions::default() };
+    let client = Client::new(format!("{origin}/api/v1"), "key").expect("a client");
     let started = Instant::now();
-    client.model("m").run_with(Inputs::new().set("x", 1), options).await.expect_err("it cannot end well");
+    let run = client.model("m").run(Inputs::new().set("x", 1)).deadline(DEADLINE).cancel_at_deadline(true);
+    run.await.expect_err("it cannot end well");
     started.elapsed().saturating_sub(DEADLINE)
 }

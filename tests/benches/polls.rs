@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
 use inferstore::types::TaskStatus;
-use inferstore::{ApiKey, Client, Inputs, RunOptions, WaitOptions};
+use inferstore::{ApiKey, Client, Inputs};
 use inferstore_measure::{Better, Connection, Row, request};
 use service::Service;
 
@@ -33,7 +33,7 @@ const CREATES: usize = 16;
 
 fn main() {
     let service = Service::start(None, WORKERS);
-    let client = Client::new(&service.base_url, ApiKey::new(&service.key)).expect("a client");
+    let client = Client::new(&service.base_url, service.key.as_str()).expect("a client");
     let raw = inferstore_api::Client::new(&service.base_url, ApiKey::new(&service.key)).expect("a client");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let counted = |work: &mut dyn FnMut()| {
@@ -66,16 +66,15 @@ fn main() {
 async fn create(client: &Client) -> Vec<String> {
     let creates = stream::iter(0..TASKS).map(|_| async {
         let inputs = Inputs::new().set("seconds", 1);
-        let task = client.model("idle").start(inputs, RunOptions::default()).await.expect("it is created");
-        task.id().to_owned()
+        let task = client.model("idle").run(inputs).start().await.expect("it is created");
+        task.id().to_string()
     });
     creates.buffer_unordered(CREATES).collect().await
 }
 
 async fn by_pages(client: &Client) {
     let tasks = create(client).await;
-    let ended =
-        client.tasks().wait_all(tasks, WaitOptions::default()).map(|(_, result)| result.expect("a success"));
+    let ended = client.tasks().wait_all(tasks).map(|(_, result)| result.expect("a success"));
     assert_eq!(ended.count().await, TASKS);
 }
 

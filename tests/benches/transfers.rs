@@ -17,7 +17,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use inferstore::{ApiKey, Client, DownloadOptions};
+use inferstore::Client;
 use inferstore_measure::{Better, Row, Spent, spent};
 use serde_json::Value;
 use service::{Service, payload};
@@ -66,14 +66,14 @@ fn main() {
 /// The part of a process that is measured: the client, and nothing else.
 fn transfer(what: &str, base_url: &str, key: &str, times: u64, from: &str, to: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let client = Client::new(base_url, ApiKey::new(key)).expect("a client");
+    let client = Client::new(base_url, key).expect("a client");
     runtime.block_on(async {
         for _ in 0..times {
             if what == "upload" {
                 let file = inferstore::File::path(from).named(NAME).with_mime(MIME);
                 client.folder("documents").upload(file).await.expect("it is stored");
             } else {
-                client.download_with(from, to, DownloadOptions::default(), |_| {}).await.expect("it comes");
+                client.download(from).to_file(to).await.expect("it comes");
             }
         }
     });

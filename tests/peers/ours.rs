@@ -6,13 +6,13 @@
 use std::env::var;
 use std::io::stdin;
 
-use inferstore::{ApiKey, Client, Inputs};
+use inferstore::{Client, Inputs};
 
 type Answer = Result<String, Box<dyn std::error::Error>>;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let client = Client::new(&var("BASE_URL")?, ApiKey::new(var("API_KEY")?))?;
+    let client = Client::new(var("BASE_URL")?, var("API_KEY")?)?;
     println!("ready");
     for line in stdin().lines() {
         let line = line?;

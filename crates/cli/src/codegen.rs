@@ -36,6 +36,11 @@ pub(crate) fn module(version: &ModelVersioning) -> Result<String, String> {
         impl inferstore::ModelKind for Input {
             const NAME: &'static str = MODEL;
             type Output = Output;
+            type File = String;
+
+            fn into_parts(self) -> inferstore::KindParts<String> {
+                inferstore::kind_parts(&self, [])
+            }
         }
 
         /// Runs the model. The run starts when it is awaited, and takes options before that.

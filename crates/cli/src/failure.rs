@@ -122,7 +122,6 @@ fn hint(error: &Error) -> String {
             let hint = task.and_then(|task| hint_of_task(task, reached.disposition));
             hint.unwrap_or_else(|| error.hint().to_owned())
         }
-        Error::File(file) => file.hint().to_owned(),
         Error::OutcomeUnknown(unknown) if !unknown.candidates.is_empty() => {
             "look at each candidate with `inferstore task show` before you run it again".to_owned()
         }

@@ -1,5 +1,5 @@
-//! Doors for the fuzz targets of this repository, to private parts that read what others wrote. Nothing
-//! here is promised to anyone.
+//! Entry points for the fuzz targets of this repository, into private parsers of foreign bytes. None of
+//! them is part of the public interface.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -8,13 +8,13 @@ use inferstore_api::types::{Descriptor, PresignedUpload};
 use serde_json::{Map, Value};
 
 use crate::InvalidInputs;
-use crate::files::upload::form::Form;
-use crate::files::upload::target::{Target, Way};
+use crate::files::target::{Form, Target, UploadMethod};
 use crate::inputs::{Candidate, Undeclared, check};
-use crate::run::same;
-use crate::transport::{redact, retry};
+use crate::memory::fingerprint;
+use crate::transport::redact::Redactor;
+use crate::transport::retry;
 
-/// The values as they would be sent.
+/// Returns the values as they would be sent.
 pub fn checked_inputs(
     declared: &BTreeMap<String, Descriptor>,
     given: Map<String, Value>,
@@ -23,26 +23,26 @@ pub fn checked_inputs(
     check(declared, &given, Undeclared::Refuse).map(|checked| checked.values)
 }
 
-/// Where an upload would go.
+/// The target of an upload.
 #[derive(Debug)]
 pub struct UploadTarget {
-    /// To which address.
+    /// The address.
     pub url: String,
-    /// The fields of the form, unless the bytes are put as they are.
+    /// The fields of the form; `None` when the bytes are the body.
     pub fields: Option<Vec<(String, String)>>,
 }
 
-/// Reads what the service answers to somebody who wants to upload.
+/// Parses a presigned target.
 pub fn upload_target(presigned: PresignedUpload) -> Result<UploadTarget, String> {
-    let target = Target::read(presigned, "image/png")?;
-    let fields = match target.way {
-        Way::Form { fields } => Some(fields),
-        Way::Put { .. } => None,
+    let target = Target::read(presigned, "image/png", &Redactor::default())?;
+    let fields = match target.method {
+        UploadMethod::Form { fields } => Some(fields),
+        UploadMethod::Put { .. } => None,
     };
     Ok(UploadTarget { url: target.url.into(), fields })
 }
 
-/// The content type and the body of an upload by form.
+/// Returns the content type and the body of an upload by form.
 pub fn upload_form(
     fields: &[(String, String)],
     file_name: &str,
@@ -53,17 +53,17 @@ pub fn upload_form(
     (form.content_type(), [&form.before_file[..], file, &form.after_file[..]].concat())
 }
 
-/// A text as errors show it.
+/// Returns a foreign text as errors show it, but uncut.
 pub fn redacted(text: &str, key: &str) -> String {
-    redact::redact(text, key)
+    Redactor::new(key).foreign(text, usize::MAX)
 }
 
-/// How long `Retry-After` asks to wait.
-pub fn asked_pause(header: &str, now: SystemTime) -> Option<Duration> {
-    retry::read_retry_after(header, now)
+/// Parses `Retry-After`.
+pub fn retry_after(header: &str, now: SystemTime) -> Option<Duration> {
+    retry::parse_retry_after(header, now)
 }
 
-/// Whether a stored input is taken for the one that was sent.
+/// Whether inputs in the task history are taken for those that were sent.
 pub fn same_inputs(sent: &Value, stored: &Value) -> bool {
-    same::same_json(sent, stored)
+    fingerprint(sent) == fingerprint(stored)
 }

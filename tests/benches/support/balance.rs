@@ -52,7 +52,7 @@ pub(crate) enum Way {
 
 impl Way {
     pub(crate) fn client(base_url: &str) -> Self {
-        Self::Client(Client::new(base_url, ApiKey::new("key")).expect("a client").account())
+        Self::Client(Client::new(base_url, "key").expect("a client").account())
     }
 
     pub(crate) fn raw(base_url: &str) -> Self {
@@ -61,7 +61,8 @@ impl Way {
 
     /// What one would write without this workspace: the same bytes on the wire.
     pub(crate) fn by_hand(builder: reqwest::ClientBuilder, base_url: &str) -> Self {
-        let user_agent = inferstore::Settings::default().user_agent;
+        // As long as that of the client.
+        let user_agent = concat!("inferstore-rust/", env!("CARGO_PKG_VERSION"));
         let http = builder.user_agent(user_agent).build().expect("a client");
         Self::ByHand { http, base_url: base_url.to_owned() }
     }

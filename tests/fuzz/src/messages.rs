@@ -3,7 +3,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use inferstore::fuzzed::{asked_pause, redacted, same_inputs};
+use inferstore::fuzzed::{redacted, retry_after, same_inputs};
 use inferstore_api::{Decimal, Timestamp};
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ pub fn messages(data: &[u8]) {
     let (key, text) = first_line(rest);
     let header = String::from_utf8_lossy(header);
     let now = UNIX_EPOCH + Duration::from_secs(1_767_225_600);
-    if let (Some(pause), Ok(seconds)) = (asked_pause(&header, now), header.trim().parse()) {
+    if let (Some(pause), Ok(seconds)) = (retry_after(&header, now), header.trim().parse()) {
         assert_eq!(pause, Duration::from_secs(seconds));
     }
     assert_eq!(Timestamp::from(&*header).as_str(), header);
@@ -33,6 +33,7 @@ pub fn messages(data: &[u8]) {
 
 fn masking(key: &str, text: &str) {
     let masked = redacted(text, key);
+    assert!(!masked.contains(char::is_control), "{masked:?} moves a cursor");
     // Such a key is drawn from letters that the mask does not have.
     if key.len() >= 8 && key.is_ascii() {
         assert!(!masked.contains(key), "{masked}");

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use inferstore::{Client, Error, RunOptions};
+use inferstore::{Client, Error, Run};
 use serde_json::json;
 
-use super::{client, inputs, options};
+use super::{Quickly, built, client, inputs, insisting, quick};
 use crate::support::scripted::{DEFAULT_MODEL, Fault, Route, ScriptedService};
 
 /// Everything that can happen to a create, by name.
@@ -44,7 +44,6 @@ const SEEDS: u32 = 100;
 
 #[tokio::test]
 async fn no_fault_creates_a_task_twice_and_a_committed_one_is_found_again() {
-    let options = options();
     for (name, fault) in faults() {
         let service = ScriptedService::start().await;
         let client = client(&service);
@@ -56,7 +55,7 @@ async fn no_fault_creates_a_task_twice_and_a_committed_one_is_found_again() {
                 service.fault(Route::ListTasks, Fault::CloseAfterRequest).await;
             }
             let before = service.created().len();
-            let result = start(&client, seed, &options).await;
+            let result = start(run(&client, seed)).await;
             let created = &service.created()[before..];
             assert!(created.len() <= 1, "{name}: {} tasks for one create", created.len());
             match result {
@@ -77,15 +76,8 @@ async fn no_fault_creates_a_task_twice_and_a_committed_one_is_found_again() {
     }
 }
 
-/// With all the permission to repeat that there is, and a short grace.
-fn insisting() -> RunOptions {
-    let retry_create_if_absent_after = Some(Duration::from_millis(5));
-    RunOptions { retry_create_on_rejection: true, retry_create_if_absent_after, ..options() }
-}
-
 #[tokio::test]
 async fn with_all_permission_to_repeat_every_fault_that_passes_ends_in_exactly_one_task() {
-    let options = insisting();
     // Refusals that say nothing of trying later stay refusals.
     let final_refusals = ["409", "envelope that says fail"];
     for (name, fault) in faults().into_iter().filter(|(name, _)| !final_refusals.contains(name)) {
@@ -101,7 +93,7 @@ async fn with_all_permission_to_repeat_every_fault_that_passes_ends_in_exactly_o
                 service.fault(Route::ListTasks, Fault::CloseAfterRequest).await;
             }
             let before = service.created().len();
-            let started = start(&client, seed, &options).await;
+            let started = start(insisting(run(&client, seed))).await;
             let created: Vec<_> = service.created()[before..].iter().map(|task| task.id.clone()).collect();
             assert_eq!(created, [started.unwrap_or_else(|error| panic!("{name}: {error:?}"))], "{name}");
             service.clear_faults().await;
@@ -115,19 +107,19 @@ async fn a_create_that_lands_after_the_grace_runs_twice_which_is_why_that_repeat
     let client = client(&service);
     let late = Fault::CommitAfterCloseMs(400);
     service.fault(Route::CreateTask, late.clone()).await;
-    start(&client, 1, &insisting()).await.expect("the second one is taken at once");
+    start(insisting(run(&client, 1))).await.expect("the second one is taken at once");
     assert_eq!(service.count(Route::CreateTask), 2);
     until_created(&service, 2).await;
 
     service.fault(Route::CreateTask, late.clone()).await;
-    let error = start(&client, 2, &options()).await.expect_err("nobody can know");
+    let error = start(run(&client, 2)).await.expect_err("nobody can know");
     assert!(matches!(error, Error::OutcomeUnknown(_)), "{error:?}");
     until_created(&service, 3).await;
     assert_eq!(service.count(Route::CreateTask), 3, "sent once without permission");
 
     service.fault(Route::CreateTask, late).await;
-    let patient = RunOptions { retry_create_if_absent_after: Some(Duration::from_secs(2)), ..insisting() };
-    let task = start(&client, 3, &patient).await.expect("the last look finds it");
+    let late_retry = insisting(run(&client, 3)).retry_create_if_absent_after(Duration::from_secs(2));
+    let task = start(late_retry).await.expect("the last look finds it");
     assert_eq!((service.created().len(), &service.created()[3].id), (4, &task));
 }
 
@@ -137,30 +129,28 @@ async fn until_created(service: &ScriptedService, tasks: usize) {
     }
 }
 
-async fn start(client: &Client, seed: u32, options: &RunOptions) -> Result<String, Error> {
-    let inputs =
-        inputs().set("angle", seed % 90 + 1).set("input_image", format!("https://files.example/{seed}.png"));
-    let task = client.model(DEFAULT_MODEL).start(inputs, options.clone()).await?;
-    Ok(task.id().to_owned())
+/// A run with inputs of its own.
+fn run(client: &Client, seed: u32) -> Run {
+    let image = format!("https://files.example/{seed}.png");
+    let inputs = inputs().set("angle", seed % 90 + 1).set("input_image", image);
+    client.model(DEFAULT_MODEL).run(inputs).quickly()
+}
+
+async fn start(run: Run) -> Result<String, Error> {
+    Ok(run.start().await?.id().to_string())
 }
 
 #[tokio::test]
 async fn a_create_that_nothing_reached_is_repeated_and_one_that_was_refused_is_not() {
-    let settings = super::quick();
-    let closed = inferstore::Client::with_settings(
-        "http://127.0.0.1:9/api/v1",
-        inferstore::ApiKey::new("key"),
-        settings,
-    )
-    .expect("a client can be made");
-    let unchecked = inferstore::RunOptions { skip_validation: true, ..options() };
-    let error = closed.model("m").start(inputs(), unchecked).await.expect_err("nobody listens there");
+    let closed = built(quick("http://127.0.0.1:9/api/v1", "key"));
+    let unchecked = closed.model("m").run(inputs()).quickly().skip_validation(true);
+    let error = unchecked.start().await.expect_err("nothing listens there");
     let Error::Transport(context) = &error else { panic!("{error:?}") };
     assert!(context.attempts > 1 && context.is_retry_safe, "{context:?}");
 
     let service = ScriptedService::start().await;
     service.fault(Route::CreateTask, Fault::too_many_requests("0").always()).await;
-    let error = start(&client(&service), 1, &options()).await.expect_err("it is refused");
+    let error = start(run(&client(&service), 1)).await.expect_err("it is refused");
     assert_eq!(error.context().map(|context| (context.status, context.attempts)), Some((Some(429), 1)));
 }
 
@@ -169,13 +159,13 @@ async fn a_task_of_this_client_is_not_taken_for_the_lost_one() {
     let service = ScriptedService::start().await;
     let client = client(&service);
     let model = client.model(DEFAULT_MODEL);
-    let first = model.start(inputs(), options()).await.expect("it is created");
+    let first = model.run(inputs()).quickly().start().await.expect("it is created");
     service.fault(Route::CreateTask, Fault::CloseAfterRequest).await;
-    let error = model.start(inputs(), options()).await.expect_err("it never arrived");
+    let error = model.run(inputs()).quickly().start().await.expect_err("it never arrived");
     let Error::OutcomeUnknown(unknown) = &error else { panic!("{error:?}") };
     assert!(unknown.candidates.is_empty() && unknown.history_was_read, "not {}: {unknown:?}", first.id());
     service.fault(Route::CreateTask, Fault::CloseAfterCommit).await;
-    let second = model.start(inputs(), options()).await.expect("it is found");
+    let second = model.run(inputs()).quickly().start().await.expect("it is found");
     assert_ne!(first.id(), second.id());
 }
 
@@ -183,12 +173,11 @@ async fn a_task_of_this_client_is_not_taken_for_the_lost_one() {
 async fn the_task_of_a_create_that_is_still_waiting_for_its_answer_is_not_taken_for_a_lost_one() {
     let service = ScriptedService::start().await;
     let client = client(&service);
-    let options = options();
     service.fault(Route::CreateTask, Fault::DelayMs(1_500)).await;
     service.fault(Route::CreateTask, Fault::CloseAfterRequest).await;
-    let (first, second) = tokio::join!(start(&client, 1, &options), async {
+    let (first, second) = tokio::join!(start(run(&client, 1)), async {
         until_created(&service, 1).await;
-        start(&client, 1, &options).await
+        start(run(&client, 1)).await
     });
     let error = second.expect_err("it never arrived, and the task in the history is the other one");
     assert!(matches!(error, Error::OutcomeUnknown(_)), "{error:?}");
@@ -203,8 +192,8 @@ async fn a_lost_task_is_found_at_the_end_of_a_long_history() {
         service.add_task("another-model", json!({"number": number}));
     }
     service.fault(Route::CreateTask, Fault::CloseAfterCommit).await;
-    let task = client(&service).model(DEFAULT_MODEL).start(inputs(), options()).await.expect("it is found");
-    assert_eq!(task.id(), service.created()[0].id);
+    let task = client(&service).model(DEFAULT_MODEL).run(inputs()).quickly().start().await.expect("it is found");
+    assert_eq!(task.id().as_str(), service.created()[0].id);
 }
 
 #[tokio::test]
@@ -213,7 +202,7 @@ async fn clocks_that_differ_do_not_hide_a_lost_task() {
         let service = ScriptedService::start().await;
         service.set_clock_ahead(seconds);
         service.fault(Route::CreateTask, Fault::CloseAfterCommit).await;
-        let task = client(&service).model(DEFAULT_MODEL).start(inputs(), options()).await;
-        assert_eq!(task.expect("it is found").id(), service.created()[0].id);
+        let task = client(&service).model(DEFAULT_MODEL).run(inputs()).quickly().start().await;
+        assert_eq!(task.expect("it is found").id().as_str(), service.created()[0].id);
     }
 }

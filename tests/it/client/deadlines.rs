@@ -3,9 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use inferstore::{ApiKey, Client, RunOptions, WaitOptions};
-
-use super::{inputs, wait};
+use super::{Quickly, built, inputs, quick};
 use crate::support::responder::{Answer, respond};
 
 const DEADLINE: Duration = Duration::from_millis(400);
@@ -13,10 +11,6 @@ const DEADLINE: Duration = Duration::from_millis(400);
 /// What separates a kept deadline from one that was multiplied by repeats, on a machine that is busy
 /// with something else.
 const GENEROUS: Duration = Duration::from_secs(5);
-
-fn hurried() -> RunOptions {
-    RunOptions { wait: WaitOptions { deadline: Some(DEADLINE), ..wait() }, ..RunOptions::default() }
-}
 
 #[tokio::test]
 async fn a_failure_that_drips_does_not_hold_a_run_beyond_its_deadline() {
@@ -30,10 +24,10 @@ async fn a_failure_that_drips_does_not_hold_a_run_beyond_its_deadline() {
                 false => Answer { code: 200, body: usual, pause: None },
             })
         });
-        let client = Client::with_settings(&format!("{origin}/api/v1"), ApiKey::new("key"), super::quick());
+        let client = built(quick(format!("{origin}/api/v1"), "key"));
         let started = Instant::now();
-        let run = client.expect("a client can be made").model("m").run_with(inputs(), hurried()).await;
-        run.expect_err("time is up");
+        let run = client.model("m").run(inputs()).quickly().deadline(DEADLINE);
+        run.await.expect_err("time is up");
         assert!(started.elapsed() < GENEROUS, "{operation}: {:?}", started.elapsed());
     }
 }

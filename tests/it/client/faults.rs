@@ -1,11 +1,10 @@
 //! Runs end with the right result although a fifth of all requests goes wrong.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
-use inferstore::{Client, Retry, RunOptions, Settings};
+use inferstore::Client;
 
-use super::{client_with, inputs, options, quick};
+use super::{Quickly, built, inputs, insisting, quick, quick_retry};
 use crate::support::scripted::{DEFAULT_MODEL, Fault, Route, ScriptedService};
 
 const RUNS: u32 = 1_000;
@@ -25,8 +24,9 @@ async fn a_thousand_runs_under_twenty_percent_faults_end_with_the_right_result()
     ];
     service.fault_rate(Route::Any, 0.2, faults, 20_260_402).await;
     // At a fifth, one read in three thousand fails five times in a row; this many times none does.
-    let client =
-        client_with(&service, Settings { retry: Retry { max_attempts: 12, ..quick().retry }, ..quick() });
+    let mut retry = quick_retry();
+    retry.max_attempts = 12;
+    let client = built(quick(service.base_url(), service.key()).retry(retry));
     let workers = (0..SIDE_BY_SIDE).map(|worker| tokio::spawn(run_many(client.clone(), worker)));
     let mut done = Vec::new();
     for worker in workers.collect::<Vec<_>>() {
@@ -41,18 +41,13 @@ async fn a_thousand_runs_under_twenty_percent_faults_end_with_the_right_result()
 
 /// Runs its share by what the client does by itself, and returns the tasks.
 async fn run_many(client: Client, worker: u32) -> Vec<String> {
-    let options = RunOptions {
-        retry_create_on_rejection: true,
-        retry_create_if_absent_after: Some(Duration::from_millis(5)),
-        ..options()
-    };
     let model = client.model(DEFAULT_MODEL);
     let mut tasks = Vec::new();
     for number in 0..RUNS / SIDE_BY_SIDE {
         let image = format!("https://files.example/{worker}-{number}.png");
         let inputs = inputs().set("input_image", &image);
-        let outcome = model.run_with(inputs, options.clone()).await;
-        let outcome = outcome.unwrap_or_else(|error| panic!("{image}: {error}\n{error:?}"));
+        let outcome = insisting(model.run(inputs).quickly()).await;
+        let outcome = outcome.unwrap_or_else(|error| panic!("{image}: {error:?}"));
         assert!(outcome.output["output_image"].is_string(), "{outcome:?}");
         assert_eq!(outcome.cost, "0.05".parse().ok());
         tasks.push(outcome.task.to_string());

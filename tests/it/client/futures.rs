@@ -1,6 +1,8 @@
 //! The client can be shared, its futures can be spawned, and they are small enough to be moved around.
 
-use inferstore::{Client, Inputs, RunOptions, WaitOptions};
+use std::future::IntoFuture;
+
+use inferstore::{Client, Inputs};
 
 use super::client;
 use crate::support::scripted::ScriptedService;
@@ -32,11 +34,13 @@ async fn all_futures_are_send_and_small() {
     let (model, task, folder) = (client.model("m"), client.task("t"), client.folder("samples"));
     let sizes = [
         ("balance", size_of_val(&is_send(client.account().balance()))),
-        ("models", size_of_val(&is_send(client.models().page(&Default::default())))),
+        ("models", size_of_val(&is_send(client.models().page(Default::default())))),
         ("model", size_of_val(&is_send(model.get()))),
-        ("run", size_of_val(&is_send(model.run_with(Inputs::new(), RunOptions::default())))),
-        ("start", size_of_val(&is_send(model.start(Inputs::new(), RunOptions::default())))),
-        ("follow", size_of_val(&is_send(model.follow(Inputs::new(), RunOptions::default())))),
+        ("run", size_of_val(&is_send(model.run(Inputs::new()).into_future()))),
+        ("start", size_of_val(&is_send(model.run(Inputs::new()).start()))),
+        ("check", size_of_val(&is_send(model.run(Inputs::new()).check()))),
+        ("prepare", size_of_val(&is_send(model.prepare(Inputs::new())))),
+        ("events of a run", size_of_val(&is_send(model.run(Inputs::new()).events()))),
         ("task", size_of_val(&is_send(task.get()))),
         ("cancel", size_of_val(&is_send(task.cancel()))),
         ("cost", size_of_val(&is_send(model.cost()))),
@@ -47,12 +51,12 @@ async fn all_futures_are_send_and_small() {
         ("tasks, all", size_of_val(&is_send(client.tasks().list()))),
         ("files, all", size_of_val(&is_send(folder.list(Default::default())))),
         ("statistics", size_of_val(&is_send(client.storage().statistics()))),
-        ("follow a task", size_of_val(&is_send(task.follow(WaitOptions::default())))),
-        ("download", size_of_val(&is_send(client.download("https://files.example/a", "a")))),
-        ("wait", size_of_val(&is_send(task.wait(&WaitOptions::default())))),
-        ("wait_all", size_of_val(&is_send(client.tasks().wait_all(["a", "b"], WaitOptions::default())))),
-        ("files", size_of_val(&is_send(folder.page(&Default::default(), 1)))),
-        ("upload", size_of_val(&is_send(folder.upload("a.png")))),
+        ("events of a wait", size_of_val(&is_send(task.wait().events()))),
+        ("download", size_of_val(&is_send(client.download("https://files.example/a").to_file("a").into_future()))),
+        ("wait", size_of_val(&is_send(task.wait().into_future()))),
+        ("wait_all", size_of_val(&is_send(client.tasks().wait_all(["a", "b"])))),
+        ("files", size_of_val(&is_send(folder.page(Default::default(), 1)))),
+        ("upload", size_of_val(&is_send(folder.upload("a.png").into_future()))),
         ("delete", size_of_val(&is_send(client.storage().delete("https://files.example/a")))),
     ];
     let large: Vec<_> = sizes.into_iter().filter(|(_, size)| *size > LARGEST).collect();

@@ -1,33 +1,33 @@
 //! A run is refused before any money moves: for its inputs, its price, or when nothing serves the
 //! model.
 
-use inferstore::{Error, RunOptions};
+use inferstore::{Decimal, Error, Run};
 use serde_json::json;
 
-use super::{client, inputs, options};
+use super::{Quickly, client, inputs};
 use crate::support::scripted::{DEFAULT_MODEL, Route, ScriptedService};
 
 #[tokio::test]
 async fn a_run_that_costs_more_than_it_may_is_refused() {
     let service = ScriptedService::start().await;
     let model = client(&service).model(DEFAULT_MODEL);
-    let at_most = |limit: &str| RunOptions { max_cost: limit.parse().ok(), ..options() };
-    let error =
-        model.run_with(inputs(), at_most("0.049999999999999999999")).await.expect_err("it costs 0.05");
-    assert!(
-        matches!(&error, Error::CostLimitExceeded { quote, .. } if quote.to_string() == "0.05"),
-        "{error:?}"
-    );
+    let at_most = |limit: &str| -> Run {
+        let limit: Decimal = limit.parse().expect("it is an amount");
+        model.run(inputs()).quickly().max_cost(limit)
+    };
+    let error = at_most("0.049999999999999999999").await.expect_err("it costs 0.05");
+    let Error::CostLimitExceeded(exceeded) = &error else { panic!("{error:?}") };
+    assert_eq!(exceeded.quote.to_string(), "0.05");
     assert_eq!(service.count(Route::CreateTask), 0);
-    model.run_with(inputs(), at_most("0.050")).await.expect("it costs no more");
+    at_most("0.050").await.expect("it costs no more");
 }
 
 #[tokio::test]
 async fn a_price_that_is_not_told_is_not_a_price_of_zero() {
     let service = ScriptedService::start().await;
     service.set_price(DEFAULT_MODEL, json!(null));
-    let options = RunOptions { max_cost: Some(1.into()), ..options() };
-    client(&service).model(DEFAULT_MODEL).run_with(inputs(), options).await.expect_err("nobody knows");
+    let run = client(&service).model(DEFAULT_MODEL).run(inputs()).quickly().max_cost(Decimal::from(1));
+    run.await.expect_err("the price is unknown");
     assert_eq!(service.count(Route::CreateTask), 0);
 }
 
@@ -35,12 +35,8 @@ async fn a_price_that_is_not_told_is_not_a_price_of_zero() {
 async fn a_model_that_nothing_serves_is_refused_when_the_caller_wants_that() {
     let service = ScriptedService::start().await;
     service.set_serving(DEFAULT_MODEL, false);
-    let options = RunOptions { require_serving: true, ..options() };
-    let error = client(&service)
-        .model(DEFAULT_MODEL)
-        .run_with(inputs(), options)
-        .await
-        .expect_err("nothing serves it");
+    let run = client(&service).model(DEFAULT_MODEL).run(inputs()).quickly().require_serving(true);
+    let error = run.await.expect_err("nothing serves it");
     assert!(matches!(error, Error::ModelOffline(_)), "{error:?}");
     assert_eq!(service.count(Route::CreateTask), 0);
 }
@@ -51,7 +47,7 @@ async fn inputs_that_do_not_fit_are_told_all_at_once_and_nothing_is_sent() {
     let client = client(&service);
     let wrong =
         inferstore::Inputs::new().set("input_img", super::IMAGE).set("template", "V_shape").set("angle", 91);
-    let error = client.model(DEFAULT_MODEL).run_with(wrong, options()).await.expect_err("none of it fits");
+    let error = client.model(DEFAULT_MODEL).run(wrong).quickly().await.expect_err("none of it fits");
     let Error::Inputs(invalid) = &error else { panic!("{error:?}") };
     let fields: Vec<_> = invalid.violations().iter().map(|violation| violation.field().to_owned()).collect();
     for field in ["input_image", "input_img", "template", "angle"] {
@@ -65,12 +61,12 @@ async fn what_a_model_declares_is_read_once_and_again_when_a_refusal_hints_at_a_
     let service = ScriptedService::start().await;
     let model = client(&service).model(DEFAULT_MODEL);
     for _ in 0..3 {
-        model.run_with(inputs(), options()).await.expect("it runs");
+        model.run(inputs()).quickly().await.expect("it runs");
     }
     assert_eq!(service.count(Route::GetModelVersioning), 1);
     let changed = json!({"photo": {"type": "file", "required": true, "mime_type": ["image/*"]}});
     service.set_version(DEFAULT_MODEL, "version-2", changed);
-    let error = model.run_with(inputs(), options()).await.expect_err("the model takes something else now");
+    let error = model.run(inputs()).quickly().await.expect_err("the model takes something else now");
     let Error::Inputs(invalid) = &error else { panic!("{error:?}") };
     assert!(invalid.violations().iter().any(|violation| violation.field() == "photo"), "{invalid}");
     assert_eq!((service.count(Route::GetModelVersioning), service.created().len()), (2, 3));

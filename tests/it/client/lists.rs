@@ -1,6 +1,5 @@
 //! Lists: as streams over all pages, and one page alone.
 
-use futures_util::TryStreamExt;
 use inferstore::types::{ModelFilter, ModelListRequest, ModelSort};
 use inferstore::{FileQuery, types};
 use serde_json::json;
@@ -30,7 +29,7 @@ async fn nothing_found_is_an_empty_page_and_an_empty_stream() {
         ..ModelListRequest::default()
     };
     let client = client(&service);
-    let page = client.models().page(&query).await.expect("a page");
+    let page = client.models().page(query.clone()).await.expect("a page");
     assert_eq!((page.records.len(), page.total), (0, Some(0)));
     let models: Vec<types::ModelSummary> = client.models().list(query).try_collect().await.expect("a list");
     assert!(models.is_empty());
@@ -55,12 +54,13 @@ async fn the_files_of_a_folder_are_read_page_after_page() {
     for number in 0..25 {
         service.store_file(&format!("samples/{number}.png"), "image/png", "x");
     }
-    let query = FileQuery { page_size: Some(10), ..FileQuery::default() };
+    let mut query = FileQuery::default();
+    query.page_size = Some(10);
     let client = client(&service);
     let files: Vec<_> = client.folder("samples").list(query).try_collect().await.expect("a list");
     assert_eq!(files.len(), 25);
-    let query = FileQuery { category: Some(types::MimeCategory::Video), ..FileQuery::default() };
-    let page = client.folder("samples").page(&query, 1).await.expect("a page");
+    let query = FileQuery::category(types::MimeCategory::Video);
+    let page = client.folder("samples").page(query, 1).await.expect("a page");
     assert_eq!(page.total, Some(0));
     assert_eq!(client.storage().statistics().await.expect("statistics").total_files, Some(25));
 }

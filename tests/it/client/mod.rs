@@ -17,43 +17,69 @@ mod waiting;
 
 use std::time::Duration;
 
-use inferstore::{ApiKey, Client, Inputs, PollInterval, Retry, RunOptions, Settings, WaitOptions};
+use inferstore::{ApiKey, Client, ClientBuilder, Inputs, PollInterval, Retry, Run, Wait, WaitAll};
 
 use crate::support::scripted::ScriptedService;
 
 /// An input that the scripted service has a model for.
 const IMAGE: &str = "https://files.example/street.png";
 
-/// Settings that differ from the defaults only in how long they wait.
-pub(crate) fn quick() -> Settings {
-    let retry = Retry {
-        initial_backoff: Duration::from_millis(1),
-        max_backoff: Duration::from_millis(20),
-        max_retry_after: Duration::from_millis(50),
-        ..Retry::default()
-    };
-    Settings { retry, ..Settings::default() }
+/// Retries as by default, with delays of milliseconds.
+pub(crate) fn quick_retry() -> Retry {
+    let mut retry = Retry::default();
+    retry.initial_backoff = Duration::from_millis(1);
+    retry.max_backoff = Duration::from_millis(20);
+    retry
+}
+
+/// A client that differs from the default only in its delays.
+pub(crate) fn quick(base_url: impl Into<String>, key: impl Into<ApiKey>) -> ClientBuilder {
+    Client::builder(base_url, key).retry(quick_retry())
 }
 
 fn client(service: &ScriptedService) -> Client {
-    client_with(service, quick())
+    built(quick(service.base_url(), service.key()))
 }
 
-fn client_with(service: &ScriptedService, settings: Settings) -> Client {
-    Client::with_settings(&service.base_url(), ApiKey::new(service.key()), settings)
-        .expect("a client can be made")
+pub(crate) fn built(builder: ClientBuilder) -> Client {
+    builder.build().expect("a client can be made")
 }
 
 pub(crate) fn inputs() -> Inputs {
     Inputs::new().set("input_image", IMAGE).set("template", "v_shape").set("angle", 30)
 }
 
-/// Reads a task as often as a test has patience for.
-pub(crate) fn wait() -> WaitOptions {
-    let pace = PollInterval::Between { first: Duration::from_millis(10), longest: Duration::from_millis(20) };
-    WaitOptions { pace, deadline: Some(Duration::from_secs(30)), ..WaitOptions::default() }
+/// When [`Quickly`] gives up.
+pub(crate) const LONGEST: Duration = Duration::from_secs(30);
+
+/// Reads tasks every few milliseconds, and ends within half a minute.
+pub(crate) trait Quickly {
+    fn quickly(self) -> Self;
 }
 
-pub(crate) fn options() -> RunOptions {
-    RunOptions { wait: wait(), ..RunOptions::default() }
+fn poll() -> PollInterval {
+    PollInterval::Between { first: Duration::from_millis(10), longest: Duration::from_millis(20) }
+}
+
+impl<T> Quickly for Run<T> {
+    fn quickly(self) -> Self {
+        self.poll(poll()).deadline(LONGEST)
+    }
+}
+
+impl Quickly for Wait {
+    fn quickly(self) -> Self {
+        self.poll(poll()).deadline(LONGEST)
+    }
+}
+
+impl Quickly for WaitAll {
+    fn quickly(self) -> Self {
+        self.poll(poll()).deadline(LONGEST)
+    }
+}
+
+/// With every permission to send a create again, and a short time before that.
+pub(crate) fn insisting(run: Run) -> Run {
+    run.retry_create_on_rejection(true).retry_create_if_absent_after(Duration::from_millis(5))
 }

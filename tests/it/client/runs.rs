@@ -1,15 +1,15 @@
 //! From inputs to outputs in one call.
 
-use inferstore::{File, Inputs, RunOptions, types};
+use inferstore::{File, Inputs, types};
 use serde_json::json;
 
-use super::{IMAGE, client, inputs, options};
+use super::{IMAGE, Quickly, client, inputs};
 use crate::support::scripted::{DEFAULT_MODEL, Fault, Route, ScriptedService, TaskPlan};
 
 #[tokio::test]
 async fn a_number_goes_out_as_the_samples_show_it() {
     let service = ScriptedService::start().await;
-    let outcome = client(&service).model(DEFAULT_MODEL).run_with(inputs(), options()).await.expect("it runs");
+    let outcome = client(&service).model(DEFAULT_MODEL).run(inputs()).quickly().await.expect("it runs");
     assert_eq!(
         service.created()[0].input_data,
         json!({"input_image": IMAGE, "template": "v_shape", "angle": "30"})
@@ -27,7 +27,7 @@ async fn a_model_kind_goes_in_typed_and_comes_out_typed() {
         template: types::HarmonizationTemplate::VShape,
         angle: 30,
     };
-    let outcome = client(&service).model(DEFAULT_MODEL).run_typed(&input, options()).await.expect("it runs");
+    let outcome = client(&service).model(DEFAULT_MODEL).run_typed(input).quickly().await.expect("it runs");
     assert!(outcome.output.output_image.starts_with("http://"));
     assert_eq!(service.created()[0].input_data["angle"], "30");
 }
@@ -43,7 +43,8 @@ async fn an_output_of_another_shape_is_told_and_not_lost() {
     };
     let error = client(&service)
         .model(DEFAULT_MODEL)
-        .run_typed(&input, options())
+        .run_typed(input)
+        .quickly()
         .await
         .expect_err("it has no such fields");
     let inferstore::Error::OutputType(mismatch) = &error else { panic!("{error:?}") };
@@ -56,8 +57,8 @@ async fn anything_that_serializes_to_an_object_can_be_given() {
     let service = ScriptedService::start().await;
     let model = client(&service).model(DEFAULT_MODEL);
     let json = json!({"input_image": IMAGE, "template": "v_shape", "angle": "30"});
-    model.run_with(&json, options()).await.expect("it runs");
-    model.run_with("a word", options()).await.expect_err("a word is no object");
+    model.run(Inputs::from_serialize(&json).expect("it is an object")).quickly().await.expect("it runs");
+    Inputs::from_serialize(&"a word").expect_err("a word is no object");
     assert_eq!(service.created()[0].input_data, json);
 }
 
@@ -72,12 +73,12 @@ async fn files_are_uploaded_each_content_once_and_replaced_by_their_urls() {
     let png = |last| File::bytes("photo.png", [b"\x89PNG\r\n\x1a\n".as_slice(), &[last]].concat());
     let inputs = || Inputs::new().file("a", png(1)).file("b", png(2)).file("c", png(1));
     let client = client(&service);
-    client.model("three-images").run_with(inputs(), options()).await.expect("it runs");
+    client.model("three-images").run(inputs()).quickly().await.expect("it runs");
     let sent = &service.created()[0].input_data;
     assert_eq!(sent["a"], sent["c"], "the same content has one URL");
     assert_ne!(sent["a"], sent["b"]);
     assert_eq!(service.uploads().len(), 2);
-    client.model("three-images").run_with(inputs(), options()).await.expect("it runs again");
+    client.model("three-images").run(inputs()).quickly().await.expect("it runs again");
     assert_eq!(service.uploads().len(), 2, "what was uploaded once is used again");
 }
 
@@ -87,13 +88,12 @@ async fn a_file_that_is_missing_or_does_not_fit_is_named_with_its_field_before_a
     let client = client(&service);
     let error = client
         .model(DEFAULT_MODEL)
-        .run_with(inputs().file("input_image", "no/such/photo.jpg"), options())
-        .await
+        .run(inputs().file("input_image", "no/such/photo.jpg")).quickly().await
         .expect_err("there is no such file");
     let text = error.to_string();
     assert!(text.contains("input_image") && text.contains("photo.jpg"), "{text}");
     let notes = File::bytes("notes.txt", "just words");
-    let error = client.model(DEFAULT_MODEL).run_with(inputs().file("input_image", notes), options()).await;
+    let error = client.model(DEFAULT_MODEL).run(inputs().file("input_image", notes)).quickly().await;
     assert!(matches!(error, Err(inferstore::Error::Inputs(_))), "{error:?}");
     assert_eq!((service.uploads().len(), service.created().len()), (0, 0));
 }
@@ -105,10 +105,10 @@ async fn a_file_that_nobody_can_tell_is_not_refused_for_its_type() {
     // A picture of a kind that neither its name nor its first bytes give away.
     for file in [File::bytes("picture", "?"), File::bytes("picture.bin", "?")] {
         let with_file = inputs().file("input_image", file);
-        client.model(DEFAULT_MODEL).run_with(with_file, options()).await.expect("it may be an image");
+        client.model(DEFAULT_MODEL).run(with_file).quickly().await.expect("it may be an image");
     }
     let film = File::bytes("picture", b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom".as_slice());
-    let error = client.model(DEFAULT_MODEL).run_with(inputs().file("input_image", film), options()).await;
+    let error = client.model(DEFAULT_MODEL).run(inputs().file("input_image", film)).quickly().await;
     assert!(matches!(error, Err(inferstore::Error::Inputs(_))), "a film is none: {error:?}");
 }
 
@@ -119,8 +119,7 @@ async fn a_failed_upload_names_the_field_and_creates_nothing() {
     let photo = File::bytes("photo.png", b"\x89PNG\r\n\x1a\n".as_slice());
     let error = client(&service)
         .model(DEFAULT_MODEL)
-        .run_with(inputs().file("input_image", photo), options())
-        .await
+        .run(inputs().file("input_image", photo)).quickly().await
         .expect_err("the store refuses it");
     assert!(error.to_string().contains("input_image") && error.to_string().contains("photo.png"), "{error}");
     assert_eq!(service.created().len(), 0);
@@ -129,8 +128,8 @@ async fn a_failed_upload_names_the_field_and_creates_nothing() {
 #[tokio::test]
 async fn inputs_can_be_sent_unchecked() {
     let service = ScriptedService::start().await;
-    let unchecked = RunOptions { skip_validation: true, ..options() };
     let inputs = Inputs::new().set("input_image", IMAGE).set("template", "v_shape").set("angle", "30");
-    client(&service).model(DEFAULT_MODEL).run_with(inputs, unchecked).await.expect("it runs");
+    let run = client(&service).model(DEFAULT_MODEL).run(inputs).quickly().skip_validation(true);
+    run.await.expect("it runs");
     assert_eq!(service.count(Route::GetModelVersioning), 0);
 }

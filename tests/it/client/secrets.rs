@@ -5,10 +5,10 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 
-use inferstore::{ApiKey, Client, Error, File, Inputs, RunOptions, Settings};
+use inferstore::{ApiKey, Client, Error, File, Inputs};
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::{IMAGE, inputs, options, quick};
+use super::{IMAGE, Quickly, built, inputs, quick};
 use crate::support::recorder::{Recorder, response};
 use crate::support::scripted::{DEFAULT_MODEL, Fault, PRESIGNED_SECRET, Route, ScriptedService};
 
@@ -25,7 +25,7 @@ impl Surfaces {
     fn add_error(&mut self, name: &str, error: &Error) {
         self.add(name, error);
         self.0.push((format!("{name} as Display"), error.to_string()));
-        self.0.push((format!("{name} as headline"), error.headline()));
+        self.0.push((format!("hint of {name}"), error.hint().to_owned()));
         let mut source = error.source();
         while let Some(inner) = source {
             self.0.push((format!("source of {name}"), format!("{inner} {inner:?}")));
@@ -53,13 +53,13 @@ async fn no_surface_shows_a_planted_secret() {
     let key = service.key();
     let client = super::client(&service);
     surfaces.add("client", &client);
-    surfaces.add("settings", &quick());
+    surfaces.add("builder", &quick(service.base_url(), key));
     surfaces.add("key", &ApiKey::new(key));
     surfaces.add("model", &client.model(DEFAULT_MODEL));
     surfaces.add("task", &client.task("t"));
     surfaces.add("folder", &client.folder("samples"));
     surfaces.add("storage", &client.storage());
-    surfaces.add("options", &RunOptions::default());
+    surfaces.add("run", &client.model(DEFAULT_MODEL).run(inputs()));
 
     // Uploads that work, and uploads that fail in every way that quotes their target.
     let file = || File::bytes("a.png", vec![7_u8; 64]);
@@ -86,7 +86,7 @@ async fn no_surface_shows_a_planted_secret() {
         surfaces.add_error("upload error", &error);
         let with_file = inputs().file("input_image", file());
         let error =
-            client.model(DEFAULT_MODEL).run_with(with_file, options()).await.expect_err("no file, no run");
+            client.model(DEFAULT_MODEL).run(with_file).quickly().await.expect_err("no file, no run");
         surfaces.add_error("run error", &error);
         service.clear_faults().await;
     }
@@ -105,23 +105,21 @@ async fn no_surface_shows_a_planted_secret() {
             r#"{{"status":"fail","message":"bad x-api-key: {key}","signature":"X-Amz-Signature={PRESIGNED_SECRET}"}}"#
         );
         let server = Recorder::answering(response(status, "application/json", &body)).await;
-        let client = Client::with_settings(&server.base_url(), ApiKey::new(key), quick())
-            .expect("a client can be made");
+        let client = built(quick(server.base_url(), key));
         surfaces.add_error("echo", &client.account().balance().await.expect_err("it is a failure"));
         surfaces.add_error("echo of a create", &create_unchecked(&client).await);
     }
     // Nobody there, and keys that cannot be sent.
-    let nobody =
-        Client::with_settings("http://127.0.0.1:9/api/v1", ApiKey::new(key), quick()).expect("a client");
+    let nobody = built(quick("http://127.0.0.1:9/api/v1", key));
     surfaces.add_error("nobody", &nobody.account().balance().await.expect_err("nobody is there"));
-    let broken = Client::new(&service.base_url(), ApiKey::new(format!("{key}\nx"))).expect("a client");
+    let broken = Client::new(service.base_url(), format!("{key}\nx")).expect("a client");
     surfaces.add_error("broken key", &broken.account().balance().await.expect_err("it cannot be sent"));
-    let insecure = Client::with_settings("http://host.example/api/v1", ApiKey::new(key), Settings::default());
+    let insecure = Client::new("http://host.example/api/v1", key);
     surfaces.add_error("insecure", &insecure.expect_err("the key would be readable"));
     // A signed URL as an input that does not fit.
     let signed = format!("https://files.example/a?X-Amz-Signature={PRESIGNED_SECRET}");
     let wrong = Inputs::new().set("template", &signed).set("input_image", 5).set("angle", &signed);
-    let error = client.model(DEFAULT_MODEL).run_with(wrong, options()).await.expect_err("it does not fit");
+    let error = client.model(DEFAULT_MODEL).run(wrong).quickly().await.expect_err("it does not fit");
     surfaces.add_error("inputs", &error);
 
     surfaces.0.push(("the log at trace level".to_owned(), log.text()));
@@ -131,8 +129,8 @@ async fn no_surface_shows_a_planted_secret() {
 }
 
 async fn create_unchecked(client: &Client) -> Error {
-    let unchecked = RunOptions { skip_validation: true, ..options() };
-    client.model(DEFAULT_MODEL).start(inputs(), unchecked).await.expect_err("it is a failure")
+    let unchecked = client.model(DEFAULT_MODEL).run(inputs()).quickly().skip_validation(true);
+    unchecked.start().await.expect_err("it is a failure")
 }
 
 /// A log in memory, of the thread that made it.

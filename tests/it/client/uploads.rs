@@ -3,7 +3,8 @@
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use inferstore::{Client, Error, File, Result, Settings, UploadEvent, UploadOptions, UploadedFile};
+use inferstore::{Client, Error, File, FileErrorKind, Result, UploadEvent, UploadedFile};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::client;
 use crate::support::scripted::{Content, Fault, PRESIGNED_SECRET, Route, ScriptedService, Upload};
@@ -43,10 +44,12 @@ impl Drop for Scratch {
 }
 
 async fn told(client: &Client, file: impl Into<File>) -> (Result<UploadedFile>, Vec<UploadEvent>) {
+    let mut upload = client.folder("samples").upload(file).events();
     let mut events = Vec::new();
-    let on_event = |event| events.push(event);
-    let uploaded = client.folder("samples").upload_with(file, UploadOptions::default(), on_event).await;
-    (uploaded, events)
+    while let Some(event) = upload.next().await {
+        events.push(event);
+    }
+    (upload.finish().await, events)
 }
 
 fn progress(events: &[UploadEvent]) -> Vec<u64> {
@@ -58,7 +61,7 @@ fn progress(events: &[UploadEvent]) -> Vec<u64> {
 }
 
 fn repeats(events: &[UploadEvent]) -> usize {
-    events.iter().filter(|event| matches!(event, UploadEvent::Repeated { .. })).count()
+    events.iter().filter(|event| matches!(event, UploadEvent::Retrying { .. })).count()
 }
 
 /// What has to be true of every request of step 2.
@@ -205,16 +208,16 @@ async fn a_file_that_changes_meanwhile_is_an_error_and_is_not_stored() {
     ];
     for moment in moments {
         let mut has_changed = false;
-        let on_event = |event| {
+        let mut upload = client(&service).folder("samples").upload(path.as_path()).events();
+        while let Some(event) = upload.next().await {
             if moment(&event) && !has_changed {
                 append(&path);
                 has_changed = true;
             }
-        };
-        let folder = client(&service).folder("samples");
-        let error = folder.upload_with(path.as_path(), UploadOptions::default(), on_event).await;
-        let error = error.expect_err("nobody knows what was sent");
-        assert!(error.to_string().contains("it changed while it was uploaded"), "{error}");
+        }
+        let error = upload.finish().await.expect_err("what was sent is unknown");
+        let Error::File(error) = error else { panic!("{error:?}") };
+        assert_eq!(error.kind, FileErrorKind::Changed, "{error}");
     }
     assert!(service.uploads().iter().all(|upload| !upload.stored));
 }
@@ -232,9 +235,8 @@ async fn the_content_of_an_image_decides_unless_a_mime_type_is_given() {
 #[tokio::test]
 async fn an_organization_and_its_name_go_along() {
     let service = ScriptedService::start().await;
-    let options = UploadOptions { org_username: Some("a-team".to_owned()), ..UploadOptions::default() };
-    let folder = client(&service).folder("covers");
-    folder.upload_with(File::bytes("a.png", PNG), options, |_| {}).await.expect("it is stored");
+    let upload = client(&service).folder("covers").upload(File::bytes("a.png", PNG));
+    upload.org_username("a-team".to_owned()).await.expect("it is stored");
     let presign = service.journal().into_iter().find(|entry| entry.route == Route::CreatePresignedUpload);
     let body: serde_json::Value =
         serde_json::from_slice(&presign.expect("it was asked for").body).expect("JSON");
@@ -252,13 +254,17 @@ async fn a_folder_that_takes_no_uploads_is_refused_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn http_clients_of_ones_own_are_used_for_what_they_are_given_for() {
+async fn one_setting_of_the_http_client_applies_to_the_api_and_to_object_storage() {
     let service = ScriptedService::start().await;
-    let named = |name: &str| inferstore::http_client_builder().user_agent(name).build().ok();
-    let (http, http_for_storage) = (named("for the API"), named("for storage"));
-    let own = super::client_with(&service, Settings { http, http_for_storage, ..super::quick() });
-    own.folder("samples").upload(File::bytes("a.png", PNG)).await.expect("it is stored");
-    let agents: Vec<_> =
-        service.journal().iter().map(|entry| entry.header("user-agent").map(str::to_owned)).collect();
-    assert_eq!(agents, ["for the API", "for storage"].map(|name| Some(name.to_owned())));
+    let builder = super::quick(service.base_url(), service.key()).user_agent("my-program/1.0");
+    let client = super::built(builder.configure_http(|http| http.default_headers(traced())));
+    client.folder("samples").upload(File::bytes("a.png", PNG)).await.expect("it is stored");
+    let journal = service.journal();
+    let headers: Vec<_> =
+        journal.iter().map(|entry| (entry.header("user-agent"), entry.header("x-trace"))).collect();
+    assert_eq!(headers, [(Some("my-program/1.0"), Some("7")); 2]);
+}
+
+fn traced() -> HeaderMap {
+    HeaderMap::from_iter([(HeaderName::from_static("x-trace"), HeaderValue::from_static("7"))])
 }

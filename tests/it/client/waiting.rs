@@ -1,14 +1,14 @@
-//! Waiting: economical, patient with the network, open to words of tomorrow.
+//! Waiting for one task and for many: events, ends, deadlines, and how few requests it takes.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::StreamExt;
 use inferstore::types::TaskStatus;
-use inferstore::{Error, RunEvent, TaskDisposition, WaitOptions};
+use inferstore::{Error, RunEvent, RunEvents, TaskDisposition};
 use serde_json::json;
 
-use super::{client, inputs, options, wait};
+use super::{Quickly, client, inputs};
 use crate::support::scripted::{DEFAULT_MODEL, Fault, Route, ScriptedService, Stay, TaskPlan};
 
 #[tokio::test]
@@ -17,37 +17,47 @@ async fn a_run_tells_what_happens_in_order() {
     let plan =
         TaskPlan::new().queued(Stay::Reads(2)).status("migrating", Stay::Reads(1)).computing(Stay::Reads(1));
     service.set_plan(DEFAULT_MODEL, plan);
-    let events = client(&service).model(DEFAULT_MODEL).follow(inputs(), options()).expect("inputs are JSON");
-    let events: Vec<_> = events.try_collect().await.expect("it ends well");
-    let told: Vec<_> = events
+    let mut events = client(&service).model(DEFAULT_MODEL).run(inputs()).quickly().events();
+    let seen: Vec<_> = all(&mut events)
+        .await
         .iter()
         .map(|event| match event {
             RunEvent::Created(_) => "created".to_owned(),
             RunEvent::Status(status) => status.to_string(),
-            RunEvent::Done(_) => "done".to_owned(),
             other => format!("{other:?}"),
         })
         .collect();
-    assert_eq!(told, ["created", "in_queue", "migrating", "computing", "success", "done"]);
+    assert_eq!(seen, ["created", "in_queue", "migrating", "computing", "success"]);
+    events.finish().await.expect("it ends well");
+}
+
+/// The events up to the end.
+async fn all(events: &mut RunEvents) -> Vec<RunEvent> {
+    let mut all = Vec::new();
+    while let Some(event) = events.next().await {
+        all.push(event);
+    }
+    all
 }
 
 #[tokio::test]
-async fn failed_reads_never_end_a_wait() {
+async fn reads_that_fail_for_a_while_do_not_end_a_wait() {
     let service = ScriptedService::start().await;
     let client = client(&service);
-    let task = client.model(DEFAULT_MODEL).start(inputs(), options()).await.expect("it is created");
+    let task = client.model(DEFAULT_MODEL).run(inputs()).quickly().start().await.expect("it is created");
     let faults = [
         Fault::html_page(502),
-        Fault::failure(404, "no"),
-        Fault::failure(401, "no"),
+        Fault::failure(500, "no"),
+        Fault::too_many_requests("0"),
+        Fault::failure(408, "no"),
         Fault::Garble,
         Fault::CutBody,
     ];
     for fault in faults {
         service.fault(Route::GetTask, fault.times(7)).await;
     }
-    let outcome = task.wait(&wait()).await.expect("it ends well after all");
-    assert_eq!(outcome.task.to_string(), task.id());
+    let outcome = task.wait().quickly().await.expect("it ends well after all");
+    assert_eq!(&outcome.task, task.id());
     assert_eq!(service.faults_left(), 0);
 }
 
@@ -57,7 +67,7 @@ async fn a_task_that_failed_says_why_and_one_that_was_canceled_says_so() {
     let model = client(&service).model(DEFAULT_MODEL);
     let detail = json!({"detail": "unknown image format"});
     service.set_plan(DEFAULT_MODEL, TaskPlan::new().fails_with("the input is not an image", detail.clone()));
-    let error = model.run_with(inputs(), options()).await.expect_err("it failed");
+    let error = model.run(inputs()).quickly().await.expect_err("it failed");
     let Error::TaskFailed(failure) = &error else { panic!("{error:?}") };
     assert_eq!(
         (failure.message.as_deref(), &failure.detail),
@@ -65,7 +75,7 @@ async fn a_task_that_failed_says_why_and_one_that_was_canceled_says_so() {
     );
     assert_eq!(error.task_id(), Some(&failure.task));
     service.set_plan(DEFAULT_MODEL, TaskPlan::new().ends_canceled());
-    let error = model.run_with(inputs(), options()).await.expect_err("it was canceled");
+    let error = model.run(inputs()).quickly().await.expect_err("it was canceled");
     assert!(matches!(error, Error::TaskCanceled(_)), "{error:?}");
 }
 
@@ -74,7 +84,7 @@ async fn dropping_a_wait_leaves_the_task_alone() {
     let service = ScriptedService::start().await;
     service.set_plan(DEFAULT_MODEL, TaskPlan::new().queued(Stay::Reads(1_000)));
     let model = client(&service).model(DEFAULT_MODEL);
-    let run = tokio::spawn(async move { model.run_with(inputs(), options()).await });
+    let run = tokio::spawn(model.run(inputs()).quickly().into_future());
     service.until_seen(Route::GetTask, 2).await;
     run.abort();
     let _ = run.await;
@@ -95,7 +105,8 @@ async fn three_hundred_tasks_are_waited_for_with_few_requests_and_each_comes_onc
     let client = client(&service);
     let ended: HashMap<_, _> = client
         .tasks()
-        .wait_all(&ids, wait())
+        .wait_all(ids.iter().map(String::as_str))
+        .quickly()
         .map(|(task, result)| (task.to_string(), result.map(|outcome| outcome.task.to_string())))
         .collect()
         .await;
@@ -118,11 +129,12 @@ async fn many_tasks_survive_faults_and_a_deadline_tells_of_each() {
     let stuck: Vec<_> =
         (0..3).map(|number| service.add_task(DEFAULT_MODEL, json!({"stuck": number}))).collect();
     service.fault_rate(Route::Any, 0.2, vec![Fault::CloseAfterRequest, Fault::html_page(502)], 7).await;
-    let wait = WaitOptions { deadline: Some(Duration::from_secs(2)), cancel_at_deadline: true, ..wait() };
-    let all: Vec<_> = quick.iter().chain(&stuck).collect();
     let ended: HashMap<_, _> = client(&service)
         .tasks()
-        .wait_all(all, wait)
+        .wait_all(quick.iter().chain(&stuck).map(String::as_str))
+        .quickly()
+        .deadline(Duration::from_secs(2))
+        .cancel_at_deadline(true)
         .map(|(task, result)| (task.to_string(), result))
         .collect()
         .await;
@@ -138,10 +150,11 @@ async fn many_tasks_survive_faults_and_a_deadline_tells_of_each() {
 async fn a_word_of_tomorrow_is_told_and_is_not_the_end() {
     let service = ScriptedService::start().await;
     service.set_plan(DEFAULT_MODEL, TaskPlan::new().status("paused", Stay::Reads(3)));
-    let events = client(&service).model(DEFAULT_MODEL).follow(inputs(), options()).expect("inputs are JSON");
-    let events: Vec<_> = events.try_collect().await.expect("it ends well");
+    let mut events = client(&service).model(DEFAULT_MODEL).run(inputs()).quickly().events();
+    let seen = all(&mut events).await;
+    events.finish().await.expect("it ends well");
     assert!(
-        events
+        seen
             .iter()
             .any(|event| matches!(event, RunEvent::Status(TaskStatus::Other(word)) if word == "paused"))
     );
@@ -152,13 +165,13 @@ async fn a_task_that_another_process_created_can_be_followed_to_its_end() {
     let service = ScriptedService::start().await;
     service.set_plan(DEFAULT_MODEL, TaskPlan::new().queued(Stay::Reads(1)).computing(Stay::Reads(1)));
     let id = service.add_task(DEFAULT_MODEL, json!({}));
-    let events: Vec<_> = client(&service).task(&id).follow(wait()).try_collect().await.expect("it ends well");
-    let [RunEvent::Status(first), .., RunEvent::Status(last), RunEvent::Done(outcome)] = &events[..] else {
-        panic!("{events:?}")
-    };
+    let mut events = client(&service).task(id.as_str()).wait().quickly().events();
+    let seen = all(&mut events).await;
+    let outcome = events.finish().await.expect("it ends well");
+    let [RunEvent::Status(first), .., RunEvent::Status(last)] = &seen[..] else { panic!("{seen:?}") };
     assert_ne!(first, last);
     assert_eq!((last, outcome.task.as_str()), (&TaskStatus::Success, id.as_str()));
-    let error = client(&service).task("..").follow(wait()).try_collect::<Vec<_>>().await;
+    let error = client(&service).task("..").wait().quickly().events().finish().await;
     assert!(matches!(error, Err(Error::InvalidArgument(_))), "{error:?}");
 }
 
@@ -176,10 +189,10 @@ async fn the_deadline_tells_what_became_of_the_cancel() {
         if let Some(fault) = fault {
             service.fault(Route::CancelTask, fault.always()).await;
         }
-        let wait = WaitOptions { deadline: Some(Duration::from_secs(1)), cancel_at_deadline: true, ..wait() };
-        let error = client(&service).task(id).wait(&wait).await.expect_err("it stays in the queue");
+        let wait = client(&service).task(id).wait().quickly().deadline(Duration::from_secs(1));
+        let error = wait.cancel_at_deadline(true).await.expect_err("it stays in the queue");
         let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
-        assert_eq!(reached.fate, expected);
+        assert_eq!(reached.disposition, expected);
     }
 }
 
@@ -188,16 +201,17 @@ async fn of_many_tasks_one_that_cannot_be_and_one_that_stays_are_told_and_nothin
     let service = ScriptedService::start().await;
     service.set_plan(DEFAULT_MODEL, TaskPlan::new().queued(Stay::Reads(1_000_000)));
     let id = service.add_task(DEFAULT_MODEL, json!({}));
-    let wait = WaitOptions { deadline: Some(Duration::from_millis(300)), ..wait() };
     let ended: HashMap<_, _> = client(&service)
         .tasks()
-        .wait_all([id.as_str(), ".."], wait)
+        .wait_all([id.as_str(), ".."])
+        .quickly()
+        .deadline(Duration::from_millis(300))
         .map(|(task, result)| (task.to_string(), result.err()))
         .collect()
         .await;
     assert!(matches!(ended[".."], Some(Error::InvalidArgument(_))), "{ended:?}");
     let Some(Error::DeadlineReached(reached)) = &ended[&id] else { panic!("{ended:?}") };
-    assert_eq!((reached.fate, service.canceled().len()), (TaskDisposition::StillRunning, 0));
+    assert_eq!((reached.disposition, service.canceled().len()), (TaskDisposition::StillRunning, 0));
 }
 
 #[tokio::test]
@@ -210,7 +224,8 @@ async fn tasks_far_apart_are_read_by_themselves_and_reads_that_fail_are_repeated
     service.set_plan(DEFAULT_MODEL, TaskPlan::new().computing(Stay::Reads(2)));
     let last = service.add_task(DEFAULT_MODEL, json!({"number": 1}));
     service.fault(Route::GetTask, Fault::failure(500, "no").times(3)).await;
-    let all: Vec<_> = client(&service).tasks().wait_all([&first, &last], wait()).collect().await;
+    let both = [first.as_str(), last.as_str()];
+    let all: Vec<_> = client(&service).tasks().wait_all(both).quickly().collect().await;
     let ended: Vec<_> = all.iter().map(|(task, result)| (task.to_string(), result.is_ok())).collect();
     assert_eq!(ended, [(first, true), (last, true)]);
     assert!(service.count(Route::ListTasks) <= 3, "a page for each would cost more");

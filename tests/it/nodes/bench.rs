@@ -3,7 +3,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use inferstore::{ApiKey, Client, Inputs};
+use inferstore::{Client, Inputs};
 use inferstore_node::{Config as NodeConfig, NodeKey, serve};
 use inferstore_service::{Config, ModelSpec, Scope, Service};
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ impl Bench {
         service.add_account(PUBLISHER, Scope::Personal).await.expect("the name is free");
         let key = service.add_node_key("bench").await.expect("the name is free");
         let api_key = service.api_key().expect("the service is fresh");
-        let client = Client::new(service.base_url(), ApiKey::new(api_key)).expect("the address is right");
+        let client = Client::new(service.base_url(), api_key).expect("the address is right");
         Self { service, client, key }
     }
 
@@ -75,10 +75,7 @@ impl Bench {
 
     pub(crate) async fn download(&self, url: &Value) -> Vec<u8> {
         let url = url.as_str().expect("a file is told by its URL");
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let file = folder.path().join("downloaded");
-        self.client.download(url, &file).await.expect("the object store answers");
-        std::fs::read(&file).expect("the file is there")
+        self.client.download(url).bytes().await.expect("the object store answers").to_vec()
     }
 
     /// What the publisher has earned, when all the books are right.
@@ -86,7 +83,7 @@ impl Bench {
         let audit = self.service.audit().await.expect("the books can be read");
         assert_eq!(audit.faults, Vec::<String>::new());
         let key = self.service.add_key(PUBLISHER).await.expect("the account is there");
-        let publisher = Client::new(self.service.base_url(), ApiKey::new(key)).expect("the address is right");
+        let publisher = Client::new(self.service.base_url(), key).expect("the address is right");
         let balance = publisher.account().balance().await.expect("the service answers");
         balance.earnings.expect("the publisher has earnings").to_string()
     }

@@ -119,7 +119,7 @@ async fn nothing_of_a_run_is_left_when_it_is_over() {
         is_gone(&note(id)).await;
     }
     // A node whose lease is taken away stops what it runs.
-    let task = bench.client.model("revoked").start(Inputs::new(), Default::default()).await;
+    let task = bench.client.model("revoked").run(Inputs::new()).start().await;
     task.expect("the task is created");
     until(|| note("revoked").exists()).await;
     assert!(bench.service.revoke_node_key("bench").await.expect("the database works"));

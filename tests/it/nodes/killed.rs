@@ -26,7 +26,7 @@ async fn a_killed_node_process_leaves_its_task_to_another() {
     let mut random = fastrand::Rng::with_seed(5);
     let mut node = start();
     for round in 0..ROUNDS {
-        let task = bench.client.model("slow").start(Inputs::new(), Default::default()).await;
+        let task = bench.client.model("slow").run(Inputs::new()).start().await;
         let task = task.expect("the task is created");
         while status(&task).await != "computing" {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -35,7 +35,7 @@ async fn a_killed_node_process_leaves_its_task_to_another() {
         let next = start();
         node.kill();
         node = next;
-        let ended = tokio::time::timeout(Duration::from_secs(30), task.wait(&Default::default())).await;
+        let ended = tokio::time::timeout(Duration::from_secs(30), task.wait()).await;
         let outcome = ended.expect("it ends").unwrap_or_else(|failure| panic!("round {round}: {failure}"));
         assert_eq!(outcome.output["output"], "done", "round {round}");
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inferstore::{ApiKey, Client, Error, File, Inputs};
+use inferstore::{Client, Error, File, Inputs};
 use inferstore_service::{Config, Service};
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ async fn running() -> (Service, Caller, Client) {
 }
 
 fn client(service: &Service) -> Client {
-    let key = ApiKey::new(service.api_key().expect("a fresh service tells its key"));
+    let key = service.api_key().expect("a fresh service tells its key");
     Client::new(service.base_url(), key).expect("the address is one of this machine")
 }
 

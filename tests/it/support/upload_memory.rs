@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use inferstore::{ApiKey, Client, UploadEvent, UploadOptions};
+use inferstore::{Client, UploadEvent};
 use serde_json::json;
 
 use super::responder::{Answer, respond};
@@ -73,18 +73,20 @@ pub(crate) fn measure(tier: Tier, child: impl FnOnce(&str, &Path) -> Command) ->
 /// The part of the child: uploads, and prints what it took.
 pub(crate) fn upload(base_url: &str, path: &str) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let client = Client::new(base_url, ApiKey::new("key")).expect("a client");
+    let client = Client::new(base_url, "key").expect("a client");
     let idle = memory();
     let (mut progress, mut peak) = (0, idle);
-    let on_event = |event| {
-        if let UploadEvent::Progress { sent, .. } = event {
-            assert!(sent > progress, "it never goes back");
-            progress = sent;
-            peak = peak.max(memory());
+    let mut events = client.folder("samples").upload(path).events();
+    runtime.block_on(async {
+        while let Some(event) = events.next().await {
+            if let UploadEvent::Progress { sent, .. } = event {
+                assert!(sent > progress, "it never goes back");
+                progress = sent;
+                peak = peak.max(memory());
+            }
         }
-    };
-    let folder = client.folder("samples");
-    runtime.block_on(folder.upload_with(path, UploadOptions::default(), on_event)).expect("it is stored");
+        events.finish().await.expect("it is stored");
+    });
     format!("idle={idle} peak={} progress={progress}", peak.max(memory()))
 }
 

@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, stream};
 use inferstore::types::TaskStatus;
-use inferstore::{ApiKey, Client, Error, RunOptions};
+use inferstore::{Client, Error};
 use inferstore_service::{Config, Credit, InsufficientBalance, Money, Scope, Service};
 
 use super::{Effort, tell};
-use crate::client::on_the_service::{MODEL, audited, client_with, start, success};
-use crate::client::{inputs, options, quick, wait};
+use crate::client::on_the_service::{MODEL, audited, client_of, start, success};
+use crate::client::{Quickly, built, inputs, quick};
 
 /// What a run of `MODEL` costs, in billionths.
 const PRICE: i64 = 50_000_000;
@@ -53,8 +53,8 @@ impl Account {
         }
         let mut callers = Vec::new();
         for _ in 0..2 {
-            let key = ApiKey::new(service.add_key(username).await.expect("a key"));
-            callers.push(Client::with_settings(service.base_url(), key, quick()).expect("a client"));
+            let key = service.add_key(username).await.expect("a key");
+            callers.push(built(quick(service.base_url(), key)));
         }
         Self(callers)
     }
@@ -63,8 +63,7 @@ impl Account {
     async fn spend_it_all(&self, otherwise: InsufficientBalance, affordable: i64) -> i64 {
         let creates = (0..CROWD).map(|number| {
             let model = self.0[number % self.0.len()].model(MODEL);
-            let options = RunOptions { skip_validation: true, ..options() };
-            tokio::spawn(async move { model.start(inputs().set("angle", "30"), options).await })
+            tokio::spawn(model.run(inputs().set("angle", "30")).quickly().skip_validation(true).start())
         });
         let (mut created, mut refused) = (0, 0);
         for create in join_all(creates).await {
@@ -123,7 +122,7 @@ async fn of_a_cancel_and_a_start_exactly_one_wins_and_the_caller_is_told_which()
     let before = spendable(&client).await;
     // Callers go on from where the race was last undecided.
     let racers = (0..4).map(|number| {
-        let client = client_with(&service, quick());
+        let client = client_of(&service);
         async move { race(&client, rounds / 4, Duration::from_micros(200 * number)).await }
     });
     let ended: Vec<_> = stream::iter(racers).buffer_unordered(4).collect().await;
@@ -145,9 +144,8 @@ async fn of_a_cancel_and_a_start_exactly_one_wins_and_the_caller_is_told_which()
 async fn race(client: &Client, rounds: u32, first: Duration) -> (i64, i64) {
     let (mut pause, mut canceled, mut charged) = (first, 0, 0);
     for _ in 0..rounds {
-        let options = RunOptions { skip_validation: true, ..options() };
-        let task = client.model(MODEL).start(inputs().set("angle", "30"), options).await;
-        let task = task.expect("it is created");
+        let run = client.model(MODEL).run(inputs().set("angle", "30")).skip_validation(true);
+        let task = run.start().await.expect("it is created");
         tokio::time::sleep(pause).await;
         match task.cancel().await {
             Ok(()) => {
@@ -157,7 +155,7 @@ async fn race(client: &Client, rounds: u32, first: Duration) -> (i64, i64) {
                 pause = pause.mul_f64(1.3) + Duration::from_micros(50);
             }
             Err(Error::Api(context)) if context.status == Some(409) => {
-                let outcome = task.wait(&wait()).await.expect("it runs to its end");
+                let outcome = task.wait().quickly().await.expect("it runs to its end");
                 assert_eq!(outcome.cost, "0.05".parse().ok());
                 charged += 1;
                 pause = pause.mul_f64(0.6);

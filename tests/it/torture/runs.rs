@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use inferstore::{Client, Error, Retry, RunOptions, Settings, TaskDisposition, WaitOptions};
+use inferstore::{Client, Error, TaskDisposition};
 use inferstore_service::{Controls, Fault, Operation, Script, Service};
 
 use super::stored::{image, stored};
 use super::{Effort, tell};
-use crate::client::on_the_service::{MODEL, audited, client_with, start, success};
-use crate::client::{inputs, options, quick, wait};
+use crate::client::on_the_service::{MODEL, audited, builder_of, start, success};
+use crate::client::{LONGEST, Quickly, built, inputs, insisting, quick_retry};
 
 const SIDE_BY_SIDE: u32 = 10;
 
@@ -44,17 +44,9 @@ fn add_faults(controls: &Controls) {
 /// A client of a service on which a fifth goes wrong. At a fifth, one read in three thousand fails five
 /// times in a row; this many times none does.
 fn persistent(service: &Service) -> Client {
-    client_with(service, Settings { retry: Retry { max_attempts: 12, ..quick().retry }, ..quick() })
-}
-
-/// Everything that a client does by itself only when it is told to.
-fn insisting(wait: WaitOptions) -> RunOptions {
-    RunOptions {
-        retry_create_on_rejection: true,
-        retry_create_if_absent_after: Some(Duration::from_millis(5)),
-        wait,
-        ..options()
-    }
+    let mut retry = quick_retry();
+    retry.max_attempts = 12;
+    built(builder_of(service).retry(retry))
 }
 
 /// Does the work of several callers at once, and gathers what they return.
@@ -99,15 +91,14 @@ async fn runs_under_twenty_percent_faults_end_with_the_right_result_and_are_bill
         async move {
             let begun = Instant::now();
             let inputs = inputs().set("input_image", image(number));
-            let outcome = client.model(MODEL).run_with(inputs, insisting(wait())).await;
-            let outcome = outcome.unwrap_or_else(|error| panic!("{number}: {error}\n{error:?}"));
+            let outcome = insisting(client.model(MODEL).run(inputs).quickly()).await;
+            let outcome = outcome.unwrap_or_else(|error| panic!("{number}: {error:?}"));
             let expected = "https://files.example/harmonized.png";
             assert_eq!(
                 (&outcome.output["output_image"], outcome.cost),
                 (&expected.into(), "0.05".parse().ok())
             );
-            let deadline = wait().deadline.expect("there is one");
-            assert!(begun.elapsed() < deadline + GENEROUS, "{number}: {:?}", begun.elapsed());
+            assert!(begun.elapsed() < LONGEST + GENEROUS, "{number}: {:?}", begun.elapsed());
             (outcome.task.to_string(), image(number))
         }
     })
@@ -152,11 +143,11 @@ async fn deadlines_hold_under_the_same_faults_and_what_is_told_of_each_task_is_t
         let client = client.clone();
         async move {
             let cancel_at_deadline = number % 2 == 0;
-            let hurried = WaitOptions { deadline: Some(DEADLINE), cancel_at_deadline, ..wait() };
             let begun = Instant::now();
             let inputs = inputs().set("input_image", image(number));
-            let error = client.model(MODEL).run_with(inputs, insisting(hurried)).await;
-            let error = error.expect_err("nothing runs here");
+            let run = client.model(MODEL).run(inputs).quickly().deadline(DEADLINE);
+            let run = insisting(run).cancel_at_deadline(cancel_at_deadline);
+            let error = run.await.expect_err("nothing runs here");
             let late = begun.elapsed().saturating_sub(DEADLINE);
             assert!(late < GENEROUS, "{number}: {late:?} late");
             (number, told(&error), late)
@@ -205,7 +196,7 @@ async fn deadlines_hold_under_the_same_faults_and_what_is_told_of_each_task_is_t
 fn told(error: &Error) -> Told {
     let id = || error.task_id().expect("the error carries the task").to_string();
     match error {
-        Error::DeadlineReached(reached) => match reached.fate {
+        Error::DeadlineReached(reached) => match reached.disposition {
             TaskDisposition::Canceled => Told::Canceled(id()),
             TaskDisposition::StillRunning => Told::GoesOn(id()),
             TaskDisposition::NotCreated => Told::NotCreated,

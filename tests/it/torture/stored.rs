@@ -1,6 +1,5 @@
 //! The tasks that the store of a service really holds, whatever anybody was told.
 
-use futures_util::TryStreamExt;
 use inferstore::Client;
 use inferstore_service::Controls;
 
@@ -22,8 +21,8 @@ pub(crate) fn image(number: u32) -> String {
 /// Clears all faults and reads everything.
 pub(crate) async fn stored(controls: &Controls, auditor: &Client) -> Vec<Stored> {
     controls.clear_faults();
-    let list = auditor.tasks().list();
-    let ids: Vec<_> = list.map_ok(|record| record.task_id).try_collect().await.expect("they are listed");
+    let records = auditor.tasks().list().try_collect().await.expect("they are listed");
+    let ids: Vec<_> = records.into_iter().map(|record| record.task_id).collect();
     assert_eq!(ids.len() as u64, tasks(controls).await, "the history tells all of the store");
     let mut stored = Vec::new();
     for id in ids {

@@ -6,13 +6,13 @@ use std::time::Duration;
 use inferstore::{Client, Error};
 use inferstore_service::{Fault, Operation, Script};
 
-use super::super::{inputs, options};
-use super::{MODEL, client_with, quick, start, tasks};
+use super::super::{Quickly, inputs};
+use super::{MODEL, client_of, start, tasks};
 
 async fn create(client: &Client, seed: u32) -> Result<String, Error> {
     let image = format!("https://files.example/{seed}.png");
     let inputs = inputs().set("angle", seed % 90 + 1).set("input_image", image);
-    Ok(client.model(MODEL).start(inputs, options()).await?.id().to_owned())
+    Ok(client.model(MODEL).run(inputs).quickly().start().await?.id().to_string())
 }
 
 #[tokio::test]
@@ -25,8 +25,8 @@ async fn a_refused_create_is_repeated_when_the_caller_says_so_and_not_otherwise(
     assert_eq!(error.context().map(|context| (context.status, context.attempts)), Some((Some(429), 1)));
 
     controls.add_fault(busy.times(2)).expect("it is a fault");
-    let insisting = inferstore::RunOptions { retry_create_on_rejection: true, ..options() };
-    client.model(MODEL).start(inputs(), insisting).await.expect("the third one is taken");
+    let insisting = client.model(MODEL).run(inputs()).quickly().retry_create_on_rejection(true);
+    insisting.start().await.expect("the third one is taken");
     assert_eq!((controls.seen(Operation::CreateTask), tasks(&controls).await), (4, 1));
 }
 
@@ -35,10 +35,10 @@ async fn two_tasks_that_may_be_it_are_told_and_none_is_adopted() {
     let (service, controls, client) = start().await;
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
     // Another client with the same key, the same model and the same inputs.
-    let other = client_with(&service, quick()).model(MODEL).start(inputs(), options()).await;
-    let other = other.expect("it is created").id().to_owned();
+    let other = client_of(&service).model(MODEL).run(inputs()).quickly().start().await;
+    let other = other.expect("it is created").id().to_string();
     controls.add_fault(Fault::lose_answer().on(Operation::CreateTask).once()).expect("it is a fault");
-    let error = client.model(MODEL).start(inputs(), options()).await.expect_err("it may be either");
+    let error = client.model(MODEL).run(inputs()).quickly().start().await.expect_err("it may be either");
     let Error::OutcomeUnknown(unknown) = &error else { panic!("{error:?}") };
     let candidates: Vec<_> = unknown.candidates.iter().map(ToString::to_string).collect();
     assert_eq!((candidates.len(), &candidates[0]), (2, &other));
@@ -51,6 +51,6 @@ async fn a_lost_task_is_found_although_the_clock_of_the_service_is_ahead() {
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
     controls.advance_clock(Duration::from_secs(45)).await.expect("the clock is set ahead");
     controls.add_fault(Fault::lose_answer().on(Operation::CreateTask).once()).expect("it is a fault");
-    client.model(MODEL).start(inputs(), options()).await.expect("it is found");
+    client.model(MODEL).run(inputs()).quickly().start().await.expect("it is found");
     assert_eq!(tasks(&controls).await, 1);
 }

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use inferstore::{Error, RunOptions, TaskDisposition, WaitOptions};
+use inferstore::{Client, Decimal, Error, Run, TaskDisposition};
 use inferstore_service::{Fault, Operation, Script};
 
-use super::super::{inputs, wait};
-use super::{MODEL, audited, client_with, quick, start, success, tasks};
+use super::super::{Quickly, inputs};
+use super::{MODEL, audited, client_of, start, success, tasks};
 
 const DEADLINE: Duration = Duration::from_millis(400);
 
@@ -14,12 +14,12 @@ const DEADLINE: Duration = Duration::from_millis(400);
 /// with something else.
 const GENEROUS: Duration = Duration::from_secs(5);
 
-fn hurried() -> RunOptions {
-    RunOptions { wait: WaitOptions { deadline: Some(DEADLINE), ..wait() }, ..RunOptions::default() }
+fn hurried(client: &Client) -> Run {
+    client.model(MODEL).run(inputs()).quickly().deadline(DEADLINE)
 }
 
-fn canceling() -> RunOptions {
-    RunOptions { wait: WaitOptions { cancel_at_deadline: true, ..hurried().wait }, ..RunOptions::default() }
+fn canceling(client: &Client) -> Run {
+    hurried(client).cancel_at_deadline(true)
 }
 
 #[tokio::test]
@@ -32,20 +32,19 @@ async fn a_service_that_never_answers_does_not_hold_a_run_beyond_its_deadline() 
         controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
         let never = Fault::delay(Duration::from_secs(600)).on(operation);
         controls.add_fault(never).expect("it is a fault");
-        let options = RunOptions { max_cost: Some(1.into()), ..hurried() };
         let started = Instant::now();
         // What a model declares is remembered, so every round has a client of its own.
-        let client = client_with(&service, quick());
-        let error = client.model(MODEL).run_with(inputs(), options).await.expect_err("time is up");
+        let run = hurried(&client_of(&service)).max_cost(Decimal::from(1));
+        let error = run.await.expect_err("time is up");
         assert!(started.elapsed() < GENEROUS, "{operation:?}: {:?}", started.elapsed());
         let is_created = tasks(&controls).await == 1;
         assert_eq!(is_created, operation == Operation::GetTask, "{operation:?}: {error:?}");
         match (operation, &error) {
             (Operation::CreateTask, Error::OutcomeUnknown(_)) => {}
             (Operation::GetTask, Error::DeadlineReached(reached)) => {
-                assert_eq!(reached.fate, TaskDisposition::StillRunning)
+                assert_eq!(reached.disposition, TaskDisposition::StillRunning)
             }
-            (_, Error::DeadlineReached(reached)) if reached.fate == TaskDisposition::NotCreated => {}
+            (_, Error::DeadlineReached(reached)) if reached.disposition == TaskDisposition::NotCreated => {}
             _ => panic!("{operation:?}: {error:?}"),
         }
     }
@@ -57,8 +56,9 @@ async fn repeats_do_not_multiply_a_deadline() {
     let busy = Fault::status(429).retry_after(3_600).on(Operation::GetModelVersioning);
     controls.add_fault(busy).expect("it is a fault");
     let started = Instant::now();
-    let client = client_with(&service, inferstore::Settings::default());
-    let error = client.model(MODEL).run_with(inputs(), hurried()).await.expect_err("it is refused");
+    let key = service.api_key().expect("a fresh service tells its key");
+    let client = Client::new(service.base_url(), key).expect("a client can be made");
+    let error = hurried(&client).await.expect_err("it is refused");
     assert!(started.elapsed() < GENEROUS, "{:?}", started.elapsed());
     assert!(matches!(error, Error::Api(_) | Error::DeadlineReached(_)), "{error:?}");
 }
@@ -68,9 +68,9 @@ async fn a_queued_task_is_canceled_at_the_deadline_when_the_caller_wants_that_an
     let (service, controls, client) = start().await;
     let before = client.account().balance().await.expect("it is told");
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
-    let error = client.model(MODEL).run_with(inputs(), canceling()).await.expect_err("time is up");
+    let error = canceling(&client).await.expect_err("time is up");
     let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
-    assert_eq!(reached.fate, TaskDisposition::Canceled);
+    assert_eq!(reached.disposition, TaskDisposition::Canceled);
     assert_eq!(controls.tasks().await.expect("they can be counted")["canceled"], 1);
     let after = client.account().balance().await.expect("it is told");
     assert_eq!((before.balance, before.free_balance), (after.balance, after.free_balance));
@@ -83,9 +83,9 @@ async fn a_cancel_whose_answer_a_gateway_lost_is_not_told_as_a_task_that_goes_on
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
     let lost = Fault::status(504).after_commit().on(Operation::CancelTask);
     controls.add_fault(lost).expect("it is a fault");
-    let error = client.model(MODEL).run_with(inputs(), canceling()).await.expect_err("time is up");
+    let error = canceling(&client).await.expect_err("time is up");
     let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
-    assert_eq!(reached.fate, TaskDisposition::CancelUnknown);
+    assert_eq!(reached.disposition, TaskDisposition::CancelUnknown);
     assert_eq!(controls.tasks().await.expect("they can be counted")["canceled"], 1);
 }
 
@@ -93,12 +93,12 @@ async fn a_cancel_whose_answer_a_gateway_lost_is_not_told_as_a_task_that_goes_on
 async fn a_queued_task_waits_on_at_the_deadline_when_the_caller_wants_nothing_else() {
     let (_service, controls, client) = start().await;
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
-    let error = client.model(MODEL).run_with(inputs(), hurried()).await.expect_err("time is up");
+    let error = hurried(&client).await.expect_err("time is up");
     let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
-    assert_eq!(reached.fate, TaskDisposition::StillRunning);
+    assert_eq!(reached.disposition, TaskDisposition::StillRunning);
     controls.let_model(MODEL, success()).await.expect("it goes on");
     let task = error.task_id().expect("the error carries the task");
-    client.task(task).wait(&wait()).await.expect("it ends well");
+    client.task(task).wait().quickly().await.expect("it ends well");
 }
 
 #[tokio::test]
@@ -106,10 +106,10 @@ async fn a_running_task_goes_on_at_the_deadline_and_can_be_picked_up() {
     let (_service, controls, client) = start().await;
     let slow = success().after(Duration::from_millis(1_500));
     controls.let_model(MODEL, slow).await.expect("it is slow");
-    let error = client.model(MODEL).run_with(inputs(), canceling()).await.expect_err("time is up");
+    let error = canceling(&client).await.expect_err("time is up");
     let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
-    assert_eq!(reached.fate, TaskDisposition::StillRunning);
+    assert_eq!(reached.disposition, TaskDisposition::StillRunning);
     let task = error.task_id().expect("the error carries the task");
-    let outcome = client.task(task).wait(&wait()).await.expect("it ends well");
+    let outcome = client.task(task).wait().quickly().await.expect("it ends well");
     assert_eq!(&outcome.task, task);
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use inferstore::Error;
 use inferstore_service::{Fault, Operation, Script};
 
-use super::super::{inputs, options, wait};
+use super::super::{Quickly, inputs};
 use super::{MODEL, start};
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn the_identifier_of_a_refused_request_is_the_one_that_the_service_saw() {
 async fn cancel_and_delete_are_sent_once_and_took_effect_although_the_answer_was_lost() {
     let (_service, controls, client) = start().await;
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
-    let task = client.model(MODEL).start(inputs(), options()).await.expect("it is created");
+    let task = client.model(MODEL).run(inputs()).quickly().start().await.expect("it is created");
     let file = inferstore::File::bytes("note.txt", "a note");
     let file = client.folder("documents").upload(file).await.expect("it is stored");
     controls.add_fault(Fault::lose_answer().on(Operation::CancelTask).once()).expect("it is a fault");
@@ -71,7 +71,7 @@ async fn a_task_that_fails_says_why_and_costs_nothing() {
     let (_service, controls, client) = start().await;
     let before = client.account().balance().await.expect("it is told");
     controls.let_model(MODEL, Script::fail("out of memory")).await.expect("it fails");
-    let error = client.model(MODEL).run_with(inputs(), options()).await.expect_err("the task fails");
+    let error = client.model(MODEL).run(inputs()).quickly().await.expect_err("the task fails");
     assert!(matches!(&error, Error::TaskFailed(_)), "{error:?}");
     assert!(error.to_string().contains("out of memory") && error.task_id().is_some(), "{error}");
     let after = client.account().balance().await.expect("it is told");
@@ -82,7 +82,7 @@ async fn a_task_that_fails_says_why_and_costs_nothing() {
 async fn a_node_that_goes_down_in_the_middle_delays_a_run_and_does_not_end_it() {
     let (service, controls, client) = start().await;
     controls.let_model(MODEL, Script::run().after(Duration::from_secs(60)).once()).await.expect("slow");
-    let task = client.model(MODEL).start(inputs(), options()).await.expect("it is created");
+    let task = client.model(MODEL).run(inputs()).quickly().start().await.expect("it is created");
     while controls.tasks().await.expect("they can be counted")["computing"] == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -90,6 +90,6 @@ async fn a_node_that_goes_down_in_the_middle_delays_a_run_and_does_not_end_it() 
     assert_eq!(client.model(MODEL).serving().await.expect("it is told").serving, Some(false));
     controls.let_model(MODEL, super::success()).await.expect("it succeeds");
     controls.bring_node_up().await.expect("it comes up");
-    client.task(task.id()).wait(&wait()).await.expect("it ends well");
+    client.task(task.id()).wait().quickly().await.expect("it ends well");
     super::audited(&service).await;
 }

@@ -26,11 +26,7 @@ async fn an_upload_survives_what_happens_at_the_object_store_and_is_stored_once(
             let name = format!("{number}-{size}.txt");
             let stored = client.folder("documents").upload(File::bytes(name, content.clone())).await;
             let stored = stored.unwrap_or_else(|error| panic!("{fault:?} {operation:?}: {error}"));
-            let mut read = Vec::new();
-            client
-                .download_into(&stored.download_url, &mut read, Default::default(), |_| {})
-                .await
-                .expect("read");
+            let read = client.download(&stored.download_url).bytes().await.expect("read");
             assert!(read == content, "{fault:?} {operation:?}");
         }
         let stored = client.storage().statistics().await.expect("they are told").total_files;
@@ -49,7 +45,7 @@ async fn a_download_that_is_cut_goes_on_where_it_was() {
     controls.add_fault(Fault::cut_body(400_000).on(Operation::GetObject).once()).expect("it is a fault");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let place = folder.path().join("numbers.bin");
-    client.download(&url, &place).await.expect("it goes on");
+    client.download(&url).to_file(&place).await.expect("it goes on");
     assert!(std::fs::read(place).expect("it is there") == content);
     assert_eq!(controls.seen(Operation::GetObject), 2);
 }

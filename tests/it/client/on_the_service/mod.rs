@@ -7,11 +7,11 @@ mod files;
 mod operations;
 mod runs;
 
-use inferstore::{ApiKey, Client, Settings};
+use inferstore::{Client, ClientBuilder};
 use inferstore_service::{Config, Controls, Script, Service};
 use serde_json::json;
 
-use super::quick;
+use super::{built, quick};
 
 /// Takes what `super::inputs` gives.
 pub(crate) const MODEL: &str = "color-harmonization";
@@ -20,13 +20,17 @@ pub(crate) const MODEL: &str = "color-harmonization";
 pub(crate) async fn start() -> (Service, Controls, Client) {
     let service = Service::start(Config::ephemeral().with_controls()).await.expect("the service starts");
     let controls = service.controls().expect("they are on");
-    let client = client_with(&service, quick());
+    let client = client_of(&service);
     (service, controls, client)
 }
 
-pub(crate) fn client_with(service: &Service, settings: Settings) -> Client {
-    let key = ApiKey::new(service.api_key().expect("a fresh service tells its key"));
-    Client::with_settings(service.base_url(), key, settings).expect("a client can be made")
+/// Another client with the key of the first account.
+pub(crate) fn client_of(service: &Service) -> Client {
+    built(builder_of(service))
+}
+
+pub(crate) fn builder_of(service: &Service) -> ClientBuilder {
+    quick(service.base_url(), service.api_key().expect("a fresh service tells its key"))
 }
 
 /// What the model would make of a picture that is somewhere.

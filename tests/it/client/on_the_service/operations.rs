@@ -2,11 +2,10 @@
 
 use std::collections::HashSet;
 
-use futures_util::TryStreamExt;
 use inferstore::{File, types};
 use inferstore_service::{Operation, Script};
 
-use super::super::{inputs, options, wait};
+use super::super::{Quickly, inputs};
 use super::{MODEL, start, success};
 
 #[tokio::test]
@@ -23,11 +22,11 @@ async fn every_operation_of_the_client_reaches_the_service_and_is_answered() {
     model.versioning().await.expect("getModelVersioning");
 
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
-    let first = model.start(inputs(), options()).await.expect("createTask");
+    let first = model.run(inputs()).quickly().start().await.expect("createTask");
     client.task(first.id()).cancel().await.expect("cancelTask");
     controls.let_model(MODEL, success()).await.expect("it succeeds");
-    let second = model.start(inputs().set("angle", 45), options()).await.expect("createTask");
-    client.task(second.id()).wait(&wait()).await.expect("getTask");
+    let second = model.run(inputs().set("angle", 45)).quickly().start().await.expect("createTask");
+    client.task(second.id()).wait().quickly().await.expect("getTask");
     let history = client.tasks().page(10, 0).await.expect("listTasks");
     assert_eq!(history.total, Some(2));
 
@@ -35,8 +34,8 @@ async fn every_operation_of_the_client_reaches_the_service_and_is_answered() {
     let small = folder.upload(File::bytes("small.txt", "a note")).await.expect("a form");
     folder.upload(File::bytes("large.txt", vec![b'x'; 5_242_881])).await.expect("a put");
     let place = tempfile::tempdir().expect("a temporary folder");
-    client.download(&small.download_url, place.path().join("small.txt")).await.expect("it is read");
-    assert_eq!(folder.page(&Default::default(), 1).await.expect("listFiles").total, Some(2));
+    client.download(&small.download_url).to_file(place.path().join("small.txt")).await.expect("it is read");
+    assert_eq!(folder.page(Default::default(), 1).await.expect("listFiles").total, Some(2));
     client.storage().statistics().await.expect("getStorageStatistics");
     client.storage().delete(small.download_url).await.expect("deleteFile");
 

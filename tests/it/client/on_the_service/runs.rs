@@ -3,7 +3,7 @@
 use inferstore::{File, Inputs};
 use inferstore_service::Operation;
 
-use super::super::options;
+use super::super::Quickly;
 use super::{audited, start, tasks};
 use crate::support::picture::red_and_blue;
 
@@ -14,7 +14,7 @@ async fn a_local_file_becomes_the_colors_in_it() {
     let place = folder.path().join("picture.bmp");
     std::fs::write(&place, red_and_blue()).expect("it can be written");
     let inputs = Inputs::new().file("input", File::path(place));
-    let outcome = client.model("color-extraction").run_with(inputs, options()).await.expect("it runs");
+    let outcome = client.model("color-extraction").run(inputs).quickly().await.expect("it runs");
     let colors = outcome.output["output"].as_str().expect("the colors are a text");
     assert!(colors.contains("#ff0000") && colors.contains("#0000ff"), "{colors}");
     assert_eq!(outcome.cost, "0.05".parse().ok());

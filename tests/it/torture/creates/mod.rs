@@ -7,14 +7,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use inferstore::{ApiKey, Client, Error, Retry, RunOptions, Settings};
+use inferstore::{Client, Error};
 use inferstore_service::{Controls, Fault, Operation, Script, Service};
 use points::{Point, TaskDisposition, Trouble, points};
 
 use super::stored::{image, stored};
 use super::{Effort, tell};
 use crate::client::on_the_service::{MODEL, audited, start};
-use crate::client::{inputs, options, quick};
+use crate::client::{Quickly, built, inputs, insisting, quick, quick_retry};
 use crate::support::cable::{Break, Cable};
 
 /// How many creates are under way at the same time.
@@ -42,11 +42,11 @@ impl Bench {
 
     /// A client of its own for one create, so that its first connection carries that create.
     fn client_over(&self, cable: &Cable, read_timeout: Duration, max_attempts: u32) -> Client {
-        let retry = Retry { max_attempts, ..quick().retry };
-        let settings = Settings { read_timeout, retry, ..quick() };
-        let key = ApiKey::new(self.service.api_key().expect("a fresh service tells its key"));
+        let mut retry = quick_retry();
+        retry.max_attempts = max_attempts;
+        let key = self.service.api_key().expect("a fresh service tells its key");
         let base_url = format!("http://{}/api/v1", cable.address);
-        Client::with_settings(&base_url, key, settings).expect("a client can be made")
+        built(quick(base_url, key).retry(retry).read_timeout(read_timeout))
     }
 
     async fn create(
@@ -57,23 +57,20 @@ impl Bench {
         leave: Leave,
     ) -> Result<String, Error> {
         let cable = Cable::to(self.address(), breaks).expect("a port is free");
-        // What the model declares is not asked for, so that nothing goes before the create.
-        let unchecked = RunOptions { skip_validation: true, ..options() };
-        let (options, attempts) = match leave {
-            Leave::Once => (unchecked, quick().retry.max_attempts),
-            Leave::Insist => (
-                RunOptions {
-                    retry_create_on_rejection: true,
-                    retry_create_if_absent_after: Some(Duration::from_millis(5)),
-                    ..unchecked
-                },
-                // So many that half of them may fail.
-                40,
-            ),
+        let attempts = match leave {
+            Leave::Once => quick_retry().max_attempts,
+            // Enough that half of them may fail.
+            Leave::Insist => 40,
         };
         let inputs = inputs().set("angle", "30").set("input_image", image(number));
-        let task = self.client_over(&cable, patience, attempts).model(MODEL).start(inputs, options).await?;
-        Ok(task.id().to_owned())
+        // What the model declares is not read, so that nothing goes before the create.
+        let run = self.client_over(&cable, patience, attempts).model(MODEL).run(inputs).quickly();
+        let run = run.skip_validation(true);
+        let run = match leave {
+            Leave::Once => run,
+            Leave::Insist => insisting(run),
+        };
+        Ok(run.start().await?.id().to_string())
     }
 
     /// The tasks in the store by what they were created with.

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use inferstore::Settings;
 use inferstore_service::Fault;
 
 use crate::support::cable::Break;
@@ -55,7 +54,7 @@ impl Point {
     pub(crate) fn patience(&self) -> Duration {
         match self.name.starts_with(SILENT) {
             true => PATIENCE,
-            false => Settings::default().read_timeout,
+            false => Duration::from_secs(60),
         }
     }
 }

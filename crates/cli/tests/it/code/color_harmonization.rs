@@ -134,6 +134,10 @@ pub mod error {
 impl inferstore::ModelKind for Input {
     const NAME: &'static str = MODEL;
     type Output = Output;
+    type File = String;
+    fn into_parts(self) -> inferstore::KindParts<String> {
+        inferstore::kind_parts(&self, [])
+    }
 }
 /// Runs the model. The run starts when it is awaited, and takes options before that.
 pub fn run(client: &inferstore::Client, input: Input) -> inferstore::Run<Output> {
