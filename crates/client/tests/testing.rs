@@ -1,5 +1,7 @@
 //! The test kit: what a scripted service does is what a client sees.
 
+#![expect(clippy::panic, reason = "a test that cannot go on has failed")]
+
 use std::time::Duration;
 
 use inferstore::testing::ScriptedService;
