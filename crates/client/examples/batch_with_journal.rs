@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs::{File, OpenOptions};
-use std::io::{Error as IoError, Write};
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use futures_util::{StreamExt, stream};
 use inferstore::types::TaskId;
@@ -30,10 +30,15 @@ struct Journal(BTreeMap<PathBuf, Step>, File);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let client = Client::from_env()?;
-    let mut journal = Journal::open("journal.jsonl")?;
+    let cost = run(Client::from_env()?, "pictures".as_ref(), "outputs".as_ref()).await?;
+    println!("the batch cost {cost}");
+    Ok(())
+}
+
+pub(crate) async fn run(client: Client, pictures: &Path, outputs: &Path) -> Result<Decimal, Box<dyn Error>> {
+    let mut journal = Journal::open(&outputs.join("journal.jsonl"))?;
     let mut tasks = client.tasks().wait_all([""; 0]);
-    let mut pictures = BTreeMap::new();
+    let mut pictures_by_task = BTreeMap::new();
     let mut prepared = Vec::new();
     for (picture, step) in &journal.0 {
         match step {
@@ -41,16 +46,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
             Step::Started(task) => {
                 client.tasks().claim([task.clone()]);
                 tasks.add(task.clone());
-                pictures.insert(task.clone(), picture.clone());
+                pictures_by_task.insert(task.clone(), picture.clone());
             }
             _ => {}
         }
     }
 
-    let folder = std::env::args().nth(1).unwrap_or_else(|| "pictures".to_owned());
-    let all: Vec<PathBuf> =
-        std::fs::read_dir(folder)?.map(|file| Ok(file?.path())).collect::<Result<_, IoError>>()?;
-    let new: Vec<PathBuf> = all.into_iter().filter(|picture| !journal.0.contains_key(picture)).collect();
+    let all = std::fs::read_dir(pictures)?.collect::<Result<Vec<_>, _>>()?;
+    let mut new: Vec<PathBuf> = all.into_iter().map(|file| file.path()).collect();
+    new.retain(|picture| !journal.0.contains_key(picture));
     let uploads = stream::iter(new).map(|picture| {
         let run = client.model("haze-removal").prepare(Inputs::new().file("input_image", &picture));
         async move { (picture, run.await) }
@@ -65,29 +69,31 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let task = client.adopt_or_start(run).await?.id().clone();
         journal.note(&picture, Step::Started(task.clone()))?;
         tasks.add(task.clone());
-        pictures.insert(task, picture);
+        pictures_by_task.insert(task, picture);
     }
 
     while let Some((task, result)) = tasks.next().await {
-        let picture = &pictures[&task];
+        let picture = &pictures_by_task[&task];
         let step = match result {
             Ok(outcome) => {
                 let name = picture.file_stem().unwrap_or_default().to_string_lossy();
-                outcome.download("output_image")?.overwrite(true).to_dir("outputs", name).await?;
+                outcome.download("output_image")?.overwrite(true).to_dir(outputs, name).await?;
                 Step::Ended(outcome.cost.unwrap_or_default())
             }
             Err(error) => Step::Failed(error.to_string()),
         };
         journal.note(picture, step)?;
     }
-    let costs =
-        journal.0.values().filter_map(|step| if let Step::Ended(cost) = step { Some(cost) } else { None });
-    println!("the batch cost {}", costs.sum::<Decimal>());
-    Ok(())
+    let costs = journal.0.values().filter_map(|step| match step {
+        Step::Ended(cost) => Some(cost),
+        _ => None,
+    });
+    Ok(costs.sum())
 }
 
 impl Journal {
-    fn open(path: &str) -> Result<Self, Box<dyn Error>> {
+    fn open(path: &Path) -> Result<Self, Box<dyn Error>> {
+        std::fs::create_dir_all(path.parent().unwrap_or(path))?;
         let text = std::fs::read_to_string(path).unwrap_or_default();
         // A crash can cut the last line short.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);

@@ -2,6 +2,7 @@
 
 #![expect(clippy::panic, reason = "a test that cannot go on has failed")]
 
+use std::error::Error;
 use std::time::Duration;
 
 use inferstore::testing::ScriptedService;
@@ -85,5 +86,40 @@ async fn a_deadline_says_what_became_of_the_task() -> Result<()> {
     assert_eq!(reached.disposition, TaskDisposition::StillRunning);
     let Some(task) = reached.task.clone() else { panic!("there is a task") };
     assert_eq!(client.task(task).wait().await?.output, 1);
+    Ok(())
+}
+
+#[expect(dead_code, reason = "a program")]
+#[path = "../examples/batch_with_journal.rs"]
+mod batch_with_journal;
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_is_killed_at_any_moment_pays_each_picture_once()
+-> std::result::Result<(), Box<dyn Error>> {
+    // The creates are in the first half second; then the tasks run.
+    for killed_after in (0..20).map(|step| step * 25).chain((1..20).map(|step| step * 500)) {
+        let killed_after = Duration::from_millis(killed_after);
+        let folder = tempfile::tempdir()?;
+        let (pictures, outputs) = (folder.path().join("pictures"), folder.path().join("outputs"));
+        std::fs::create_dir(&pictures)?;
+        for number in 0..3 {
+            std::fs::write(pictures.join(format!("{number}.png")), "the same picture")?;
+        }
+        let service = ScriptedService::new();
+        let output = service.stores("clear.png", "image/png", b"clear".to_vec());
+        service.model("haze-removal").succeeds(json!({ "output_image": output })).costs("0.1".parse()?);
+        // The response to the first create is lost, so that the program can be killed while it looks for the task.
+        service.loses_response("createTask");
+        service.responds("listTasks", 503, "maintenance").responds("listTasks", 503, "maintenance");
+        let first =
+            timeout(killed_after, batch_with_journal::run(service.client()?, &pictures, &outputs)).await;
+        let cost = match first {
+            Ok(cost) => cost?,
+            Err(_) => batch_with_journal::run(service.client()?, &pictures, &outputs).await?,
+        };
+        assert_eq!(cost, "0.3".parse()?);
+        assert_eq!(service.created().len(), 3, "killed after {killed_after:?}");
+        assert_eq!(std::fs::read_dir(&outputs)?.count(), 4, "three pictures and the journal");
+    }
     Ok(())
 }

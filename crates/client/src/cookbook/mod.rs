@@ -1,4 +1,5 @@
-//! Cookbook: one page for each kind of program. All code on these pages is compiled by the tests.
+//! Cookbook: one page for each kind of program. The code on these pages is compiled
+//! by the tests.
 //!
 //! | page | about |
 //! |---|---|
