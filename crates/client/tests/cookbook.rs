@@ -5,10 +5,14 @@
 use std::error::Error;
 use std::time::Duration;
 
+use axum::extract::State;
+use axum::response::IntoResponse;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use inferstore::testing::ScriptedService;
 use inferstore::types::TaskStatus;
 use inferstore::{File, Inputs, Result, TaskDisposition};
 use serde_json::json;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 fn inputs() -> Inputs {
@@ -121,5 +125,71 @@ async fn a_batch_that_is_killed_at_any_moment_pays_each_picture_once()
         assert_eq!(service.created().len(), 3, "killed after {killed_after:?}");
         assert_eq!(std::fs::read_dir(&outputs)?.count(), 4, "three pictures and the journal");
     }
+    Ok(())
+}
+
+#[expect(dead_code, reason = "a program")]
+#[path = "../examples/web_handler.rs"]
+mod web_handler;
+
+#[tokio::test(start_paused = true)]
+async fn a_web_handler_streams_the_output_and_deletes_the_input() -> std::result::Result<(), Box<dyn Error>> {
+    let service = ScriptedService::new();
+    let output = service.stores("clear.png", "image/png", b"clear".to_vec());
+    service.model("haze-removal").succeeds(json!({ "output_image": output }));
+    let Ok(body) = web_handler::dehaze(State(service.client()?), b"hazy".to_vec().into()).await else {
+        panic!("it succeeds")
+    };
+    assert_eq!(axum::body::to_bytes(body, 100).await?, b"clear"[..]);
+    let created = service.created();
+    let input = created[0].inputs["input_image"].as_str().unwrap_or_default();
+    assert_eq!(service.content(input), None);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_web_handler_whose_caller_disconnects_cancels_its_task() -> Result<()> {
+    let service = ScriptedService::new();
+    service.model("haze-removal").stays_queued();
+    let client = service.client()?;
+    let handler = web_handler::dehaze(State(client.clone()), b"hazy".to_vec().into());
+    assert!(timeout(Duration::from_secs(5), handler).await.is_err());
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(status(&client).await?, Some(TaskStatus::Canceled));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_web_handler_maps_errors_to_statuses() -> Result<()> {
+    let service = ScriptedService::new();
+    service.model("haze-removal").declares(json!({ "picture": { "type": "file", "required": true } }));
+    let refused = web_handler::dehaze(State(service.client()?), b"hazy".to_vec().into()).await;
+    assert_eq!(refused.into_response().status(), 422);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_are_spawned_joined_selected_and_buffered() -> std::result::Result<(), Box<dyn Error>> {
+    let service = ScriptedService::new();
+    service.model("m").succeeds(json!(1));
+    let client = service.client()?;
+    let mut set = JoinSet::new();
+    for _ in 0..3 {
+        set.spawn(client.model("m").run(Inputs::new()).into_future());
+    }
+    assert!(set.join_all().await.iter().all(|outcome| outcome.is_ok()));
+    let (balance, statistics) = tokio::join!(client.account().balance(), client.storage().statistics());
+    assert!(balance.is_ok() && statistics.is_ok());
+    tokio::select! {
+        outcome = client.model("m").run(Inputs::new()) => assert_eq!(outcome?.output, 1),
+        () = sleep(Duration::from_secs(60)) => panic!("it takes three seconds"),
+    }
+    let runs = stream::iter(0..3).map(|number| {
+        client.model("m").run([("number", number)].into_iter().collect::<Inputs>()).into_future()
+    });
+    let outcomes: Vec<_> = runs.buffer_unordered(2).try_collect().await?;
+    assert_eq!((outcomes.len(), service.created().len()), (3, 7));
+    let tasks = service.created().into_iter().map(|created| client.task(created.task).get());
+    assert_eq!(futures_util::future::try_join_all(tasks).await?.len(), 7);
     Ok(())
 }

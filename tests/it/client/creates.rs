@@ -192,7 +192,8 @@ async fn a_lost_task_is_found_at_the_end_of_a_long_history() {
         service.add_task("another-model", json!({"number": number}));
     }
     service.fault(Route::CreateTask, Fault::CloseAfterCommit).await;
-    let task = client(&service).model(DEFAULT_MODEL).run(inputs()).quickly().start().await.expect("it is found");
+    let task =
+        client(&service).model(DEFAULT_MODEL).run(inputs()).quickly().start().await.expect("it is found");
     assert_eq!(task.id().as_str(), service.created()[0].id);
 }
 
