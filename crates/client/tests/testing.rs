@@ -5,9 +5,11 @@
 use std::time::Duration;
 
 use inferstore::testing::ScriptedService;
-use inferstore::types::{ModelListRequest, TaskStatus};
+use inferstore::types::{ModelListRequest, TaskDetail, TaskStatus};
 use inferstore::{
-    Client, Error, File, FileQuery, Inputs, Outcome, Result, Retry, RunEvent, TaskDisposition, UploadEvent,
+    CallContext, Client, CostLimit, DeadlineReached, DownloadEvent, DownloadedFile, Error, File, FileError,
+    FileErrorKind, FileQuery, Inputs, InvalidInputs, ModelOffline, Outcome, OutputMismatch, Page, Result,
+    Retry, RunEvent, TaskDisposition, TaskFailure, UnknownOutcome, UploadEvent, UploadedFile, Violation,
     ViolationKind,
 };
 use serde_json::json;
@@ -254,5 +256,64 @@ async fn a_client_of_the_service_can_have_other_settings() -> Result<()> {
     service.loses_response("getBalance");
     let Err(error) = client.account().balance().await else { panic!("it is not retried") };
     assert!(matches!(error, Error::Transport(_)) && error.is_retryable(), "{error:?}");
+    Ok(())
+}
+
+#[test]
+fn every_error_event_and_result_can_be_made_by_hand() -> Result<(), Box<dyn std::error::Error>> {
+    let mut refused = CallContext::new("getTask", Some(503));
+    refused.message = Some("maintenance".to_owned());
+    refused.retry_after = Some(Duration::from_secs(7));
+    refused.is_retry_safe = true;
+    let refused = Error::Api(Box::new(refused));
+    assert!(refused.is_retryable() && refused.retry_after() == Some(Duration::from_secs(7)));
+
+    let violation = Violation::new("angle", ViolationKind::OutOfRange, "angle: at most 90");
+    let mut late = DeadlineReached::default();
+    late.disposition = TaskDisposition::StillRunning;
+    let mut unknown = UnknownOutcome::default();
+    unknown.candidates = vec!["task-1".into()];
+    let errors = [
+        Error::Config("no key".to_owned()),
+        Error::InvalidArgument("no path".to_owned()),
+        Error::Inputs(InvalidInputs::new(vec![violation], vec!["angle".to_owned()])),
+        FileError::new("a.png", FileErrorKind::Empty, "it is empty").into(),
+        Error::Unauthorized(Box::new(CallContext::new("getBalance", Some(401)))),
+        refused,
+        Error::Transport(Box::default()),
+        Error::Decode(Box::default()),
+        Error::OutcomeUnknown(Box::new(unknown)),
+        Error::CostLimitExceeded(Box::new(CostLimit::default())),
+        Error::ModelOffline(Box::new(ModelOffline::new("m"))),
+        Error::TaskFailed(Box::new(TaskFailure::new("task-1", "out of memory"))),
+        Error::TaskCanceled("task-1".into()),
+        Error::DeadlineReached(Box::new(late)),
+        Error::OutputType(Box::new(OutputMismatch::new("task-1", json!(1), "no object"))),
+    ];
+    for error in errors {
+        assert!(!error.to_string().contains('\n') && !error.hint().is_empty(), "{error}");
+    }
+
+    let events = [
+        RunEvent::upload("input", UploadEvent::started(1)),
+        RunEvent::upload("input", UploadEvent::progress(1, 1)),
+        RunEvent::upload("input", UploadEvent::retrying("lost")),
+        RunEvent::Warning("odd".to_owned()),
+        RunEvent::Created("task-1".into()),
+        RunEvent::Status(TaskStatus::InQueue),
+        RunEvent::ReadFailed("lost".to_owned()),
+        RunEvent::ModelOffline,
+    ];
+    assert_eq!(events.clone(), events);
+    assert_eq!(DownloadEvent::progress(1, None), DownloadEvent::progress(1, None));
+
+    let outcome = Outcome::new("task-1", json!({ "output": "https://host.example/a.png" }));
+    let journal = serde_json::to_string(&outcome)?;
+    assert_eq!(serde_json::from_str::<Outcome>(&journal)?, outcome);
+    assert_eq!(UploadedFile::new("https://host.example/a.png").size, 0);
+    assert_eq!(DownloadedFile::default().mime, None);
+    assert_eq!(Page::new(Some(vec![1]), Some(1)).total, Some(1));
+    let detail: TaskDetail = serde_json::from_value(json!({ "task_id": "task-1", "status": "success" }))?;
+    assert_eq!(detail.status, Some(TaskStatus::Success));
     Ok(())
 }
