@@ -52,6 +52,8 @@ pub struct ClientBuilder {
     allow_insecure_http: bool,
     configure_http: Vec<ConfigureHttp>,
     middleware: Vec<Arc<dyn Middleware>>,
+    /// Responds in place of the network.
+    network: Option<Arc<dyn Middleware>>,
 }
 
 impl ClientBuilder {
@@ -70,6 +72,7 @@ impl ClientBuilder {
             allow_insecure_http: false,
             configure_http: Vec::new(),
             middleware: Vec::new(),
+            network: None,
         }
     }
 
@@ -162,6 +165,11 @@ impl ClientBuilder {
         self
     }
 
+    /// Responds to all requests in place of the network, below all middleware.
+    pub(crate) fn network(self, network: impl Middleware) -> Self {
+        Self { network: Some(Arc::new(network)), ..self }
+    }
+
     /// Builds the client. Nothing is sent.
     ///
     /// # Errors
@@ -181,7 +189,8 @@ impl ClientBuilder {
         let storage =
             self.http(&base_url, |http| http.read_timeout(NO_READ_TIMEOUT).redirect(Policy::none()))?;
         let redactor = Redactor::new(self.key.expose());
-        let middleware: Arc<[Arc<dyn Middleware>]> = self.middleware.into();
+        let middleware: Arc<[Arc<dyn Middleware>]> =
+            self.middleware.into_iter().chain(self.network).collect();
         let mut api = inferstore_api::Client::new_with_client(&base_url, http.clone(), self.key)
             .with_max_response_body(self.max_response_size);
         if !middleware.is_empty() {

@@ -104,7 +104,8 @@ async fn a_batch_that_is_killed_at_any_moment_pays_each_picture_once()
     for killed_after in (0..20).map(|step| step * 25).chain((1..20).map(|step| step * 500)) {
         let killed_after = Duration::from_millis(killed_after);
         let folder = tempfile::tempdir()?;
-        let (pictures, outputs) = (folder.path().join("pictures"), folder.path().join("outputs"));
+        let pictures = folder.path().join("pictures");
+        let outputs = folder.path().join("outputs");
         std::fs::create_dir(&pictures)?;
         for number in 0..3 {
             std::fs::write(pictures.join(format!("{number}.png")), "the same picture")?;

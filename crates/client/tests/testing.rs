@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use inferstore::middleware::{BoxFuture, Middleware, Next};
+use inferstore::reqwest::{self, Request, Response};
 use inferstore::testing::ScriptedService;
 use inferstore::types::{ModelListRequest, TaskDetail, TaskStatus};
 use inferstore::{
@@ -259,6 +261,37 @@ async fn a_client_of_the_service_can_have_other_settings() -> Result<()> {
     Ok(())
 }
 
+/// Responds late, which the service has done in time.
+struct Slow(&'static str);
+
+impl Middleware for Slow {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        Box::pin(async move {
+            let is_slow = request.url().path().ends_with(self.0);
+            let response = next.run(request).await;
+            if is_slow {
+                tokio::time::sleep(Duration::from_secs(30)).await;
+            }
+            response
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn middleware_of_the_client_sees_the_requests_and_the_responses() -> Result<()> {
+    let service = ScriptedService::new();
+    service.model("m").stays_queued();
+    let client = service.client_builder().middleware(Slow("/task")).build()?;
+    let run = client.model("m").run(inputs()).cancel_on_drop(true).into_future();
+    assert!(tokio::time::timeout(Duration::from_secs(10), run).await.is_err(), "the create is slow");
+    let status = async || -> Result<_> { Ok(client.task("task-1").get().await?.status) };
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(status().await?, Some(TaskStatus::InQueue), "the create has no response yet");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(status().await?, Some(TaskStatus::Canceled), "the create finished in the background");
+    Ok(())
+}
+
 #[test]
 fn every_error_event_and_result_can_be_made_by_hand() -> Result<(), Box<dyn std::error::Error>> {
     let mut refused = CallContext::new("getTask", Some(503));
@@ -283,7 +316,7 @@ fn every_error_event_and_result_can_be_made_by_hand() -> Result<(), Box<dyn std:
         Error::Transport(Box::default()),
         Error::Decode(Box::default()),
         Error::OutcomeUnknown(Box::new(unknown)),
-        Error::CostLimitExceeded(Box::new(CostLimit::default())),
+        Error::CostLimitExceeded(Box::<CostLimit>::default()),
         Error::ModelOffline(Box::new(ModelOffline::new("m"))),
         Error::TaskFailed(Box::new(TaskFailure::new("task-1", "out of memory"))),
         Error::TaskCanceled("task-1".into()),
