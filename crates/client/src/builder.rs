@@ -144,7 +144,8 @@ impl ClientBuilder {
         self.configure_http(move |http| http.proxy(proxy.clone()))
     }
 
-    /// Also trusts this root certificate.
+    /// Also trusts this root certificate. Only with one of the TLS features.
+    #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc", feature = "native-tls"))]
     pub fn root_certificate(self, certificate: reqwest::Certificate) -> Self {
         self.configure_http(move |http| http.tls_certs_merge([certificate.clone()]))
     }
