@@ -6,10 +6,9 @@ use std::path::PathBuf;
 
 use inferstore::types::{ColorHarmonizationInput, HarmonizationTemplate};
 use inferstore::{Client, Inputs};
-use serde::Deserialize;
 
 /// The output of a model that is not in the catalog.
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 struct Sharpened {
     picture: String,
 }

@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-async fn dehaze(State(client): State<Client>, picture: Bytes) -> Result<Body, Failure> {
+pub(crate) async fn dehaze(State(client): State<Client>, picture: Bytes) -> Result<Body, Failure> {
     let inputs = Inputs::new().file("input_image", File::bytes("upload", picture));
     let run = client.model("haze-removal").run(inputs);
     let run = run.deadline(Duration::from_secs(30)).cancel_at_deadline(true).cancel_on_drop(true);
@@ -34,7 +34,7 @@ async fn dehaze(State(client): State<Client>, picture: Bytes) -> Result<Body, Fa
 }
 
 /// An error as a response. Messages of the crate hold no secrets and may be shown.
-struct Failure(Error);
+pub(crate) struct Failure(Error);
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
