@@ -4,7 +4,7 @@
 //! The items come from the JSON of rustdoc, which is unstable: `RUSTC_BOOTSTRAP` unlocks it in a stable rustdoc.
 //! Only rustdoc gets that variable. If cargo had it, every build script that reads it would run again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::env;
 use std::fmt::Write as _;
 use std::fs;
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail, ensure};
+use public_api::PublicItem;
 
 use crate::package::PUBLISHED;
 use crate::tools::{absolute, cargo, must};
@@ -37,14 +38,9 @@ pub(crate) fn task(root: &Path, options: &[&str]) -> Result<String> {
         if update {
             fs::write(root.join(&file), &now).with_context(|| format!("cannot write {}", file.display()))?;
         } else if kept != now {
-            write!(outdated, "\n{}: {}", file.display(), changes.summary())?;
+            write!(outdated, "\n{}: {}\n{}", file.display(), changes.verdict(), changes.lines())?;
         }
-        writeln!(
-            report,
-            "{package}: {} public items; {}",
-            now.lines().count(),
-            changes.summary().trim_end()
-        )?;
+        writeln!(report, "{package}: {} public items; {}", now.lines().count(), changes.verdict())?;
         if let Some(release) = &release {
             release.check(root, &file, &now)?;
         }
@@ -71,14 +67,37 @@ fn public_api(root: &Path, package: &str) -> Result<String> {
     rustdoc.current_dir(absolute(&root.join("."))?);
     must("cargo", &mut rustdoc)?;
     let json = target.join("doc").join(package.replace('-', "_")).with_extension("json");
-    let api = public_api::Builder::from_rustdoc_json(&json)
-        .omit_blanket_impls(true)
-        .omit_auto_trait_impls(true)
-        .build()
-        .with_context(|| {
-            format!("cannot read {}; public-api must be the version for this rustdoc", json.display())
-        })?;
-    Ok(api.items().map(|item| format!("{item}\n")).collect())
+    let api = public_api::Builder::from_rustdoc_json(&json).omit_blanket_impls(true).build().with_context(
+        || format!("cannot read {}; public-api must be the version for this rustdoc", json.display()),
+    )?;
+    let items: Vec<(&PublicItem, String)> = api.items().map(|item| (item, item.to_string())).collect();
+    // The methods of a trait are not listed again for each type that implements it.
+    let implementations: HashSet<_> = items
+        .iter()
+        .filter(|(_, text)| implemented_trait(text).is_some())
+        .map(|(item, _)| item.id())
+        .collect();
+    let is_repeated = |item: &PublicItem, text: &str| {
+        text.starts_with("pub fn ") && item.parent_id().is_some_and(|id| implementations.contains(&id))
+    };
+    let listed = items.iter().filter(|(item, text)| is_listed(text) && !is_repeated(item, text));
+    Ok(listed.map(|(_, text)| format!("{text}\n")).collect())
+}
+
+/// The compiler implements auto traits: only the lack of one of the usual three is listed.
+fn is_listed(item: &str) -> bool {
+    let Some(name) = implemented_trait(item) else { return true };
+    match name.rsplit("::").next() {
+        Some("Send" | "Sync" | "Unpin") => name.contains('!'),
+        Some("Freeze" | "RefUnwindSafe" | "StructuralPartialEq" | "UnsafeUnpin" | "UnwindSafe") => false,
+        _ => true,
+    }
+}
+
+/// The trait of an implementation, after its generics and with its `!`.
+fn implemented_trait(item: &str) -> Option<&str> {
+    let (name, _) = item.strip_prefix("impl")?.split_once(" for ")?;
+    Some(name)
 }
 
 /// Runs rustdoc with its unstable options, for cargo.
@@ -103,19 +122,17 @@ impl<'a> Changes<'a> {
         }
     }
 
-    fn summary(&self) -> String {
-        let mut text = match (self.removed.len(), self.added.len()) {
-            (0, 0) => "no change\n".to_owned(),
-            (0, added) => format!("compatible, {added} added\n"),
-            (removed, added) => format!("breaking, {removed} removed or changed, {added} added\n"),
-        };
-        for item in &self.removed {
-            text.push_str(&format!("- {item}\n"));
+    fn verdict(&self) -> String {
+        match (self.removed.len(), self.added.len()) {
+            (0, 0) => "no change".to_owned(),
+            (0, added) => format!("compatible, {added} added"),
+            (removed, added) => format!("breaking, {removed} removed or changed, {added} added"),
         }
-        for item in &self.added {
-            text.push_str(&format!("+ {item}\n"));
-        }
-        text
+    }
+
+    fn lines(&self) -> String {
+        let removed = self.removed.iter().map(|item| format!("- {item}\n"));
+        removed.chain(self.added.iter().map(|item| format!("+ {item}\n"))).collect()
     }
 }
 
@@ -143,11 +160,12 @@ impl Release {
         let changes = Changes::between(&old, now);
         ensure!(
             changes.removed.is_empty() || !is_compatible(self.tag.trim_start_matches('v'), &self.current),
-            "{} is a breaking version after {}, and version {} is not: {}",
+            "{} has changed since {}: {}; version {} does not permit that\n{}",
             file.display(),
             self.tag,
+            changes.verdict(),
             self.current,
-            changes.summary()
+            changes.lines()
         );
         Ok(())
     }
@@ -177,9 +195,19 @@ mod tests {
 
     #[test]
     fn an_added_item_is_compatible_and_a_changed_one_is_breaking() {
-        assert_eq!(Changes::between("a\n", "a\nb\n").summary(), "compatible, 1 added\n+ b\n");
-        let changed = Changes::between("pub fn f()\n", "pub fn f(u8)\n").summary();
-        assert_eq!(changed, "breaking, 1 removed or changed, 1 added\n- pub fn f()\n+ pub fn f(u8)\n");
+        assert_eq!(Changes::between("a\n", "a\nb\n").verdict(), "compatible, 1 added");
+        let changed = Changes::between("pub fn f()\n", "pub fn f(u8)\n");
+        assert_eq!(changed.verdict(), "breaking, 1 removed or changed, 1 added");
+        assert_eq!(changed.lines(), "- pub fn f()\n+ pub fn f(u8)\n");
+    }
+
+    #[test]
+    fn only_the_lack_of_an_auto_trait_is_listed() {
+        assert!(is_listed("impl !core::marker::Send for a::B"));
+        assert!(is_listed("impl<T> core::clone::Clone for a::B<T> where T: for<'a> C<'a>"));
+        assert!(is_listed("impl a::B"));
+        assert!(!is_listed("impl<T> core::marker::Send for a::B<T> where T: core::marker::Send"));
+        assert!(!is_listed("impl !core::panic::unwind_safe::UnwindSafe for a::B"));
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl<'a> Job<'a> {
             cargo_has("mutants"),
             "there is no cargo-mutants here; `cargo install --locked cargo-mutants` and try again"
         );
-        let own = self.mutate(&["--test-package=inferstore", "--", "--lib"])?;
+        let own = self.mutate(&["--test-package=inferstore", "--", "--lib", "--tests"])?;
         let mut counts = own;
         if self.all && own.missed > 0 {
             // What the first run caught is left out.
