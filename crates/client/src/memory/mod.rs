@@ -10,7 +10,7 @@ mod uploads;
 pub(crate) use declarations::{Declarations, DeclaredInputs};
 pub(crate) use durations::Durations;
 pub(crate) use fingerprint::{Fingerprint, fingerprint};
-pub(crate) use own_tasks::{OwnTasks, PendingCreate};
+pub(crate) use own_tasks::{CreateKey, OwnTasks, PendingCreate};
 pub(crate) use uploads::{UploadKey, Uploads};
 
 /// What a client remembers between calls.
