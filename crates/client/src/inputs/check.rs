@@ -293,7 +293,9 @@ fn samples(descriptor: &Descriptor) -> &[Sample] {
 /// which other readers refuse.
 fn is_web_url(text: &str) -> bool {
     let is_trimmed = !text.ends_with(char::is_whitespace) && !text.contains(char::is_control);
-    is_http(text) && is_trimmed && Url::parse(text).is_ok_and(|url| url.has_host())
+    // The parser takes the first segment of the path for a missing host.
+    let has_host = text.split_once("://").is_some_and(|(_, rest)| !rest.starts_with(['/', '\\']));
+    is_http(text) && is_trimmed && has_host && Url::parse(text).is_ok_and(|url| url.has_host())
 }
 
 impl Candidate {
