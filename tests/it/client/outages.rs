@@ -72,6 +72,7 @@ async fn a_run_without_a_deadline_survives_two_minutes_of_failures_while_it_wait
 async fn wait_all_without_a_deadline_survives_two_minutes_of_failures() {
     for (name, fault) in passing_failures() {
         let service = ScriptedService::start().await;
+        service.set_plan(DEFAULT_MODEL, TaskPlan::new());
         let ids: Vec<_> =
             (0..3).map(|number| service.add_task(DEFAULT_MODEL, json!({"number": number}))).collect();
         service.fault(Route::Any, fault.always()).await;
