@@ -1,6 +1,8 @@
 //! The model kinds of the catalog as types: 15 of them, each with its output.
 
 use inferstore_api::{ModelKind, types};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::support::document::members;
@@ -14,10 +16,8 @@ struct Kind {
     output_there_and_back: fn(&Value) -> serde_json::Result<Value>,
 }
 
-fn kind<K: ModelKind>() -> Kind {
-    fn there_and_back<T: serde::Serialize + serde::de::DeserializeOwned>(
-        value: &Value,
-    ) -> serde_json::Result<Value> {
+fn kind<K: ModelKind + Serialize + DeserializeOwned>() -> Kind {
+    fn there_and_back<T: Serialize + DeserializeOwned>(value: &Value) -> serde_json::Result<Value> {
         serde_json::to_value(serde_json::from_str::<T>(&value.to_string())?)
     }
     Kind {

@@ -106,6 +106,8 @@ pub(crate) struct Kind {
     pub(crate) name: String,
     pub(crate) input: String,
     pub(crate) output: String,
+    /// The properties of the input that are files: their format is `uri`.
+    pub(crate) files: BTreeSet<String>,
 }
 
 /// A type of `crates/api` that stands in for every schema of one form.
@@ -133,7 +135,10 @@ pub(crate) fn lower(document: &Value) -> Lowered {
     let schemas = document["components"]["schemas"].as_object().into_iter().flatten();
     let kinds = schemas.clone().filter_map(|(input, schema)| {
         let kind = &schema["x-model-kind"];
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        let files = properties.filter(|(_, property)| property["format"] == "uri");
         Some(Kind {
+            files: files.map(|(name, _)| name.clone()).collect(),
             name: kind["name"].as_str()?.to_owned(),
             input: input.clone(),
             output: kind["output"].as_str()?.to_owned(),

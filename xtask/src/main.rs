@@ -1,5 +1,6 @@
 //! Repository tasks, as `cargo xtask <task>`.
 
+mod api;
 mod bench;
 mod consumers;
 mod contract;
@@ -13,6 +14,8 @@ mod generate;
 mod leash;
 mod lint;
 mod lower;
+mod mutants;
+mod package;
 mod polish;
 mod publish;
 mod recipes;
@@ -58,6 +61,13 @@ Repository tasks
                                   lines below it that they do not; --again reads the last run anew
   cargo xtask bench [PART]        measure everything beside what one would use instead; writes
                                   target/scoreboard.json, and with --publish docs/scoreboard.md
+  cargo xtask api                 compare the public API of the published crates with their public-api.txt, and
+                                  with the last release; --update writes those files
+  cargo xtask package             check the packages of the published crates: their files, and the Rust version
+                                  that each dependency needs
+  cargo xtask mutants client      change the client in one place at a time and see which changes no test of it
+                                  notices; --all tries these on the tests of the workspace, --file GLOB
+                                  takes other files
   cargo xtask tidy                check the rules of the repository
 
 generate also takes --document FILE and --output FILE, in place of the two above.
@@ -67,6 +77,9 @@ generate also takes --document FILE and --output FILE, in place of the two above
 const NOT_COMPARED: u8 = 2;
 
 fn main() -> ExitCode {
+    if env::var_os(api::AS_RUSTDOC).is_some() {
+        return api::rustdoc();
+    }
     let arguments: Vec<String> = env::args().skip(1).collect();
     match run(&arguments.iter().map(String::as_str).collect::<Vec<_>>()) {
         Ok((report, code)) => {
@@ -135,6 +148,9 @@ fn report(arguments: &[&str]) -> Result<String> {
         ["fuzz", options @ ..] => fuzz::Job::read(&root()?, options)?.run(),
         ["coverage", options @ ..] => coverage::Job::read(&root()?, options)?.run(),
         ["bench", options @ ..] => bench::Job::read(&root()?, options)?.run(),
+        ["api", options @ ..] => api::task(&root()?, options),
+        ["package"] => package::task(&root()?),
+        ["mutants", options @ ..] => mutants::Job::read(&root()?, options)?.run(),
         ["tidy"] => tidy::tidy(&root()?),
         ["help" | "--help" | "-h"] => Ok(USAGE.to_owned()),
         [] => bail!("which task?\n\n{USAGE}"),

@@ -3,6 +3,7 @@
 //! it has too much of: a constructor that panics, and a prelude.
 
 mod docs;
+mod kinds;
 mod readers;
 mod serde_options;
 mod spelling;
@@ -11,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
 use proc_macro2::TokenStream;
-use quote::{ToTokens, format_ident, quote};
+use quote::{ToTokens, quote};
 use serde_json::Value;
 use syn::visit_mut::VisitMut;
 use syn::{File, ImplItem, Item, ItemMod, ItemStruct, parse_quote};
@@ -30,23 +31,14 @@ pub(crate) fn polish(file: &mut File, lowered: &Lowered) -> Result<()> {
         }
     }
     readers::add(types, lowered)?;
+    let kinds = kinds::add(types, lowered)?;
     close_responses(types, &sent(&lowered.document));
     let words = lowered.words.iter().map(|words| words.items());
     let items: TokenStream = lowered.ids.iter().map(|id| id.items()).chain(words).collect();
     types.extend(syn::parse2::<File>(items)?.items);
     drop_conversion_error(types);
     separate_client(file);
-    let kinds = lowered.kinds.iter().map(|kind| {
-        let (name, input, output) =
-            (&kind.name, format_ident!("{}", kind.input), format_ident!("{}", kind.output));
-        quote! {
-            impl crate::ModelKind for types::#input {
-                const NAME: &'static str = #name;
-                type Output = types::#output;
-            }
-        }
-    });
-    file.items.extend(syn::parse2::<File>(kinds.collect())?.items);
+    file.items.extend(syn::parse2::<File>(kinds)?.items);
     spelling::shorten(file)?;
     docs::DocComments::new(&lowered.document).visit_file_mut(file);
     Ok(())
@@ -137,6 +129,7 @@ fn separate_client(file: &mut File) {
     file.items = modules;
     file.items.push(parse_quote! {
         /// The client: one method for each operation.
+        #[cfg(feature = "client")]
         pub mod client {
             use crate::types;
             #(#client)*

@@ -4,7 +4,7 @@
 /// Types used as operation parameters and responses.
 #[allow(clippy::all)]
 pub mod types {
-    use crate::{Decimal, Sample, Secret, Timestamp, lenient, scalar};
+    use crate::{Decimal, Sample, Secret, Timestamp, kinds, lenient, scalar};
     use serde::{Deserialize, Serialize};
     use std::collections::BTreeMap;
     /// The money of an account. Amounts are decimal strings, to keep every digit.
@@ -33,10 +33,11 @@ pub mod types {
     }
     /// Background removal. Cuts out what an image shows.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-    pub struct BackgroundRemovalInput {
+    #[serde(bound(deserialize = "F: From<String>"))]
+    pub struct BackgroundRemovalInput<F = String> {
         /// The image.
-        #[serde(deserialize_with = "lenient::required")]
-        pub input: String,
+        #[serde(deserialize_with = "kinds::file")]
+        pub input: F,
     }
     /// The output of background removal.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -48,13 +49,14 @@ pub mod types {
     }
     /// Background replacement. Puts what an image shows in front of another background.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-    pub struct BackgroundReplacementInput {
+    #[serde(bound(deserialize = "F: From<String>"))]
+    pub struct BackgroundReplacementInput<F = String> {
         /// The original image, whose background is replaced.
-        #[serde(deserialize_with = "lenient::required")]
-        pub background_path: String,
+        #[serde(deserialize_with = "kinds::file")]
+        pub background_path: F,
         /// The image that becomes the new background.
-        #[serde(deserialize_with = "lenient::required")]
-        pub input: String,
+        #[serde(deserialize_with = "kinds::file")]
+        pub input: F,
     }
     /// The output of background replacement.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -66,10 +68,11 @@ pub mod types {
     }
     /// Color extraction. Lists the main colors of an image.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-    pub struct ColorExtractionInput {
+    #[serde(bound(deserialize = "F: From<String>"))]
+    pub struct ColorExtractionInput<F = String> {
         /// The image.
-        #[serde(deserialize_with = "lenient::required")]
-        pub input: String,
+        #[serde(deserialize_with = "kinds::file")]
+        pub input: F,
     }
     /// The output of color extraction.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -81,7 +84,8 @@ pub mod types {
     }
     /// Color harmonization. Shifts the hues of an image until they fit a template.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-    pub struct ColorHarmonizationInput {
+    #[serde(bound(deserialize = "F: From<String>"))]
+    pub struct ColorHarmonizationInput<F = String> {
         /// The angle, a whole number from 1 to 90, sent as a string.
         #[serde(
             deserialize_with = "lenient::required",
@@ -89,8 +93,8 @@ pub mod types {
         )]
         pub angle: u32,
         /// The image.
-        #[serde(deserialize_with = "lenient::required")]
-        pub input_image: String,
+        #[serde(deserialize_with = "kinds::file")]
+        pub input_image: F,
         /// Which hues belong together. The catalog gives only the words; their meanings are our reading of
         /// them.
         pub template: HarmonizationTemplate,
@@ -154,7 +158,8 @@ pub mod types {
     }
     /// Face detection. Marks the faces in an image.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-    pub struct FaceDetectionInput {
+    #[serde(bound(deserialize = "F: From<String>"))]
+    pub struct FaceDetectionInput<F = String> {
         /// The confidence, a number from 0 to 1, sent as a string. Plain digits, at most 18 of them behind
         /// the point.
         #[serde(
@@ -163,8 +168,8 @@ pub mod types {
         )]
         pub confidence: f64,
         /// The image.
-        #[serde(deserialize_with = "lenient::required")]
-        pub input: String,
+        #[serde(deserialize_with = "kinds::file")]
+        pub input: F,
         /// For which distance faces are detected.
         pub model: FaceDetectionModel,
     }
@@ -178,10 +183,11 @@ pub mod types {
     }
     /// Face mesh plotting. Draws a mesh of landmarks over a face.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-    pub struct FaceMeshInput {
+    #[serde(bound(deserialize = "F: From<String>"))]
+    pub struct FaceMeshInput<F = String> {
         /// The image.
-        #[serde(deserialize_with = "lenient::required")]
-        pub input: String,
+        #[serde(deserialize_with = "kinds::file")]
+        pub input: F,
     }
     /// The output of face mesh plotting.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -206,13 +212,14 @@ pub mod types {
     }
     /// Image feature matching. Finds what two views of the same objects have in common.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-    pub struct FeatureMatchingInput {
+    #[serde(bound(deserialize = "F: From<String>"))]
+    pub struct FeatureMatchingInput<F = String> {
         /// The first view.
-        #[serde(deserialize_with = "lenient::required")]
-        pub input_1: String,
+        #[serde(deserialize_with = "kinds::file")]
+        pub input_1: F,
         /// The second view, of the same objects.
-        #[serde(deserialize_with = "lenient::required")]
-        pub input_2: String,
+        #[serde(deserialize_with = "kinds::file")]
+        pub input_2: F,
     }
     /// The output of image feature matching.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -257,10 +264,11 @@ pub mod types {
     }
     /// Haze removal. Clears haze from an image.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-    pub struct HazeRemovalInput {
+    #[serde(bound(deserialize = "F: From<String>"))]
+    pub struct HazeRemovalInput<F = String> {
         /// The image.
-        #[serde(deserialize_with = "lenient::required")]
-        pub input_image: String,
+        #[serde(deserialize_with = "kinds::file")]
+        pub input_image: F,
     }
     /// The output of haze removal.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -272,19 +280,20 @@ pub mod types {
     }
     /// Multi-method image blending. Blends an object into a background.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-    pub struct ImageBlendingInput {
+    #[serde(bound(deserialize = "F: From<String>"))]
+    pub struct ImageBlendingInput<F = String> {
         /// The background image.
-        #[serde(deserialize_with = "lenient::required")]
-        pub bg_img: String,
+        #[serde(deserialize_with = "kinds::file")]
+        pub bg_img: F,
         /// The mask that marks the object.
-        #[serde(deserialize_with = "lenient::required")]
-        pub mask_img: String,
+        #[serde(deserialize_with = "kinds::file")]
+        pub mask_img: F,
         /// How two images are blended. The catalog gives only the words; their meanings are our reading of
         /// them.
         pub method: BlendingMethod,
         /// The image with the object.
-        #[serde(deserialize_with = "lenient::required")]
-        pub obj_img: String,
+        #[serde(deserialize_with = "kinds::file")]
+        pub obj_img: F,
     }
     /// The output of image blending.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -296,10 +305,11 @@ pub mod types {
     }
     /// Image to anime. Redraws an image in the style of an anime.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-    pub struct ImageToAnimeInput {
+    #[serde(bound(deserialize = "F: From<String>"))]
+    pub struct ImageToAnimeInput<F = String> {
         /// The image.
-        #[serde(deserialize_with = "lenient::required")]
-        pub input: String,
+        #[serde(deserialize_with = "kinds::file")]
+        pub input: F,
     }
     /// The output of image to anime.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -311,10 +321,11 @@ pub mod types {
     }
     /// Low-light enhancement. Brightens a dark image.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-    pub struct LowLightEnhancementInput {
+    #[serde(bound(deserialize = "F: From<String>"))]
+    pub struct LowLightEnhancementInput<F = String> {
         /// The image.
-        #[serde(deserialize_with = "lenient::required")]
-        pub input_image: String,
+        #[serde(deserialize_with = "kinds::file")]
+        pub input_image: F,
     }
     /// The output of low-light enhancement.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -634,10 +645,11 @@ pub mod types {
     }
     /// Semantic-guided low-light enhancement. Brightens a dark image, guided by what it shows.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-    pub struct SemanticLowLightEnhancementInput {
+    #[serde(bound(deserialize = "F: From<String>"))]
+    pub struct SemanticLowLightEnhancementInput<F = String> {
         /// The image.
-        #[serde(deserialize_with = "lenient::required")]
-        pub input_image: String,
+        #[serde(deserialize_with = "kinds::file")]
+        pub input_image: F,
     }
     /// The output of semantic-guided low-light enhancement.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -747,10 +759,11 @@ pub mod types {
     }
     /// Super-resolution, the second of two variants. Makes an image larger and sharper.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-    pub struct SuperResolutionAltInput {
+    #[serde(bound(deserialize = "F: From<String>"))]
+    pub struct SuperResolutionAltInput<F = String> {
         /// The image.
-        #[serde(deserialize_with = "lenient::required")]
-        pub input_image: String,
+        #[serde(deserialize_with = "kinds::file")]
+        pub input_image: F,
     }
     /// The output of the second variant of super-resolution.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -762,10 +775,11 @@ pub mod types {
     }
     /// Super-resolution, the first of two variants. Makes an image larger and sharper.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-    pub struct SuperResolutionInput {
+    #[serde(bound(deserialize = "F: From<String>"))]
+    pub struct SuperResolutionInput<F = String> {
         /// The image.
-        #[serde(deserialize_with = "lenient::required")]
-        pub input_image: String,
+        #[serde(deserialize_with = "kinds::file")]
+        pub input_image: F,
     }
     /// The output of the first variant of super-resolution.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -937,10 +951,11 @@ pub mod types {
     }
     /// Video to edge map. Draws the edges of every picture of a video.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-    pub struct VideoEdgeMapInput {
+    #[serde(bound(deserialize = "F: From<String>"))]
+    pub struct VideoEdgeMapInput<F = String> {
         /// The video.
-        #[serde(deserialize_with = "lenient::required")]
-        pub input: String,
+        #[serde(deserialize_with = "kinds::file")]
+        pub input: F,
     }
     /// The output of video to edge map.
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -1299,6 +1314,7 @@ pub mod limits {
     pub const RESERVED_MODEL_IDS: &[&str] = &["list"];
 }
 /// The client: one method for each operation.
+#[cfg(feature = "client")]
 pub mod client {
     use crate::{Envelope, NoData, client};
     use crate::types;
@@ -2025,63 +2041,193 @@ pub mod client {
         }
     }
 }
-impl crate::ModelKind for types::BackgroundRemovalInput {
+impl<F> crate::ModelKind for types::BackgroundRemovalInput<F> {
     const NAME: &'static str = "background-removal";
     type Output = types::BackgroundRemovalOutput;
+    type File = F;
+    fn into_parts(self) -> crate::KindParts<F> {
+        let values = types::BackgroundRemovalInput::<()> {
+            input: (),
+        };
+        crate::kind_parts(&values, [("input", Some(self.input))])
+    }
 }
-impl crate::ModelKind for types::BackgroundReplacementInput {
+impl<F> crate::ModelKind for types::BackgroundReplacementInput<F> {
     const NAME: &'static str = "background-replacement";
     type Output = types::BackgroundReplacementOutput;
+    type File = F;
+    fn into_parts(self) -> crate::KindParts<F> {
+        let values = types::BackgroundReplacementInput::<()> {
+            background_path: (),
+            input: (),
+        };
+        crate::kind_parts(
+            &values,
+            [
+                ("background_path", Some(self.background_path)),
+                ("input", Some(self.input)),
+            ],
+        )
+    }
 }
-impl crate::ModelKind for types::ColorExtractionInput {
+impl<F> crate::ModelKind for types::ColorExtractionInput<F> {
     const NAME: &'static str = "color-extraction";
     type Output = types::ColorExtractionOutput;
+    type File = F;
+    fn into_parts(self) -> crate::KindParts<F> {
+        let values = types::ColorExtractionInput::<()> {
+            input: (),
+        };
+        crate::kind_parts(&values, [("input", Some(self.input))])
+    }
 }
-impl crate::ModelKind for types::ColorHarmonizationInput {
+impl<F> crate::ModelKind for types::ColorHarmonizationInput<F> {
     const NAME: &'static str = "color-harmonization";
     type Output = types::ColorHarmonizationOutput;
+    type File = F;
+    fn into_parts(self) -> crate::KindParts<F> {
+        let values = types::ColorHarmonizationInput::<()> {
+            angle: self.angle,
+            input_image: (),
+            template: self.template,
+        };
+        crate::kind_parts(&values, [("input_image", Some(self.input_image))])
+    }
 }
-impl crate::ModelKind for types::FaceDetectionInput {
+impl<F> crate::ModelKind for types::FaceDetectionInput<F> {
     const NAME: &'static str = "face-detection";
     type Output = types::FaceDetectionOutput;
+    type File = F;
+    fn into_parts(self) -> crate::KindParts<F> {
+        let values = types::FaceDetectionInput::<()> {
+            confidence: self.confidence,
+            input: (),
+            model: self.model,
+        };
+        crate::kind_parts(&values, [("input", Some(self.input))])
+    }
 }
-impl crate::ModelKind for types::FaceMeshInput {
+impl<F> crate::ModelKind for types::FaceMeshInput<F> {
     const NAME: &'static str = "face-mesh";
     type Output = types::FaceMeshOutput;
+    type File = F;
+    fn into_parts(self) -> crate::KindParts<F> {
+        let values = types::FaceMeshInput::<()> {
+            input: (),
+        };
+        crate::kind_parts(&values, [("input", Some(self.input))])
+    }
 }
-impl crate::ModelKind for types::FeatureMatchingInput {
+impl<F> crate::ModelKind for types::FeatureMatchingInput<F> {
     const NAME: &'static str = "feature-matching";
     type Output = types::FeatureMatchingOutput;
+    type File = F;
+    fn into_parts(self) -> crate::KindParts<F> {
+        let values = types::FeatureMatchingInput::<()> {
+            input_1: (),
+            input_2: (),
+        };
+        crate::kind_parts(
+            &values,
+            [("input_1", Some(self.input_1)), ("input_2", Some(self.input_2))],
+        )
+    }
 }
-impl crate::ModelKind for types::HazeRemovalInput {
+impl<F> crate::ModelKind for types::HazeRemovalInput<F> {
     const NAME: &'static str = "haze-removal";
     type Output = types::HazeRemovalOutput;
+    type File = F;
+    fn into_parts(self) -> crate::KindParts<F> {
+        let values = types::HazeRemovalInput::<()> {
+            input_image: (),
+        };
+        crate::kind_parts(&values, [("input_image", Some(self.input_image))])
+    }
 }
-impl crate::ModelKind for types::ImageBlendingInput {
+impl<F> crate::ModelKind for types::ImageBlendingInput<F> {
     const NAME: &'static str = "image-blending";
     type Output = types::ImageBlendingOutput;
+    type File = F;
+    fn into_parts(self) -> crate::KindParts<F> {
+        let values = types::ImageBlendingInput::<()> {
+            bg_img: (),
+            mask_img: (),
+            method: self.method,
+            obj_img: (),
+        };
+        crate::kind_parts(
+            &values,
+            [
+                ("bg_img", Some(self.bg_img)),
+                ("mask_img", Some(self.mask_img)),
+                ("obj_img", Some(self.obj_img)),
+            ],
+        )
+    }
 }
-impl crate::ModelKind for types::ImageToAnimeInput {
+impl<F> crate::ModelKind for types::ImageToAnimeInput<F> {
     const NAME: &'static str = "image-to-anime";
     type Output = types::ImageToAnimeOutput;
+    type File = F;
+    fn into_parts(self) -> crate::KindParts<F> {
+        let values = types::ImageToAnimeInput::<()> {
+            input: (),
+        };
+        crate::kind_parts(&values, [("input", Some(self.input))])
+    }
 }
-impl crate::ModelKind for types::LowLightEnhancementInput {
+impl<F> crate::ModelKind for types::LowLightEnhancementInput<F> {
     const NAME: &'static str = "low-light-enhancement";
     type Output = types::LowLightEnhancementOutput;
+    type File = F;
+    fn into_parts(self) -> crate::KindParts<F> {
+        let values = types::LowLightEnhancementInput::<()> {
+            input_image: (),
+        };
+        crate::kind_parts(&values, [("input_image", Some(self.input_image))])
+    }
 }
-impl crate::ModelKind for types::SemanticLowLightEnhancementInput {
+impl<F> crate::ModelKind for types::SemanticLowLightEnhancementInput<F> {
     const NAME: &'static str = "semantic-low-light-enhancement";
     type Output = types::SemanticLowLightEnhancementOutput;
+    type File = F;
+    fn into_parts(self) -> crate::KindParts<F> {
+        let values = types::SemanticLowLightEnhancementInput::<()> {
+            input_image: (),
+        };
+        crate::kind_parts(&values, [("input_image", Some(self.input_image))])
+    }
 }
-impl crate::ModelKind for types::SuperResolutionAltInput {
+impl<F> crate::ModelKind for types::SuperResolutionAltInput<F> {
     const NAME: &'static str = "super-resolution-alt";
     type Output = types::SuperResolutionAltOutput;
+    type File = F;
+    fn into_parts(self) -> crate::KindParts<F> {
+        let values = types::SuperResolutionAltInput::<()> {
+            input_image: (),
+        };
+        crate::kind_parts(&values, [("input_image", Some(self.input_image))])
+    }
 }
-impl crate::ModelKind for types::SuperResolutionInput {
+impl<F> crate::ModelKind for types::SuperResolutionInput<F> {
     const NAME: &'static str = "super-resolution";
     type Output = types::SuperResolutionOutput;
+    type File = F;
+    fn into_parts(self) -> crate::KindParts<F> {
+        let values = types::SuperResolutionInput::<()> {
+            input_image: (),
+        };
+        crate::kind_parts(&values, [("input_image", Some(self.input_image))])
+    }
 }
-impl crate::ModelKind for types::VideoEdgeMapInput {
+impl<F> crate::ModelKind for types::VideoEdgeMapInput<F> {
     const NAME: &'static str = "video-edge-map";
     type Output = types::VideoEdgeMapOutput;
+    type File = F;
+    fn into_parts(self) -> crate::KindParts<F> {
+        let values = types::VideoEdgeMapInput::<()> {
+            input: (),
+        };
+        crate::kind_parts(&values, [("input", Some(self.input))])
+    }
 }

@@ -1,26 +1,133 @@
 //! The pairing of what a model takes with what it returns.
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+use crate::lenient;
+
+/// The values of an input without its files, and the files by the names of their fields; an error if a
+/// value cannot be written.
+pub type KindParts<F> = serde_json::Result<(Map<String, Value>, Vec<(&'static str, F)>)>;
 
 /// A model kind of the catalog, implemented by the type of its input.
 ///
+/// The files of an input are URLs by default. They can be of any other type, such as a path, which
+/// [`into_parts`](Self::into_parts) hands out to whatever uploads them:
+///
 /// ```
+/// use std::path::PathBuf;
 /// use inferstore_api::{ModelKind, types};
 ///
-/// fn output_of<K: ModelKind>(json: &str) -> serde_json::Result<K::Output> {
-///     serde_json::from_str(json)
-/// }
-///
-/// let colors = output_of::<types::ColorExtractionInput>(r##"{"output": "#1f3a5f, #c8b08a"}"##)?;
-/// assert_eq!(colors.output, "#1f3a5f, #c8b08a");
+/// let input = types::FaceDetectionInput {
+///     input: PathBuf::from("crowd.jpg"),
+///     model: types::FaceDetectionModel::ShortRange,
+///     confidence: 0.5,
+/// };
+/// let (values, files) = input.into_parts()?;
+/// assert_eq!(values["confidence"], "0.5");
+/// assert_eq!(files, [("input", PathBuf::from("crowd.jpg"))]);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-pub trait ModelKind: Serialize + DeserializeOwned + Send + Sync + 'static {
+pub trait ModelKind {
     /// The name of the kind in the document. It is not the identifier of a model: a catalog may hold
     /// several models of one kind.
     const NAME: &'static str;
 
     /// What a run of such a model returns.
     type Output: Serialize + DeserializeOwned + Send + Sync + 'static;
+
+    /// The type of the files among the inputs.
+    type File;
+
+    /// Separates the files from the other inputs. An optional file that is not given is in neither.
+    ///
+    /// # Errors
+    ///
+    /// When a value cannot be written as JSON, such as a number that is not finite.
+    fn into_parts(self) -> KindParts<Self::File>;
+}
+
+/// Writes the values, and separates the files from them. For implementations of
+/// [`ModelKind::into_parts`]: `values` may hold anything in place of a file.
+///
+/// # Errors
+///
+/// When a value cannot be written as JSON, or they are no object.
+pub fn kind_parts<F, const N: usize>(
+    values: &impl Serialize,
+    files: [(&'static str, Option<F>); N],
+) -> KindParts<F> {
+    let mut values: Map<String, Value> = Map::deserialize(serde_json::to_value(values)?)?;
+    for (name, _) in &files {
+        values.remove(*name);
+    }
+    let files = files.into_iter().filter_map(|(name, file)| Some((name, file?)));
+    Ok((values, files.collect()))
+}
+
+/// Reads a file of an input as its URL.
+pub(crate) fn file<'de, D: Deserializer<'de>, F: From<String>>(deserializer: D) -> Result<F, D::Error> {
+    lenient::required::<D, String>(deserializer).map(F::from)
+}
+
+/// The same for a file that may be absent.
+#[expect(dead_code, reason = "no kind of the document has an optional file")]
+pub(crate) fn optional_file<'de, D: Deserializer<'de>, F: From<String>>(
+    deserializer: D,
+) -> Result<Option<F>, D::Error> {
+    Ok(lenient::optional::<D, String>(deserializer)?.map(F::from))
+}
+
+#[cfg(test)]
+#[expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
+mod tests {
+    use serde_json::json;
+
+    use super::{ModelKind, kind_parts};
+    use crate::types::{
+        ColorHarmonizationInput, FaceDetectionInput, FaceDetectionModel, HarmonizationTemplate,
+    };
+
+    /// A file that cannot be written or compared, only moved.
+    struct Upload(&'static str);
+
+    #[test]
+    fn files_of_any_type_are_separated_from_the_values() {
+        let input = ColorHarmonizationInput {
+            input_image: Upload("street.png"),
+            template: HarmonizationTemplate::VShape,
+            angle: 30,
+        };
+        let (values, files) = input.into_parts().expect("its values can be written");
+        assert_eq!(json!(values), json!({"template": "v_shape", "angle": "30"}));
+        let files: Vec<_> = files.into_iter().map(|(name, file)| (name, file.0)).collect();
+        assert_eq!(files, [("input_image", "street.png")]);
+    }
+
+    #[test]
+    fn an_optional_file_that_is_not_given_is_in_neither_part() {
+        let values = json!({"image": null, "mask": null, "count": 1});
+        let files = [("image", Some(Upload("a.png"))), ("mask", None)];
+        let (values, files) = kind_parts(&values, files).expect("it is an object");
+        assert_eq!(json!(values), json!({"count": 1}));
+        assert_eq!(files.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["image"]);
+    }
+
+    #[test]
+    fn a_number_that_cannot_be_written_is_an_error() {
+        let input =
+            FaceDetectionInput { input: (), model: FaceDetectionModel::ShortRange, confidence: f64::NAN };
+        let error = input.into_parts().expect_err("it is no number");
+        assert_eq!(error.to_string(), "NaN is not a finite number");
+    }
+
+    #[test]
+    fn an_input_is_read_with_urls_in_place_of_files() {
+        let json =
+            json!({"input_image": "https://files.example/a.png", "template": "v_shape", "angle": "30"});
+        let input: ColorHarmonizationInput = serde_json::from_value(json.clone()).expect("it is an input");
+        assert_eq!(input.input_image, "https://files.example/a.png");
+        assert_eq!(json!(input), json);
+    }
 }

@@ -1,5 +1,5 @@
-//! How the generated types read an answer: a number where a string was announced, a string where a
-//! number was, a null where a value was. None of them changes what the answer says, so none of them
+//! How the generated types read a response: a number where a string was announced, a string where a
+//! number was, a null where a value was. None of them changes what the response says, so none of them
 //! may lose it. The generated fields name these functions in `deserialize_with`.
 
 use std::collections::BTreeMap;

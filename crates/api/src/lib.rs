@@ -31,15 +31,19 @@
 //!
 //! # Features
 //!
-//! | feature | TLS |
+//! | feature | what it adds |
 //! |---|---|
-//! | `rustls-ring` (default) | rustls over ring, with the certificates of the system; builds fast |
-//! | `rustls-aws-lc` | rustls over aws-lc; preferred when `rustls-ring` is enabled too |
-//! | `native-tls` | the library of the operating system; used when no rustls feature is enabled |
+//! | `client` (default) | the [`Client`]; without it the crate is its types, with neither reqwest nor tokio |
+//! | `rustls-ring` (default) | TLS by rustls over ring, with the certificates of the system; builds fast |
+//! | `rustls-aws-lc` | TLS by rustls over aws-lc; preferred when `rustls-ring` is enabled too |
+//! | `native-tls` | TLS by the library of the operating system; used when no rustls feature is enabled |
 //!
-//! Without any of them only `http` works; [`https_support`] reports it.
+//! A feature for TLS implies `client`. Without any of them the client speaks only `http`;
+//! [`https_support`] reports it.
 
+#[cfg(feature = "client")]
 mod body;
+#[cfg(feature = "client")]
 mod client;
 mod decimal;
 mod envelope;
@@ -47,9 +51,9 @@ mod envelope;
 #[expect(
     clippy::allow_attributes,
     clippy::allow_attributes_without_reason,
-    unreachable_pub,
     reason = "written by progenitor"
 )]
+#[cfg_attr(feature = "client", expect(unreachable_pub, reason = "written by progenitor"))]
 mod generated;
 mod ids;
 mod kinds;
@@ -59,20 +63,25 @@ mod sample;
 mod scalar;
 mod secret;
 mod timestamp;
+#[cfg(feature = "client")]
 mod tls;
 mod words;
 
+#[cfg(feature = "client")]
 pub use body::{BodyTooLarge, MAX_RESPONSE_BODY};
+#[cfg(feature = "client")]
 pub use client::{BuildError, Transport};
 pub use decimal::{Decimal, ParseDecimalError};
 pub use envelope::{Envelope, NoData};
+#[cfg(feature = "client")]
 pub use generated::client::{Client, ClientInfo, Error, ResponseValue};
 pub use generated::{limits, operations, types};
-pub use kinds::ModelKind;
+pub use kinds::{KindParts, ModelKind, kind_parts};
 pub use operation::{Operation, Safety};
 pub use sample::Sample;
 pub use secret::{ApiKey, Secret};
 pub use timestamp::Timestamp;
+#[cfg(feature = "client")]
 pub use tls::{TlsError, http_client_builder, http_client_builder_for, https_support};
 pub use words::UnknownVariant;
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+#[cfg(feature = "client")]
 use reqwest::header::{HeaderValue, InvalidHeaderValue};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroize;
@@ -27,6 +28,7 @@ impl ApiKey {
     }
 
     /// As the value of a header that prints as `Sensitive`.
+    #[cfg(feature = "client")]
     pub(crate) fn to_header(&self) -> Result<HeaderValue, InvalidHeaderValue> {
         let mut value = HeaderValue::from_str(&self.0)?;
         value.set_sensitive(true);

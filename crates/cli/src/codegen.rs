@@ -1,8 +1,6 @@
-//! Rust for one model, from what it declares: its input and output as types, and how each input is
-//! spelled on the wire.
+//! Rust for one model, from what it declares: its input and output as types.
 
 use inferstore::types::{Descriptor, DescriptorType, ModelVersioning};
-use proc_macro2::TokenStream;
 use quote::quote;
 use schemars::schema::{
     InstanceType, Metadata, NumberValidation, ObjectValidation, RootSchema, Schema, SchemaObject,
@@ -29,33 +27,25 @@ pub(crate) fn module(version: &ModelVersioning) -> Result<String, String> {
         types.add_root_schema(schema).map_err(|error| error.to_string())?;
     }
     let types = types.to_stream();
-    let spelled = spelling(&inputs, &types)?;
     let file = quote! {
         /// The identifier of the model.
         pub const MODEL: &str = #id;
 
         #types
 
-        impl Input {
-            /// The inputs as the model wants them spelled.
-            pub fn to_inputs(&self) -> inferstore::Inputs {
-                #spelled
-                inputs
-            }
-        }
-
         impl inferstore::ModelKind for Input {
             const NAME: &'static str = MODEL;
             type Output = Output;
+            type File = String;
+
+            fn into_parts(self) -> inferstore::KindParts<String> {
+                inferstore::kind_parts(&self, [])
+            }
         }
 
-        /// Runs the model and waits for its output.
-        pub async fn run(
-            client: &inferstore::Client,
-            input: &Input,
-            options: inferstore::RunOptions,
-        ) -> inferstore::Result<inferstore::Outcome<Output>> {
-            client.model(MODEL).run_with(input.to_inputs(), options).await?.typed()
+        /// Runs the model. The run starts when it is awaited, and takes options before that.
+        pub fn run(client: &inferstore::Client, input: Input) -> inferstore::Run<Output> {
+            client.model(MODEL).run_typed(input)
         }
     };
     let mut file = syn::parse2::<syn::File>(file).map_err(|error| error.to_string())?;
@@ -177,59 +167,4 @@ fn description(descriptor: &Descriptor, samples: &[&str]) -> String {
 fn is_spelled_as_text(descriptor: &Descriptor) -> bool {
     let is_number = matches!(descriptor.type_, Some(DescriptorType::Int | DescriptorType::Float));
     is_number && descriptor.samples.iter().flatten().next().is_some_and(|sample| sample.is_string())
-}
-
-/// Sets every field under its own name, as the model wants it spelled.
-fn spelling(inputs: &[(&String, &Descriptor)], types: &TokenStream) -> Result<TokenStream, String> {
-    let fields = fields_of_input(types)?;
-    let idents: Vec<&syn::Ident> = fields.iter().map(|(_, field)| field).collect();
-    let mut statements = quote! {
-        let Self { #(#idents),* } = self;
-        let mut inputs = inferstore::Inputs::new();
-    };
-    for (name, descriptor) in inputs {
-        let field = fields.iter().find(|(wire, _)| wire == *name).map(|(_, field)| field);
-        let field = field.ok_or_else(|| format!("its input {name:?} cannot be named in Rust"))?;
-        let is_text = is_spelled_as_text(descriptor);
-        statements.extend(match (descriptor.required == Some(true), is_text) {
-            (true, true) => quote! { inputs = inputs.set(#name, #field.to_string()); },
-            (true, false) => quote! { inputs = inputs.set(#name, #field); },
-            (false, true) => {
-                quote! { if let Some(value) = #field { inputs = inputs.set(#name, value.to_string()); } }
-            }
-            (false, false) => {
-                quote! { if let Some(value) = #field { inputs = inputs.set(#name, value); } }
-            }
-        });
-    }
-    Ok(statements)
-}
-
-/// The fields of the type `Input`, by the names that they have on the wire.
-fn fields_of_input(types: &TokenStream) -> Result<Vec<(String, syn::Ident)>, String> {
-    let file = syn::parse2::<syn::File>(types.clone()).map_err(|error| error.to_string())?;
-    let input = file.items.into_iter().find_map(|item| match item {
-        syn::Item::Struct(item) if item.ident == "Input" => Some(item),
-        _ => None,
-    });
-    let input = input.ok_or("its input is no object")?;
-    Ok(input.fields.iter().filter_map(|field| Some((wire_name(field)?, field.ident.clone()?))).collect())
-}
-
-/// The name of a field in JSON: what serde renames it to, or its own.
-fn wire_name(field: &syn::Field) -> Option<String> {
-    let ident = field.ident.as_ref()?;
-    let mut renamed = None;
-    for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("serde")) {
-        // Attributes of other forms say nothing about the name.
-        let _ = attribute.parse_nested_meta(|meta| {
-            if meta.path.is_ident("rename") {
-                renamed = Some(meta.value()?.parse::<syn::LitStr>()?.value());
-            } else if let Ok(value) = meta.value() {
-                let _: syn::Expr = value.parse()?;
-            }
-            Ok(())
-        });
-    }
-    Some(renamed.unwrap_or_else(|| ident.to_string().trim_start_matches("r#").to_owned()))
 }

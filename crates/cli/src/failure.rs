@@ -1,9 +1,11 @@
 //! What went wrong, as the command tells it: a line, a hint, an exit code, and what belongs on standard
 //! output all the same.
 
+use std::error::Error as _;
 use std::fmt::Display;
 
-use inferstore::{CallContext, Error, TaskDisposition, Violation};
+use inferstore::types::TaskId;
+use inferstore::{CallContext, Error, TaskDisposition, Violation, ViolationKind};
 
 use crate::exit;
 
@@ -61,22 +63,35 @@ impl From<Error> for Failure {
     }
 }
 
-/// The failure, with a line for each input that does not fit.
+/// The failure and its causes in one line, or a line for each input that does not fit.
 fn headline(error: &Error) -> String {
-    match error {
-        Error::Inputs(invalid) => {
-            let messages: Vec<_> = invalid.violations().iter().map(Violation::message).collect();
-            messages.join("\n")
+    if let Error::Inputs(invalid) = error {
+        let mut lines: Vec<_> = invalid.violations().iter().map(Violation::message).collect();
+        let parameters = format!("the model takes: {}", invalid.parameters().join(", "));
+        if invalid.has(ViolationKind::Undeclared) {
+            lines.push(&parameters);
         }
-        _ => error.headline(),
+        return lines.join("\n");
     }
+    let mut headline = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !headline.contains(&text) {
+            headline = format!("{headline}: {text}");
+        }
+        cause = error.source();
+    }
+    headline
 }
 
 fn code(error: &Error) -> u8 {
     match error {
+        // The time that a task may stay queued has passed; it is not refused.
+        Error::ModelOffline(offline) if offline.task.is_some() => exit::DEADLINE,
         Error::InvalidArgument(_)
         | Error::Inputs(_)
-        | Error::CostLimitExceeded { .. }
+        | Error::CostLimitExceeded(_)
         | Error::ModelOffline(_) => exit::INPUT,
         Error::Unauthorized(_) => exit::KEY,
         Error::Api(_) => exit::REFUSED,
@@ -95,21 +110,18 @@ fn hint(error: &Error) -> String {
         Error::Unauthorized(_) => {
             "`inferstore login` stores another key; `--base-url` says which service is asked".to_owned()
         }
-        Error::CostLimitExceeded { .. } => {
+        Error::CostLimitExceeded(_) => {
             "raise --max-cost or choose another model; no task was created".to_owned()
         }
-        Error::ModelOffline(_) => {
-            "try again later or without --require-serving; no task was created".to_owned()
-        }
-        Error::DeadlineReached(reached) => match (&reached.task, reached.fate) {
-            (Some(task), TaskDisposition::StillRunning) => {
-                format!("it is billed if it succeeds; wait for it with: inferstore task wait {task}")
-            }
-            (Some(task), TaskDisposition::CancelUnknown) => {
-                format!("see whether it was canceled with: inferstore task show {task}")
-            }
-            _ => error.hint().to_owned(),
+        Error::ModelOffline(offline) => match &offline.task {
+            Some(task) => hint_of_task(task, offline.disposition).unwrap_or_else(|| error.hint().to_owned()),
+            None => "try again later or without --require-serving; no task was created".to_owned(),
         },
+        Error::DeadlineReached(reached) => {
+            let task = reached.task.as_ref();
+            let hint = task.and_then(|task| hint_of_task(task, reached.disposition));
+            hint.unwrap_or_else(|| error.hint().to_owned())
+        }
         Error::OutcomeUnknown(unknown) if !unknown.candidates.is_empty() => {
             "look at each candidate with `inferstore task show` before you run it again".to_owned()
         }
@@ -117,17 +129,30 @@ fn hint(error: &Error) -> String {
     }
 }
 
+/// The next command for a task that may not have ended.
+fn hint_of_task(task: &TaskId, disposition: TaskDisposition) -> Option<String> {
+    match disposition {
+        TaskDisposition::StillRunning => {
+            Some(format!("it is billed if it succeeds; wait for it with: inferstore task wait {task}"))
+        }
+        TaskDisposition::CancelUnknown => {
+            Some(format!("see whether it was canceled with: inferstore task show {task}"))
+        }
+        _ => None,
+    }
+}
+
 fn context(context: &CallContext) -> Vec<String> {
     let mut lines = vec![
         format!("operation: {}", context.operation),
         format!("attempts: {} in {:.1} s", context.attempts, context.elapsed.as_secs_f64()),
-        format!("safe to repeat: {}", if context.is_retry_safe { "yes" } else { "no" }),
+        format!("safe to retry: {}", if context.is_retry_safe { "yes" } else { "no" }),
     ];
     let known = [
         ("status", context.status.map(|status| status.to_string())),
         ("request id", context.request_id.clone()),
         ("task", context.task.as_ref().map(ToString::to_string)),
-        ("answer", context.excerpt.clone()),
+        ("response", context.excerpt.clone()),
     ];
     lines.extend(known.into_iter().filter_map(|(name, value)| Some(format!("{name}: {}", value?))));
     lines
@@ -135,8 +160,44 @@ fn context(context: &CallContext) -> Vec<String> {
 
 fn data(error: &Error) -> Vec<String> {
     match error {
-        Error::DeadlineReached(reached) => reached.task.iter().map(ToString::to_string).collect(),
+        Error::DeadlineReached(_) | Error::ModelOffline(_) => {
+            error.task_id().into_iter().map(ToString::to_string).collect()
+        }
         Error::OutcomeUnknown(unknown) => unknown.candidates.iter().map(ToString::to_string).collect(),
         _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use inferstore::types::TaskId;
+    use inferstore::{Error, FileError, FileErrorKind, ModelOffline, TaskDisposition};
+
+    use super::Failure;
+    use crate::exit;
+
+    #[test]
+    fn a_cause_is_printed_unless_the_error_contains_it_already() {
+        let error = FileError::new("photo.jpg", FileErrorKind::Unreadable, "it cannot be read");
+        let failure = Failure::from(Error::from(error.with_source("the disk is gone")));
+        assert_eq!(failure.headline, "photo.jpg: it cannot be read: the disk is gone");
+        assert_eq!(failure.hint.as_deref(), Some("check the path and the permissions"));
+        let error = FileError::new("photo.jpg", FileErrorKind::Rejected, "rejected: too late");
+        let failure = Failure::from(Error::from(error.with_source("too late")));
+        assert_eq!(failure.headline, "photo.jpg: rejected: too late");
+    }
+
+    #[test]
+    fn a_model_that_is_offline_is_an_input_error_only_while_no_task_was_created() {
+        let mut offline = ModelOffline::new("face-mesh");
+        let refused = Failure::from(Error::ModelOffline(Box::new(offline.clone())));
+        assert_eq!(refused.code, exit::INPUT);
+        assert!(refused.data.is_empty());
+        offline.task = Some(TaskId::from("7b0e"));
+        offline.disposition = TaskDisposition::StillRunning;
+        let queued = Failure::from(Error::ModelOffline(Box::new(offline)));
+        assert_eq!(queued.code, exit::DEADLINE);
+        assert_eq!(queued.data, ["7b0e"]);
+        assert!(queued.hint.is_some_and(|hint| hint.ends_with("inferstore task wait 7b0e")));
     }
 }

@@ -10,6 +10,7 @@ mod codegen;
 mod commands;
 pub mod exit;
 mod failure;
+mod last_response;
 mod lists;
 mod markdown;
 mod output;
@@ -30,6 +31,7 @@ use clap::{CommandFactory, Parser};
 pub use surroundings::Surroundings;
 
 use cli::Cli;
+use last_response::LastResponse;
 use output::{Format, Output};
 use settings::Session;
 
@@ -38,7 +40,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, mut surroundings: Surr
     match Cli::try_parse_from(arguments) {
         Ok(Cli { global, command }) => {
             let output = Output::new(&mut surroundings, global.format, global.verbose);
-            let session = Session { global, surroundings, output: output.clone() };
+            let last_response = LastResponse::default();
+            let session = Session { global, surroundings, output: output.clone(), last_response };
             output.end(commands::execute(command, session))
         }
         Err(error) => {

@@ -1,11 +1,12 @@
 //! Lists: one page as the service wrote it, or all pages joined.
 
-use inferstore::{Error, Page, with_payload};
+use inferstore::{Error, Page};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::failure::Result;
 use crate::output::Report;
+use crate::settings::Session;
 use crate::table::Table;
 
 /// Records, each beside its JSON as the service wrote it.
@@ -24,9 +25,12 @@ struct Payload {
 }
 
 /// One page.
-pub(crate) async fn page<T>(fetch: impl Future<Output = Result<Page<T>, Error>>) -> Result<Listed<T>> {
-    let (page, payload) = with_payload(fetch).await;
-    let page = page?;
+pub(crate) async fn page<T>(
+    session: &Session,
+    fetch: impl Future<Output = Result<Page<T>, Error>>,
+) -> Result<Listed<T>> {
+    let page = fetch.await?;
+    let payload = session.payload();
     let texts = payload.as_ref().and_then(|payload| serde_json::from_str::<Payload>(payload.get()).ok());
     let texts = texts.and_then(|payload| payload.records).unwrap_or_default();
     let texts = texts.into_iter().map(|text| text.to_string());
@@ -37,15 +41,22 @@ pub(crate) async fn page<T>(fetch: impl Future<Output = Result<Page<T>, Error>>)
     })
 }
 
-/// All pages from an offset on. Ends at an empty page, or at the total that the service tells.
-pub(crate) async fn all<T, Fetched>(first: u64, fetch: impl Fn(u64) -> Fetched) -> Result<Listed<T>>
+/// All pages from an offset on. Ends at an empty page, or at the total that the service tells. `fetch` gets
+/// the offset of a page, and the number of pages before it.
+pub(crate) async fn all<T, Fetched>(
+    session: &Session,
+    first: u64,
+    fetch: impl Fn(u64, u64) -> Fetched,
+) -> Result<Listed<T>>
 where
     Fetched: Future<Output = Result<Page<T>, Error>>,
 {
     let mut all = Listed { records: Vec::new(), total: None, page: None };
+    let mut pages = 0;
     loop {
         let offset = first + all.records.len() as u64;
-        let next = page(fetch(offset)).await?;
+        let next = page(session, fetch(offset, pages)).await?;
+        pages += 1;
         let is_empty = next.records.is_empty();
         all.total = next.total;
         all.records.extend(next.records);

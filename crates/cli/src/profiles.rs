@@ -6,13 +6,11 @@ use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use inferstore::CONFIG_VARIABLE;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
 use crate::surroundings::Surroundings;
-
-/// Names another file than the usual one.
-pub(crate) const CONFIG_VARIABLE: &str = "INFERSTORE_CONFIG";
 
 /// The profile that is used when none was named.
 pub(crate) const DEFAULT: &str = "default";

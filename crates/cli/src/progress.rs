@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use inferstore::{DownloadProgress, RunEvent, UploadEvent};
+use inferstore::{DownloadEvent, Error, Events, RunEvent, UploadEvent};
 
 use crate::output::Output;
 use crate::table::printable;
@@ -15,6 +15,18 @@ const TURN: Duration = Duration::from_millis(120);
 
 const BAR: &str = "  {prefix:<24} {bar:24} {bytes:>10} of {total_bytes}";
 const SPINNER: &str = "  {prefix:<24} {spinner} {msg}";
+
+/// Shows the events of an operation, and returns its result.
+pub(crate) async fn watch<E, T>(mut events: Events<E, T>, mut show: impl FnMut(&E)) -> Result<T, Error>
+where
+    E: Send + 'static,
+    T: Send + 'static,
+{
+    while let Some(event) = events.next().await {
+        show(&event);
+    }
+    events.finish().await
+}
 
 /// How far the things of one command are.
 pub(crate) struct Progress {
@@ -43,10 +55,11 @@ impl Progress {
     /// What happens in a run.
     pub(crate) fn run(&mut self, event: &RunEvent) {
         match event {
-            RunEvent::InputWarning(warning) => self.note(&printable(&format!("warning: {warning}"))),
-            RunEvent::Upload { field, event } => self.upload(field, event),
+            RunEvent::Warning(warning) => self.note(&printable(&format!("warning: {warning}"))),
+            RunEvent::Upload { field, event, .. } => self.upload(field, event),
             RunEvent::Created(task) => self.state("task", &format!("{task} created")),
             RunEvent::Status(status) => self.state("task", status.as_str()),
+            RunEvent::ModelOffline => self.state("task", "in_queue, and no node serves the model"),
             RunEvent::ReadFailed(problem) => self.state("task", &format!("could not be read: {problem}")),
             _ => {}
         }
@@ -55,11 +68,11 @@ impl Progress {
     /// What happens in an upload.
     pub(crate) fn upload(&mut self, name: &str, event: &UploadEvent) {
         match event {
-            UploadEvent::Started { size: total } => self.begin(name, *total, "uploading"),
-            UploadEvent::Progress { sent, size: total } => {
+            UploadEvent::Started { size: total, .. } => self.begin(name, *total, "uploading"),
+            UploadEvent::Progress { sent, size: total, .. } => {
                 self.advance(name, *sent, Some(*total), "uploaded");
             }
-            UploadEvent::Repeated { problem } => {
+            UploadEvent::Retrying { problem, .. } => {
                 self.note(&printable(&format!("{name} is sent again: {problem}")));
             }
             _ => {}
@@ -67,11 +80,12 @@ impl Progress {
     }
 
     /// What happens in a download.
-    pub(crate) fn download(&mut self, name: &str, progress: DownloadProgress) {
+    pub(crate) fn download(&mut self, name: &str, event: &DownloadEvent) {
+        let DownloadEvent::Progress { received, total, .. } = event else { return };
         if !self.shown.contains_key(name) && self.bars.is_some() {
-            self.begin(name, progress.total.unwrap_or(0), "downloading");
+            self.begin(name, total.unwrap_or(0), "downloading");
         }
-        self.advance(name, progress.received, progress.total, "downloaded");
+        self.advance(name, *received, *total, "downloaded");
     }
 
     /// What something is doing now, when nobody knows how long it takes.

@@ -1,16 +1,15 @@
 //! Which service is asked with which key: flags, then the environment, then profiles.
 
 use clap::Args;
-use inferstore::{API_KEY_VARIABLE, ApiKey, BASE_URL_VARIABLE, Client};
+use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client, PROFILE_VARIABLE};
+use serde_json::value::RawValue;
 
 use crate::exit;
 use crate::failure::{Failure, Result};
+use crate::last_response::{LastResponse, MAX_RESPONSE};
 use crate::output::{Format, Output};
 use crate::profiles::{self, Profiles};
 use crate::surroundings::Surroundings;
-
-/// Names the profile.
-pub(crate) const PROFILE_VARIABLE: &str = "INFERSTORE_PROFILE";
 
 /// What every command can be told.
 #[derive(Debug, Clone, Args)]
@@ -65,18 +64,33 @@ pub(crate) struct Session {
     pub(crate) global: Global,
     pub(crate) surroundings: Surroundings,
     pub(crate) output: Output,
+    pub(crate) last_response: LastResponse,
 }
 
 impl Session {
     /// A client of the service that flags, environment and profiles lead to.
     pub(crate) fn client(&self) -> Result<Client> {
         let (base_url, key) = self.service()?;
-        let settings = inferstore::Settings {
-            user_agent: concat!("inferstore-cli/", env!("CARGO_PKG_VERSION")).to_owned(),
-            allow_insecure_http: self.global.allow_insecure_http,
-            ..inferstore::Settings::default()
-        };
-        client(&base_url, &key, settings)
+        self.client_of(&base_url, &key)
+    }
+
+    /// A client of this service. What is wrong with its settings is wrong with the command line.
+    pub(crate) fn client_of(&self, base_url: &str, key: &str) -> Result<Client> {
+        let builder = Client::builder(base_url, key)
+            .user_agent(concat!("inferstore-cli/", env!("CARGO_PKG_VERSION")))
+            .allow_insecure_http(self.global.allow_insecure_http)
+            .max_response_size(MAX_RESPONSE)
+            .middleware(self.last_response.clone());
+        builder.build().map_err(|error| {
+            let hint =
+                "the base URL looks like https://host/api/v1; --allow-insecure-http permits plain http";
+            Failure::from(error).with_code(exit::USAGE).with_hint(hint)
+        })
+    }
+
+    /// The payload of the last response, as the service wrote it.
+    pub(crate) fn payload(&self) -> Option<Box<RawValue>> {
+        self.last_response.take()
     }
 
     /// The base URL and the key.
@@ -136,14 +150,6 @@ impl Session {
         }
         Ok(profiles.chosen(name.as_deref())?.cloned())
     }
-}
-
-/// A client; what is wrong with its settings is wrong with the command line.
-pub(crate) fn client(base_url: &str, key: &str, settings: inferstore::Settings) -> Result<Client> {
-    Client::with_settings(base_url, ApiKey::new(key), settings).map_err(|error| {
-        let hint = "the base URL looks like https://host/api/v1; --allow-insecure-http permits plain http";
-        Failure::from(error).with_code(exit::USAGE).with_hint(hint)
-    })
 }
 
 /// A base URL without what may be a password.

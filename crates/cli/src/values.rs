@@ -3,7 +3,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use inferstore::Decimal;
+use inferstore::reqwest::Method;
+use inferstore::{Decimal, PollInterval};
 
 /// A length of time such as `90s`, `5m` or `1h30m`; a bare number is seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -30,6 +31,25 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         total = total.checked_add(Duration::from_secs(seconds)).ok_or_else(wrong)?;
     }
     if total.is_zero() { Err(wrong()) } else { Ok(total) }
+}
+
+/// How often a task is read: a word, or a length of time.
+pub(crate) fn poll_interval(text: &str) -> Result<PollInterval, String> {
+    match text {
+        "adaptive" => Ok(PollInterval::Adaptive),
+        "fast" => Ok(PollInterval::Fast),
+        "long" => Ok(PollInterval::Long),
+        _ => duration(text).map(PollInterval::every).map_err(|_| {
+            format!("{text:?} is no interval; write adaptive, fast, long, or seconds such as 3")
+        }),
+    }
+}
+
+/// A method of HTTP, in any case.
+pub(crate) fn method(text: &str) -> Result<Method, String> {
+    let known = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+    let method = known.into_iter().find(|method| text.eq_ignore_ascii_case(method.as_str()));
+    method.ok_or_else(|| format!("{text:?} is no known method; write GET, POST, PUT, PATCH or DELETE"))
 }
 
 /// An exact amount that is not below zero.
@@ -100,6 +120,24 @@ mod tests {
         {
             assert!(duration(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_poll_interval_is_a_word_or_a_length_of_time() {
+        assert_eq!(poll_interval("adaptive"), Ok(PollInterval::Adaptive));
+        assert_eq!(poll_interval("fast"), Ok(PollInterval::Fast));
+        assert_eq!(poll_interval("long"), Ok(PollInterval::Long));
+        for text in ["3", "3s"] {
+            assert_eq!(poll_interval(text), Ok(PollInterval::every(Duration::from_secs(3))));
+        }
+        assert!(poll_interval("0").is_err() && poll_interval("slow").is_err());
+    }
+
+    #[test]
+    fn methods_are_read_in_any_case_and_no_others_are() {
+        assert_eq!(method("get"), Ok(Method::GET));
+        assert_eq!(method("PATCH"), Ok(Method::PATCH));
+        assert!(method("STEAL").is_err());
     }
 
     #[test]

@@ -71,6 +71,7 @@ mod memory;
 mod profile;
 mod resources;
 mod run;
+pub mod testing;
 mod transport;
 
 pub use builder::ClientBuilder;
@@ -78,7 +79,9 @@ pub use client::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client};
 pub use files::download::{Download, DownloadEvent, DownloadEvents, DownloadStream, DownloadedFile};
 pub use files::source::File;
 pub use files::upload::{Upload, UploadEvent, UploadEvents, UploadedFile};
-pub use inferstore_api::{ApiKey, Decimal, ModelKind, Sample, Timestamp, UnknownVariant, types};
+pub use inferstore_api::{
+    ApiKey, Decimal, KindParts, ModelKind, Sample, Timestamp, UnknownVariant, kind_parts, types,
+};
 pub use inputs::{FileInput, Input, Inputs};
 pub use profile::{CONFIG_VARIABLE, PROFILE_VARIABLE};
 /// The HTTP client of this crate, for the types in [`ClientBuilder`] and [`middleware`].

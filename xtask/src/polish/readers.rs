@@ -119,7 +119,7 @@ fn outline(kind: &Type) -> (String, Option<&Type>) {
 /// Puts the reader in the place of any other. An optional field may be absent too, unless progenitor
 /// gave it a reader because it must be there, or a default of its own.
 fn set_reader(field: &mut Field, reader: &str, is_optional: bool) -> Result<()> {
-    let mut options = serde_options::take(field)?;
+    let mut options = serde_options::take(&mut field.attrs)?;
     let is = |option: &Meta, name: &str| option.path().is_ident(name);
     let must_be_there = options.iter().any(|option| is(option, "deserialize_with"));
     let has_default = options.iter().any(|option| is(option, "default"));
@@ -128,7 +128,7 @@ fn set_reader(field: &mut Field, reader: &str, is_optional: bool) -> Result<()> 
         options.push(parse_quote!(default));
     }
     options.push(parse_quote!(deserialize_with = #reader));
-    serde_options::put(field, options);
+    serde_options::put(&mut field.attrs, options);
     Ok(())
 }
 

@@ -2,23 +2,14 @@
 
 use anyhow::Result;
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Field, Meta, Token, parse_quote};
+use syn::{Attribute, Meta, Token, parse_quote};
 
 /// The order in which people write them; others come first.
 const ORDER: [&str; 6] =
     ["rename", "default", "deserialize_with", "serialize_with", "skip_serializing_if", "bound"];
 
-/// Removes the attributes of the field and returns their options.
-pub(super) fn take(field: &mut Field) -> Result<Vec<Meta>> {
-    take_from(&mut field.attrs)
-}
-
-/// Gives the field one attribute with these options.
-pub(super) fn put(field: &mut Field, options: Vec<Meta>) {
-    put_into(&mut field.attrs, options);
-}
-
-pub(super) fn take_from(attributes: &mut Vec<Attribute>) -> Result<Vec<Meta>> {
+/// Removes the `serde` attributes and returns their options.
+pub(super) fn take(attributes: &mut Vec<Attribute>) -> Result<Vec<Meta>> {
     let mut found = Vec::new();
     let mut others = Vec::new();
     for attribute in std::mem::take(attributes) {
@@ -32,7 +23,8 @@ pub(super) fn take_from(attributes: &mut Vec<Attribute>) -> Result<Vec<Meta>> {
     Ok(found)
 }
 
-pub(super) fn put_into(attributes: &mut Vec<Attribute>, mut options: Vec<Meta>) {
+/// Adds one attribute with these options.
+pub(super) fn put(attributes: &mut Vec<Attribute>, mut options: Vec<Meta>) {
     if options.is_empty() {
         return;
     }

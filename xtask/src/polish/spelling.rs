@@ -126,7 +126,7 @@ impl Spelling {
             derives.sort_by_key(|derive| (is_of_serde(derive), derive.to_token_stream().to_string()));
             *attribute = parse_quote!(#[derive(#(#derives),*)]);
         }
-        let mut options = serde_options::take_from(attributes)?;
+        let mut options = serde_options::take(attributes)?;
         for option in &mut options {
             if let Meta::NameValue(option) = option
                 && let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = &mut option.value
@@ -137,7 +137,7 @@ impl Spelling {
                 *text = LitStr::new(&path.to_token_stream().to_string().replace(' ', ""), text.span());
             }
         }
-        serde_options::put_into(attributes, options);
+        serde_options::put(attributes, options);
         Ok(())
     }
 }

@@ -165,3 +165,31 @@ fn a_named_text_is_an_opaque_identifier() {
     let code = folder.read("generated.rs");
     assert!(code.contains("pub struct NodeId(String);\n    crate::ids::opaque_id!(NodeId);"), "{code}");
 }
+
+#[test]
+fn the_files_of_a_kind_are_of_any_type() {
+    let code = repository_file("crates/api/src/generated.rs");
+    assert!(code.contains("pub struct ImageBlendingInput<F = String> {"));
+    assert!(code.contains("        pub mask_img: F,\n        /// How two images are blended."));
+}
+
+#[test]
+fn an_optional_file_of_a_kind_may_be_absent() {
+    let code =
+        generated_after("optional_file", "[bg_img, obj_img, mask_img, method]", "[bg_img, obj_img, method]");
+    assert!(code.contains("pub mask_img: Option<F>,"), "{code}");
+    assert!(
+        above(&code, "ImageBlendingInput<F = String>", "mask_img").join("").contains("kinds::optional_file")
+    );
+    assert!(code.contains("mask_img: None,\n"), "{code}");
+    assert!(code.contains("(\"mask_img\", self.mask_img)"), "{code}");
+}
+
+#[test]
+fn a_kind_without_files_is_not_generic() {
+    let image =
+        "        input:\n          type: string\n          format: uri\n          description: The video.\n";
+    let code = generated_after("kind_without_files", image, &image.replace("          format: uri\n", ""));
+    assert!(code.contains("pub struct VideoEdgeMapInput {"), "{code}");
+    assert!(code.contains("impl crate::ModelKind for types::VideoEdgeMapInput {"), "{code}");
+}

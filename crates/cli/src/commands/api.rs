@@ -3,12 +3,13 @@
 use std::io::Read;
 
 use clap::Args;
-use inferstore::Method;
+use inferstore::reqwest::Method;
 use serde_json::value::RawValue;
 
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
+use crate::values;
 
 /// Send any request to the service, and print the answer as it came
 ///
@@ -18,6 +19,7 @@ use crate::settings::Session;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// GET, POST, PUT, PATCH or DELETE
+    #[arg(value_parser = values::method)]
     method: Method,
     /// The path below the base URL, such as /api-key/balance
     path: String,
@@ -39,7 +41,7 @@ pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Resul
             .with_hint("paths are relative to the base URL, such as /api-key/balance"));
     }
     let body = body.map(|body| read_body(&body, &mut session)).transpose()?;
-    let answer = session.client()?.request(method, &path, body.as_deref()).await?;
+    let answer = session.client()?.request(method, path, body).await?;
     session.output.data(answer.trim_end())
 }
 

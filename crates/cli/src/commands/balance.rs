@@ -1,7 +1,7 @@
 //! `inferstore balance`.
 
 use clap::Args;
-use inferstore::{Decimal, with_payload};
+use inferstore::Decimal;
 
 use crate::failure::Result;
 use crate::output::Report;
@@ -19,9 +19,7 @@ Examples:
   inferstore balance --format quiet     the available balance alone";
 
 pub(crate) async fn execute(_: &Arguments, session: &Session) -> Result {
-    let client = session.client()?;
-    let (balance, payload) = with_payload(client.account().balance()).await;
-    let balance = balance?;
+    let balance = session.client()?.account().balance().await?;
     let shown = |amount: &Option<Decimal>| amount.as_ref().map(ToString::to_string);
     let table = Table::of_fields([
         ("balance", shown(&balance.balance)),
@@ -30,5 +28,9 @@ pub(crate) async fn execute(_: &Arguments, session: &Session) -> Result {
         ("earnings", shown(&balance.earnings)),
         ("wallet", balance.wallet_address.clone()),
     ]);
-    session.output.report(&Report::of_one(table, payload, shown(&balance.balance).unwrap_or_default()))
+    session.output.report(&Report::of_one(
+        table,
+        session.payload(),
+        shown(&balance.balance).unwrap_or_default(),
+    ))
 }

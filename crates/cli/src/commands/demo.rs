@@ -5,15 +5,13 @@ mod landscape;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use futures_util::StreamExt;
-use inferstore::{Client, DownloadOptions, File, Inputs, Outcome, RunEvent, RunOptions, UploadOptions};
+use inferstore::{Client, File, Inputs, Outcome, RunEvent};
 use inferstore_service::{Config, Service};
 
-use super::files::name_in;
 use crate::failure::{Failure, Result};
 use crate::output::{Output, Report};
-use crate::progress::Progress;
-use crate::settings::{self, Session};
+use crate::progress::{Progress, watch};
+use crate::settings::Session;
 use crate::table::Table;
 use crate::values::size;
 
@@ -64,7 +62,7 @@ struct Demo<'a> {
 impl<'a> Demo<'a> {
     fn new(service: &'a Service, out: &'a Path, session: &'a Session) -> Result<Self> {
         let key = service.api_key().unwrap_or_default();
-        let client = settings::client(service.base_url(), key, inferstore::Settings::default())?;
+        let client = session.client_of(service.base_url(), key)?;
         let at = session.surroundings.folder.join(out);
         std::fs::create_dir_all(&at)
             .map_err(|error| Failure::here(format!("{} cannot be made", out.display()), error))?;
@@ -128,9 +126,8 @@ impl<'a> Demo<'a> {
 
     async fn upload(&self, label: &str, file: File, how: &str) -> Result<String> {
         let mut progress = Progress::new(self.output());
-        let listener = |event| progress.upload(label, &event);
-        let uploaded =
-            self.client.folder("samples").upload_with(file, UploadOptions::default(), listener).await?;
+        let upload = self.client.folder("samples").upload(file).events();
+        let uploaded = watch(upload, |event| progress.upload(label, event)).await?;
         progress.end();
         self.output().data(format!("  {:<14} {:>9}  {how}", uploaded.name, size(uploaded.size)))?;
         Ok(uploaded.download_url)
@@ -138,16 +135,14 @@ impl<'a> Demo<'a> {
 
     async fn model(&self, model: &str, inputs: Inputs) -> Result<Outcome> {
         let mut progress = Progress::new(self.output());
-        let mut events = self.client.model(model).follow(inputs, RunOptions::default())?;
         progress.state(model, "beginning");
-        while let Some(event) = events.next().await {
-            match event? {
-                RunEvent::Done(outcome) => return Ok(*outcome),
-                RunEvent::Status(status) => progress.state(model, status.as_str()),
-                _ => {}
+        let run = self.client.model(model).run(inputs).events();
+        let show = |event: &_| {
+            if let RunEvent::Status(status) = event {
+                progress.state(model, status.as_str());
             }
-        }
-        Err(Failure::new(crate::exit::FAILED, format!("{model} ended without a result")))
+        };
+        Ok(watch(run, show).await?)
     }
 
     /// Downloads what came out, and tells where each output is, or what it is.
@@ -155,16 +150,13 @@ impl<'a> Demo<'a> {
         let mut kept = Vec::new();
         for (name, value) in outcome.output.as_object().into_iter().flatten() {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            let is_url = outcome.urls().any(|(output, _)| output == name);
-            if !is_url {
+            let Ok(download) = outcome.download(name) else {
                 kept.push((name.clone(), text));
                 continue;
-            }
-            let extension = name_in(&text).and_then(|name| Some(name.rsplit_once('.')?.1.to_owned()));
-            let file = self.out.join(format!("{model}-{name}.{}", extension.as_deref().unwrap_or("bin")));
-            let options = DownloadOptions { overwrite: true, ..DownloadOptions::default() };
-            let at = self.session.surroundings.folder.join(&file);
-            self.client.download_with(&text, at, options, |_| {}).await?;
+            };
+            let folder = self.session.surroundings.folder.join(self.out);
+            let file = download.overwrite(true).to_dir(folder, format!("{model}-{name}")).await?;
+            let file = self.out.join(file.path.file_name().unwrap_or_default());
             kept.push((name.clone(), file.display().to_string()));
         }
         Ok(kept)

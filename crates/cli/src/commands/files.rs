@@ -5,16 +5,14 @@ use std::path::{Path, PathBuf};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use inferstore::types::{MimeCategory, StorageFile, UploadFolder};
-use inferstore::{
-    Client, DownloadOptions, Error, File, FileQuery, UploadEvent, UploadOptions, UploadedFile, with_payload,
-};
+use inferstore::{Client, Error, File, FileQuery, UploadedFile};
 use serde_json::json;
 
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::lists;
 use crate::output::Report;
-use crate::progress::Progress;
+use crate::progress::{Progress, watch};
 use crate::settings::Session;
 use crate::table::Table;
 use crate::values::size;
@@ -117,7 +115,7 @@ pub(crate) async fn execute(command: Command, session: &Session) -> Result {
         Command::Stats => stats(client, session).await,
         Command::Download(arguments) => download(arguments, client, session).await,
         Command::Delete(DeleteArguments { url }) => {
-            client.storage().delete(&url).await?;
+            client.storage().delete(url.as_str()).await?;
             session.output.note("the file is deleted");
             session.output.report(&Report { quiet: vec![url], ..Report::default() })
         }
@@ -142,13 +140,13 @@ async fn upload(arguments: UploadArguments, client: &Client, session: &Session) 
             file = file.with_mime(mime);
         }
         let label = path.display().to_string();
-        let options = UploadOptions { org_username: org.clone(), ..UploadOptions::default() };
+        let upload = folder.upload(file).org_username(org.clone()).events();
         let mut has_begun = false;
-        let listener = |event: UploadEvent| {
+        let show = |event: &_| {
             has_begun = true;
-            progress.upload(&label, &event);
+            progress.upload(&label, event);
         };
-        let uploaded = folder.upload_with(file, options, listener).await;
+        let uploaded = watch(upload, show).await;
         let uploaded = uploaded.map_err(|error| before_or_after(error, has_begun))?;
         let UploadedFile { download_url, name, mime, size: bytes, .. } = &uploaded;
         report.table.add([download_url.clone(), mime.clone(), size(*bytes)]);
@@ -176,12 +174,13 @@ async fn list(arguments: ListArguments, client: &Client, session: &Session) -> R
     let ListArguments { folder, category, page, page_size, all } = arguments;
     let folder = &client.folder(folder);
     let category: Option<MimeCategory> = category.and_then(|word| word.parse().ok());
-    let query = &FileQuery { category, page_size: Some(page_size) };
+    let mut query = FileQuery::default();
+    query.category = category;
+    query.page_size = Some(page_size);
     let listed = if all {
-        // Pages are counted from 1, and every page but the last is full.
-        lists::all(0, |offset| folder.page(query, offset / u64::from(page_size) + 1)).await?
+        lists::all(session, 0, |_, pages| folder.page(query.clone(), pages + 1)).await?
     } else {
-        lists::page(folder.page(query, page)).await?
+        lists::page(session, folder.page(query, page)).await?
     };
     let mut table = Table::new(["KEY", "TYPE", "SIZE", "CREATED", "URL"]);
     for (file, _) in &listed.records {
@@ -198,22 +197,21 @@ async fn list(arguments: ListArguments, client: &Client, session: &Session) -> R
 }
 
 async fn stats(client: &Client, session: &Session) -> Result {
-    let (statistics, payload) = with_payload(client.storage().statistics()).await;
-    let statistics = statistics?;
+    let statistics = client.storage().statistics().await?;
     let bytes = statistics.total_size.and_then(|bytes| u64::try_from(bytes).ok());
     let files = statistics.total_files.map(|count| count.to_string());
     let table = Table::of_fields([("files", files.clone()), ("size", bytes.map(size))]);
-    session.output.report(&Report::of_one(table, payload, files.unwrap_or_default()))
+    session.output.report(&Report::of_one(table, session.payload(), files.unwrap_or_default()))
 }
 
 async fn download(arguments: DownloadArguments, client: &Client, session: &Session) -> Result {
     let DownloadArguments { url, path, overwrite } = arguments;
-    let options = DownloadOptions { overwrite, ..DownloadOptions::default() };
-    let mut progress = Progress::new(&session.output);
+    let download = client.download(url.as_str()).overwrite(overwrite);
     if path.as_deref() == Some(Path::new("-")) {
-        client.download_into(&url, &mut session.output.clone(), options, |_| {}).await?;
+        download.to_writer(session.output.clone()).await?;
         return Ok(());
     }
+    let mut progress = Progress::new(&session.output);
     let name = name_in(&url).unwrap_or_else(|| "download".to_owned());
     let folder = &session.surroundings.folder;
     let path = match path {
@@ -221,8 +219,8 @@ async fn download(arguments: DownloadArguments, client: &Client, session: &Sessi
         Some(path) => path,
         None => PathBuf::from(&name),
     };
-    let listener = |event| progress.download(&name, event);
-    let downloaded = client.download_with(&url, folder.join(&path), options, listener).await?;
+    let downloads = download.to_file(folder.join(&path));
+    let downloaded = watch(downloads, |event| progress.download(&name, event)).await?;
     progress.end();
     let shown = path.display().to_string();
     let record = json!({"path": shown, "mime": downloaded.mime, "size": downloaded.size}).to_string();
@@ -235,7 +233,7 @@ async fn download(arguments: DownloadArguments, client: &Client, session: &Sessi
 }
 
 /// The last segment of the path of a URL, as far as it is fit to name a file.
-pub(crate) fn name_in(url: &str) -> Option<String> {
+fn name_in(url: &str) -> Option<String> {
     let path = url.split(['?', '#']).next()?.split_once("://")?.1;
     let name = path.split_once('/')?.1.rsplit('/').next()?;
     let is_plain = |c: char| c.is_alphanumeric() || "-_.()%+ ".contains(c);

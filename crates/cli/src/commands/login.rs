@@ -3,12 +3,12 @@
 use std::io::{BufRead, BufReader, Read};
 
 use clap::Args;
-use inferstore::{BASE_URL_VARIABLE, Settings};
+use inferstore::BASE_URL_VARIABLE;
 
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::profiles::{self, Profile, Profiles};
-use crate::settings::{self, Session};
+use crate::settings::Session;
 
 /// Store where a service is, and the key to it
 ///
@@ -50,9 +50,7 @@ pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Resul
     if key.is_empty() {
         return Err(Failure::new(exit::KEY, "no key was given").with_hint("paste the key and press Enter"));
     }
-    let settings =
-        Settings { allow_insecure_http: session.global.allow_insecure_http, ..Settings::default() };
-    let client = settings::client(&base_url, &key, settings)?;
+    let client = session.client_of(&base_url, &key)?;
     if !arguments.no_check {
         client.account().balance().await?;
     }

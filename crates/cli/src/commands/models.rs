@@ -3,7 +3,7 @@
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use inferstore::types::{ModelFilter, ModelListRequest, ModelSort};
-use inferstore::{Client, Decimal, with_payload};
+use inferstore::{Client, Decimal};
 
 use crate::codegen;
 use crate::failure::{Failure, Result};
@@ -93,13 +93,10 @@ async fn list(arguments: ListArguments, client: &Client, session: &Session) -> R
     let query = ModelListRequest { search, sort, filter_by, limit: Some(limit), offset: Some(offset) };
     let models = client.models();
     let listed = if all {
-        let page = |offset| {
-            let (models, query) = (&models, ModelListRequest { offset: Some(offset), ..query.clone() });
-            async move { models.page(&query).await }
-        };
-        lists::all(offset, page).await?
+        let page = |offset, _| models.page(ModelListRequest { offset: Some(offset), ..query.clone() });
+        lists::all(session, offset, page).await?
     } else {
-        lists::page(models.page(&query)).await?
+        lists::page(session, models.page(query)).await?
     };
     let mut table = Table::new(["ID", "PRICE", "OWNER", "DESCRIPTION"]);
     for (model, _) in &listed.records {
@@ -114,8 +111,7 @@ async fn list(arguments: ListArguments, client: &Client, session: &Session) -> R
 }
 
 async fn show(id: &str, client: &Client, session: &Session) -> Result {
-    let (model, payload) = with_payload(client.model(id).get()).await;
-    let model = model?;
+    let model = client.model(id).get().await?;
     let metadata = model.model_metadata.clone().unwrap_or_default();
     let word = |flag: Option<bool>| flag.map(|flag| if flag { "yes" } else { "no" }.to_owned());
     let table = Table::of_fields([
@@ -134,16 +130,15 @@ async fn show(id: &str, client: &Client, session: &Session) -> Result {
         ("created", model.created_at.as_ref().map(|stamp| stamp.as_str().to_owned())),
         ("updated", model.updated_at.as_ref().map(|stamp| stamp.as_str().to_owned())),
     ]);
-    session.output.report(&Report::of_one(table, payload, model.id.to_string()))
+    session.output.report(&Report::of_one(table, session.payload(), model.id.to_string()))
 }
 
 async fn declared(id: &str, client: &Client, session: &Session) -> Result {
-    let (version, payload) = with_payload(client.model(id).versioning()).await;
-    let version = version?;
+    let version = client.model(id).versioning().await?;
     let report = Report {
         table: schema::table(&version),
         below: Some(format!("\n{}", schema::example(id, &version))),
-        json: payload.map(|payload| payload.to_string()).unwrap_or_default(),
+        json: session.payload().map(|payload| payload.to_string()).unwrap_or_default(),
         quiet: version.commit_hash.into_iter().collect(),
         records: None,
     };
@@ -151,23 +146,21 @@ async fn declared(id: &str, client: &Client, session: &Session) -> Result {
 }
 
 async fn cost(id: &str, client: &Client, session: &Session) -> Result {
-    let (cost, payload) = with_payload(client.model(id).cost()).await;
-    let cost = cost?;
+    let cost = client.model(id).cost().await?;
     let table = Table::of_fields([
         ("cost", Some(amount(cost.cost.as_ref()))),
         ("symbol", cost.symbol.clone()),
         ("unit", cost.unit.clone()),
     ]);
-    session.output.report(&Report::of_one(table, payload, amount(cost.cost.as_ref())))
+    session.output.report(&Report::of_one(table, session.payload(), amount(cost.cost.as_ref())))
 }
 
 async fn serving(id: &str, client: &Client, session: &Session) -> Result {
-    let (serving, payload) = with_payload(client.model(id).serving()).await;
-    let serving = serving?;
+    let serving = client.model(id).serving().await?;
     let word = if serving.serving == Some(true) { "yes" } else { "no" };
     let consumers = serving.consumers.map(|count| count.to_string());
     let table = Table::of_fields([("serving", Some(word.to_owned())), ("consumers", consumers)]);
-    session.output.report(&Report::of_one(table, payload, word))
+    session.output.report(&Report::of_one(table, session.payload(), word))
 }
 
 async fn code(id: &str, client: &Client, session: &Session) -> Result {

@@ -8,16 +8,12 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use futures_util::StreamExt;
 use inferstore::types::UploadFolder;
-use inferstore::{
-    Client, Decimal, Error, File, Inputs, Outcome, RunEvent, RunOptions, ViolationKind, WaitOptions,
-    with_payload,
-};
+use inferstore::{Client, Decimal, Error, File, Inputs, PollInterval, ViolationKind};
 use serde_json::value::RawValue;
 
+use super::api;
 use super::files::before_or_after;
-use super::{api, task};
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::output::{Format, Report};
@@ -32,7 +28,8 @@ use interrupt::Interrupts;
 ///
 /// Inputs are checked against what the model declares before anything is sent; files are uploaded on
 /// the way. The task is created at most once. Ctrl-C detaches: the task goes on, and its identifier is
-/// printed; a second Ctrl-C cancels it if it is still in the queue.
+/// printed; a second Ctrl-C cancels it if it is still in the queue. When a task stays in the queue for 10
+/// minutes because no node serves the model, the run ends as at a deadline.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -57,6 +54,16 @@ pub(crate) struct Arguments {
     /// Cancel the task at the deadline if it is still in the queue
     #[arg(long, requires = "deadline")]
     cancel_at_deadline: bool,
+    /// How often the task is read: adaptive, fast (every 2 to 5 seconds), long (every 10 to 30 seconds),
+    /// or every so many seconds
+    #[arg(long, value_name = "INTERVAL", default_value = "adaptive", value_parser = values::poll_interval)]
+    poll: PollInterval,
+    /// Send the inputs as they are, without checking them against what the model declares
+    #[arg(long)]
+    no_check: bool,
+    /// Also send inputs that the model does not declare
+    #[arg(long)]
+    allow_undeclared: bool,
     /// Refuse to run when it costs more
     #[arg(long, value_name = "AMOUNT", value_parser = values::amount)]
     max_cost: Option<Decimal>,
@@ -138,26 +145,23 @@ fn inputs(arguments: &Arguments, session: &mut Session) -> Result<(Inputs, BTree
 }
 
 impl Run {
-    fn options(&self) -> RunOptions {
+    fn run(&self) -> inferstore::Run {
         let arguments = &self.arguments;
-        RunOptions {
-            wait: WaitOptions {
-                deadline: arguments.deadline,
-                cancel_at_deadline: arguments.cancel_at_deadline,
-                ..WaitOptions::default()
-            },
-            max_cost: arguments.max_cost.clone(),
-            require_serving: arguments.require_serving,
-            upload_folder: arguments.folder.parse().unwrap_or(UploadFolder::Samples),
-            org_username: arguments.org.clone(),
-            ..RunOptions::default()
-        }
+        let run = self.client.model(&arguments.model).run(self.inputs.clone());
+        run.deadline(arguments.deadline)
+            .cancel_at_deadline(arguments.cancel_at_deadline)
+            .poll(arguments.poll.clone())
+            .skip_validation(arguments.no_check)
+            .allow_undeclared(arguments.allow_undeclared)
+            .max_cost(arguments.max_cost.clone())
+            .require_serving(arguments.require_serving)
+            .upload_folder(arguments.folder.parse().unwrap_or(UploadFolder::Samples))
+            .org_username(arguments.org.clone())
     }
 
     /// Shows what the model wants, if it cannot be run without inputs.
     async fn wants(&self, session: &Session) -> Result<bool> {
-        let model = self.client.model(&self.arguments.model);
-        match model.check(Inputs::new(), RunOptions::default()).await {
+        match self.run().check().await {
             Ok(_) => return Ok(false),
             Err(Error::Inputs(_)) => self.show_wants(session).await?,
             Err(error) => return Err(error.into()),
@@ -184,15 +188,14 @@ impl Run {
 
     async fn dry(&self, session: &Session) -> Result {
         let model = self.client.model(&self.arguments.model);
-        let values = match model.check(self.inputs.clone(), self.options()).await {
+        let values = match self.run().check().await {
             Ok(values) => values,
             Err(error) => {
                 let is_missing = is_missing(&error);
                 return Err(self.told(before_or_after(error, false), is_missing, session).await);
             }
         };
-        let (cost, quote) = with_payload(model.cost()).await;
-        let cost = cost?.cost;
+        let cost = model.cost().await?.cost;
         let mut table = Table::of_fields([
             ("model", Some(model.id().to_owned())),
             ("cost", cost.as_ref().map(ToString::to_string)),
@@ -211,7 +214,7 @@ impl Run {
         for (name, value) in fields {
             table.add([format!("in {name}"), value]);
         }
-        let quote = quote.map_or_else(|| "null".to_owned(), |quote| quote.to_string());
+        let quote = session.payload().map_or_else(|| "null".to_owned(), |quote| quote.to_string());
         let id = serde_json::Value::from(model.id());
         let json = format!(r#"{{"model":{id},"input":{{{}}},"cost":{quote}}}"#, members.join(","));
         session.output.note("nothing was uploaded, and no task was created");
@@ -219,60 +222,49 @@ impl Run {
     }
 
     async fn detached(self, session: &Session) -> Result {
-        let options = self.options();
-        let model = self.client.model(&self.arguments.model);
-        let (task, payload) = with_payload(model.start(self.inputs.clone(), options)).await;
-        let task = match task {
+        let task = match self.run().start().await {
             Ok(task) => task,
             Err(error) => {
                 let is_missing = is_missing(&error);
                 return Err(self.told(before_or_after(error, false), is_missing, session).await);
             }
         };
-        // A task that was found in the history was not answered to a create.
-        let answer = payload.map(|payload| payload.to_string()).filter(|payload| {
-            serde_json::from_str::<serde_json::Value>(payload).is_ok_and(|data| data["data"] == task.id())
+        // A task that was found in the history is not in the response to a create.
+        let id = task.id().as_str();
+        let response = session.payload().map(|payload| payload.to_string()).filter(|payload| {
+            serde_json::from_str::<serde_json::Value>(payload).is_ok_and(|data| data["data"] == id)
         });
-        let json = answer.unwrap_or_else(|| serde_json::json!({"data": task.id()}).to_string());
-        session.output.note(format!("pick it up with: inferstore task wait {}", task.id()));
-        let table = Table::of_fields([("task", Some(task.id().to_owned()))]);
-        session.output.report(&Report { table, json, quiet: vec![task.id().to_owned()], ..Report::default() })
+        let json = response.unwrap_or_else(|| serde_json::json!({"data": id}).to_string());
+        session.output.note(format!("pick it up with: inferstore task wait {id}"));
+        let table = Table::of_fields([("task", Some(id.to_owned()))]);
+        session.output.report(&Report { table, json, quiet: vec![id.to_owned()], ..Report::default() })
     }
 
     async fn followed(self, session: &Session) -> Result {
-        let mut events =
-            self.client.model(&self.arguments.model).follow(self.inputs.clone(), self.options())?;
+        let mut events = self.run().events();
         let mut progress = Progress::new(&session.output);
         let mut interrupts = Interrupts::new(self.arguments.cancel_on_interrupt);
-        let mut payload = None;
-        let end: Result<Box<Outcome>, Error> = loop {
-            let (event, heard) = tokio::select! {
+        loop {
+            let event = tokio::select! {
                 biased;
                 () = interrupts.next() => {
                     progress.end();
                     interrupts.handle(&self.client, session).await?;
                     continue;
                 }
-                event = with_payload(events.next()) => event,
+                event = events.next() => event,
             };
-            payload = heard.map(|payload| payload.to_string()).or(payload);
-            match event {
-                Some(Ok(RunEvent::Done(outcome))) => break Ok(outcome),
-                Some(Ok(event)) => {
-                    interrupts.see(&event);
-                    progress.run(&event);
-                    if interrupts.is_detaching() {
-                        progress.end();
-                        interrupts.detach(&self.client, session).await?;
-                    }
-                }
-                Some(Err(error)) => break Err(error),
-                None => return Err(Failure::new(exit::FAILED, "the run ended without a result")),
+            let Some(event) = event else { break };
+            interrupts.see(&event);
+            progress.run(&event);
+            if interrupts.is_detaching() {
+                progress.end();
+                interrupts.detach(&self.client, session).await?;
             }
-        };
+        }
         progress.end();
-        match end {
-            Ok(outcome) => outputs::deliver(&self.client, &self.arguments, &outcome, payload, session).await,
+        match events.finish().await {
+            Ok(outcome) => outputs::deliver(&self.arguments, &outcome, session.payload(), session).await,
             Err(error) => {
                 let is_missing = is_missing(&error);
                 let failure = before_or_after(error, interrupts.has_begun());
@@ -285,11 +277,6 @@ impl Run {
 /// Whether a required input was not given.
 fn is_missing(error: &Error) -> bool {
     matches!(error, Error::Inputs(invalid) if invalid.has(ViolationKind::Missing))
-}
-
-/// What a run returned, before its outputs were downloaded.
-fn report(outcome: &Outcome, payload: Option<String>) -> Report {
-    task::outcome_report(outcome, payload)
 }
 
 /// What people read when outputs were downloaded.

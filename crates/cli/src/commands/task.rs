@@ -2,13 +2,15 @@
 
 use clap::{Args, Subcommand};
 use inferstore::types::{self, TaskStatus};
-use inferstore::{Client, WaitOptions, with_payload};
+use inferstore::{Client, PollInterval};
 use std::time::Duration;
+
+use serde_json::value::RawValue;
 
 use crate::failure::Result;
 use crate::lists::{self, Listed};
 use crate::output::Report;
-use crate::progress::Progress;
+use crate::progress::{Progress, watch};
 use crate::settings::Session;
 use crate::table::Table;
 use crate::values;
@@ -49,6 +51,10 @@ pub(crate) struct WaitArguments {
     /// Cancel the task at the deadline if it is still in the queue
     #[arg(long, requires = "deadline")]
     cancel_at_deadline: bool,
+    /// How often the task is read: adaptive, fast (every 2 to 5 seconds), long (every 10 to 30 seconds),
+    /// or every so many seconds
+    #[arg(long, value_name = "INTERVAL", default_value = "adaptive", value_parser = values::poll_interval)]
+    poll: PollInterval,
 }
 
 /// List the tasks of the account, oldest first
@@ -96,8 +102,7 @@ pub(crate) async fn execute(command: Command, session: &Session) -> Result {
 }
 
 async fn show(id: &str, client: &Client, session: &Session) -> Result {
-    let (task, payload) = with_payload(client.task(id).get()).await;
-    let task = task?;
+    let task = client.task(id).get().await?;
     let result = task.result.clone().unwrap_or_default();
     let mut table = Table::of_fields([
         ("task", Some(task.task_id.to_string())),
@@ -114,7 +119,7 @@ async fn show(id: &str, client: &Client, session: &Session) -> Result {
     for (name, value) in outputs(&result.result.unwrap_or_default()) {
         table.add([format!("out {name}"), value]);
     }
-    session.output.report(&Report::of_one(table, payload, task.task_id.to_string()))
+    session.output.report(&Report::of_one(table, session.payload(), task.task_id.to_string()))
 }
 
 /// A cost has a meaning only for a success.
@@ -123,18 +128,17 @@ fn cost(task: &types::TaskDetail) -> Option<String> {
 }
 
 async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> Result {
-    let WaitArguments { id, deadline, cancel_at_deadline } = arguments;
-    let wait = WaitOptions { deadline, cancel_at_deadline, ..WaitOptions::default() };
+    let WaitArguments { id, deadline, cancel_at_deadline, poll } = arguments;
     let mut progress = Progress::new(&session.output);
     progress.state("task", &format!("waiting for {id}"));
-    let (outcome, payload) = with_payload(client.task(&id).wait(&wait)).await;
+    let wait = client.task(id).wait().deadline(deadline).cancel_at_deadline(cancel_at_deadline).poll(poll);
+    let outcome = watch(wait.events(), |event| progress.run(event)).await;
     progress.end();
-    let outcome = outcome?;
-    session.output.report(&outcome_report(&outcome, payload.map(|payload| payload.to_string())))
+    session.output.report(&outcome_report(&outcome?, session.payload()))
 }
 
 /// What a run returned, in every format.
-pub(crate) fn outcome_report(outcome: &inferstore::Outcome, payload: Option<String>) -> Report {
+pub(crate) fn outcome_report(outcome: &inferstore::Outcome, payload: Option<Box<RawValue>>) -> Report {
     let mut table = Table::of_fields([
         ("task", Some(outcome.task.to_string())),
         ("cost", outcome.cost.as_ref().map(ToString::to_string)),
@@ -148,7 +152,8 @@ pub(crate) fn outcome_report(outcome: &inferstore::Outcome, payload: Option<Stri
     } else {
         urls
     };
-    Report { table, json: payload.unwrap_or_default(), quiet, ..Report::default() }
+    let json = payload.map(|payload| payload.to_string()).unwrap_or_default();
+    Report { table, json, quiet, ..Report::default() }
 }
 
 /// The fields of an output; an output that has none is one itself.
@@ -182,9 +187,9 @@ async fn list(arguments: ListArguments, client: &Client, session: &Session) -> R
     }
     let is_filtered = status.is_some() || model.is_some();
     let mut listed = if all || is_filtered || limit > PAGE {
-        lists::all(offset, |offset| tasks.page(PAGE, offset)).await?
+        lists::all(session, offset, |offset, _| tasks.page(PAGE, offset)).await?
     } else {
-        lists::page(tasks.page(limit, offset)).await?
+        lists::page(session, tasks.page(limit, offset)).await?
     };
     if is_filtered || (limit > PAGE && !all) {
         let fits = |task: &types::TaskRecord| {

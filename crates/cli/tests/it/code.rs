@@ -5,7 +5,7 @@
 #[expect(unreachable_pub, reason = "written by the command, for users that need all of it")]
 mod color_harmonization;
 
-use inferstore::{ApiKey, Client, RunOptions};
+use inferstore::Client;
 
 use crate::support::Local;
 
@@ -29,13 +29,13 @@ fn the_module_runs_the_model() {
     let local = Local::start();
     let url = local.cli.call("files upload samples hazy.png --format quiet").stdout;
     let outcome = local.block_on(async {
-        let client = Client::new(local.service().base_url(), ApiKey::new("the-key-of-the-tests"))?;
+        let client = Client::new(local.service().base_url(), "the-key-of-the-tests")?;
         let input = color_harmonization::Input {
             input_image: url.trim().to_owned(),
             template: color_harmonization::InputTemplate::VShape,
             angle: 30,
         };
-        color_harmonization::run(&client, &input, RunOptions::default()).await
+        color_harmonization::run(&client, input).await
     });
     let outcome = outcome.expect("it succeeds");
     assert!(outcome.output.output_image.ends_with(".png"), "{outcome:?}");
@@ -46,6 +46,6 @@ fn every_model_of_the_catalog_can_be_written_as_types() {
     let local = Local::start();
     for model in local.cli.call("models list --all --format quiet").stdout.lines() {
         let ended = local.cli.call(&format!("models code {model}"));
-        assert!(ended.code == 0 && ended.stdout.contains("pub async fn run("), "{model}: {ended}");
+        assert!(ended.code == 0 && ended.stdout.contains("pub fn run("), "{model}: {ended}");
     }
 }

@@ -50,7 +50,7 @@ const USUAL_EXTENSIONS: [(&str, &str); 4] =
 ///
 /// The API key is not sent. A lost connection is resumed if the server names the version of the content
 /// with a strong `ETag`; else the download fails.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a download starts when one of its `to_…` methods, `bytes` or `stream` is used"]
 pub struct Download {
     core: Arc<Core>,
@@ -87,8 +87,22 @@ pub enum DownloadEvent {
     },
 }
 
+impl DownloadEvent {
+    /// So many bytes of the total were received; for tests of code that reads events.
+    pub fn progress(received: u64, total: impl Into<Option<u64>>) -> Self {
+        Self::Progress { received, total: total.into() }
+    }
+}
+
 /// A download to a file: awaited for the file, or read as a stream of events.
 pub type DownloadEvents = Events<DownloadEvent, DownloadedFile>;
+
+/// Without the URL, which may grant access.
+impl fmt::Debug for Download {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Download").field("overwrite", &self.overwrite).finish_non_exhaustive()
+    }
+}
 
 impl Download {
     pub(crate) fn new(core: Arc<Core>, url: impl Into<String>) -> Self {
@@ -123,13 +137,14 @@ impl Download {
 
     /// Downloads into a folder, under this name with the extension of the MIME type, such as `.png`. A
     /// name that exists gets a number, unless [`overwrite`](Self::overwrite) is set. Characters that
-    /// could lead out of the folder become `_`.
+    /// could lead out of the folder become `_`. The folder is created if it does not exist.
     ///
     /// # Errors
     ///
     /// As [`to_file`](Self::to_file).
     pub fn to_dir(self, folder: impl Into<PathBuf>, stem: impl Into<String>) -> DownloadEvents {
-        let (folder, stem) = (folder.into(), stem.into());
+        let folder = folder.into();
+        let stem = stem.into();
         Events::new(|events| self.save(folder, Some(stem), events))
     }
 
@@ -192,9 +207,10 @@ impl Download {
         let label = path.display().to_string();
         let failed = |error| unwritable(&label, error);
         let work = async {
-            let (is_folder, place) = (stem.is_some(), path.clone());
+            let is_folder = stem.is_some();
+            let target = path.clone();
             // Before anything is sent.
-            let temporary = blocking(move || temporary_file(&place, is_folder, overwrite)).await;
+            let temporary = blocking(move || temporary_file(&target, is_folder, overwrite)).await;
             let (file, temporary) = temporary.map_err(failed)?;
             let mut file = tokio::fs::File::from_std(file);
             let mut transfer = self.transfer(deadline, events)?;
@@ -217,10 +233,20 @@ impl Download {
         let Some(url) = url else {
             return Err(Error::InvalidArgument("the download is not a URL with http or https".to_owned()));
         };
-        let Self { core, max_size, .. } = self;
         let host = url.host_str().unwrap_or_default().to_owned();
-        let (response, total, mime, etag) = (None, None, None, None);
-        Ok(Transfer { core, url, host, max_size, deadline, events, response, received: 0, total, mime, etag })
+        Ok(Transfer {
+            core: self.core,
+            url,
+            host,
+            max_size: self.max_size,
+            deadline,
+            events,
+            response: None,
+            received: 0,
+            total: None,
+            mime: None,
+            etag: None,
+        })
     }
 }
 
@@ -307,7 +333,9 @@ impl Transfer {
             return Ok(None);
         };
         let received = self.received + bytes.len() as u64;
-        self.check_size(received)?;
+        if let Some(error) = self.too_large(received) {
+            return Err(error);
+        }
         self.received = received;
         self.events.send(DownloadEvent::Progress { received, total: self.total });
         self.response = Some(response);
@@ -320,20 +348,22 @@ impl Transfer {
         let status = response.status();
         let headers = response.headers();
         if self.received > 0 && (status.is_success() || status == StatusCode::RANGE_NOT_SATISFIABLE) {
-            return match status == StatusCode::PARTIAL_CONTENT && self.is_continued_by(headers) {
-                true => Ok(response),
-                false => Err(self.error(FileErrorKind::Changed, "it changed, or cannot be resumed")),
-            };
+            if status == StatusCode::PARTIAL_CONTENT && self.is_continued_by(headers) {
+                return Ok(response);
+            }
+            return Err(self.error(FileErrorKind::Changed, "the content changed, or cannot be resumed"));
         }
         if !status.is_success() {
-            let redactor = self.core.redactor.with_target(response.url(), &[]);
+            let redactor = self.core.redactor.with_target(&self.url, &[]).with_target(response.url(), &[]);
             return Err(store::rejected(&self.host, response, &redactor).await);
         }
         if status == StatusCode::PARTIAL_CONTENT {
             return Err(self.error(FileErrorKind::Rejected, "the server sent a part of the content only"));
         }
         self.total = response.content_length();
-        self.check_size(self.total.unwrap_or_default())?;
+        if let Some(error) = self.too_large(self.total.unwrap_or_default()) {
+            return Err(error);
+        }
         // A weak tag stands for equivalent bytes, and not for the same ones.
         self.etag = headers.get(ETAG).filter(|etag| !etag.as_bytes().starts_with(b"W/")).cloned();
         self.mime = headers.get(CONTENT_TYPE).and_then(|mime| mime.to_str().ok()).map(str::to_owned);
@@ -371,14 +401,9 @@ impl Transfer {
         range.starts_with(&start) && (has_same_total || range.ends_with("/*")) && has_same_tag
     }
 
-    fn check_size(&self, size: u64) -> Result<(), FileError> {
-        match self.max_size {
-            Some(max_size) if size > max_size => {
-                let message = format!("the content has more than {max_size} bytes");
-                Err(self.error(FileErrorKind::TooLarge, message))
-            }
-            _ => Ok(()),
-        }
+    fn too_large(&self, size: u64) -> Option<FileError> {
+        let max_size = self.max_size.filter(|max_size| size > *max_size)?;
+        Some(self.error(FileErrorKind::TooLarge, format!("the content has more than {max_size} bytes")))
     }
 
     async fn within<T>(
@@ -441,12 +466,13 @@ fn temporary_file(path: &Path, is_folder: bool, overwrite: bool) -> io::Result<(
     // As any new file; the default is private.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let folder = if is_folder { path } else { path.parent().unwrap_or(path) };
-    if !is_folder {
-        check_destination(path, overwrite)?;
+    if is_folder {
+        std::fs::create_dir_all(path)?;
+        return Ok(builder.tempfile_in(path)?.into_parts());
     }
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    Ok(builder.tempfile_in(folder)?.into_parts())
+    check_destination(path, overwrite)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    Ok(builder.tempfile_in(folder.unwrap_or(Path::new(".")))?.into_parts())
 }
 
 /// Fails if something is there that must not be replaced.

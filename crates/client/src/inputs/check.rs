@@ -11,9 +11,9 @@ use inferstore_api::types::{Descriptor, DescriptorType};
 use reqwest::Url;
 use serde_json::{Map, Value};
 
-use super::file_input::is_http;
+use super::is_http;
 use super::message;
-use super::number::{self, Form, Numeric, Range};
+use super::number::{Form, Numeric, Range};
 use crate::files::mime;
 use crate::transport::violation::{InvalidInputs, Violation, ViolationKind};
 
@@ -63,10 +63,21 @@ impl Checked {
     }
 }
 
+/// How messages describe a URL.
+const URL: &str = "a URL that starts with http:// or https://";
+
 /// Why a candidate does not fit.
 struct Problem(ViolationKind, String);
 
 impl Problem {
+    fn suggest(self, options: &[Sample], given: &Value) -> Self {
+        let text = text_of(given);
+        match message::nearest(&text, options.iter().map(Sample::as_str)) {
+            Some(option) => Self(self.0, format!("{}, did you mean {}?", self.1, message::quoted(option))),
+            None => self,
+        }
+    }
+
     fn of(self, name: &str) -> Violation {
         Violation::new(name, self.0, format!("{}: {}", message::plain(name), self.1))
     }
@@ -140,109 +151,85 @@ fn undeclared_name(name: &str, names: &[&str]) -> Problem {
 fn fit(descriptor: &Descriptor, candidate: &Candidate) -> Result<Candidate, Problem> {
     match candidate {
         Candidate::Value(value) => fit_value(descriptor, value).map(Candidate::Value),
-        Candidate::File { mime } => fit_file(descriptor, mime.as_deref()).map_or(Ok(candidate.clone()), Err),
+        Candidate::File { mime } => fit_file(descriptor, mime.as_deref()).map(|()| candidate.clone()),
     }
 }
 
-fn fit_file(descriptor: &Descriptor, mime: Option<&str>) -> Option<Problem> {
-    match kind_of(descriptor) {
-        DescriptorType::Int | DescriptorType::Float | DescriptorType::Options => {
-            return Some(wrong_type(descriptor, "a file"));
-        }
-        // Text may be a URL, and an unknown type may be one of files.
-        _ => {}
+fn fit_file(descriptor: &Descriptor, mime: Option<&str>) -> Result<(), Problem> {
+    use DescriptorType::{Float, Int, Options};
+    // Text may be a URL, and an unknown type may be one of files.
+    if matches!(kind_of(descriptor), Int | Float | Options) {
+        return Err(mismatch(ViolationKind::WrongType, descriptor, "a file"));
     }
-    let mime = mime?;
     let accepted = descriptor.mime_type.as_deref().unwrap_or_default();
-    if mime::is_accepted(mime, accepted) {
-        return None;
+    match mime {
+        Some(mime) if !mime::is_accepted(mime, accepted) => {
+            let got = format!("a file of type {}", message::plain(mime));
+            Err(mismatch(ViolationKind::MimeType, descriptor, &got))
+        }
+        _ => Ok(()),
     }
-    let accepted = message::listed(accepted.iter().map(String::as_str), message::plain);
-    let message = format!("expected a file of type {accepted}, got {}", message::plain(mime));
-    Some(Problem(ViolationKind::MimeType, message))
 }
 
 fn fit_value(descriptor: &Descriptor, value: &Value) -> Result<Value, Problem> {
+    use DescriptorType::{File, Float, Int, Options, Other, String};
     let samples = samples(descriptor);
+    let refused = |kind| Err(mismatch(kind, descriptor, &message::value(value)));
     match (kind_of(descriptor), value) {
-        (DescriptorType::Other(_), Value::Number(_)) if Form::of(samples) == Some(Form::Text) => {
-            Ok(Numeric::of(value)
-                .map_or_else(|| value.clone(), |number| number.spelled(Some(Form::Text), false)))
+        // Of an unknown type only the typing rule is known.
+        (Other(_), Value::Number(_)) if Form::of(samples) == Some(Form::Text) => {
+            Ok(Numeric::of(value).map_or_else(|| value.clone(), |number| number.as_text(false)))
         }
-        (DescriptorType::Other(_), _) => Ok(value.clone()),
-        (_, Value::Null | Value::Array(_) | Value::Object(_)) => {
-            Err(wrong_type(descriptor, &message::value(value)))
-        }
-        (DescriptorType::Int, _) => fit_number(descriptor, value, true),
-        (DescriptorType::Float, _) => fit_number(descriptor, value, false),
-        (DescriptorType::Options, _) => fit_option(samples, value),
-        (DescriptorType::File, Value::String(text)) if is_web_url(text) => Ok(value.clone()),
-        (DescriptorType::File, Value::String(text)) => {
-            let expected = "a URL that starts with http:// or https://, or a file to upload";
-            let message = format!("expected {expected}, got {}", message::quoted(text));
-            Err(Problem(ViolationKind::NotAUrl, message))
-        }
-        (DescriptorType::File, _) => Err(wrong_type(descriptor, &message::value(value))),
-        (DescriptorType::String, Value::String(_)) => Ok(value.clone()),
+        (Other(_), _) => Ok(value.clone()),
+        (_, Value::Null | Value::Array(_) | Value::Object(_)) => refused(ViolationKind::WrongType),
+        (kind @ (Int | Float), _) => match Numeric::of(value) {
+            Some(number) if kind == Int && !number.is_integer() => refused(ViolationKind::WrongType),
+            Some(number) if !Range::of(descriptor).contains(&number.value) => {
+                refused(ViolationKind::OutOfRange)
+            }
+            Some(number) => Ok(number.spelled(Form::of(samples), kind == Int)),
+            None => refused(ViolationKind::WrongType),
+        },
+        (Options, _) => match find_option(samples, value) {
+            Some(option) => Ok(option_value(option).unwrap_or_else(|| value.clone())),
+            None if samples.is_empty() => Ok(value.clone()),
+            None => refused(ViolationKind::NotAnOption)
+                .map_err(|problem: Problem| problem.suggest(samples, value)),
+        },
+        (File, Value::String(text)) if is_web_url(text) => Ok(value.clone()),
+        (File, Value::String(_)) => refused(ViolationKind::NotAUrl),
+        (File, _) => refused(ViolationKind::WrongType),
         // Without samples the type alone says that it is sent as text.
-        (DescriptorType::String, _) if samples.iter().all(Sample::is_string) => {
-            Ok(Value::String(value.to_string()))
+        (String, Value::Bool(_) | Value::Number(_)) if samples.iter().all(Sample::is_string) => {
+            Ok(Value::from(value.to_string()))
         }
-        (DescriptorType::String, _) => Ok(value.clone()),
-        // A type that this version does not know.
         _ => Ok(value.clone()),
-    }
-}
-
-fn fit_number(descriptor: &Descriptor, value: &Value, integer: bool) -> Result<Value, Problem> {
-    let number = Numeric::of(value).filter(|number| !integer || number.is_integer());
-    let Some(number) = number else { return Err(wrong_type(descriptor, &message::value(value))) };
-    match Range::of(descriptor).exceeded_by(&number.value) {
-        Some(bound) => {
-            let message = format!("{} is {bound}", message::value(value));
-            Err(Problem(ViolationKind::OutOfRange, message))
-        }
-        None => Ok(number.spelled(Form::of(samples(descriptor)), integer)),
     }
 }
 
 /// Finds the option. Words are compared exactly, as the service does: one that is nearly right may be
 /// nearly right for two options. Only a number finds the option that has its value, such as "1.0".
-fn fit_option(options: &[Sample], given: &Value) -> Result<Value, Problem> {
-    let text = given.as_str().map_or_else(|| given.to_string(), str::to_owned);
+fn find_option<'a>(options: &'a [Sample], given: &Value) -> Option<&'a Sample> {
+    let text = text_of(given);
     let same_text = || options.iter().filter(|option| option.as_str() == text);
-    let number = if given.is_number() { Numeric::of(given) } else { None };
-    let has_its_value = |option: &&Sample| {
-        number.as_ref().is_some_and(|number| option.as_str().parse() == Ok(number.value.clone()))
-    };
-    let option = same_text()
+    same_text()
         .find(|option| option.is_string() == given.is_string())
         .or_else(|| same_text().next())
-        .or_else(|| options.iter().find(has_its_value));
-    if let Some(option) = option {
-        return Ok(option_value(option).unwrap_or_else(|| given.clone()));
-    }
-    let words = || options.iter().map(Sample::as_str);
-    if options.is_empty() {
-        return Ok(given.clone());
-    }
-    let suggestion = message::nearest(&text, words())
-        .map_or_else(String::new, |option| format!(", did you mean {}?", message::quoted(option)));
-    let options = message::listed(words(), message::quoted);
-    let given = message::value(given);
-    Err(Problem(ViolationKind::NotAnOption, format!("{given} is not one of {options}{suggestion}")))
+        .or_else(|| options.iter().find(|option| given.is_number() && has_value(option, given)))
 }
 
-/// The option as JSON, unless JSON numbers cannot hold it.
+/// The option as JSON, if that holds it exactly.
 fn option_value(option: &Sample) -> Option<Value> {
-    if option.is_string() {
-        return Some(Value::from(option.as_str()));
-    }
-    match option.as_str() {
-        "true" => Some(Value::Bool(true)),
-        "false" => Some(Value::Bool(false)),
-        number => number::exact(number),
-    }
+    let value = serde_json::to_value(option).ok()?;
+    (text_of(&value) == option.as_str() || has_value(option, &value)).then_some(value)
+}
+
+fn has_value(option: &Sample, number: &Value) -> bool {
+    Numeric::of(number).is_some_and(|number| option.as_str().parse().as_ref() == Ok(&number.value))
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// A step may be no more than the step of a slider: a value between two steps is sent, with a warning.
@@ -255,27 +242,25 @@ fn step_warning(descriptor: &Descriptor, fitting: &Candidate) -> Option<String> 
     Some(format!("{} is not {steps}", message::value(value)))
 }
 
-fn wrong_type(descriptor: &Descriptor, got: &str) -> Problem {
-    Problem(ViolationKind::WrongType, format!("expected {}, got {got}", expected(descriptor)))
+fn mismatch(kind: ViolationKind, descriptor: &Descriptor, got: &str) -> Problem {
+    Problem(kind, format!("expected {}, got {got}", expected(descriptor)))
 }
 
 /// What a parameter takes, as the object of "expected …".
 fn expected(descriptor: &Descriptor) -> String {
     let bounds = || Range::of(descriptor).bounds();
-    let list = |types: &[String]| message::listed(types.iter().map(String::as_str), message::plain);
-    match kind_of(descriptor) {
-        DescriptorType::File => match descriptor.mime_type.as_deref() {
-            None | Some([]) => "a file to upload, or its URL".to_owned(),
-            Some(types) => format!("a file to upload ({}), or its URL", list(types)),
-        },
-        DescriptorType::Int => format!("a whole number{}", bounds()),
-        DescriptorType::Float => format!("a number{}", bounds()),
-        DescriptorType::Options if samples(descriptor).is_empty() => "one of its options".to_owned(),
-        DescriptorType::Options => {
-            let options = samples(descriptor).iter().map(Sample::as_str);
-            format!("one of {}", message::listed(options, message::quoted))
+    let options = || samples(descriptor).iter().map(Sample::as_str);
+    match (kind_of(descriptor), descriptor.mime_type.as_deref().unwrap_or_default()) {
+        (DescriptorType::File, []) => format!("a file to upload, or {URL}"),
+        (DescriptorType::File | DescriptorType::String | DescriptorType::Other(_), types @ [_, ..]) => {
+            let types = message::listed(types.iter().map(String::as_str), message::plain);
+            format!("a file to upload ({types}), or {URL}")
         }
-        DescriptorType::String => "text".to_owned(),
+        (DescriptorType::Int, _) => format!("a whole number{}", bounds()),
+        (DescriptorType::Float, _) => format!("a number{}", bounds()),
+        (DescriptorType::Options, _) if samples(descriptor).is_empty() => "one of its options".to_owned(),
+        (DescriptorType::Options, _) => format!("one of {}", message::listed(options(), message::quoted)),
+        (DescriptorType::String, []) => "text".to_owned(),
         _ => "a value".to_owned(),
     }
 }
@@ -289,13 +274,15 @@ fn samples(descriptor: &Descriptor) -> &[Sample] {
     descriptor.samples.as_deref().unwrap_or_default()
 }
 
-/// Whether the text is an absolute URL over http or https. The parser also takes URLs within space,
-/// which other readers refuse.
+/// Whether the text is an absolute URL over http or https. The parser also takes `https:///host` and URLs
+/// within space, which other readers refuse.
 fn is_web_url(text: &str) -> bool {
-    let is_trimmed = !text.ends_with(char::is_whitespace) && !text.contains(char::is_control);
-    // The parser takes the first segment of the path for a missing host.
-    let has_host = text.split_once("://").is_some_and(|(_, rest)| !rest.starts_with(['/', '\\']));
-    is_http(text) && is_trimmed && has_host && Url::parse(text).is_ok_and(|url| url.has_host())
+    let after_scheme = text.split_once("://").map_or("", |(_, rest)| rest);
+    let is_clean = !text.ends_with(char::is_whitespace) && !text.contains(char::is_control);
+    is_http(text)
+        && is_clean
+        && !after_scheme.starts_with(['/', '\\'])
+        && Url::parse(text).is_ok_and(|url| url.has_host())
 }
 
 impl Candidate {

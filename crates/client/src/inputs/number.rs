@@ -53,7 +53,7 @@ impl<'a> Numeric<'a> {
     }
 
     pub(super) fn is_integer(&self) -> bool {
-        is_integer(&self.value)
+        self.value.is_integer()
     }
 
     /// Writes the same value in the form that is asked for, or else in the given one. An `integer`
@@ -67,24 +67,25 @@ impl<'a> Numeric<'a> {
     }
 
     /// Plain digits where possible: not every reader takes an exponent, `+` or `.5`.
-    fn as_text(&self, integer: bool) -> Value {
+    pub(super) fn as_text(&self, integer: bool) -> Value {
         let is_plain = self.text.parse::<Number>().is_ok() && !self.text.contains(['e', 'E']);
-        let keeps_digits = !integer && self.given.is_string() && is_plain;
-        let plain = if keeps_digits { None } else { to_plain_string(&self.value) };
+        // Zero has too many spellings: not every reader takes `-0.0`.
+        let keeps_digits = !integer && self.given.is_string() && is_plain && !self.value.is_zero();
+        let plain = if keeps_digits { None } else { self.value.to_plain_string() };
         Value::String(plain.unwrap_or_else(|| self.text.clone()))
     }
 
     /// A value that no JSON number holds stays as it is, and the service decides.
     fn as_number(&self, integer: bool) -> Value {
         let as_given = if integer { None } else { exact(&self.text) };
-        let number = as_given.or_else(|| exact(&to_plain_string(&self.value)?));
+        let number = as_given.or_else(|| exact(&self.value.to_plain_string()?));
         let unchanged = if self.given.is_string() { Value::from(&*self.text) } else { self.given.clone() };
         number.unwrap_or(unchanged)
     }
 }
 
 /// Reads the text as a JSON number, if that holds its exact value.
-pub(super) fn exact(text: &str) -> Option<Value> {
+fn exact(text: &str) -> Option<Value> {
     let value: Decimal = text.parse().ok()?;
     let number: Number = text.parse().ok()?;
     (number.to_string().parse() == Ok(value)).then_some(Value::Number(number))
@@ -120,13 +121,8 @@ impl Range {
         }
     }
 
-    /// Returns the bound that the value exceeds, as the end of "95 is …".
-    pub(super) fn exceeded_by(&self, value: &Decimal) -> Option<String> {
-        if let Some(min) = self.min.as_ref().filter(|min| value < min) {
-            return Some(format!("below the minimum of {}", shown(min)));
-        }
-        let max = self.max.as_ref().filter(|max| value > max)?;
-        Some(format!("above the maximum of {}", shown(max)))
+    pub(super) fn contains(&self, value: &Decimal) -> bool {
+        self.min.as_ref().is_none_or(|min| value >= min) && self.max.as_ref().is_none_or(|max| value <= max)
     }
 
     /// Returns the steps as the end of "0.6 is not …" if the value lies between two of them.
@@ -148,7 +144,7 @@ fn shown(number: &Decimal) -> String {
 /// The remainder of `(value - base) / step`, as a multiple of the smallest decimal place of the
 /// three; `None` where that takes more than 128 bits.
 fn remainder(value: &Decimal, base: &Decimal, step: &Decimal) -> Option<i128> {
-    let texts = [to_plain_string(value)?, to_plain_string(base)?, to_plain_string(step)?];
+    let texts = [value.to_plain_string()?, base.to_plain_string()?, step.to_plain_string()?];
     let places = |text: &String| text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
     let scale = texts.iter().map(places).max().unwrap_or(0);
     let [value, base, step] = texts.map(|text| {
@@ -156,46 +152,4 @@ fn remainder(value: &Decimal, base: &Decimal, step: &Decimal) -> Option<i128> {
         format!("{whole}{fraction:0<scale$}").parse::<i128>().ok()
     });
     value?.checked_sub(base?)?.checked_rem(step?)
-}
-
-// To be replaced by the methods of the same name of `inferstore_api::Decimal`: everything from here on.
-
-/// `to_plain_string` writes at most this many zeros for an exponent: `1e300` is shorter as it is.
-const MAX_ZEROS: usize = 40;
-
-fn is_integer(decimal: &Decimal) -> bool {
-    decompose(decimal).1 >= 0
-}
-
-/// The shortest spelling without an exponent, if there is one of reasonable length.
-fn to_plain_string(decimal: &Decimal) -> Option<String> {
-    let (digits, exponent) = decompose(decimal);
-    let sign = if decimal.is_negative() { "-" } else { "" };
-    let zeros = |count: usize| (count <= MAX_ZEROS).then(|| "0".repeat(count));
-    let places = usize::try_from(exponent.unsigned_abs()).ok()?;
-    if digits.is_empty() {
-        return Some("0".to_owned());
-    }
-    if exponent >= 0 {
-        return Some(format!("{sign}{digits}{}", zeros(places)?));
-    }
-    match digits.len().checked_sub(places).filter(|&point| point > 0) {
-        Some(point) => Some(format!("{sign}{}.{}", &digits[..point], &digits[point..])),
-        None => Some(format!("{sign}0.{}{digits}", zeros(places - digits.len())?)),
-    }
-}
-
-/// `digits × 10^exponent`, where the digits begin and end with something other than 0.
-fn decompose(decimal: &Decimal) -> (String, i64) {
-    let (mantissa, exponent) = decimal.as_str().split_once(['e', 'E']).unwrap_or((decimal.as_str(), "0"));
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let digits = format!("{}{fraction}", whole.trim_start_matches(['+', '-']));
-    let significant = digits.trim_end_matches('0');
-    if significant.is_empty() {
-        return (String::new(), 0);
-    }
-    // Exponents of a `Decimal` fit 32 bits.
-    let exponent = exponent.parse::<i32>().map_or(0, i64::from);
-    let shift = digits.len() as i64 - significant.len() as i64 - fraction.len() as i64;
-    (significant.trim_start_matches('0').to_owned(), exponent + shift)
 }

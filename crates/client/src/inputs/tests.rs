@@ -100,6 +100,8 @@ fn the_samples_decide_whether_a_number_is_sent_as_text() {
         ("float", &strings, json!(" 0.50 "), json!("0.50")),
         ("float", &strings, json!("+.50"), json!("0.5")),
         ("float", &strings, json!("5."), json!("5")),
+        ("float", &strings, json!("-0.0"), json!("0")),
+        ("float", &strings, json!("030.50"), json!("30.5")),
         ("float", &strings, json!("25e-2"), json!("0.25")),
         ("float", &strings, json!("1e300"), json!("1e300")),
         ("int", &numbers, json!("30"), json!(30)),
@@ -259,6 +261,14 @@ fn options_that_look_like_numbers_are_found_by_numbers() {
 }
 
 #[test]
+fn an_option_that_no_json_number_holds_is_sent_as_it_was_given() {
+    let declared = r#"{ "p": { "type": "options", "samples": [0.30000000000000000001] } }"#;
+    let given = candidates(json!({ "p": "0.30000000000000000001" }));
+    let checked = check(&serde_json::from_str(declared).unwrap(), &given, Undeclared::Refuse).unwrap();
+    assert_eq!(checked.values["p"], "0.30000000000000000001");
+}
+
+#[test]
 fn a_file_is_named_by_a_url_over_http() {
     let image = json!({ "type": "file", "mime_type": ["image/*"] });
     for url in [
@@ -276,6 +286,7 @@ fn a_file_is_named_by_a_url_over_http() {
         "ftp://files.test/a.png",
         "data:image/png;base64,AAAA",
         "https:files.test/a.png",
+        "https:///files.test/a.png",
         "https://",
         " https://files.test/a.png",
         "https://files.test/a.png\n",

@@ -1,17 +1,13 @@
 //! What a client remembers between calls: declared inputs, its tasks, its uploads, the durations of
 //! models. Pure data, bounded, in this process alone.
 
-mod declarations;
-mod durations;
+mod caches;
 mod fingerprint;
 mod own_tasks;
-mod uploads;
 
-pub(crate) use declarations::{Declarations, DeclaredInputs};
-pub(crate) use durations::Durations;
+pub(crate) use caches::{Declarations, DeclaredInputs, Durations, UPLOAD_TTL, UploadKey, Uploads};
 pub(crate) use fingerprint::{Fingerprint, fingerprint};
 pub(crate) use own_tasks::{CreateKey, OwnTasks, PendingCreate};
-pub(crate) use uploads::{UploadKey, Uploads};
 
 /// What a client remembers between calls.
 #[derive(Debug, Default)]

@@ -153,7 +153,7 @@ impl Model {
         }
         let version = self.versioning_until(deadline).await?;
         let declared = DeclaredInputs::new(version.input_format.unwrap_or_default());
-        cache.insert(&self.id, &declared);
+        cache.insert(self.id.clone(), Arc::clone(&declared));
         Ok(declared)
     }
 }

@@ -69,7 +69,7 @@ impl Storage {
         let file = FileUrl { url: download_url.into() };
         Box::pin(async move {
             // Before the call: a lost response may have been a success.
-            core.memory.uploads.forget(&file.url);
+            core.memory.uploads.forget_value(file.url.as_str());
             core.call(operations::DELETE_FILE).send(|api| api.delete_file(&file)).await.map(drop)
         })
     }

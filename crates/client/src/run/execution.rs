@@ -193,9 +193,9 @@ impl Execution {
     /// A refused create may mean that the declaration was outdated or an uploaded file is gone.
     fn forget_after(&self, error: &Error, uploaded: &[String]) {
         if error.is_permanent() {
-            self.core.memory.declarations.forget(self.model.id());
+            self.core.memory.declarations.forget(&self.model.id);
             for url in uploaded {
-                self.core.memory.uploads.forget(url);
+                self.core.memory.uploads.forget_value(url);
             }
         }
     }

@@ -18,7 +18,7 @@ use inferstore_api::{Decimal, ModelKind};
 use serde_json::{Map, Value};
 
 use crate::files::upload::UploadEvent;
-use crate::inputs::{Inputs, Undeclared};
+use crate::inputs::{FileInput, Inputs, Undeclared};
 use crate::resources::models::Model;
 use crate::resources::tasks::Task;
 use crate::run::execution::Execution;
@@ -53,6 +53,13 @@ pub enum RunEvent {
     ModelOffline,
 }
 
+impl RunEvent {
+    /// The progress of an upload, for tests of code that reads events.
+    pub fn upload(field: impl Into<String>, event: UploadEvent) -> Self {
+        Self::Upload { field: field.into(), event }
+    }
+}
+
 /// The events of a run or a wait; [`finish`](Events::finish) returns the outcome.
 pub type RunEvents<T = Value> = Events<RunEvent, Outcome<T>>;
 
@@ -63,11 +70,12 @@ pub type RunEvents<T = Value> = Events<RunEvent, Outcome<T>>;
 /// ```no_run
 /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
 /// use std::time::Duration;
-/// use inferstore::{Inputs, RunEvent};
+/// use inferstore::{Decimal, Inputs, RunEvent};
 ///
+/// let max_cost: Decimal = "0.10".parse()?;
 /// let inputs = Inputs::new().file("input_image", "photo.jpg").set("template", "v_shape").set("angle", 30);
 /// let run = client.model("color-harmonization").run(inputs);
-/// let mut events = run.deadline(Duration::from_secs(300)).max_cost("0.10".parse()?).events();
+/// let mut events = run.deadline(Duration::from_secs(300)).max_cost(max_cost).events();
 /// while let Some(event) = events.next().await {
 ///     if let RunEvent::Status(status) = event {
 ///         println!("{status}");
@@ -133,9 +141,8 @@ impl Model {
     /// ```no_run
     /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
     /// use inferstore::types::ColorExtractionInput;
-    /// use inferstore::FileInput;
     ///
-    /// let input = ColorExtractionInput { input: FileInput::from("photo.jpg") };
+    /// let input = ColorExtractionInput { input: "photo.jpg" }; // or a `PathBuf`, a `File`, a URL
     /// let outcome = client.model("color-extraction").run_typed(input).await?;
     /// println!("{}", outcome.output.output);
     /// # Ok(())
@@ -144,8 +151,14 @@ impl Model {
     ///
     /// When awaited, it fails with [`Error::OutputType`](crate::Error::OutputType) if the model returned
     /// something else.
-    pub fn run_typed<K: ModelKind>(&self, input: K) -> Run<K::Output> {
-        let inputs = Inputs::from_serialize(&input).map_err(|error| error.to_string());
+    pub fn run_typed<K: ModelKind<File: Into<FileInput>>>(&self, input: K) -> Run<K::Output> {
+        let inputs = match input.into_parts() {
+            Ok((values, files)) => {
+                let values = Inputs::from(values);
+                Ok(files.into_iter().fold(values, |inputs, (name, file)| inputs.file(name, file)))
+            }
+            Err(error) => Err(format!("the inputs cannot be written as JSON: {error}")),
+        };
         Run::new(self.clone(), inputs, Outcome::typed)
     }
 

@@ -50,9 +50,9 @@ const LONG_AFTER: Duration = Duration::from_secs(60);
 /// From this duration on, a task of known duration is a long job.
 const LONG_JOB: Duration = Duration::from_secs(300);
 
-/// The delay of long jobs is this part of the wait or of the known duration: how late the end of a
+/// The delay of long jobs is this share of the wait or of the known duration: how late the end of a
 /// task is seen, compared with the task.
-const LONG_SHARE: f64 = 0.05;
+const LONG_SHARE: f64 = 0.08;
 const KNOWN_SHARE: f64 = 1.0 / 60.0;
 
 /// Fewer durations say nothing of the next one.
@@ -116,12 +116,19 @@ impl Learned {
         } else {
             median.mul_f64(KNOWN_SHARE).clamp(LONG.0, LONG.1)
         };
-        // The latest first read among those that see the earlier tasks end soonest.
-        let lateness = |first_read: Duration| -> Duration {
-            durations.iter().map(|duration| next_read(first_read, delay, *duration) - *duration).sum()
+        let shortest = *durations.first()?;
+        let first_read = if longest - shortest > delay * 2 {
+            // The end can be anywhere, so reads start before it.
+            shortest.saturating_sub(delay)
+        } else {
+            // One read can see most tasks end.
+            let lateness = |first_read: Duration| -> f64 {
+                let late =
+                    durations.iter().map(|duration| next_read(first_read, delay, *duration) - *duration);
+                late.map(|late| late.as_secs_f64()).sum()
+            };
+            durations.iter().copied().min_by(|one, other| lateness(*one).total_cmp(&lateness(*other)))?
         };
-        let best = durations.iter().map(|first_read| lateness(*first_read)).min()?;
-        let first_read = durations.iter().copied().rev().find(|first_read| lateness(*first_read) <= best)?;
         Some(Self { first_read, delay, longest })
     }
 
@@ -168,10 +175,13 @@ mod tests {
         (rounds as u32 + 1, Duration::from_secs_f64(rounds * 2.0) - duration)
     }
 
-    /// Durations with a spread of 20 %, evenly drawn and always the same.
+    /// Durations with an even spread of 20 %, always in the same order.
     fn spread(around: Duration, count: u32) -> Vec<Duration> {
-        let mut random = fastrand::Rng::with_seed(7);
-        (0..count).map(|_| around.mul_f64(0.8 + 0.4 * random.f64())).collect()
+        let place = |number: u32| (f64::from(number) + 0.5) / f64::from(count);
+        let mut durations: Vec<_> =
+            (0..count).map(|number| around.mul_f64(0.8 + 0.4 * place(number))).collect();
+        fastrand::Rng::with_seed(7).shuffle(&mut durations);
+        durations
     }
 
     /// Reads and lateness in seconds, on average over tasks that come one after the other.
@@ -218,10 +228,10 @@ mod tests {
     }
 
     #[test]
-    fn ten_minutes_of_an_unknown_model_take_at_most_45_reads_and_are_seen_at_most_5_percent_late() {
+    fn ten_minutes_of_an_unknown_model_take_at_most_45_reads_and_are_seen_at_most_8_percent_late() {
         let schedule = Schedule::new(PollInterval::Adaptive, &[]);
         let (reads, lateness) = reads_and_lateness(&schedule, Duration::from_secs(600));
-        assert!(reads <= 50 && lateness <= Duration::from_secs(30), "{reads} reads, {lateness:?}");
+        assert!(reads <= 45 && lateness <= Duration::from_secs(48), "{reads} reads, {lateness:?}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::files::mime;
 use crate::files::source::Prepared;
 use crate::files::upload::upload;
 use crate::inputs::Input;
-use crate::memory::UploadKey;
+use crate::memory::{UPLOAD_TTL, UploadKey};
 use crate::run::RunEvent;
 use crate::transport::core::Core;
 use crate::transport::deadline::Deadline;
@@ -84,7 +84,7 @@ impl InputUploads<'_> {
     async fn url(&self, key: UploadKey, file: &InputFile) -> Result<String> {
         let cache = &self.core.memory.uploads;
         if self.is_shared
-            && let Some(url) = cache.get(&key)
+            && let Some(url) = cache.get(&key, UPLOAD_TTL)
         {
             return Ok(url);
         }

@@ -350,7 +350,7 @@ pub(crate) fn ended(task: TaskDetail, core: &Core) -> Result<TaskDetail> {
             for url in
                 task.input_data.iter().flat_map(|inputs| inputs.values()).filter_map(|input| input.as_str())
             {
-                core.memory.uploads.forget(url);
+                core.memory.uploads.forget_value(url);
             }
             let redactor = &core.redactor;
             let message = task.message.filter(|message| !message.is_empty());

@@ -6,12 +6,11 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use futures_util::stream::{self, Stream, StreamExt};
+use futures_util::stream::{self, BoxStream, Stream, StreamExt};
 use inferstore_api::types::{TaskDetail, TaskId, TaskStatus};
 use tokio::time::{Instant, sleep_until};
 
@@ -42,37 +41,21 @@ impl Tasks {
     /// come with [`Error::DeadlineReached`]. Failures that pass do not end the wait for a task, a refusal
     /// such as 404 ends it for that task. Dropping the stream leaves the tasks alone.
     pub fn wait_all<Ids: IntoIterator<Item: Into<TaskId>>>(&self, tasks: Ids) -> WaitAll {
-        let mut all = WaitAll {
-            round: None,
-            state: Some(Box::new(State {
-                tasks: self.clone(),
-                options: WaitOptions::default(),
-                deadline: None,
-                started: Instant::now(),
-                rounds: 0,
-                pending: HashMap::new(),
-                is_search_due: true,
-                retry_after: None,
-            })),
-            ended: VecDeque::new(),
-            added: Vec::new(),
-        };
-        for task in tasks {
-            all.add(task);
-        }
-        all
+        let added = tasks.into_iter().map(Into::into).collect();
+        let added = Arc::new(Mutex::new(added));
+        WaitAll { tasks: self.clone(), options: WaitOptions::default(), added, ended: None }
     }
 }
 
 /// A wait for many tasks: a stream of the tasks that have ended.
 #[must_use = "nothing is waited for until the stream is read"]
 pub struct WaitAll {
-    /// A round under way, which returns the state.
-    round: Option<BoxFuture<'static, (Box<State>, Vec<Ended>)>>,
-    state: Option<Box<State>>,
-    ended: VecDeque<Ended>,
-    /// Tasks that were added during a round.
-    added: Vec<TaskId>,
+    tasks: Tasks,
+    options: WaitOptions,
+    /// Tasks that no round has taken over yet.
+    added: Arc<Mutex<Vec<TaskId>>>,
+    /// Starts with the first read, and again when tasks are added after its end.
+    ended: Option<BoxStream<'static, Ended>>,
 }
 
 type Ended = (TaskId, Result<Outcome>);
@@ -80,11 +63,11 @@ type Ended = (TaskId, Result<Outcome>);
 struct State {
     tasks: Tasks,
     options: WaitOptions,
-    /// Starts with the first read.
-    deadline: Option<Deadline>,
-    started: Instant,
+    deadline: Deadline,
     rounds: u32,
+    added: Arc<Mutex<Vec<TaskId>>>,
     pending: HashMap<TaskId, Pending>,
+    ended: VecDeque<Ended>,
     /// Whether tasks are to be looked for in the history.
     is_search_due: bool,
     /// The longest `Retry-After` of the round.
@@ -101,31 +84,26 @@ struct Pending {
 
 impl WaitAll {
     /// Ends the wait after this time, from the first read on. Default: none.
-    pub fn deadline(self, deadline: impl Into<Option<Duration>>) -> Self {
-        let deadline = deadline.into();
-        self.with(|options| options.deadline = deadline)
+    pub fn deadline(mut self, deadline: impl Into<Option<Duration>>) -> Self {
+        self.options.deadline = deadline.into();
+        self
     }
 
     /// How often the tasks are read. Default: [`PollInterval::Adaptive`].
-    pub fn poll(self, interval: PollInterval) -> Self {
-        self.with(|options| options.poll = interval)
+    pub fn poll(mut self, interval: PollInterval) -> Self {
+        self.options.poll = interval;
+        self
     }
 
     /// Cancels the tasks that are still queued at the deadline. Default: `false`.
-    pub fn cancel_at_deadline(self, cancel: bool) -> Self {
-        self.with(|options| options.cancel_at_deadline = cancel)
-    }
-
-    fn with(mut self, change: impl FnOnce(&mut WaitOptions)) -> Self {
-        if let Some(state) = &mut self.state {
-            change(&mut state.options);
-        }
+    pub fn cancel_at_deadline(mut self, cancel: bool) -> Self {
+        self.options.cancel_at_deadline = cancel;
         self
     }
 
     /// Adds a task, also while the stream is read. A task that is waited for already is not added again.
-    pub fn add(&mut self, task: impl Into<TaskId>) {
-        self.added.push(task.into());
+    pub fn add(&self, task: impl Into<TaskId>) {
+        lock(&self.added).push(task.into());
     }
 
     /// The next task that has ended, or `None` when all have.
@@ -134,6 +112,21 @@ impl WaitAll {
     pub async fn next(&mut self) -> Option<(TaskId, Result<Outcome>)> {
         StreamExt::next(self).await
     }
+
+    fn start(&self) -> BoxStream<'static, Ended> {
+        let state = State {
+            tasks: self.tasks.clone(),
+            options: self.options.clone(),
+            deadline: Deadline::after(self.options.deadline),
+            rounds: 0,
+            added: Arc::clone(&self.added),
+            pending: HashMap::new(),
+            ended: VecDeque::new(),
+            is_search_due: true,
+            retry_after: None,
+        };
+        stream::unfold(state, State::next).boxed()
+    }
 }
 
 impl Stream for WaitAll {
@@ -141,53 +134,42 @@ impl Stream for WaitAll {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let all = self.get_mut();
-        loop {
-            if let Some(ended) = all.ended.pop_front() {
-                return Poll::Ready(Some(ended));
-            }
-            let round = match &mut all.round {
-                Some(round) => round,
-                None => {
-                    let Some(mut state) = all.state.take() else { return Poll::Ready(None) };
-                    for id in all.added.drain(..) {
-                        all.ended.extend(state.add(id));
-                    }
-                    if state.pending.is_empty() {
-                        all.state = Some(state);
-                        match all.ended.pop_front() {
-                            Some(ended) => return Poll::Ready(Some(ended)),
-                            None => return Poll::Ready(None),
-                        }
-                    }
-                    all.round.insert(Box::pin(async move {
-                        let ended = state.round().await;
-                        (state, ended)
-                    }))
-                }
-            };
-            match round.as_mut().poll(context) {
-                Poll::Ready((state, ended)) => {
-                    all.round = None;
-                    all.state = Some(state);
-                    all.ended.extend(ended);
-                }
-                Poll::Pending => return Poll::Pending,
-            }
+        let mut ended = all.ended.take().unwrap_or_else(|| all.start());
+        let next = ended.poll_next_unpin(context);
+        if !matches!(next, Poll::Ready(None)) {
+            all.ended = Some(ended);
         }
+        next
     }
 }
 
 impl State {
-    /// Adds a task; returns its error if it cannot be waited for.
-    fn add(&mut self, id: TaskId) -> Option<Ended> {
-        if let Err(error) = self.handle(&id).check_id() {
-            return Some((id, Err(error)));
+    async fn next(mut self) -> Option<(Ended, Self)> {
+        loop {
+            let added = std::mem::take(&mut *lock(&self.added));
+            for id in added {
+                self.add(id);
+            }
+            if let Some(ended) = self.ended.pop_front() {
+                return Some((ended, self));
+            }
+            if self.pending.is_empty() {
+                return None;
+            }
+            let ended = self.round().await;
+            self.ended.extend(ended);
         }
-        if let std::collections::hash_map::Entry::Vacant(entry) = self.pending.entry(id) {
-            entry.insert(Pending::default());
-            self.is_search_due = true;
+    }
+
+    fn add(&mut self, id: TaskId) {
+        match self.handle(&id).check_id() {
+            Err(error) => self.ended.push_back((id, Err(error))),
+            Ok(()) if self.pending.contains_key(&id) => {}
+            Ok(()) => {
+                self.pending.insert(id, Pending::default());
+                self.is_search_due = true;
+            }
         }
-        None
     }
 
     fn handle(&self, id: &TaskId) -> Task {
@@ -196,19 +178,16 @@ impl State {
 
     /// Waits for the next read, reads, and returns the tasks that have ended.
     async fn round(&mut self) -> Vec<Ended> {
-        let whole = *self.deadline.get_or_insert_with(|| Deadline::after(self.options.deadline));
-        let deadline = cancel_before(whole, self.options.cancel_at_deadline);
-        if self.rounds == 0 {
-            self.started = Instant::now();
-        } else {
-            let waited = self.started.elapsed();
+        let deadline = cancel_before(self.deadline, self.options.cancel_at_deadline);
+        if self.rounds > 0 {
+            let waited = self.deadline.started.elapsed();
             let schedule = Schedule::new(self.options.poll.clone(), &[]);
             let delay = schedule.delay_after(self.rounds - 1, waited, self.retry_after.take());
             let next = Instant::now() + delay;
             sleep_until(deadline.at.map_or(next, |at| next.min(at))).await;
         }
         if deadline.is_over() {
-            return self.give_up(whole).await;
+            return self.give_up().await;
         }
         self.rounds += 1;
         if self.is_search_due && self.pending.len() > 1 {
@@ -315,7 +294,8 @@ impl State {
     }
 
     /// The deadline: every task that is left ends with an error that states what became of it.
-    async fn give_up(&mut self, deadline: Deadline) -> Vec<Ended> {
+    async fn give_up(&mut self) -> Vec<Ended> {
+        let deadline = self.deadline;
         let core = &self.tasks.core;
         let cancel_queued = self.options.cancel_at_deadline;
         let ends = stream::iter(self.pending.drain()).map(|(id, task)| async move {
@@ -338,6 +318,10 @@ impl State {
         });
         ends.buffer_unordered(MAX_CONCURRENT_CANCELS).collect().await
     }
+}
+
+fn lock(added: &Mutex<Vec<TaskId>>) -> MutexGuard<'_, Vec<TaskId>> {
+    added.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl std::fmt::Debug for WaitAll {

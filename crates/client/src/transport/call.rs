@@ -5,7 +5,7 @@ use std::error::Error as StdError;
 use std::time::{Duration, SystemTime};
 
 use inferstore_api::types::{EnvelopeStatus, TaskId};
-use inferstore_api::{Error as RawError, Operation, ResponseValue, Safety};
+use inferstore_api::{BodyTooLarge, Error as RawError, Operation, ResponseValue, Safety};
 use reqwest::header::{DATE, HeaderMap};
 use tracing::{Instrument, Span, debug, debug_span, field};
 
@@ -126,8 +126,12 @@ impl<'a> Call<'a> {
         &mut self,
         sent: impl Future<Output = Result<ResponseValue<E>, RawError>>,
     ) -> Result<Result<(u16, E::Data), Fault>> {
-        let _permit = self.core.permit().await;
-        match self.deadline.timeout(sent).await {
+        let core = self.core;
+        let permitted = async {
+            let _permit = core.permit().await;
+            sent.await
+        };
+        match self.deadline.timeout(permitted).await {
             Some(Ok(response)) => {
                 if let Some(date) = self.date.as_deref_mut() {
                     *date = read_date(response.headers());
@@ -152,7 +156,7 @@ impl<'a> Call<'a> {
             Failure::Status(401) => Error::Unauthorized(context),
             Failure::Status(_) | Failure::Permanent => Error::Api(context),
             Failure::NotSent | Failure::Lost => Error::Transport(context),
-            Failure::Undecodable => Error::Decode(context),
+            Failure::Undecodable | Failure::TooLarge => Error::Decode(context),
         }
     }
 }
@@ -180,7 +184,8 @@ impl Fault {
             RawError::InvalidResponsePayload(body, error) => Self::undecodable(&body, &error, redactor),
             RawError::CommunicationError(error) => Self::transport(error)?,
             RawError::ResponseBodyError(error) | RawError::InvalidUpgrade(error) => {
-                Self::because(Failure::Lost, error.without_url())
+                let failure = if is_too_large(&error) { Failure::TooLarge } else { Failure::Lost };
+                Self::because(failure, error.without_url())
             }
             RawError::InvalidRequest(problem) | RawError::Custom(problem) => {
                 return Err(Error::InvalidArgument(problem));
@@ -248,6 +253,17 @@ fn open<E: Enveloped>(response: ResponseValue<E>, redactor: &Redactor) -> Result
     let message = message.map(|message| redactor.foreign(&message, MAX_MESSAGE));
     let context = CallContext { status: Some(status), request_id, message, ..CallContext::default() };
     Err(Fault::new(Failure::Permanent, context))
+}
+
+fn is_too_large(error: &reqwest::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if error.is::<BodyTooLarge>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 fn read_date(headers: &HeaderMap) -> Option<SystemTime> {

@@ -297,7 +297,7 @@ impl Error {
             Self::Config(_) => "fix the setting and try again; nothing was sent",
             Self::InvalidArgument(_) => "fix the argument and try again; nothing was sent",
             Self::Inputs(_) => "fix the inputs and try again; nothing was sent",
-            Self::File(_) => "check the file and try again",
+            Self::File(error) => error.hint(),
             Self::Unauthorized(_) => "check the API key and which service the base URL leads to",
             Self::Api(context) if context.is_retry_safe && !self.is_permanent() => "try again later",
             Self::Api(context) => match context.status {
@@ -341,6 +341,13 @@ impl Error {
             },
             Self::OutputType(_) => "read the output as JSON; the task succeeded and was billed",
         }
+    }
+}
+
+/// An amount of money that is not a number.
+impl From<inferstore_api::ParseDecimalError> for Error {
+    fn from(error: inferstore_api::ParseDecimalError) -> Self {
+        Self::InvalidArgument(error.to_string())
     }
 }
 

@@ -74,6 +74,8 @@ pub(crate) enum Failure {
     Status(u16),
     /// The response cannot be decoded.
     Undecodable,
+    /// The response is larger than the limit.
+    TooLarge,
     /// The same request would fail the same way again.
     Permanent,
 }

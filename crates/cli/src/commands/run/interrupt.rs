@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use inferstore::types::TaskId;
 use inferstore::{Client, RunEvent, UploadEvent};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -19,7 +20,7 @@ pub(super) struct Interrupts {
     /// Files that are on their way, and not whole yet.
     uploads: usize,
     has_begun: bool,
-    task: Option<String>,
+    task: Option<TaskId>,
     /// Interrupted when the create may have been sent, so its answer is waited for.
     is_pending: bool,
 }
@@ -49,10 +50,10 @@ impl Interrupts {
                 self.uploads += 1;
                 self.has_begun = true;
             }
-            RunEvent::Upload { event: UploadEvent::Progress { sent, size }, .. } if sent == size => {
+            RunEvent::Upload { event: UploadEvent::Progress { sent, size, .. }, .. } if sent == size => {
                 self.uploads = self.uploads.saturating_sub(1);
             }
-            RunEvent::Created(task) => self.task = Some(task.to_string()),
+            RunEvent::Created(task) => self.task = Some(task.clone()),
             _ => {}
         }
     }
@@ -90,8 +91,8 @@ impl Interrupts {
 
     /// Leaves the task alone, unless it is to be canceled.
     pub(super) async fn detach(&mut self, client: &Client, session: &Session) -> Result {
-        let task = &self.task.clone().unwrap_or_default();
-        session.output.data(task)?;
+        let Some(task) = self.task.clone() else { return Ok(()) };
+        session.output.data(task.as_str())?;
         if !self.cancels_at_once {
             session.output.note(format!("detached; the task {task} goes on, and is billed if it succeeds"));
             session.output.note("Ctrl-C again cancels it if it is still in the queue");
@@ -100,7 +101,7 @@ impl Interrupts {
                 return Err(Failure::new(exit::DETACHED, "interrupted; the task goes on").with_hint(hint));
             }
         }
-        client.task(task).cancel().await.map_err(|error| {
+        client.task(&task).cancel().await.map_err(|error| {
             let mut failure = Failure::from(error);
             failure.hint =
                 Some(format!("the task may be running; pick it up with: inferstore task wait {task}"));

@@ -2,20 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
-use inferstore::{Client, DownloadOptions, Outcome};
+use inferstore::Outcome;
+use serde_json::value::RawValue;
 
-use super::super::files::name_in;
+use super::super::task::outcome_report;
 use super::Arguments;
 use crate::failure::{Failure, Result};
-use crate::progress::Progress;
+use crate::progress::{Progress, watch};
 use crate::settings::Session;
 
 /// Downloads what was asked for, and tells everything.
 pub(super) async fn deliver(
-    client: &Client,
     arguments: &Arguments,
     outcome: &Outcome,
-    payload: Option<String>,
+    payload: Option<Box<RawValue>>,
     session: &Session,
 ) -> Result {
     let folder = arguments.out.as_ref();
@@ -28,15 +28,15 @@ pub(super) async fn deliver(
     let mut paths = Vec::new();
     // The run succeeded and is paid, so it is told whatever becomes of the downloads.
     let downloaded = match (folder, &temporary) {
-        (Some(folder), _) => download(client, outcome, folder, &mut paths, session).await,
-        (None, Some(temporary)) => download(client, outcome, temporary.path(), &mut paths, session).await,
+        (Some(folder), _) => download(outcome, folder, &mut paths, session).await,
+        (None, Some(temporary)) => download(outcome, temporary.path(), &mut paths, session).await,
         (None, None) => Ok(()),
     };
     let told: Vec<(String, String)> = match folder {
         Some(_) => paths.iter().map(|(name, path)| (name.clone(), path.display().to_string())).collect(),
         None => Vec::new(),
     };
-    let report = super::with_paths(super::report(outcome, payload), &told, session.output.format);
+    let report = super::with_paths(outcome_report(outcome, payload), &told, session.output.format);
     session.output.report(&report)?;
     downloaded?;
     if arguments.show {
@@ -47,32 +47,22 @@ pub(super) async fn deliver(
 
 /// Downloads every output that is a URL, under the name of the task and of the output.
 pub(crate) async fn download(
-    client: &Client,
     outcome: &Outcome,
     folder: &Path,
     paths: &mut Vec<(String, PathBuf)>,
     session: &Session,
 ) -> Result {
     let at = session.surroundings.folder.join(folder);
-    std::fs::create_dir_all(&at)
-        .map_err(|error| Failure::here(format!("{} cannot be made", folder.display()), error))?;
     let mut progress = Progress::new(&session.output);
-    for (name, url) in outcome.urls() {
-        let extension = name_in(url).and_then(|name| Some(format!(".{}", name.rsplit_once('.')?.1)));
-        let file = plain(&format!("{}-{name}{}", outcome.task, extension.unwrap_or_default()));
+    for (name, _) in outcome.urls() {
         // The same task has the same outputs.
-        let options = DownloadOptions { overwrite: true, ..DownloadOptions::default() };
-        client.download_with(url, at.join(&file), options, |event| progress.download(name, event)).await?;
+        let download = outcome.download(name)?.overwrite(true);
+        let download = download.to_dir(at.as_path(), format!("{}-{name}", outcome.task));
+        let downloaded = watch(download, |event| progress.download(name, event)).await?;
+        let file = downloaded.path.file_name().unwrap_or_default();
         paths.push((name.to_owned(), folder.join(file)));
     }
     Ok(())
-}
-
-/// A name that cannot lead to another folder.
-fn plain(name: &str) -> String {
-    let name: String =
-        name.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect();
-    name.trim_start_matches('.').to_owned()
 }
 
 #[cfg(feature = "show")]

@@ -131,26 +131,15 @@ pub mod error {
         }
     }
 }
-impl Input {
-    /// The inputs as the model wants them spelled.
-    pub fn to_inputs(&self) -> inferstore::Inputs {
-        let Self { angle, input_image, template } = self;
-        let mut inputs = inferstore::Inputs::new();
-        inputs = inputs.set("input_image", input_image);
-        inputs = inputs.set("template", template);
-        inputs = inputs.set("angle", angle.to_string());
-        inputs
-    }
-}
 impl inferstore::ModelKind for Input {
     const NAME: &'static str = MODEL;
     type Output = Output;
+    type File = String;
+    fn into_parts(self) -> inferstore::KindParts<String> {
+        inferstore::kind_parts(&self, [])
+    }
 }
-/// Runs the model and waits for its output.
-pub async fn run(
-    client: &inferstore::Client,
-    input: &Input,
-    options: inferstore::RunOptions,
-) -> inferstore::Result<inferstore::Outcome<Output>> {
-    client.model(MODEL).run_with(input.to_inputs(), options).await?.typed()
+/// Runs the model. The run starts when it is awaited, and takes options before that.
+pub fn run(client: &inferstore::Client, input: Input) -> inferstore::Run<Output> {
+    client.model(MODEL).run_typed(input)
 }

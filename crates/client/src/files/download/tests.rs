@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{DownloadEvent, DownloadedFile};
 use crate::files::upload::tests::loopback::{KEY, Reaction, SIGNATURE, Scratch, Server, TestResult, said};
 use crate::transport::file_error::FileErrorKind;
-use crate::{Client, Error, Retry, Settings};
+use crate::{Client, Error};
 
 /// An answer with this content and these headers.
 fn content(headers: &[(&'static str, &str)], body: &[u8]) -> Reaction {
@@ -27,7 +27,7 @@ fn url(server: &Server) -> String {
 }
 
 fn client(server: &Server) -> crate::Result<Client> {
-    server.client(Settings::default())
+    server.client()
 }
 
 #[tokio::test]
@@ -148,11 +148,12 @@ async fn a_name_that_exists_in_a_folder_gets_a_number() -> TestResult {
     let scratch = Scratch::new()?;
     let server = Server::start(|_| content(&[("content-type", "image/png")], b"new")).await?;
     let download = client(&server)?.download(url(&server));
+    let folder = scratch.path("new");
     for name in ["a.png", "a-2.png", "a-3.png"] {
-        assert_eq!(download.clone().to_dir(scratch.path(""), "a").await?.path, scratch.path(name));
+        assert_eq!(download.clone().to_dir(&folder, "a").await?.path, folder.join(name));
     }
-    assert_eq!(download.overwrite(true).to_dir(scratch.path(""), "a").await?.path, scratch.path("a.png"));
-    assert_eq!(scratch.names()?, ["a-2.png", "a-3.png", "a.png"]);
+    assert_eq!(download.overwrite(true).to_dir(&folder, "a").await?.path, folder.join("a.png"));
+    assert_eq!(std::fs::read_dir(folder)?.count(), 3);
     Ok(())
 }
 
@@ -235,7 +236,9 @@ async fn redirects_are_followed_so_far_and_not_everywhere() -> TestResult {
 async fn a_refusal_is_readable_and_shows_no_more_than_the_host() -> TestResult {
     let scratch = Scratch::new()?;
     let server = Server::start(|_| Reaction::refusal(403, "AccessDenied")).await?;
-    let error = said(client(&server)?.download(url(&server)).to_file(scratch.path("a")).await);
+    let download = client(&server)?.download(url(&server));
+    assert!(!format!("{download:?}").contains(SIGNATURE), "{download:?}");
+    let error = said(download.to_file(scratch.path("a")).await);
     assert!(
         error.contains("127.0.0.1: object storage answered 403 (AccessDenied): … is not good enough"),
         "{error}"
@@ -262,10 +265,9 @@ async fn silence_and_the_deadline_end_it() -> TestResult {
     assert!(matches!(first, Some(Err(Error::DeadlineReached(_)))), "{first:?}");
     assert!(started.elapsed() < Duration::from_secs(5), "long before anything else would end it");
 
-    let retry = Retry { max_attempts: 2, ..Retry::default() };
     let idle = Duration::from_millis(500);
-    let settings = Settings { transfer_timeout: idle, read_timeout: idle, retry, ..Settings::default() };
-    let error = said(server.client(settings)?.download(url(&server)).to_file(scratch.path("a")).await);
+    let client = server.builder(2).transfer_timeout(idle).read_timeout(idle).build()?;
+    let error = said(client.download(url(&server)).to_file(scratch.path("a")).await);
     assert!(error.contains("127.0.0.1: nothing was transferred for 0.5 s"), "{error}");
     assert_eq!((server.stored().len(), scratch.names()?.len()), (4, 0));
     Ok(())

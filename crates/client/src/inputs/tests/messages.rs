@@ -33,11 +33,11 @@ fn all_violations_are_reported_at_once_in_the_order_of_the_parameters() {
     assert_eq!(
         messages(&invalid),
         [
-            "input_image: expected a URL that starts with http:// or https://, or a file to upload, got \"photo.jpg\"",
-            "template: \"V_shape\" is not one of \"v_shape\", \"t_shape\", did you mean \"v_shape\"?",
+            "input_image: expected a file to upload (image/*), or a URL that starts with http:// or https://, got \"photo.jpg\"",
+            "template: expected one of \"v_shape\", \"t_shape\", got \"V_shape\", did you mean \"v_shape\"?",
             "angle: expected a whole number from 1 to 90, got 95.5",
             "note: expected text, got a list of 2",
-            "zoom: 0.25 is below the minimum of 0.5",
+            "zoom: expected a number of 0.5 or more, got 0.25",
             "seed: the model declares no such parameter, expected one of input_image, template, angle, note, zoom",
             "templte: the model declares no such parameter, did you mean \"template\"?",
         ]
@@ -52,7 +52,7 @@ fn a_missing_input_is_described() {
     assert_eq!(
         messages(&invalid),
         [
-            "input_image: required but not given, expected a file to upload (image/*), or its URL",
+            "input_image: required but not given, expected a file to upload (image/*), or a URL that starts with http:// or https://",
             "template: required but not given, expected one of \"v_shape\", \"t_shape\"",
             "angle: required but not given, expected a whole number from 1 to 90",
         ]
@@ -69,7 +69,7 @@ fn wrong_types_are_described() {
     assert_eq!(
         messages(&invalid),
         [
-            "input_image: expected a file of type image/*, got video/mp4",
+            "input_image: expected a file to upload (image/*), or a URL that starts with http:// or https://, got a file of type video/mp4",
             "template: expected one of \"v_shape\", \"t_shape\", got a file",
             "angle: expected a whole number from 1 to 90, got true",
             "zoom: expected a number of 0.5 or more, got \"big\"",
@@ -80,8 +80,12 @@ fn wrong_types_are_described() {
 #[test]
 fn every_bound_is_described() {
     for (config, given, message) in [
-        (json!({ "max": 9 }), json!(10), "p: 10 is above the maximum of 9"),
-        (json!({ "min": "-0.50" }), json!("-1"), "p: \"-1\" is below the minimum of -0.50"),
+        (json!({ "max": 9 }), json!(10), "p: expected a number of 9 or less, got 10"),
+        (
+            json!({ "min": "-0.50", "max": 0 }),
+            json!("-1"),
+            "p: expected a number from -0.50 to 0, got \"-1\"",
+        ),
         (json!({ "max": 9 }), json!([]), "p: expected a number of 9 or less, got a list of 0"),
         (json!({}), json!({}), "p: expected a number, got an object"),
     ] {

@@ -1,9 +1,9 @@
 //! Downloads that break off: from where they go on, and when they must not.
 
 use super::{client, content, url};
+use crate::Error;
 use crate::files::upload::tests::loopback::{Reaction, Request, Scratch, Server, TestResult, said};
 use crate::transport::file_error::FileErrorKind;
-use crate::{Error, Retry, Settings};
 
 /// What is downloaded here.
 fn whole() -> Vec<u8> {
@@ -40,8 +40,7 @@ async fn a_broken_download_is_resumed_for_as_long_as_it_advances() -> TestResult
     })
     .await?;
     // More breaks than attempts, but each one advances.
-    let retry = Retry { max_attempts: 3, ..Retry::default() };
-    let client = server.client(Settings { retry, ..Settings::default() })?;
+    let client = server.builder(3).build()?;
     let path = scratch.path("a");
     let downloaded = client.download(url(&server)).to_file(&path).await?;
     assert_eq!((downloaded.size, server.stored().len()), (200_000, 11));

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::{ApiKey, Client, Retry, Settings};
+use crate::{ApiKey, Client, ClientBuilder, Retry};
 
 pub(crate) type TestResult = Result<(), Box<dyn std::error::Error>>;
 
@@ -108,14 +108,15 @@ impl Server {
         Ok(server)
     }
 
-    /// A client of it that does not wait long for anything but an answer.
-    pub(crate) fn client(&self, settings: Settings) -> crate::Result<Client> {
-        let retry = Retry { initial_backoff: Duration::from_millis(1), ..settings.retry };
-        Client::with_settings(
-            &format!("http://{}/api/v1", self.address),
-            ApiKey::new(KEY),
-            Settings { retry, ..settings },
-        )
+    /// A client of it with short backoffs.
+    pub(crate) fn client(&self) -> crate::Result<Client> {
+        self.builder(5).build()
+    }
+
+    /// The builder of such a client that sends a request at most this many times.
+    pub(crate) fn builder(&self, max_attempts: u32) -> ClientBuilder {
+        let retry = Retry { initial_backoff: Duration::from_millis(1), max_attempts, ..Retry::default() };
+        Client::builder(format!("http://{}/api/v1", self.address), ApiKey::new(KEY)).retry(retry)
     }
 
     /// The requests to object storage so far, in the order in which they ended.

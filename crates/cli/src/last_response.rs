@@ -1,0 +1,81 @@
+//! Middleware that keeps the last response of the API, so that `--format json` prints what the service
+//! wrote: every digit, and fields that this version does not know.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use inferstore::middleware::{BoxFuture, Middleware, Next};
+use inferstore::reqwest::{self, Request, Response};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The header of the API key. Requests to object storage do not have it.
+const API_KEY_HEADER: &str = "x-api-key";
+
+/// The largest response of the API, as in the client.
+pub(crate) const MAX_RESPONSE: u64 = 16 * 1024 * 1024;
+
+/// The payload of the last successful response of the API. Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct LastResponse(Arc<Mutex<Option<Box<RawValue>>>>);
+
+#[derive(Deserialize)]
+struct Envelope {
+    data: Option<Box<RawValue>>,
+}
+
+impl LastResponse {
+    /// The payload, which is then no longer kept.
+    pub(crate) fn take(&self) -> Option<Box<RawValue>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn keep(&self, body: &[u8]) {
+        let payload = serde_json::from_slice::<Envelope>(body).ok().and_then(|envelope| envelope.data);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = payload;
+    }
+}
+
+impl Middleware for LastResponse {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        let is_to_api = request.headers().contains_key(API_KEY_HEADER);
+        Box::pin(async move {
+            let mut response = next.run(request).await?;
+            if !is_to_api || !response.status().is_success() {
+                return Ok(response);
+            }
+            let mut body = Vec::new();
+            // A longer body stays too long for the client, which refuses it.
+            while body.len() as u64 <= MAX_RESPONSE
+                && let Some(chunk) = response.chunk().await?
+            {
+                body.extend_from_slice(&chunk);
+            }
+            self.keep(&body);
+            Ok(http::Response::from(response).map(|_| body).into())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LastResponse;
+
+    #[test]
+    fn the_payload_keeps_every_digit_and_is_taken_once() {
+        let last = LastResponse::default();
+        last.keep(br#"{"status":"success","data":{"cost":1.50000000000000000001, "new":[ ]}}"#);
+        let payload = last.take().map(|payload| payload.to_string());
+        assert_eq!(payload.as_deref(), Some(r#"{"cost":1.50000000000000000001, "new":[ ]}"#));
+        assert!(last.take().is_none());
+    }
+
+    #[test]
+    fn a_response_without_a_payload_replaces_the_one_before() {
+        for body in [&br#"{"status":"success"}"#[..], b"<html>"] {
+            let last = LastResponse::default();
+            last.keep(br#"{"status":"success","data":1}"#);
+            last.keep(body);
+            assert!(last.take().is_none());
+        }
+    }
+}
