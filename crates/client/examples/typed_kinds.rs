@@ -5,16 +5,10 @@
 use std::path::PathBuf;
 
 use inferstore::types::{ColorHarmonizationInput, HarmonizationTemplate};
-use inferstore::{Client, FileInput, Inputs};
-use serde::{Deserialize, Serialize};
+use inferstore::{Client, Inputs};
+use serde::Deserialize;
 
-/// The input of a model that is not in the catalog.
-#[derive(Serialize)]
-struct Sharpen {
-    image: FileInput,
-    strength: f64,
-}
-
+/// The output of a model that is not in the catalog.
 #[derive(Deserialize)]
 struct Sharpened {
     picture: String,
@@ -34,7 +28,7 @@ async fn main() -> inferstore::Result<()> {
     println!("{}", outcome.output.output_image);
     client.download(outcome.output.output_hue).to_dir("outputs", "hue").await?;
 
-    let inputs = Inputs::from_serialize(&Sharpen { image: "photo.jpg".into(), strength: 0.5 })?;
+    let inputs = Inputs::new().file("image", "photo.jpg").set("strength", 0.5);
     let outcome = client.model("sharpen").run(inputs).await?.typed::<Sharpened>()?;
     println!("{}", outcome.output.picture);
     Ok(())
