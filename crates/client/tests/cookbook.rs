@@ -29,7 +29,7 @@ async fn a_dropped_run_leaves_its_task_running() -> Result<()> {
     service.model("m").stays_queued();
     let client = service.client()?;
     let run = client.model("m").run(inputs());
-    assert!(timeout(Duration::from_secs(60), run.into_future()).await.is_err());
+    assert!(timeout(Duration::from_secs(60), run).await.is_err());
     sleep(Duration::from_secs(60)).await;
     assert_eq!(status(&client).await?, Some(TaskStatus::InQueue));
     Ok(())
@@ -41,7 +41,7 @@ async fn a_dropped_run_cancels_its_queued_task_when_asked_to() -> Result<()> {
     service.model("m").stays_queued();
     let client = service.client()?;
     let run = client.model("m").run(inputs()).cancel_on_drop(true);
-    assert!(timeout(Duration::from_secs(60), run.into_future()).await.is_err());
+    assert!(timeout(Duration::from_secs(60), run).await.is_err());
     sleep(Duration::from_secs(60)).await;
     assert_eq!(status(&client).await?, Some(TaskStatus::Canceled));
     Ok(())
@@ -53,7 +53,7 @@ async fn a_run_that_is_dropped_before_the_create_leaves_no_task() -> Result<()> 
     service.model("m").succeeds(json!(1));
     service.responds("getModelVersioning", 503, "maintenance");
     let client = service.client()?;
-    let mut run = Box::pin(client.model("m").run(inputs()).into_future());
+    let mut run = Box::pin(client.model("m").run(inputs()));
     let not_yet = timeout(Duration::ZERO, &mut run).await;
     assert!(not_yet.is_err());
     drop(run);
@@ -176,7 +176,7 @@ async fn runs_are_spawned_joined_selected_and_buffered() -> std::result::Result<
     let client = service.client()?;
     let mut set = JoinSet::new();
     for _ in 0..3 {
-        set.spawn(client.model("m").run(Inputs::new()).into_future());
+        set.spawn(client.model("m").run(Inputs::new()));
     }
     assert!(set.join_all().await.iter().all(|outcome| outcome.is_ok()));
     let (balance, statistics) = tokio::join!(client.account().balance(), client.storage().statistics());
@@ -185,9 +185,8 @@ async fn runs_are_spawned_joined_selected_and_buffered() -> std::result::Result<
         outcome = client.model("m").run(Inputs::new()) => assert_eq!(outcome?.output, 1),
         () = sleep(Duration::from_secs(60)) => panic!("it takes three seconds"),
     }
-    let runs = stream::iter(0..3).map(|number| {
-        client.model("m").run([("number", number)].into_iter().collect::<Inputs>()).into_future()
-    });
+    let runs = stream::iter(0..3)
+        .map(|number| client.model("m").run([("number", number)].into_iter().collect::<Inputs>()));
     let outcomes: Vec<_> = runs.buffer_unordered(2).try_collect().await?;
     assert_eq!((outcomes.len(), service.created().len()), (3, 7));
     let tasks = service.created().into_iter().map(|created| client.task(created.task).get());

@@ -282,7 +282,7 @@ async fn middleware_of_the_client_sees_the_requests_and_the_responses() -> Resul
     let service = ScriptedService::new();
     service.model("m").stays_queued();
     let client = service.client_builder().middleware(Slow("/task")).build()?;
-    let run = client.model("m").run(inputs()).cancel_on_drop(true).into_future();
+    let run = client.model("m").run(inputs()).cancel_on_drop(true);
     assert!(tokio::time::timeout(Duration::from_secs(10), run).await.is_err(), "the create is slow");
     let status = async || -> Result<_> { Ok(client.task("task-1").get().await?.status) };
     tokio::time::sleep(Duration::from_secs(5)).await;

@@ -27,13 +27,13 @@ async fn runs_can_be_buffered_and_spawned() {
     let service = ScriptedService::start().await;
     let client = client(&service);
     let runs = stream::iter(1..=10)
-        .map(|angle| client.model(DEFAULT_MODEL).run(inputs().set("angle", angle)).quickly().into_future());
+        .map(|angle| client.model(DEFAULT_MODEL).run(inputs().set("angle", angle)).quickly());
     let outcomes: Vec<_> = runs.buffer_unordered(4).collect().await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 10, "{outcomes:?}");
 
     let mut set = JoinSet::new();
     for angle in 11..=15 {
-        set.spawn(client.model(DEFAULT_MODEL).run(inputs().set("angle", angle)).quickly().into_future());
+        set.spawn(client.model(DEFAULT_MODEL).run(inputs().set("angle", angle)).quickly());
     }
     let mut starts = JoinSet::new();
     for angle in 16..=20 {
@@ -50,13 +50,13 @@ async fn a_wait_can_be_selected_and_uploads_and_downloads_can_be_spawned() {
     let service = ScriptedService::start().await;
     let client = client(&service);
     let id = service.add_task(DEFAULT_MODEL, json!({}));
-    let wait = client.task(id.as_str()).wait().quickly().into_future();
+    let wait = client.task(id.as_str()).wait().quickly();
     tokio::select! {
         outcome = wait => drop(outcome.expect("it ends well")),
         () = std::future::pending() => unreachable!("nothing ends it"),
     }
     let file = inferstore::File::bytes("a.txt", "a note");
-    let upload = tokio::spawn(client.folder("documents").upload(file).into_future());
+    let upload = tokio::spawn(client.folder("documents").upload(file));
     let url = upload.await.expect("it does not panic").expect("it is stored").download_url;
     let download = tokio::spawn(client.download(url).bytes());
     let bytes = download.await.expect("it does not panic").expect("it is read");

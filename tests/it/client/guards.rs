@@ -11,10 +11,7 @@ use crate::support::scripted::{DEFAULT_MODEL, Route, ScriptedService};
 async fn a_run_that_costs_more_than_it_may_is_refused() {
     let service = ScriptedService::start().await;
     let model = client(&service).model(DEFAULT_MODEL);
-    let at_most = |limit: &str| -> Run {
-        let limit: Decimal = limit.parse().expect("it is an amount");
-        model.run(inputs()).quickly().max_cost(limit)
-    };
+    let at_most = |limit: &str| -> Run { model.run(inputs()).quickly().max_cost(limit) };
     let error = at_most("0.049999999999999999999").await.expect_err("it costs 0.05");
     let Error::CostLimitExceeded(exceeded) = &error else { panic!("{error:?}") };
     assert_eq!(exceeded.quote.to_string(), "0.05");

@@ -41,7 +41,7 @@ async fn a_wait_without_a_deadline_survives_two_minutes_of_failures() {
         let id = service.add_task(DEFAULT_MODEL, json!({}));
         service.fault(Route::GetTask, fault.always()).await;
         let started = Instant::now();
-        let wait = client(&service).task(id.as_str()).wait().into_future();
+        let wait = client(&service).task(id.as_str()).wait();
         let outage = async {
             sleep(OUTAGE).await;
             service.clear_faults().await;
@@ -58,7 +58,7 @@ async fn a_wait_without_a_deadline_survives_two_minutes_of_failures() {
 async fn a_run_without_a_deadline_survives_two_minutes_of_failures_while_it_waits() {
     let service = ScriptedService::start().await;
     service.fault(Route::GetTask, Fault::failure(503, "maintenance").always()).await;
-    let run = client(&service).model(DEFAULT_MODEL).run(inputs()).into_future();
+    let run = client(&service).model(DEFAULT_MODEL).run(inputs());
     let outage = async {
         sleep(OUTAGE).await;
         service.clear_faults().await;
@@ -260,7 +260,7 @@ async fn a_model_that_is_served_again_in_time_ends_well() {
     let service = ScriptedService::start().await;
     service.set_plan(DEFAULT_MODEL, TaskPlan::new().queued(Stay::Reads(1)));
     service.set_serving(DEFAULT_MODEL, false);
-    let run = client(&service).model(DEFAULT_MODEL).run(inputs()).into_future();
+    let run = client(&service).model(DEFAULT_MODEL).run(inputs());
     let maintenance = async {
         sleep(Duration::from_secs(540)).await;
         service.set_serving(DEFAULT_MODEL, true);

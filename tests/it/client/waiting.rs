@@ -84,7 +84,7 @@ async fn dropping_a_wait_leaves_the_task_alone() {
     let service = ScriptedService::start().await;
     service.set_plan(DEFAULT_MODEL, TaskPlan::new().queued(Stay::Reads(1_000)));
     let model = client(&service).model(DEFAULT_MODEL);
-    let run = tokio::spawn(model.run(inputs()).quickly().into_future());
+    let run = tokio::spawn(model.run(inputs()).quickly());
     service.until_seen(Route::GetTask, 2).await;
     run.abort();
     let _ = run.await;

@@ -148,15 +148,19 @@ impl Run {
     fn run(&self) -> inferstore::Run {
         let arguments = &self.arguments;
         let run = self.client.model(&arguments.model).run(self.inputs.clone());
-        run.deadline(arguments.deadline)
+        let run = run
+            .deadline(arguments.deadline)
             .cancel_at_deadline(arguments.cancel_at_deadline)
             .poll(arguments.poll.clone())
             .skip_validation(arguments.no_check)
             .allow_undeclared(arguments.allow_undeclared)
-            .max_cost(arguments.max_cost.clone())
             .require_serving(arguments.require_serving)
             .upload_folder(arguments.folder.parse().unwrap_or(UploadFolder::Samples))
-            .org_username(arguments.org.clone())
+            .org_username(arguments.org.clone());
+        match &arguments.max_cost {
+            Some(max_cost) => run.max_cost(max_cost.clone()),
+            None => run,
+        }
     }
 
     /// Shows what the model wants, if it cannot be run without inputs.

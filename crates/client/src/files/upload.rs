@@ -1,12 +1,13 @@
 //! Uploads: a presigned target from the service, then the bytes straight to object storage.
 
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::{BoxFuture, Either, TryFutureExt, select};
+use futures_util::future::{Either, TryFutureExt, select};
 use futures_util::stream::{self, Stream, StreamExt};
 use inferstore_api::operations::CREATE_PRESIGNED_UPLOAD;
 use inferstore_api::types::{PresignRequest, UploadFolder};
@@ -24,7 +25,7 @@ use crate::resources::storage::Folder;
 use crate::transport::core::{Core, Timeouts};
 use crate::transport::deadline::Deadline;
 use crate::transport::error::Result;
-use crate::transport::events::{Events, Sink};
+use crate::transport::events::{Events, Lazy, Sink};
 use crate::transport::file_error::{FileError, FileErrorKind};
 
 /// How many targets replace a rejected one.
@@ -66,6 +67,7 @@ pub struct Upload {
     file: File,
     org_username: Option<String>,
     deadline: Option<Duration>,
+    running: Lazy<UploadedFile>,
 }
 
 /// An upload as a stream of its events.
@@ -146,7 +148,13 @@ impl Folder {
     /// upload, or is rejected by object storage; [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a folder without uploads;
     /// [`Error::DeadlineReached`](crate::Error::DeadlineReached); and those of every call, because the service issues the target.
     pub fn upload(&self, file: impl Into<File>) -> Upload {
-        Upload { folder: self.clone(), file: file.into(), org_username: None, deadline: None }
+        Upload {
+            folder: self.clone(),
+            file: file.into(),
+            org_username: None,
+            deadline: None,
+            running: Lazy::default(),
+        }
     }
 }
 
@@ -176,12 +184,15 @@ impl Upload {
     }
 }
 
-impl IntoFuture for Upload {
+impl Future for Upload {
     type Output = Result<UploadedFile>;
-    type IntoFuture = BoxFuture<'static, Self::Output>;
 
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run(Sink::none()))
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let upload = self.get_mut();
+        let mut running = std::mem::take(&mut upload.running);
+        let polled = running.poll(context, || upload.clone().run(Sink::none()));
+        upload.running = running;
+        polled
     }
 }
 

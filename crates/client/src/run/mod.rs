@@ -10,6 +10,8 @@ mod uploads;
 pub(crate) mod wait;
 pub(crate) mod wait_all;
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -27,7 +29,7 @@ use crate::run::poll::PollInterval;
 use crate::run::prepared::PreparedRun;
 use crate::run::wait::WaitOptions;
 use crate::transport::error::Result;
-use crate::transport::events::{Events, Sink};
+use crate::transport::events::{Events, Lazy, Sink};
 
 /// What happens while a model runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,12 +72,11 @@ pub type RunEvents<T = Value> = Events<RunEvent, Outcome<T>>;
 /// ```no_run
 /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
 /// use std::time::Duration;
-/// use inferstore::{Decimal, Inputs, RunEvent};
+/// use inferstore::{Inputs, RunEvent};
 ///
-/// let max_cost: Decimal = "0.10".parse()?;
 /// let inputs = Inputs::new().file("input_image", "photo.jpg").set("template", "v_shape").set("angle", 30);
 /// let run = client.model("color-harmonization").run(inputs);
-/// let mut events = run.deadline(Duration::from_secs(300)).max_cost(max_cost).events();
+/// let mut events = run.deadline(Duration::from_secs(300)).max_cost("0.10").events();
 /// while let Some(event) = events.next().await {
 ///     if let RunEvent::Status(status) = event {
 ///         println!("{status}");
@@ -92,13 +93,13 @@ pub type RunEvents<T = Value> = Events<RunEvent, Outcome<T>>;
 /// A run that is dropped before the create leaves no task. One that is dropped during the create or the
 /// wait leaves the task running, and it is billed if it succeeds, unless
 /// [`cancel_on_drop`](Self::cancel_on_drop) is set.
-#[derive(Clone, Debug)]
 #[must_use = "a run does nothing until it is awaited, started, checked or prepared"]
 pub struct Run<T = Value> {
     model: Model,
     inputs: Result<Inputs, String>,
     options: RunOptions,
     convert: fn(Outcome) -> Result<Outcome<T>>,
+    running: Lazy<Outcome<T>>,
 }
 
 /// The options of a run.
@@ -169,6 +170,29 @@ impl Model {
     }
 }
 
+// Derived, it would ask for an output that can be cloned.
+impl<T> Clone for Run<T> {
+    fn clone(&self) -> Self {
+        let Self { model, inputs, options, convert, running } = self;
+        Self {
+            model: model.clone(),
+            inputs: inputs.clone(),
+            options: options.clone(),
+            convert: *convert,
+            running: running.clone(),
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Run<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Run")
+            .field("model", &self.model.id)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<T> Run<T> {
     fn new(model: Model, inputs: Result<Inputs, String>, convert: fn(Outcome) -> Result<Outcome<T>>) -> Self {
         let options = RunOptions {
@@ -185,7 +209,7 @@ impl<T> Run<T> {
             cancel_on_drop: false,
             learn_from_history: false,
         };
-        Self { model, inputs, options, convert }
+        Self { model, inputs, options, convert, running: Lazy::default() }
     }
 
     /// Ends the run after this time: uploads, the create, retries and the wait. Default: none.
@@ -214,9 +238,13 @@ impl<T> Run<T> {
         self
     }
 
-    /// Fails before anything is created when a run costs more. Default: no limit.
-    pub fn max_cost(mut self, max_cost: impl Into<Option<Decimal>>) -> Self {
-        self.options.max_cost = max_cost.into();
+    /// Fails before anything is created when a run costs more: `"0.10"`, or a [`Decimal`]. Default: no
+    /// limit.
+    pub fn max_cost<Cost: TryInto<Decimal>>(mut self, max_cost: Cost) -> Self {
+        match max_cost.try_into() {
+            Ok(max_cost) => self.options.max_cost = Some(max_cost),
+            Err(_) => self.inputs = Err("max_cost is no decimal number".to_owned()),
+        }
         self
     }
 
@@ -344,11 +372,14 @@ impl<T: Send + 'static> Run<T> {
     }
 }
 
-impl<T: Send + 'static> IntoFuture for Run<T> {
+impl<T: Send + 'static> Future for Run<T> {
     type Output = Result<Outcome<T>>;
-    type IntoFuture = BoxFuture<'static, Self::Output>;
 
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.finish(Sink::none()))
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let run = self.get_mut();
+        let mut running = std::mem::take(&mut run.running);
+        let polled = running.poll(context, || run.clone().finish(Sink::none()));
+        run.running = running;
+        polled
     }
 }

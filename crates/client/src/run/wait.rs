@@ -1,9 +1,10 @@
 //! Waiting for one task.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use inferstore_api::types::{ModelId, TaskDetail, TaskId, TaskStatus};
 use tokio::time::{Instant, sleep_until};
 
@@ -15,7 +16,7 @@ use crate::run::{RunEvent, RunEvents};
 use crate::transport::core::Core;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::{DeadlineReached, Error, ModelOffline, Result, TaskDisposition, TaskFailure};
-use crate::transport::events::{Events, Sink};
+use crate::transport::events::{Events, Lazy, Sink};
 use crate::transport::redact::MAX_MESSAGE;
 
 /// A last read comes this long before the deadline, when the schedule has none that late.
@@ -65,6 +66,7 @@ impl Default for WaitOptions {
 pub struct Wait {
     task: Task,
     options: WaitOptions,
+    running: Lazy<Outcome>,
 }
 
 impl Task {
@@ -85,7 +87,8 @@ impl Task {
     /// When awaited: [`Error::TaskFailed`] and [`Error::TaskCanceled`] when the task ended so,
     /// [`Error::DeadlineReached`] when it did not end in time.
     pub fn wait(&self) -> Wait {
-        Wait { task: self.clone(), options: WaitOptions { offline_timeout: None, ..WaitOptions::default() } }
+        let options = WaitOptions { offline_timeout: None, ..WaitOptions::default() };
+        Wait { task: self.clone(), options, running: Lazy::default() }
     }
 }
 
@@ -123,12 +126,15 @@ impl Wait {
     }
 }
 
-impl IntoFuture for Wait {
+impl Future for Wait {
     type Output = Result<Outcome>;
-    type IntoFuture = BoxFuture<'static, Self::Output>;
 
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run(Sink::none()))
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let wait = self.get_mut();
+        let mut running = std::mem::take(&mut wait.running);
+        let polled = running.poll(context, || wait.clone().run(Sink::none()));
+        wait.running = running;
+        polled
     }
 }
 

@@ -42,6 +42,41 @@ impl<E: 'static> Sink<E> {
     }
 }
 
+/// An operation that starts when it is polled first. A clone has not started.
+pub(crate) struct Lazy<T>(Option<BoxFuture<'static, Result<T>>>);
+
+impl<T> Lazy<T> {
+    /// Polls the operation, which `start` makes the first time.
+    pub(crate) fn poll<Operation>(
+        &mut self,
+        context: &mut Context<'_>,
+        start: impl FnOnce() -> Operation,
+    ) -> Poll<Result<T>>
+    where
+        Operation: Future<Output = Result<T>> + Send + 'static,
+    {
+        self.0.get_or_insert_with(|| Box::pin(start())).as_mut().poll(context)
+    }
+}
+
+impl<T> Default for Lazy<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T> Clone for Lazy<T> {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl<T> std::fmt::Debug for Lazy<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "started" } else { "not started" })
+    }
+}
+
 /// An operation as a stream of its events. Read the events with [`next`](Self::next), then take the
 /// result with [`finish`](Self::finish), which also skips events that were not read; or await it for the
 /// result alone. Nothing happens while none of them is polled.
