@@ -122,7 +122,6 @@ fn hint(error: &Error) -> String {
             let hint = task.and_then(|task| hint_of_task(task, reached.disposition));
             hint.unwrap_or_else(|| error.hint().to_owned())
         }
-        Error::File(file) => file.hint().to_owned(),
         Error::OutcomeUnknown(unknown) if !unknown.candidates.is_empty() => {
             "look at each candidate with `inferstore task show` before you run it again".to_owned()
         }
@@ -166,5 +165,39 @@ fn data(error: &Error) -> Vec<String> {
         }
         Error::OutcomeUnknown(unknown) => unknown.candidates.iter().map(ToString::to_string).collect(),
         _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use inferstore::types::TaskId;
+    use inferstore::{Error, FileError, FileErrorKind, ModelOffline, TaskDisposition};
+
+    use super::Failure;
+    use crate::exit;
+
+    #[test]
+    fn a_cause_is_printed_unless_the_error_contains_it_already() {
+        let error = FileError::new("photo.jpg", FileErrorKind::Unreadable, "it cannot be read");
+        let failure = Failure::from(Error::from(error.with_source("the disk is gone")));
+        assert_eq!(failure.headline, "photo.jpg: it cannot be read: the disk is gone");
+        assert_eq!(failure.hint.as_deref(), Some("check the path and the permissions"));
+        let error = FileError::new("photo.jpg", FileErrorKind::Rejected, "rejected: too late");
+        let failure = Failure::from(Error::from(error.with_source("too late")));
+        assert_eq!(failure.headline, "photo.jpg: rejected: too late");
+    }
+
+    #[test]
+    fn a_model_that_is_offline_is_an_input_error_only_while_no_task_was_created() {
+        let mut offline = ModelOffline::new("face-mesh");
+        let refused = Failure::from(Error::ModelOffline(Box::new(offline.clone())));
+        assert_eq!(refused.code, exit::INPUT);
+        assert!(refused.data.is_empty());
+        offline.task = Some(TaskId::from("7b0e"));
+        offline.disposition = TaskDisposition::StillRunning;
+        let queued = Failure::from(Error::ModelOffline(Box::new(offline)));
+        assert_eq!(queued.code, exit::DEADLINE);
+        assert_eq!(queued.data, ["7b0e"]);
+        assert!(queued.hint.is_some_and(|hint| hint.ends_with("inferstore task wait 7b0e")));
     }
 }

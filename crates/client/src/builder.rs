@@ -52,6 +52,8 @@ pub struct ClientBuilder {
     allow_insecure_http: bool,
     configure_http: Vec<ConfigureHttp>,
     middleware: Vec<Arc<dyn Middleware>>,
+    /// Responds in place of the network.
+    network: Option<Arc<dyn Middleware>>,
 }
 
 impl ClientBuilder {
@@ -70,6 +72,7 @@ impl ClientBuilder {
             allow_insecure_http: false,
             configure_http: Vec::new(),
             middleware: Vec::new(),
+            network: None,
         }
     }
 
@@ -141,7 +144,8 @@ impl ClientBuilder {
         self.configure_http(move |http| http.proxy(proxy.clone()))
     }
 
-    /// Also trusts this root certificate.
+    /// Also trusts this root certificate. Only with one of the TLS features.
+    #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc", feature = "native-tls"))]
     pub fn root_certificate(self, certificate: reqwest::Certificate) -> Self {
         self.configure_http(move |http| http.tls_certs_merge([certificate.clone()]))
     }
@@ -160,6 +164,11 @@ impl ClientBuilder {
     pub fn middleware(mut self, middleware: impl Middleware) -> Self {
         self.middleware.push(Arc::new(middleware));
         self
+    }
+
+    /// Responds to all requests in place of the network, below all middleware.
+    pub(crate) fn network(self, network: impl Middleware) -> Self {
+        Self { network: Some(Arc::new(network)), ..self }
     }
 
     /// Builds the client. Nothing is sent.
@@ -181,7 +190,8 @@ impl ClientBuilder {
         let storage =
             self.http(&base_url, |http| http.read_timeout(NO_READ_TIMEOUT).redirect(Policy::none()))?;
         let redactor = Redactor::new(self.key.expose());
-        let middleware: Arc<[Arc<dyn Middleware>]> = self.middleware.into();
+        let middleware: Arc<[Arc<dyn Middleware>]> =
+            self.middleware.into_iter().chain(self.network).collect();
         let mut api = inferstore_api::Client::new_with_client(&base_url, http.clone(), self.key)
             .with_max_response_body(self.max_response_size);
         if !middleware.is_empty() {

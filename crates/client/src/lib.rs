@@ -33,6 +33,8 @@
 //! | [`Client::adopt_or_start`] | a [prepared run](PreparedRun) that becomes one task, even across a crash |
 //! | [`Client::request`], [`Client::raw`] | any other request; the generated client |
 //!
+//! The [`cookbook`] has a page for each kind of program, and [`testing`] a service for tests without a network.
+//!
 //! # Retries
 //!
 //! | operation | retried after |
@@ -62,6 +64,7 @@
 
 mod builder;
 mod client;
+pub mod cookbook;
 mod files;
 #[cfg(feature = "__fuzz")]
 #[doc(hidden)]

@@ -1,7 +1,7 @@
 //! Profiles of the command `inferstore`: services and keys, in a file that its `login` writes.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use inferstore_api::ApiKey;
 use serde::Deserialize;
@@ -31,26 +31,30 @@ struct Stored {
 /// The base URL and the key of a profile; without a name, of the one that the environment names, or that
 /// is in use.
 pub(crate) fn read(name: Option<&str>) -> Result<(String, ApiKey)> {
-    let path = path()
-        .ok_or_else(|| Error::Config(format!("no folder for profiles is known; set {CONFIG_VARIABLE}")))?;
+    let unknown = || Error::Config(format!("no folder for profiles is known; set {CONFIG_VARIABLE}"));
+    let path = path().ok_or_else(unknown)?;
+    let name = name.map(str::to_owned).or_else(|| variable(PROFILE_VARIABLE));
+    read_from(&path, name)
+}
+
+fn read_from(path: &Path, name: Option<String>) -> Result<(String, ApiKey)> {
     let shown = path.display();
-    let text = std::fs::read_to_string(&path)
+    let text = std::fs::read_to_string(path)
         .map_err(|error| Error::Config(format!("the profiles in {shown} cannot be read: {error}")))?;
     let stored: Profiles = serde_json::from_str(&text).map_err(|error| {
         // The message of the parser may quote a key.
-        Error::Config(format!(
-            "{shown} is no file of profiles: line {} column {}",
-            error.line(),
-            error.column()
-        ))
+        let place = format!("line {} column {}", error.line(), error.column());
+        Error::Config(format!("{shown} is no file of profiles: {place}"))
     })?;
-    let named = name.map(str::to_owned).or_else(|| variable(PROFILE_VARIABLE)).or(stored.current);
-    let name = named.ok_or_else(|| Error::Config("no profile is in use".to_owned()))?;
-    let known: Vec<_> = stored.profiles.keys().cloned().collect();
     let mut profiles = stored.profiles;
-    let profile = profiles.remove(&name).ok_or_else(|| {
-        Error::Config(format!("there is no profile {name:?}; there are: {}", known.join(", ")))
-    })?;
+    let names: Vec<_> = profiles.keys().cloned().collect();
+    let Some(name) = name.or(stored.current) else {
+        return Err(Error::Config(format!("{shown} has no profile in use; log in, or name one")));
+    };
+    let Some(profile) = profiles.remove(&name) else {
+        let names = names.join(", ");
+        return Err(Error::Config(format!("there is no profile {name:?} in {shown}; there are: {names}")));
+    };
     Ok((profile.base_url, ApiKey::new(profile.api_key)))
 }
 
@@ -66,4 +70,48 @@ fn path() -> Option<PathBuf> {
 /// An environment variable that is not empty.
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROFILES: &str = r#"{
+        "current": "work",
+        "profiles": {
+            "local": {"base_url": "http://127.0.0.1:1/api/v1", "api_key": "LOCAL-KEY"},
+            "work": {"base_url": "https://host.example/api/v1", "api_key": "WORK-KEY"}
+        }
+    }"#;
+
+    fn read(text: &str, name: Option<&str>) -> Result<(String, ApiKey)> {
+        let file = tempfile::NamedTempFile::new().map_err(|error| Error::Config(error.to_string()))?;
+        std::fs::write(file.path(), text).map_err(|error| Error::Config(error.to_string()))?;
+        read_from(file.path(), name.map(str::to_owned))
+    }
+
+    #[test]
+    fn a_profile_is_the_named_one_or_the_one_in_use() -> Result<()> {
+        let (base_url, key) = read(PROFILES, Some("local"))?;
+        assert_eq!((base_url.as_str(), key.expose()), ("http://127.0.0.1:1/api/v1", "LOCAL-KEY"));
+        let (base_url, key) = read(PROFILES, None)?;
+        assert_eq!((base_url.as_str(), key.expose()), ("https://host.example/api/v1", "WORK-KEY"));
+        Ok(())
+    }
+
+    #[test]
+    fn a_profile_that_cannot_be_read_is_an_error_without_a_key() {
+        let broken = PROFILES.replace("\"WORK-KEY\"", "WORK-KEY");
+        for (text, name, problem) in [
+            (PROFILES, Some("home"), "there are: local, work"),
+            ("{}", None, "no profile in use"),
+            (broken.as_str(), None, "line 5 column"),
+            (r#"{"profiles": {"a": {"base_url": "WORK-KEY"}}}"#, Some("a"), "line 1 column"),
+        ] {
+            let error = read(text, name).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(error.contains(problem) && !error.contains("WORK-KEY"), "{error}");
+        }
+        let missing = read_from(Path::new("/nowhere/profiles.json"), None);
+        assert!(matches!(missing, Err(Error::Config(problem)) if problem.contains("/nowhere/profiles.json")));
+    }
 }

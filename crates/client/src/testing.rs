@@ -24,9 +24,9 @@
 //! # }
 //! ```
 //!
-//! It is [middleware](crate::middleware) of a normal [`Client`], so the checks of inputs, the uploads, the
-//! retries, the polling and the errors of a test are those of a real run. Every operation is answered; an
-//! unknown model, task or file gets a 404.
+//! It stands in place of the network below a normal [`Client`], so the checks of inputs, the uploads, the
+//! retries, the polling, the errors and your own [middleware](crate::middleware) are those of a real run. It
+//! responds to every operation; an unknown model, task or file is a 404.
 //!
 //! The client waits with the clock of Tokio. A test with paused time takes no real time:
 //! `#[tokio::test(start_paused = true)]`, with the feature `test-util` of `tokio` among the
@@ -156,9 +156,9 @@ impl ScriptedService {
         self.client_builder().build()
     }
 
-    /// A builder of a client of this service, for other settings.
+    /// A builder of a client of this service, for other settings and middleware.
     pub fn client_builder(&self) -> ClientBuilder {
-        Client::builder(API, "isk_test").middleware(self.clone())
+        Client::builder(API, "isk_test").network(self.clone())
     }
 
     /// The model with this identifier, which exists from now on. Tasks of a model without a script stay
@@ -173,8 +173,9 @@ impl ScriptedService {
     pub fn stores(&self, name: &str, mime: &str, content: impl Into<Bytes>) -> String {
         let mut state = self.state();
         let url = state.name(name);
-        let (folder, mime) = ("outputs".to_owned(), mime.to_owned());
-        state.files.insert(url.clone(), Stored { folder, mime, content: Some(content.into()) });
+        let stored =
+            Stored { folder: "outputs".to_owned(), mime: mime.to_owned(), content: Some(content.into()) };
+        state.files.insert(url.clone(), stored);
         url
     }
 

@@ -1,11 +1,17 @@
 //! The test kit: what a scripted service does is what a client sees.
 
+#![expect(clippy::panic, reason = "a test that cannot go on has failed")]
+
 use std::time::Duration;
 
+use inferstore::middleware::{BoxFuture, Middleware, Next};
+use inferstore::reqwest::{self, Request, Response};
 use inferstore::testing::ScriptedService;
-use inferstore::types::{ModelListRequest, TaskStatus};
+use inferstore::types::{ModelListRequest, TaskDetail, TaskStatus};
 use inferstore::{
-    Client, Error, File, FileQuery, Inputs, Outcome, Result, Retry, RunEvent, TaskDisposition, UploadEvent,
+    CallContext, Client, CostLimit, DeadlineReached, DownloadEvent, DownloadedFile, Error, File, FileError,
+    FileErrorKind, FileQuery, Inputs, InvalidInputs, ModelOffline, Outcome, OutputMismatch, Page, Result,
+    Retry, RunEvent, TaskDisposition, TaskFailure, UnknownOutcome, UploadEvent, UploadedFile, Violation,
     ViolationKind,
 };
 use serde_json::json;
@@ -215,6 +221,19 @@ async fn stored_outputs_are_downloaded_listed_counted_and_deleted() -> Result<()
 }
 
 #[tokio::test(start_paused = true)]
+async fn outputs_are_saved_into_a_folder_that_does_not_exist_yet() -> Result<(), Box<dyn std::error::Error>> {
+    let (service, client) = service()?;
+    let url = service.stores("o.png", "image/png", b"pixels".to_vec());
+    service.model("m").succeeds(json!({ "output_image": url }));
+    let folder = tempfile::tempdir()?;
+    let outcome = client.model("m").run(Inputs::new()).await?;
+    let paths = outcome.save_all(folder.path().join("new/outputs")).await?;
+    assert_eq!(paths, [folder.path().join("new/outputs/output_image.png")]);
+    assert_eq!(std::fs::read(&paths[0])?, b"pixels");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn lists_the_balance_and_records_are_answered_and_the_unknown_is_a_404() -> Result<()> {
     let (service, client) = service()?;
     service.model("m").succeeds(json!(1));
@@ -239,5 +258,95 @@ async fn a_client_of_the_service_can_have_other_settings() -> Result<()> {
     service.loses_response("getBalance");
     let Err(error) = client.account().balance().await else { panic!("it is not retried") };
     assert!(matches!(error, Error::Transport(_)) && error.is_retryable(), "{error:?}");
+    Ok(())
+}
+
+/// Responds late, which the service has done in time.
+struct Slow(&'static str);
+
+impl Middleware for Slow {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        Box::pin(async move {
+            let is_slow = request.url().path().ends_with(self.0);
+            let response = next.run(request).await;
+            if is_slow {
+                tokio::time::sleep(Duration::from_secs(30)).await;
+            }
+            response
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn middleware_of_the_client_sees_the_requests_and_the_responses() -> Result<()> {
+    let service = ScriptedService::new();
+    service.model("m").stays_queued();
+    let client = service.client_builder().middleware(Slow("/task")).build()?;
+    let run = client.model("m").run(inputs()).cancel_on_drop(true).into_future();
+    assert!(tokio::time::timeout(Duration::from_secs(10), run).await.is_err(), "the create is slow");
+    let status = async || -> Result<_> { Ok(client.task("task-1").get().await?.status) };
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(status().await?, Some(TaskStatus::InQueue), "the create has no response yet");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(status().await?, Some(TaskStatus::Canceled), "the create finished in the background");
+    Ok(())
+}
+
+#[test]
+fn every_error_event_and_result_can_be_made_by_hand() -> Result<(), Box<dyn std::error::Error>> {
+    let mut refused = CallContext::new("getTask", Some(503));
+    refused.message = Some("maintenance".to_owned());
+    refused.retry_after = Some(Duration::from_secs(7));
+    refused.is_retry_safe = true;
+    let refused = Error::Api(Box::new(refused));
+    assert!(refused.is_retryable() && refused.retry_after() == Some(Duration::from_secs(7)));
+
+    let violation = Violation::new("angle", ViolationKind::OutOfRange, "angle: at most 90");
+    let mut late = DeadlineReached::default();
+    late.disposition = TaskDisposition::StillRunning;
+    let mut unknown = UnknownOutcome::default();
+    unknown.candidates = vec!["task-1".into()];
+    let errors = [
+        Error::Config("no key".to_owned()),
+        Error::InvalidArgument("no path".to_owned()),
+        Error::Inputs(InvalidInputs::new(vec![violation], vec!["angle".to_owned()])),
+        FileError::new("a.png", FileErrorKind::Empty, "it is empty").into(),
+        Error::Unauthorized(Box::new(CallContext::new("getBalance", Some(401)))),
+        refused,
+        Error::Transport(Box::default()),
+        Error::Decode(Box::default()),
+        Error::OutcomeUnknown(Box::new(unknown)),
+        Error::CostLimitExceeded(Box::<CostLimit>::default()),
+        Error::ModelOffline(Box::new(ModelOffline::new("m"))),
+        Error::TaskFailed(Box::new(TaskFailure::new("task-1", "out of memory"))),
+        Error::TaskCanceled("task-1".into()),
+        Error::DeadlineReached(Box::new(late)),
+        Error::OutputType(Box::new(OutputMismatch::new("task-1", json!(1), "no object"))),
+    ];
+    for error in errors {
+        assert!(!error.to_string().contains('\n') && !error.hint().is_empty(), "{error}");
+    }
+
+    let events = [
+        RunEvent::upload("input", UploadEvent::started(1)),
+        RunEvent::upload("input", UploadEvent::progress(1, 1)),
+        RunEvent::upload("input", UploadEvent::retrying("lost")),
+        RunEvent::Warning("odd".to_owned()),
+        RunEvent::Created("task-1".into()),
+        RunEvent::Status(TaskStatus::InQueue),
+        RunEvent::ReadFailed("lost".to_owned()),
+        RunEvent::ModelOffline,
+    ];
+    assert_eq!(events.clone(), events);
+    assert_eq!(DownloadEvent::progress(1, None), DownloadEvent::progress(1, None));
+
+    let outcome = Outcome::new("task-1", json!({ "output": "https://host.example/a.png" }));
+    let journal = serde_json::to_string(&outcome)?;
+    assert_eq!(serde_json::from_str::<Outcome>(&journal)?, outcome);
+    assert_eq!(UploadedFile::new("https://host.example/a.png").size, 0);
+    assert_eq!(DownloadedFile::default().mime, None);
+    assert_eq!(Page::new(Some(vec![1]), Some(1)).total, Some(1));
+    let detail: TaskDetail = serde_json::from_value(json!({ "task_id": "task-1", "status": "success" }))?;
+    assert_eq!(detail.status, Some(TaskStatus::Success));
     Ok(())
 }

@@ -160,13 +160,13 @@ async fn a_task_of_this_client_is_not_taken_for_the_lost_one() {
     let client = client(&service);
     let model = client.model(DEFAULT_MODEL);
     let first = model.run(inputs()).quickly().start().await.expect("it is created");
-    service.fault(Route::CreateTask, Fault::CloseAfterRequest).await;
-    let error = model.run(inputs()).quickly().start().await.expect_err("it never arrived");
-    let Error::OutcomeUnknown(unknown) = &error else { panic!("{error:?}") };
-    assert!(unknown.candidates.is_empty() && unknown.history_was_read, "not {}: {unknown:?}", first.id());
     service.fault(Route::CreateTask, Fault::CloseAfterCommit).await;
     let second = model.run(inputs()).quickly().start().await.expect("it is found");
     assert_ne!(first.id(), second.id());
+    service.fault(Route::CreateTask, Fault::CloseAfterRequest).await;
+    let error = model.run(inputs()).quickly().start().await.expect_err("it never arrived");
+    let Error::OutcomeUnknown(unknown) = &error else { panic!("{error:?}") };
+    assert!(unknown.candidates.is_empty() && unknown.history_was_read, "{unknown:?}");
 }
 
 #[tokio::test]
@@ -192,7 +192,8 @@ async fn a_lost_task_is_found_at_the_end_of_a_long_history() {
         service.add_task("another-model", json!({"number": number}));
     }
     service.fault(Route::CreateTask, Fault::CloseAfterCommit).await;
-    let task = client(&service).model(DEFAULT_MODEL).run(inputs()).quickly().start().await.expect("it is found");
+    let task =
+        client(&service).model(DEFAULT_MODEL).run(inputs()).quickly().start().await.expect("it is found");
     assert_eq!(task.id().as_str(), service.created()[0].id);
 }
 
@@ -205,4 +206,21 @@ async fn clocks_that_differ_do_not_hide_a_lost_task() {
         let task = client(&service).model(DEFAULT_MODEL).run(inputs()).quickly().start().await;
         assert_eq!(task.expect("it is found").id().as_str(), service.created()[0].id);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_task_of_a_create_of_unknown_outcome_is_not_adopted_by_a_later_create() {
+    let service = ScriptedService::start().await;
+    let client = client(&service);
+    // The first create is committed when its client has given up, while the second one is looked for.
+    service.fault(Route::CreateTask, Fault::CommitAfterCloseMs(20)).await;
+    let error = start(run(&client, 1)).await.expect_err("nothing shows it yet");
+    assert!(matches!(error, Error::OutcomeUnknown(_)), "{error:?}");
+    assert_eq!(service.created().len(), 0);
+    until_created(&service, 1).await;
+    service.fault(Route::CreateTask, Fault::CloseAfterRequest).await;
+    let error = start(run(&client, 1)).await.expect_err("the task in the history may be the first one's");
+    let Error::OutcomeUnknown(unknown) = &error else { panic!("{error:?}") };
+    let candidates: Vec<_> = unknown.candidates.iter().map(ToString::to_string).collect();
+    assert_eq!(candidates, [service.created()[0].id.clone()]);
 }

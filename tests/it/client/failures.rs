@@ -88,8 +88,7 @@ async fn an_identifier_that_would_lead_to_another_path_is_refused_before_sending
             assert!(matches!(error, Error::InvalidArgument(_)), "{error:?}");
         }
     }
-    let error =
-        client.folder("statistics").page(Default::default(), 1).await.expect_err("the path is taken");
+    let error = client.folder("statistics").page(Default::default(), 1).await.expect_err("the path is taken");
     assert!(error.to_string().contains("another operation"), "{error}");
     assert_eq!(service.journal().len(), 0, "nothing was sent");
 }

@@ -52,7 +52,10 @@ async fn all_futures_are_send_and_small() {
         ("files, all", size_of_val(&is_send(folder.list(Default::default())))),
         ("statistics", size_of_val(&is_send(client.storage().statistics()))),
         ("events of a wait", size_of_val(&is_send(task.wait().events()))),
-        ("download", size_of_val(&is_send(client.download("https://files.example/a").to_file("a").into_future()))),
+        (
+            "download",
+            size_of_val(&is_send(client.download("https://files.example/a").to_file("a").into_future())),
+        ),
         ("wait", size_of_val(&is_send(task.wait().into_future()))),
         ("wait_all", size_of_val(&is_send(client.tasks().wait_all(["a", "b"])))),
         ("files", size_of_val(&is_send(folder.page(Default::default(), 1)))),

@@ -57,7 +57,7 @@ async fn inputs_that_do_not_fit_are_told_all_at_once_and_nothing_is_sent() {
 }
 
 #[tokio::test]
-async fn what_a_model_declares_is_read_once_and_again_when_a_refusal_hints_at_a_change() {
+async fn what_a_model_declares_is_read_once_and_again_after_a_create_was_refused() {
     let service = ScriptedService::start().await;
     let model = client(&service).model(DEFAULT_MODEL);
     for _ in 0..3 {
@@ -66,8 +66,10 @@ async fn what_a_model_declares_is_read_once_and_again_when_a_refusal_hints_at_a_
     assert_eq!(service.count(Route::GetModelVersioning), 1);
     let changed = json!({"photo": {"type": "file", "required": true, "mime_type": ["image/*"]}});
     service.set_version(DEFAULT_MODEL, "version-2", changed);
+    let refused = model.run(inputs()).quickly().await.expect_err("the model takes something else now");
+    assert!(matches!(refused, Error::Api(_)) && refused.to_string().contains("photo"), "{refused:?}");
     let error = model.run(inputs()).quickly().await.expect_err("the model takes something else now");
     let Error::Inputs(invalid) = &error else { panic!("{error:?}") };
     assert!(invalid.violations().iter().any(|violation| violation.field() == "photo"), "{invalid}");
-    assert_eq!((service.count(Route::GetModelVersioning), service.created().len()), (2, 3));
+    assert_eq!((service.count(Route::GetModelVersioning), service.count(Route::CreateTask)), (2, 4));
 }

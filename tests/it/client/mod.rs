@@ -1,6 +1,7 @@
 //! The client against a service that behaves, and against one that does not: the real one where its
 //! controls can say so (`on_the_service`), a scripted one for what a real service never does.
 
+mod concurrency;
 mod creates;
 mod deadlines;
 mod failures;
@@ -8,7 +9,12 @@ mod faults;
 mod futures;
 mod guards;
 mod lists;
+mod many;
 pub(crate) mod on_the_service;
+mod outages;
+mod prepared;
+mod redaction;
+mod redirects;
 mod runs;
 mod secrets;
 mod upload_memory;

@@ -88,7 +88,9 @@ async fn a_file_that_is_missing_or_does_not_fit_is_named_with_its_field_before_a
     let client = client(&service);
     let error = client
         .model(DEFAULT_MODEL)
-        .run(inputs().file("input_image", "no/such/photo.jpg")).quickly().await
+        .run(inputs().file("input_image", "no/such/photo.jpg"))
+        .quickly()
+        .await
         .expect_err("there is no such file");
     let text = error.to_string();
     assert!(text.contains("input_image") && text.contains("photo.jpg"), "{text}");
@@ -119,7 +121,9 @@ async fn a_failed_upload_names_the_field_and_creates_nothing() {
     let photo = File::bytes("photo.png", b"\x89PNG\r\n\x1a\n".as_slice());
     let error = client(&service)
         .model(DEFAULT_MODEL)
-        .run(inputs().file("input_image", photo)).quickly().await
+        .run(inputs().file("input_image", photo))
+        .quickly()
+        .await
         .expect_err("the store refuses it");
     assert!(error.to_string().contains("input_image") && error.to_string().contains("photo.png"), "{error}");
     assert_eq!(service.created().len(), 0);

@@ -85,8 +85,7 @@ async fn no_surface_shows_a_planted_secret() {
         let error = client.folder("samples").upload(file()).await.expect_err("it is refused");
         surfaces.add_error("upload error", &error);
         let with_file = inputs().file("input_image", file());
-        let error =
-            client.model(DEFAULT_MODEL).run(with_file).quickly().await.expect_err("no file, no run");
+        let error = client.model(DEFAULT_MODEL).run(with_file).quickly().await.expect_err("no file, no run");
         surfaces.add_error("run error", &error);
         service.clear_faults().await;
     }

@@ -154,8 +154,7 @@ async fn a_word_of_tomorrow_is_told_and_is_not_the_end() {
     let seen = all(&mut events).await;
     events.finish().await.expect("it ends well");
     assert!(
-        seen
-            .iter()
+        seen.iter()
             .any(|event| matches!(event, RunEvent::Status(TaskStatus::Other(word)) if word == "paused"))
     );
 }

@@ -1,6 +1,7 @@
 //! What users rely on, tried hard: under faults, kills, attacks and load. `cargo test` tries a little of
 //! each, always the same; `cargo xtask torture` tries much of each, from a seed that it prints.
 
+mod crashes;
 mod creates;
 #[cfg(target_os = "linux")]
 mod disk;

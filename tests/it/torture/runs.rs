@@ -128,6 +128,8 @@ enum Told {
     GoesOn(String),
     /// It may have been canceled.
     CancelUnanswered(String),
+    /// No read has shown it.
+    Unread(String),
     /// Nobody knows; these may be it.
     Unknown(Vec<String>),
 }
@@ -177,6 +179,10 @@ async fn deadlines_hold_under_the_same_faults_and_what_is_told_of_each_task_is_t
                 of_this_run.retain(|(of_this_run, _)| *of_this_run != id);
                 "cancel unanswered"
             }
+            Told::Unread(id) => {
+                assert!(of_this_run.remove(&(id, "in_queue".to_owned())), "{number}: {of_this_run:?}");
+                "unread"
+            }
             Told::Unknown(candidates) => {
                 assert!(of_this_run.len() <= 1, "created twice: {number}: {of_this_run:?}");
                 let known = |(id, _): &(String, String)| candidates.contains(id);
@@ -201,6 +207,7 @@ fn told(error: &Error) -> Told {
             TaskDisposition::StillRunning => Told::GoesOn(id()),
             TaskDisposition::NotCreated => Told::NotCreated,
             TaskDisposition::CancelUnknown => Told::CancelUnanswered(id()),
+            TaskDisposition::Unknown => Told::Unread(id()),
             _ => panic!("{error:?}"),
         },
         Error::OutcomeUnknown(unknown) => {

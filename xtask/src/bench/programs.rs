@@ -12,7 +12,8 @@ use crate::tools::cargo;
 
 pub(super) fn client(root: &Path, rows: &mut Vec<Row>) -> Result<()> {
     tools::need(&["valgrind", "curl"])?;
-    let names = ["overhead", "calls", "decode", "polls", "transfers", "upload_memory", "deadlines"];
+    let names =
+        ["overhead", "calls", "decode", "polls", "schedule", "transfers", "upload_memory", "deadlines"];
     programs(root, &names, rows)
 }
 

@@ -136,6 +136,31 @@ fn inputs_come_from_a_file_and_from_standard_input() {
 }
 
 #[test]
+fn inputs_are_sent_unchecked_or_undeclared_when_that_is_asked_for() {
+    let local = Local::start();
+    let run = "run haze-removal -i input_image=http://h.example/a.png -i note=7 --dry-run --format json";
+    assert_eq!(local.cli.call(run).code, exit::INPUT);
+    let ended = local.cli.call(&format!("{run} --allow-undeclared"));
+    assert!(ended.code == exit::DONE && ended.stdout.contains(r#""note":"7""#), "{ended}");
+    let unchecked = "run haze-removal -i note=7 --no-check --dry-run --format json";
+    let ended = local.cli.call(unchecked);
+    assert!(ended.code == exit::DONE && ended.stdout.contains(r#""input":{"note":"7"}"#), "{ended}");
+}
+
+#[test]
+fn a_task_is_read_as_often_as_asked_for() {
+    let local = Local::start();
+    let run = "run haze-removal -i input_image=@hazy.png --format quiet";
+    for interval in ["1", "fast"] {
+        let ended = local.cli.call(&format!("{run} --poll {interval}"));
+        assert_eq!(ended.code, exit::DONE, "{ended}");
+    }
+    let newest = local.cli.call("task list --newest --limit 1 --format quiet").stdout;
+    assert_eq!(local.cli.call(&format!("task wait {} --poll long", newest.trim())).code, exit::DONE);
+    assert_eq!(local.cli.call(&format!("{run} --poll often")).code, exit::USAGE);
+}
+
+#[test]
 fn tasks_are_detached_listed_waited_for_and_canceled() {
     let _filters = filters();
     let local = Local::start();

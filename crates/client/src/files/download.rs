@@ -50,7 +50,7 @@ const USUAL_EXTENSIONS: [(&str, &str); 4] =
 ///
 /// The API key is not sent. A lost connection is resumed if the server names the version of the content
 /// with a strong `ETag`; else the download fails.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a download starts when one of its `to_…` methods, `bytes` or `stream` is used"]
 pub struct Download {
     core: Arc<Core>,
@@ -96,6 +96,13 @@ impl DownloadEvent {
 
 /// A download to a file: awaited for the file, or read as a stream of events.
 pub type DownloadEvents = Events<DownloadEvent, DownloadedFile>;
+
+/// Without the URL, which may grant access.
+impl fmt::Debug for Download {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Download").field("overwrite", &self.overwrite).finish_non_exhaustive()
+    }
+}
 
 impl Download {
     pub(crate) fn new(core: Arc<Core>, url: impl Into<String>) -> Self {
@@ -341,13 +348,13 @@ impl Transfer {
         let status = response.status();
         let headers = response.headers();
         if self.received > 0 && (status.is_success() || status == StatusCode::RANGE_NOT_SATISFIABLE) {
-            return match status == StatusCode::PARTIAL_CONTENT && self.is_continued_by(headers) {
-                true => Ok(response),
-                false => Err(self.error(FileErrorKind::Changed, "it changed, or cannot be resumed")),
-            };
+            if status == StatusCode::PARTIAL_CONTENT && self.is_continued_by(headers) {
+                return Ok(response);
+            }
+            return Err(self.error(FileErrorKind::Changed, "the content changed, or cannot be resumed"));
         }
         if !status.is_success() {
-            let redactor = self.core.redactor.with_target(response.url(), &[]);
+            let redactor = self.core.redactor.with_target(&self.url, &[]).with_target(response.url(), &[]);
             return Err(store::rejected(&self.host, response, &redactor).await);
         }
         if status == StatusCode::PARTIAL_CONTENT {

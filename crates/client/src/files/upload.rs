@@ -30,9 +30,10 @@ use crate::transport::file_error::{FileError, FileErrorKind};
 /// How many targets replace a rejected one.
 const MAX_FRESH_TARGETS: u32 = 2;
 
-/// What the buffers of this machine may still hold when all bytes are handed over, and the slowest line
-/// that the response timeout allows for it, per second.
+/// How many bytes the buffers of this machine hold at most.
 const MAX_BUFFERED: u64 = 8 * 1024 * 1024;
+
+/// The slowest line that the response timeout allows for, in bytes per second.
 const MIN_THROUGHPUT: u64 = 32 * 1024;
 
 /// An upload into a folder: awaited for the stored file, or streamed with [`events`](Self::events).
@@ -296,17 +297,15 @@ impl Transfer<'_> {
     }
 
     /// Sends the request. It fails when no chunk is handed over within the idle timeout, or no response
-    /// comes within the response timeout after the last one. The count runs ahead of the network by what
-    /// the buffers of this machine hold, and the store needs time of its own for the whole file.
+    /// comes within the response timeout after the last one.
     async fn response(
         &mut self,
         request: RequestBuilder,
         sent: &mut watch::Receiver<u64>,
     ) -> Result<Response, FileError> {
         let file = &self.file.label;
-        let Timeouts { read, transfer: idle } = self.core.timeouts;
-        let buffered = self.file.size.min(MAX_BUFFERED);
-        let response_timeout = idle.max(read) + Duration::from_secs(buffered / MIN_THROUGHPUT);
+        let idle = self.core.timeouts.transfer;
+        let response_timeout = response_timeout(self.core.timeouts, self.file.size);
         let storage = &self.core.storage;
         let mut response = pin!(
             async { storage.execute(request.build()?).await }.map_err(|error| store::transport(file, error))
@@ -340,6 +339,13 @@ impl Transfer<'_> {
     fn error(&self, kind: FileErrorKind, message: impl Into<String>) -> FileError {
         FileError::new(&self.file.label, kind, message)
     }
+}
+
+/// How long the response may take when all bytes are handed over: the buffers of this machine still hold
+/// some of them, and the store needs time of its own for the whole file.
+fn response_timeout(timeouts: Timeouts, size: u64) -> Duration {
+    let buffered = Duration::from_secs(size.min(MAX_BUFFERED) / MIN_THROUGHPUT);
+    timeouts.transfer.max(timeouts.read) + buffered
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use inferstore_api::types::{Descriptor, DescriptorType};
 use reqwest::Url;
 use serde_json::{Map, Value};
 
-use super::file_input::is_http;
+use super::is_http;
 use super::message;
 use super::number::{Form, Numeric, Range};
 use crate::files::mime;

@@ -1,20 +1,19 @@
 //! Inputs of a run: values, and files that are uploaded before the task is created.
 
 mod check;
-mod file_input;
 mod message;
 mod number;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::de::{Deserialize, Deserializer};
-use serde::ser::{Error as _, Serialize, Serializer};
+use serde::ser::{Error as _, Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value};
 
 pub(crate) use check::{Candidate, Undeclared, check};
-pub use file_input::FileInput;
 
 use crate::files::source::File;
 use crate::transport::error::{Error, Result};
@@ -53,13 +52,59 @@ pub enum Input {
     File(File),
 }
 
+/// The value of a file parameter: the URL of a stored file, or a file to upload.
+///
+/// ```
+/// use inferstore::FileInput;
+///
+/// assert_eq!(FileInput::from("photo.jpg"), FileInput::path("photo.jpg"));
+/// assert_eq!(FileInput::from("https://host.example/a.jpg"), FileInput::url("https://host.example/a.jpg"));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum FileInput {
+    /// The URL of a stored file, sent as it is.
+    Url(String),
+    /// A file that is uploaded and replaced by its URL.
+    File(File),
+}
+
+impl FileInput {
+    /// Creates the input from the URL of a stored file.
+    pub fn url(url: impl Into<String>) -> Self {
+        Self::Url(url.into())
+    }
+
+    /// Creates the input from the path of a file on this machine.
+    pub fn path(path: impl Into<PathBuf>) -> Self {
+        Self::File(File::path(path))
+    }
+}
+
+/// Text that starts with `http://` or `https://` is a URL; everything else is a path.
+impl<P: Into<PathBuf>> From<P> for FileInput {
+    fn from(path: P) -> Self {
+        let path = path.into();
+        match path.to_str() {
+            Some(text) if is_http(text) => Self::url(text),
+            _ => Self::path(path),
+        }
+    }
+}
+
+impl From<File> for FileInput {
+    fn from(file: File) -> Self {
+        Self::File(file)
+    }
+}
+
 impl Inputs {
     /// Creates empty inputs.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets a parameter to a value: a number, a text, a URL, a [`FileInput`], anything that serializes.
+    /// Sets a parameter to a value: a number, a text, a URL, anything that serializes.
     ///
     /// A value that cannot be written as JSON is reported when the inputs are used.
     #[must_use]
@@ -71,16 +116,23 @@ impl Inputs {
     /// Sets a parameter to a file: a path, a URL that starts with `http://` or `https://`, or a
     /// [`File`]. A path and a `File` are uploaded and replaced by their URL.
     #[must_use]
-    pub fn file(self, name: impl Into<String>, file: impl Into<FileInput>) -> Self {
-        self.set(name, file.into())
+    pub fn file(mut self, name: impl Into<String>, file: impl Into<FileInput>) -> Self {
+        let name = name.into();
+        self.remove(&name);
+        let input = match file.into() {
+            FileInput::Url(url) => Input::Value(Value::String(url)),
+            FileInput::File(file) => Input::File(file),
+        };
+        self.fields.insert(name, input);
+        self
     }
 
     /// Sets a parameter like [`set`](Self::set), in place.
     pub fn insert(&mut self, name: impl Into<String>, value: impl Serialize) -> &mut Self {
         let name = name.into();
         self.remove(&name);
-        match file_input::collect(&value).and_then(|(value, files)| file_input::resolve(value, &files)) {
-            Ok(input) => drop(self.fields.insert(name, input)),
+        match as_json(&value) {
+            Ok(value) => drop(self.fields.insert(name, Input::Value(value))),
             Err(error) => drop(self.errors.insert(name, error.to_string())),
         }
         self
@@ -112,36 +164,17 @@ impl Inputs {
         self.fields.is_empty()
     }
 
-    /// Creates inputs from a value that serializes to a JSON object: the input of a model kind, or a
-    /// type of your own. Fields of the type [`FileInput`] become files.
-    ///
-    /// ```
-    /// use inferstore::{FileInput, Inputs};
-    ///
-    /// #[derive(serde::Serialize)]
-    /// struct Harmonize {
-    ///     input_image: FileInput,
-    ///     angle: u32,
-    /// }
-    ///
-    /// let inputs = Inputs::from_serialize(&Harmonize { input_image: "photo.jpg".into(), angle: 30 })?;
-    /// assert_eq!(inputs, Inputs::new().file("input_image", "photo.jpg").set("angle", 30));
-    /// # Ok::<(), inferstore::Error>(())
-    /// ```
+    /// Creates inputs from a value that serializes to a JSON object, such as a type of your own.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidArgument`] if the value does not serialize to a JSON object.
     pub fn from_serialize(value: &impl Serialize) -> Result<Self> {
-        let no_json = |error: serde_json::Error| {
+        let value = as_json(value).map_err(|error| {
             let error = message::plain(&error.to_string());
             Error::InvalidArgument(format!("the inputs cannot be written as JSON: {error}"))
-        };
-        let (value, files) = file_input::collect(value).map_err(no_json)?;
-        let Value::Object(values) = value else { return Err(no_object()) };
-        let fields = values.into_iter().map(|(name, value)| Ok((name, file_input::resolve(value, &files)?)));
-        let fields = fields.collect::<serde_json::Result<_>>().map_err(no_json)?;
-        Ok(Self { fields, errors: BTreeMap::new() })
+        })?;
+        Self::try_from(value)
     }
 
     /// Returns the fields, if all of them can be sent.
@@ -158,8 +191,17 @@ impl Inputs {
     }
 }
 
-fn no_object() -> Error {
-    Error::InvalidArgument("inputs must be a JSON object".to_owned())
+/// Whether the text starts with `http://` or `https://`.
+fn is_http(text: &str) -> bool {
+    let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
+    scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
+}
+
+fn as_json(value: &impl Serialize) -> serde_json::Result<Value> {
+    // Only `to_value` refuses numbers that no JSON value can hold.
+    serde_json::to_value(value)?;
+    // Only text keeps the digits of an `f32`: `to_value` turns 0.1 into 0.10000000149011612.
+    serde_json::from_str(&serde_json::to_string(value)?)
 }
 
 impl<K: Into<String>, V: Serialize> Extend<(K, V)> for Inputs {
@@ -191,33 +233,30 @@ impl TryFrom<Value> for Inputs {
     fn try_from(value: Value) -> Result<Self> {
         match value {
             Value::Object(values) => Ok(Self::from(values)),
-            _ => Err(no_object()),
+            _ => Err(Error::InvalidArgument("inputs must be a JSON object".to_owned())),
         }
     }
 }
 
-/// Fails if an input is a file that is not uploaded yet.
+/// Fails if an input is a file, which has no URL yet.
 impl Serialize for Inputs {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.error() {
-            None => serializer.collect_map(&self.fields),
-            Some(error) => Err(S::Error::custom(error)),
+        if let Some(error) = self.error() {
+            return Err(S::Error::custom(error));
         }
+        let mut values = serializer.serialize_map(Some(self.fields.len()))?;
+        for (name, input) in &self.fields {
+            let Input::Value(value) = input else {
+                return Err(S::Error::custom("a file that is not uploaded cannot be written as JSON"));
+            };
+            values.serialize_entry(name, value)?;
+        }
+        values.end()
     }
 }
 
 impl<'de> Deserialize<'de> for Inputs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Map::deserialize(deserializer).map(Self::from)
-    }
-}
-
-/// Fails if it is a file that is not uploaded yet.
-impl Serialize for Input {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Value(value) => value.serialize(serializer),
-            Self::File(file) => file_input::serialize(file, serializer),
-        }
     }
 }

@@ -7,7 +7,7 @@ mod own_tasks;
 
 pub(crate) use caches::{Declarations, DeclaredInputs, Durations, UPLOAD_TTL, UploadKey, Uploads};
 pub(crate) use fingerprint::{Fingerprint, fingerprint};
-pub(crate) use own_tasks::{OwnTasks, PendingCreate};
+pub(crate) use own_tasks::{CreateKey, OwnTasks, PendingCreate};
 
 /// What a client remembers between calls.
 #[derive(Debug, Default)]

@@ -1,10 +1,11 @@
 //! Tasks that this client created, or is creating. A lost create must not adopt one of them as its own.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use inferstore_api::types::{ModelId, TaskId};
+use tokio::sync::RwLock;
 use tokio::time::Instant;
 
 use super::{Fingerprint, lock};
@@ -38,9 +39,18 @@ struct Creates {
     open: u32,
     /// Until when a create that ended in doubt may still appear in the history.
     doubtful_until: Option<Instant>,
+    gate: Gate,
 }
 
+/// Held shared by each create of a key, and alone by a search for a task to adopt: the task of a create
+/// that waits for its response is in the history already, and nothing else says whose it is.
+pub(crate) type Gate = Arc<RwLock<()>>;
+
 impl Creates {
+    fn is_in_use(&self) -> bool {
+        self.open > 0 || self.is_doubtful() || Arc::strong_count(&self.gate) > 1
+    }
+
     fn is_doubtful(&self) -> bool {
         self.doubtful_until.is_some_and(|until| Instant::now() < until)
     }
@@ -79,10 +89,16 @@ impl OwnTasks {
         tasks.inputs.insert(task.clone(), inputs);
     }
 
+    /// The gate of this key.
+    pub(crate) fn gate(&self, key: &CreateKey) -> Gate {
+        let tasks = &mut *lock(&self.0);
+        Arc::clone(&tasks.creates.entry(key.clone()).or_default().gate)
+    }
+
     /// Notes that a create is about to be sent.
     pub(crate) fn start_create(&self, key: CreateKey) -> PendingCreate<'_> {
         let tasks = &mut *lock(&self.0);
-        tasks.creates.retain(|_, creates| creates.open > 0 || creates.is_doubtful());
+        tasks.creates.retain(|_, creates| creates.is_in_use());
         tasks.creates.entry(key.clone()).or_default().open += 1;
         PendingCreate { own_tasks: self, key, is_settled: false }
     }

@@ -17,11 +17,11 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
-use crate::memory::{Fingerprint, PendingCreate, fingerprint};
+use crate::memory::{CreateKey, Fingerprint, PendingCreate, fingerprint};
 use crate::run::history::{CLOCK_TOLERANCE, Search};
 use crate::transport::core::Core;
 use crate::transport::deadline::Deadline;
-use crate::transport::error::{CallContext, Error, Result, UnknownOutcome};
+use crate::transport::error::{CallContext, DeadlineReached, Error, Result, UnknownOutcome};
 use inferstore_api::operations;
 
 /// How many times the history is searched: the service may still be working on the create.
@@ -62,6 +62,8 @@ impl Create {
     pub(crate) async fn adopt_or_send(&self, prepared_at: SystemTime) -> Result<TaskId> {
         let core = &*self.core;
         let age = prepared_at.elapsed().unwrap_or_default();
+        // No create of this client with the same inputs is under way during the search.
+        let alone = core.memory.own_tasks.gate(&self.key()).write_owned().await;
         for search in 1.. {
             let found = self.search().since_local_time(prepared_at).await?;
             if let Some(task) = found.matches.iter().find(|task| core.memory.own_tasks.claim(task)) {
@@ -81,6 +83,7 @@ impl Create {
             }
             self.pause_after(search).await;
         }
+        drop(alone);
         self.send().await
     }
 
@@ -92,7 +95,11 @@ impl Create {
 
     async fn send_once(&self) -> Result<TaskId> {
         let own_tasks = &self.core.memory.own_tasks;
-        let pending = own_tasks.start_create((self.model.clone(), self.fingerprint()));
+        let gate = own_tasks.gate(&self.key()).read_owned();
+        let Some(_shared) = self.deadline.timeout(gate).await else {
+            return Err(self.deadline.reached(DeadlineReached::default()));
+        };
+        let pending = own_tasks.start_create(self.key());
         let sent_at = Instant::now();
         let call = self.core.call(operations::CREATE_TASK).until(self.deadline);
         let call = call.retry_on_rejection(self.retry_on_rejection);
@@ -173,6 +180,10 @@ impl Create {
 
     fn search(&self) -> Search<'_> {
         Search::new(&self.core, &self.model, self.fingerprint(), self.deadline)
+    }
+
+    fn key(&self) -> CreateKey {
+        (self.model.clone(), self.fingerprint())
     }
 
     fn fingerprint(&self) -> Fingerprint {

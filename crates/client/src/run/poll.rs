@@ -80,6 +80,16 @@ impl Schedule {
         Self { interval, learned }
     }
 
+    /// The delay before the next read; at least as long as the service asked for.
+    pub(crate) fn delay_after(
+        &self,
+        reads: u32,
+        waited: Duration,
+        retry_after: Option<Duration>,
+    ) -> Duration {
+        self.delay(reads, waited).max(retry_after.unwrap_or_default().min(MAX_DELAY))
+    }
+
     /// The delay before the next read, after this many reads and this wait.
     pub(crate) fn delay(&self, reads: u32, waited: Duration) -> Duration {
         match (&self.learned, &self.interval) {

@@ -186,7 +186,7 @@ impl<'a> Waiter<'a> {
             if !self.sleep(delay).await {
                 return Err(self.at_deadline().await);
             }
-            let mut retry_after = Duration::ZERO;
+            let mut retry_after = None;
             match self.task.get_until(self.end()).await {
                 Ok(task) => {
                     if let Some(end) = self.observe(task) {
@@ -196,13 +196,13 @@ impl<'a> Waiter<'a> {
                 }
                 Err(error) if ends_wait(&error) => return Err(error),
                 Err(error) => {
-                    retry_after = error.retry_after().unwrap_or_default();
+                    retry_after = error.retry_after();
                     self.sink.send(RunEvent::ReadFailed(error.to_string()));
                     self.last_error = Some(error);
                 }
             }
             reads += 1;
-            delay = self.schedule.delay(reads, self.started.elapsed()).max(retry_after);
+            delay = self.schedule.delay_after(reads, self.started.elapsed(), retry_after);
         }
     }
 

@@ -70,6 +70,8 @@ struct State {
     ended: VecDeque<Ended>,
     /// Whether tasks are to be looked for in the history.
     is_search_due: bool,
+    /// The longest `Retry-After` of the round.
+    retry_after: Option<Duration>,
 }
 
 #[derive(Default)]
@@ -121,6 +123,7 @@ impl WaitAll {
             pending: HashMap::new(),
             ended: VecDeque::new(),
             is_search_due: true,
+            retry_after: None,
         };
         stream::unfold(state, State::next).boxed()
     }
@@ -178,7 +181,8 @@ impl State {
         let deadline = cancel_before(self.deadline, self.options.cancel_at_deadline);
         if self.rounds > 0 {
             let waited = self.deadline.started.elapsed();
-            let delay = Schedule::new(self.options.poll.clone(), &[]).delay(self.rounds - 1, waited);
+            let schedule = Schedule::new(self.options.poll.clone(), &[]);
+            let delay = schedule.delay_after(self.rounds - 1, waited, self.retry_after.take());
             let next = Instant::now() + delay;
             sleep_until(deadline.at.map_or(next, |at| next.min(at))).await;
         }
@@ -196,7 +200,10 @@ impl State {
     /// Finds where the history shows the tasks, from its end backwards. Stops when all are found, or when
     /// reading more pages would cost more than reading the tasks.
     async fn search(&mut self, deadline: Deadline) {
-        let Ok((first, _)) = self.tasks.page_until(1, 0, deadline).await else { return };
+        let first = match self.tasks.page_until(1, 0, deadline).await {
+            Ok((first, _)) => first,
+            Err(error) => return self.note_retry_after(&error),
+        };
         let mut end = first.total.unwrap_or_default();
         let mut pages = 0;
         while end > 0
@@ -232,8 +239,11 @@ impl State {
     }
 
     async fn read_page(&mut self, start: u64, deadline: Deadline) {
-        // What the page does not show is read by itself.
-        let Ok((page, _)) = self.tasks.page_until(MAX_RECORDS, start, deadline).await else { return };
+        let page = match self.tasks.page_until(MAX_RECORDS, start, deadline).await {
+            Ok((page, _)) => page,
+            // What the page does not show is read by itself.
+            Err(error) => return self.note_retry_after(&error),
+        };
         for (position, record) in (start..).zip(page.records) {
             if let Some(task) = self.pending.get_mut(&record.task_id) {
                 task.position = Some(position);
@@ -255,6 +265,10 @@ impl State {
         reads.into_iter().filter_map(|(id, read)| self.observe(id, read)).collect()
     }
 
+    fn note_retry_after(&mut self, error: &Error) {
+        self.retry_after = self.retry_after.max(error.retry_after());
+    }
+
     /// What a read of the task means: its end, or nothing.
     fn observe(&mut self, id: TaskId, read: Result<TaskDetail>) -> Option<Ended> {
         let core = Arc::clone(&self.tasks.core);
@@ -269,6 +283,7 @@ impl State {
             }
             Err(error) if ends_wait(&error) => Err(error),
             Err(error) => {
+                self.note_retry_after(&error);
                 let pending = self.pending.get_mut(&id)?;
                 pending.last_error = Some(error);
                 return None;

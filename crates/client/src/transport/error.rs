@@ -9,6 +9,7 @@ use inferstore_api::types::{ModelId, TaskId, TaskStatus};
 use serde_json::Value;
 
 use crate::transport::file_error::FileError;
+use crate::transport::redact::{cut, printable};
 use crate::transport::violation::InvalidInputs;
 
 /// A result of this crate.
@@ -363,7 +364,7 @@ impl CallContext {
         }
         match (&self.message, &self.excerpt) {
             (Some(message), _) => write!(f, ": {message}"),
-            (None, Some(excerpt)) => write!(f, ": {}", crate::transport::redact::cut(excerpt, 200)),
+            (None, Some(excerpt)) => write!(f, ": {}", cut(excerpt, 200)),
             (None, None) => Ok(()),
         }
     }
@@ -438,14 +439,14 @@ impl fmt::Display for Error {
                 write!(f, "a run costs {quote}, more than the limit of {max_cost}")
             }
             Self::ModelOffline(offline) => {
-                write!(f, "no node serves the model {}", offline.model)?;
+                write!(f, "no node serves the model {}", shown(offline.model.as_str()))?;
                 match &offline.task {
                     Some(task) => write!(f, "; {}", disposition(task, offline.disposition)),
                     None => Ok(()),
                 }
             }
             Self::TaskFailed(failure) => failure.fmt(f),
-            Self::TaskCanceled(task) => write!(f, "the task {task} was canceled"),
+            Self::TaskCanceled(task) => write!(f, "the task {} was canceled", shown(task.as_str())),
             Self::DeadlineReached(reached) => {
                 write!(f, "the deadline passed after {:.1} s; ", reached.elapsed.as_secs_f64())?;
                 match &reached.task {
@@ -454,13 +455,20 @@ impl fmt::Display for Error {
                 }
             }
             Self::OutputType(mismatch) => {
-                write!(f, "the output of task {} has another type: {}", mismatch.task, mismatch.problem)
+                let task = shown(mismatch.task.as_str());
+                write!(f, "the output of task {task} has another type: {}", mismatch.problem)
             }
         }
     }
 }
 
+/// An identifier of the service, which is kept as it is and shown without control characters.
+fn shown(id: &str) -> String {
+    cut(&printable(id), 200)
+}
+
 fn disposition(task: &TaskId, disposition: TaskDisposition) -> String {
+    let task = shown(task.as_str());
     match disposition {
         TaskDisposition::NotCreated => "no task was created".to_owned(),
         TaskDisposition::Canceled => format!("the task {task} was canceled while it was queued"),
@@ -481,7 +489,7 @@ impl fmt::Display for UnknownOutcome {
             [] if self.history_was_read => f.write_str("the task history shows no matching task"),
             [] => f.write_str("the task history could not be read"),
             candidates => {
-                let names: Vec<_> = candidates.iter().map(ToString::to_string).collect();
+                let names: Vec<_> = candidates.iter().map(|task| shown(task.as_str())).collect();
                 write!(f, "it may be {}", names.join(" or "))
             }
         }
@@ -490,7 +498,7 @@ impl fmt::Display for UnknownOutcome {
 
 impl fmt::Display for TaskFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the task {} failed", self.task)?;
+        write!(f, "the task {} failed", shown(self.task.as_str()))?;
         let message = self.message.as_deref().unwrap_or_default();
         if !message.is_empty() {
             write!(f, ": {message}")?;
@@ -502,7 +510,7 @@ impl fmt::Display for TaskFailure {
         });
         match detail {
             Some(Value::String(text)) => write!(f, " ({text})"),
-            Some(detail) => write!(f, " ({})", crate::transport::redact::cut(&detail.to_string(), 500)),
+            Some(detail) => write!(f, " ({})", cut(&detail.to_string(), 500)),
             None => Ok(()),
         }
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::transport::error::Error;
+use crate::transport::redact::printable;
 
 /// An error about one file: local, on its way, or in object storage.
 #[derive(Debug)]
@@ -104,7 +105,8 @@ impl fmt::Display for FileError {
         if let Some(field) = &self.field {
             write!(f, "{field}: ")?;
         }
-        write!(f, "{}: {}", self.file, self.message)
+        // The name of a file may contain anything.
+        write!(f, "{}: {}", printable(&self.file), self.message)
     }
 }
 
@@ -126,6 +128,8 @@ mod tests {
 
     #[test]
     fn a_file_error_is_one_line_and_does_not_repeat_its_cause() {
+        let error = FileError::new("a\nb\u{1b}.jpg", FileErrorKind::Empty, "it is empty");
+        assert_eq!(error.to_string(), "a b.jpg: it is empty");
         let mut error = FileError::new("photo.jpg", FileErrorKind::Unreadable, "it cannot be read")
             .with_source("the disk is gone");
         assert_eq!(error.to_string(), "photo.jpg: it cannot be read");

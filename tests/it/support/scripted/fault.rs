@@ -71,7 +71,8 @@ impl Fault {
         Self::status(code, &[], "text/html", body)
     }
 
-    fn status(code: u16, headers: &[(&str, &str)], content_type: &str, body: String) -> Self {
+    /// Any status, headers and body; not committed.
+    pub(crate) fn status(code: u16, headers: &[(&str, &str)], content_type: &str, body: String) -> Self {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let content_type = content_type.to_owned();
         Self::Status { code, headers: headers.collect(), content_type, body, committed: false }

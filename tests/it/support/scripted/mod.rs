@@ -157,6 +157,12 @@ impl ScriptedService {
         self.shared.state().add_task(model, input_data)
     }
 
+    /// Drops so many of the oldest tasks from the history, which moves all others to other places. Each can
+    /// still be read by itself.
+    pub(crate) fn trim_history(&self, count: usize) {
+        self.shared.state().trimmed += count;
+    }
+
     // ---- storage ---------------------------------------------------------------------------------
 
     /// The uploads that arrived whole, stored or not, in order.

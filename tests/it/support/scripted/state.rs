@@ -45,6 +45,8 @@ pub(super) struct State {
     pub(super) models: Vec<Model>,
     pub(super) tasks: Vec<Task>,
     pub(super) canceled: Vec<String>,
+    /// How many of the oldest tasks the history no longer shows.
+    pub(super) trimmed: usize,
     pub(super) storage: Storage,
 }
 
@@ -58,6 +60,7 @@ impl State {
             models: vec![Model::color_harmonization(&sample)],
             tasks: Vec::new(),
             canceled: Vec::new(),
+            trimmed: 0,
             storage,
         }
     }
@@ -93,7 +96,7 @@ impl State {
             Route::GetTask => self.with_task(&request.subject, Push::Read, |task| task.detail()),
             Route::ListTasks => {
                 self.let_time_pass();
-                tasks::page(&self.tasks, request.head.query())
+                tasks::page(&self.tasks[self.trimmed..], request.head.query())
             }
             Route::CancelTask => self.cancel_task(&request.subject),
             Route::CreatePresignedUpload if self.funds != Funds::Enough => {

@@ -53,8 +53,6 @@ pub(crate) async fn download(
     session: &Session,
 ) -> Result {
     let at = session.surroundings.folder.join(folder);
-    std::fs::create_dir_all(&at)
-        .map_err(|error| Failure::here(format!("{} cannot be made", folder.display()), error))?;
     let mut progress = Progress::new(&session.output);
     for (name, _) in outcome.urls() {
         // The same task has the same outputs.

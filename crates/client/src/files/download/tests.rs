@@ -236,7 +236,9 @@ async fn redirects_are_followed_so_far_and_not_everywhere() -> TestResult {
 async fn a_refusal_is_readable_and_shows_no_more_than_the_host() -> TestResult {
     let scratch = Scratch::new()?;
     let server = Server::start(|_| Reaction::refusal(403, "AccessDenied")).await?;
-    let error = said(client(&server)?.download(url(&server)).to_file(scratch.path("a")).await);
+    let download = client(&server)?.download(url(&server));
+    assert!(!format!("{download:?}").contains(SIGNATURE), "{download:?}");
+    let error = said(download.to_file(scratch.path("a")).await);
     assert!(
         error.contains("127.0.0.1: object storage answered 403 (AccessDenied): … is not good enough"),
         "{error}"

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::ser::Error as _;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::files::source::File;
 use crate::{Error, FileInput, Input, Inputs};
@@ -29,13 +29,6 @@ impl Serialize for NoJson {
     fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
         Err(S::Error::custom("no\u{1b} JSON"))
     }
-}
-
-#[derive(Serialize)]
-struct Own {
-    strength: f32,
-    image: FileInput,
-    mask: Option<FileInput>,
 }
 
 #[test]
@@ -88,8 +81,6 @@ fn a_file_is_given_in_every_usual_form() {
         Inputs::new().file("x", buffer),
         Inputs::new().file("x", text),
         Inputs::new().file("x", File::path("a.png")),
-        Inputs::new().set("x", FileInput::path("a.png")),
-        [("x", FileInput::path("a.png"))].into_iter().collect(),
     ] {
         assert_eq!(inputs, expected);
     }
@@ -125,35 +116,7 @@ fn json_is_read_and_written_without_a_change() {
 #[test]
 fn inputs_with_a_file_are_not_written_as_json() {
     let error = serde_json::to_string(&Inputs::new().file("x", "a.png")).unwrap_err();
-    let message = "a file that is not uploaded cannot be written as JSON; upload it and use its URL";
-    assert_eq!(error.to_string(), message);
-    assert!(serde_json::to_string(&FileInput::path("a.png")).is_err());
-    assert_eq!(serde_json::to_value(FileInput::url("https://x/a")).unwrap(), json!("https://x/a"));
-    let read: FileInput = serde_json::from_value(json!("/etc/passwd")).unwrap();
-    assert_eq!(read, FileInput::url("/etc/passwd"), "JSON is never read as a path");
-}
-
-#[test]
-fn files_in_a_type_of_ones_own_become_files_of_the_inputs() {
-    let own = Own { strength: 0.3, image: "a.png".into(), mask: Some(File::bytes("m.png", "1").into()) };
-    let inputs = Inputs::from_serialize(&own).unwrap();
-    let expected =
-        Inputs::new().set("strength", 0.3).file("image", "a.png").file("mask", File::bytes("m.png", "1"));
-    assert_eq!(inputs, expected);
-    assert_eq!(Inputs::from_serialize(&inputs).unwrap(), expected);
-    let without = Own { mask: None, image: "https://x/a".into(), ..own };
-    let json = json!({ "strength": 0.3, "image": "https://x/a", "mask": null });
-    assert_eq!(Inputs::from_serialize(&without).unwrap(), Inputs::try_from(json).unwrap());
-}
-
-#[test]
-fn a_file_within_a_list_is_refused() {
-    let error = json_error(Inputs::new().set("x", [FileInput::path("a.png")]));
-    assert_eq!(error, "x cannot be written as JSON: a file must be the whole value of an input");
-    assert!(Inputs::from_serialize(&json!({ "x": 1 })).is_ok());
-    let nested: Map<_, _> = [("x".to_owned(), json!({ "$inferstore::file": 0 }))].into_iter().collect();
-    let inputs = Inputs::from_serialize(&nested).unwrap();
-    assert_eq!(inputs, Inputs::from(nested), "JSON refers to no file");
+    assert_eq!(error.to_string(), "a file that is not uploaded cannot be written as JSON");
 }
 
 #[test]

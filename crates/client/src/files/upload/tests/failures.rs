@@ -7,7 +7,8 @@ use tokio::time::Instant;
 use super::loopback::{FORM_CEILING, KEY, Reaction, SIGNATURE, Scratch, Server, TestResult, said};
 use super::{at_first, end_of_progress, told};
 use crate::files::source::Prepared;
-use crate::files::upload::{UploadEvent, UploadedFile, upload};
+use crate::files::upload::{UploadEvent, UploadedFile, response_timeout, upload};
+use crate::transport::core::Timeouts;
 use crate::transport::deadline::Deadline;
 use crate::transport::events::Sink;
 use crate::transport::file_error::FileErrorKind;
@@ -177,6 +178,27 @@ async fn an_upload_that_moves_may_take_its_time() -> TestResult {
     let server = Server::start(at_first([Reaction::Slowly(IDLE * 4)])).await?;
     let (uploaded, _) = told(&strict_client(&server)?, scratch.sparse("a.bin", size)?).await;
     assert_eq!(uploaded?.size, size);
+    Ok(())
+}
+
+#[test]
+fn the_response_timeout_allows_a_slow_line_to_empty_the_buffers() {
+    let second = Duration::from_secs(1);
+    let timeouts = Timeouts { read: 60 * second, transfer: 30 * second };
+    assert_eq!(response_timeout(timeouts, 1), 60 * second);
+    // What a socket can hold of it, at 40 kB/s.
+    assert!(response_timeout(timeouts, 4 * 1024 * 1024) > 60 * second + 100 * second);
+    assert!(response_timeout(timeouts, u64::MAX) < 330 * second);
+}
+
+#[tokio::test]
+async fn a_retry_later_than_allowed_is_left_to_the_caller() -> TestResult {
+    let later = Reaction::Answer(429, vec![("retry-after", "3600".to_owned())], Vec::new());
+    let server = Server::start(at_first([later])).await?;
+    let (uploaded, events) = told(&server.client()?, File::bytes("a.txt", &b"text"[..])).await;
+    let Err(Error::File(error)) = uploaded else { return Err("it was stored".into()) };
+    assert_eq!((error.kind, error.retry_after), (FileErrorKind::Transport, Some(Duration::from_secs(3600))));
+    assert_eq!((server.stored().len(), retries(&events)), (1, 0));
     Ok(())
 }
 

@@ -1,0 +1,280 @@
+//! Whatever a service writes into a response, no error shows a secret of it or lets it steer a terminal.
+
+use std::error::Error as _;
+
+use inferstore::reqwest::Method;
+use inferstore::{Client, Error, File, Retry, RunEvent};
+use serde_json::{Value, json};
+
+use super::{IMAGE, Quickly, built, inputs, quick};
+use crate::support::recorder::Recorder;
+use crate::support::scripted::{DEFAULT_MODEL, Fault, Route, ScriptedService, TaskPlan};
+
+const KEY: &str = "planted-api-key-8d1f";
+const SIGNATURE: &str = "planted-signature-27c0";
+
+/// A text with everything in it that must not be shown.
+fn foreign() -> String {
+    format!(
+        "\u{1b}]0;owned\u{7}\u{1b}[2Jbad key {KEY}\r\n\tsee https://b.example/k?X-Amz-Credential={SIGNATURE}&\
+         X-Amz-Signature={SIGNATURE}&x=1 \u{202e}policy={SIGNATURE}\u{9b}31m\u{2028}\0"
+    )
+}
+
+/// Bodies that are no success of any operation, or of most.
+fn bodies() -> Vec<String> {
+    let text = foreign();
+    [
+        json!({"status": "fail", "message": text}),
+        json!({"status": "fail", "message": text, "data": {}}),
+        json!({"status": "fail", "message": text, "data": null}),
+        json!({"status": text, "message": text, "data": {"id": text, "task_id": text, "model_id": text}}),
+        json!({"status": "success", "message": text, "data": text}),
+        json!({"status": "success", "message": text, "data": [text]}),
+        json!({"status": "success", "data": {"data": [text], "task_id": [text], "id": [text],
+            "balance": text, "records": text, "files": text, "cost": text, "serving": text, "total_files": text,
+            "model_id": [text], "endpoint": [text], "fields": [text], "download_url": [text]}}),
+        json!({"detail": [{"msg": text}]}),
+        json!(text),
+    ]
+    .iter()
+    .map(Value::to_string)
+    .chain([text.clone(), format!("{{\"status\":\"fail\",\"message\":\"{KEY}"), format!("<html>{text}</html>")])
+    .collect()
+}
+
+/// Every operation of the client, and what it failed with.
+async fn failures(client: &Client) -> Vec<(&'static str, Error)> {
+    let model = client.model("m");
+    let task = client.task("t");
+    let folder = client.folder("samples");
+    let url = format!("https://b.example/k?X-Amz-Signature={SIGNATURE}");
+    let run = || client.model("m").run(inputs()).skip_validation(true);
+    let results = [
+        ("getBalance", client.account().balance().await.map(drop)),
+        ("listModels", client.models().page(Default::default()).await.map(drop)),
+        ("getModel", model.get().await.map(drop)),
+        ("getModelCost", model.cost().await.map(drop)),
+        ("getModelServing", model.serving().await.map(drop)),
+        ("getModelVersioning", model.versioning().await.map(drop)),
+        ("createTask", run().start().await.map(drop)),
+        ("getTask", task.get().await.map(drop)),
+        ("listTasks", client.tasks().page(10, 0).await.map(drop)),
+        ("cancelTask", task.cancel().await.map(drop)),
+        ("createPresignedUpload", folder.upload(File::bytes("a.png", "x")).await.map(drop)),
+        ("listFiles", folder.page(Default::default(), 1).await.map(drop)),
+        ("getStorageStatistics", client.storage().statistics().await.map(drop)),
+        ("deleteFile", client.storage().delete(url).await.map(drop)),
+        ("any other request", client.request(Method::GET, "/else", None).await.map(drop)),
+    ];
+    results.into_iter().filter_map(|(operation, result)| Some((operation, result.err()?))).collect()
+}
+
+/// Every text that a program could print of an error.
+fn surfaces(error: &Error) -> Vec<String> {
+    let mut all =
+        vec![error.to_string(), format!("{error:?}"), format!("{error:#?}"), error.hint().to_owned()];
+    let mut source = error.source();
+    while let Some(inner) = source {
+        all.extend([inner.to_string(), format!("{inner:?}")]);
+        source = inner.source();
+    }
+    if let Some(context) = error.context() {
+        let texts = [&context.message, &context.excerpt, &context.request_id];
+        all.extend(texts.into_iter().flatten().cloned());
+        all.push(format!("{context:?}"));
+    }
+    if let Error::TaskFailed(failure) = error {
+        all.extend(failure.message.clone());
+        all.extend(failure.detail.iter().flat_map(texts));
+    }
+    if let Error::OutputType(mismatch) = error {
+        all.push(mismatch.problem.clone());
+    }
+    all
+}
+
+/// The texts in JSON, unescaped.
+fn texts(value: &Value) -> Vec<String> {
+    match value {
+        Value::String(text) => vec![text.clone()],
+        Value::Array(items) => items.iter().flat_map(texts).collect(),
+        Value::Object(members) => {
+            members.iter().flat_map(|(name, value)| [vec![name.clone()], texts(value)].concat()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn assert_harmless(place: &str, text: &str, may_have_lines: bool) {
+    assert!(!text.contains(KEY) && !text.contains(SIGNATURE), "{place} shows a secret: {text:?}");
+    let moves_a_cursor = |c: char| {
+        (c.is_control() && !(may_have_lines && c == '\n'))
+            || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    assert!(!text.contains(moves_a_cursor), "{place} has control characters: {text:?}");
+    assert!(text.chars().count() < 6_000, "{place} is too long");
+}
+
+fn assert_error_is_harmless(place: &str, error: &Error) {
+    for text in surfaces(error) {
+        assert_harmless(place, &text, true);
+    }
+    let display = error.to_string();
+    assert_harmless(place, &display, false);
+    assert!(display.chars().count() <= 1_500, "{place}: {display}");
+    if let Some(source) = error.source() {
+        assert!(!display.contains(&source.to_string()), "{place}: {display} repeats its source {source}");
+    }
+    assert!(!display.contains(error.hint()), "{place}: {display} repeats its hint");
+}
+
+#[tokio::test]
+async fn no_response_of_any_operation_gets_a_secret_or_a_control_character_into_an_error() {
+    let mut seen = 0;
+    for status in ["200 OK", "400 Bad Request", "401 Unauthorized", "404 Not Found", "429 Later", "503 Later"]
+    {
+        for body in bodies() {
+            let head = format!("HTTP/1.1 {status}\r\nx-request-id: {KEY}\r\ncontent-type: application/json");
+            let answer =
+                format!("{head}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
+            let server = Recorder::answering(answer).await;
+            let client = built(quick(server.base_url(), KEY).retry(once()));
+            for (operation, error) in failures(&client).await {
+                assert_error_is_harmless(&format!("{operation} with {status} {body:?}"), &error);
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 900, "only {seen} failures");
+}
+
+fn once() -> Retry {
+    let mut retry = super::quick_retry();
+    retry.max_attempts = 1;
+    retry
+}
+
+#[tokio::test]
+async fn every_refusal_shows_the_message_of_the_service() {
+    for status in [400, 401, 402, 403, 404, 409, 422, 429, 500, 503] {
+        let service = ScriptedService::start().await;
+        service.fault(Route::Any, Fault::failure(status, "maintenance until 5").always()).await;
+        let client = built(quick(service.base_url(), service.key()).retry(once()));
+        for (operation, error) in failures(&client).await {
+            let text = error.to_string();
+            assert!(text.contains("maintenance until 5"), "{operation} with {status}: {text}");
+            assert!(text.contains(&status.to_string()), "{operation} with {status}: {text}");
+            assert_eq!(error.status(), Some(status), "{operation}");
+            let message = error.context().and_then(|context| context.message.as_deref());
+            assert_eq!(message, Some("maintenance until 5"), "{operation} with {status}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_message_and_the_detail_of_a_failed_task_are_redacted() {
+    let service = ScriptedService::start().await;
+    let text = foreign().replace(KEY, service.key());
+    let detail = json!({"error": text, "at": [text, {"policy": text}], text.clone(): 1});
+    service.set_plan(DEFAULT_MODEL, TaskPlan::new().fails_with(&text, detail));
+    let model = super::client(&service).model(DEFAULT_MODEL);
+    let mut events = model.run(inputs()).quickly().events();
+    while let Some(event) = events.next().await {
+        assert!(!matches!(event, RunEvent::ReadFailed(_)), "{event:?}");
+    }
+    let error = events.finish().await.expect_err("it failed");
+    let Error::TaskFailed(failure) = &error else { panic!("{error:?}") };
+    assert!(failure.message.as_deref().is_some_and(|message| message.contains("bad key …")), "{failure:?}");
+    assert_error_is_harmless("a failed task", &error);
+    for text in surfaces(&error) {
+        assert!(!text.contains(service.key()), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_failed_task_states_its_reason_once() {
+    let service = ScriptedService::start().await;
+    for detail in [json!({"kind": "model", "message": "out of memory"}), json!("out of memory"), json!(null)]
+    {
+        service.set_plan(DEFAULT_MODEL, TaskPlan::new().fails_with("out of memory", detail));
+        let run = super::client(&service).model(DEFAULT_MODEL).run(inputs()).quickly();
+        let error = run.await.expect_err("it failed").to_string();
+        assert_eq!(error.matches("out of memory").count(), 1, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn failed_reads_are_redacted_in_the_events_of_a_wait() {
+    let service = ScriptedService::start().await;
+    let text = foreign().replace(KEY, service.key());
+    let body = json!({"status": "fail", "message": text}).to_string();
+    service.fault(Route::GetTask, Fault::status(500, &[], "application/json", body).times(3)).await;
+    let id = service.add_task(DEFAULT_MODEL, json!({}));
+    let mut events = super::client(&service).task(id.as_str()).wait().quickly().events();
+    let mut failed = 0;
+    while let Some(event) = events.next().await {
+        if let RunEvent::ReadFailed(problem) = event {
+            assert_harmless("the event", &problem, false);
+            assert!(!problem.contains(service.key()), "{problem}");
+            failed += 1;
+        }
+    }
+    assert_eq!(failed, 3);
+}
+
+#[tokio::test]
+async fn identifiers_of_the_service_cannot_steer_a_terminal() {
+    let id = "t\u{1b}[2J\u{202e}\r\n1";
+    let created = json!({"status": "success", "data": {
+        "data": id, "task_id": id, "status": "in_queue", "records": [], "total": 0,
+    }});
+    let server = Recorder::answering_json(&created).await;
+    let client = built(quick(server.base_url(), KEY).retry(once()));
+    let run = client.model("m").run(inputs()).quickly().skip_validation(true);
+    let error = run.deadline(std::time::Duration::from_millis(200)).await.expect_err("it stays queued");
+    assert_eq!(error.task_id().map(|task| task.as_str()), Some(id), "the program has it as it is");
+    assert_harmless("the error", &error.to_string(), false);
+    let failed = json!({"status": "success", "data": {"task_id": id, "status": "failed", "message": "no"}});
+    let server = Recorder::answering_json(&failed).await;
+    let client = built(quick(server.base_url(), KEY));
+    let error = client.task("t").wait().quickly().await.expect_err("it failed");
+    assert_harmless("the error", &error.to_string(), false);
+    let canceled = json!({"status": "success", "data": {"task_id": id, "status": "canceled"}});
+    let server = Recorder::answering_json(&canceled).await;
+    let client = built(quick(server.base_url(), KEY));
+    let error = client.task("t").wait().quickly().await.expect_err("it was canceled");
+    assert_harmless("the error", &error.to_string(), false);
+}
+
+#[tokio::test]
+async fn a_create_that_failed_on_the_way_names_the_failure_and_says_each_thing_once() {
+    for status in [500, 502, 503, 504] {
+        let service = ScriptedService::start().await;
+        service.fault(Route::CreateTask, Fault::failure(status, "maintenance until 5")).await;
+        let run = super::client(&service).model(DEFAULT_MODEL).run(inputs()).quickly();
+        let error = run.await.expect_err("whether it exists is unknown");
+        assert!(matches!(error, Error::OutcomeUnknown(_)), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains(&status.to_string()) && text.contains("maintenance until 5"), "{text}");
+        assert!(!text.contains("lost"), "the response came: {text}");
+        assert_eq!(text.matches("task history").count(), 1, "{text}");
+        assert_eq!(error.status(), Some(status));
+    }
+}
+
+#[tokio::test]
+async fn three_violations_of_inputs_are_one_line_and_come_once() {
+    let service = ScriptedService::start().await;
+    let wrong =
+        inferstore::Inputs::new().set("input_image", IMAGE).set("template", "vshape").set("angle", 91);
+    let run = super::client(&service).model(DEFAULT_MODEL).run(wrong.set("other\u{1b}[2J", foreign()));
+    let error = run.await.expect_err("they do not fit");
+    let Error::Inputs(invalid) = &error else { panic!("{error:?}") };
+    assert_eq!(invalid.violations().len(), 3, "{invalid}");
+    let display = error.to_string();
+    assert_harmless("the error", &display, false);
+    assert!(error.source().is_none_or(|source| !display.contains(&source.to_string())), "{error:?}");
+    assert_eq!(display.matches("template: ").count(), 1, "{display}");
+    assert!(error.hint().contains("inputs"), "{}", error.hint());
+}

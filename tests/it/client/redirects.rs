@@ -1,0 +1,46 @@
+//! Only the redirects of a read are followed, and within the origin: the key would go along, and a changed
+//! method could make a success of a write that never happened.
+
+use inferstore::{Client, Error, File};
+
+use super::{built, inputs, quick};
+use crate::support::recorder::Recorder;
+
+#[tokio::test]
+async fn a_redirect_is_an_error_of_every_write_and_leads_no_read_to_another_origin() {
+    let destination = Recorder::answering_json(&serde_json::json!({"status": "success", "data": {}})).await;
+    for status in [301, 302, 303, 307, 308] {
+        for location in ["/api/v1/elsewhere".to_owned(), destination.base_url()] {
+            let head = format!("HTTP/1.1 {status} Elsewhere\r\nlocation: {location}\r\nconnection: close");
+            let server = Recorder::answering(format!("{head}\r\ncontent-length: 0\r\n\r\n")).await;
+            let client = built(quick(server.base_url(), "key"));
+            for (operation, result) in calls(&client).await {
+                let error = result.expect_err(operation);
+                assert_eq!(error.status(), Some(status), "{operation}: {error:?}");
+            }
+            let requests = server.requests();
+            let mut followed = requests.iter().filter(|request| request.contains("elsewhere"));
+            assert!(followed.all(|request| request.starts_with("GET ")), "{status}: {requests:?}");
+            for write in [
+                "POST /api/v1/api-key/storage",
+                "DELETE /api/v1/api-key/task",
+                "DELETE /api/v1/api-key/storage",
+            ] {
+                let sent = requests.iter().filter(|request| request.starts_with(write)).count();
+                assert_eq!(sent, 1, "{status}: {write}");
+            }
+        }
+    }
+    assert_eq!(destination.requests(), Vec::<String>::new());
+}
+
+async fn calls(client: &Client) -> [(&'static str, Result<(), Error>); 5] {
+    let run = client.model("m").run(inputs()).skip_validation(true);
+    [
+        ("getBalance", client.account().balance().await.map(drop)),
+        ("createTask", run.start().await.map(drop)),
+        ("cancelTask", client.task("t").cancel().await),
+        ("deleteFile", client.storage().delete("https://files.example/a").await),
+        ("createPresignedUpload", client.folder("samples").upload(File::bytes("a", "x")).await.map(drop)),
+    ]
+}
