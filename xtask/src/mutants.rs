@@ -52,11 +52,12 @@ impl<'a> Job<'a> {
             cargo_has("mutants"),
             "there is no cargo-mutants here; `cargo install --locked cargo-mutants` and try again"
         );
-        let own = self.mutate(&["--test-package=inferstore", "--", "--lib", "--tests"])?;
+        let own = self.mutate(&["--test-package=inferstore", "--cargo-arg=--tests"])?;
         let mut counts = own;
         if self.all && own.missed > 0 {
             // What the first run caught is left out.
-            let more = ["--iterate", "--test-package=inferstore-tests", "--", "--test=it", "--", "client::"];
+            let more =
+                ["--iterate", "--test-package=inferstore-tests", "--cargo-arg=--test=it", "--", "client::"];
             let rest = self.mutate(&more)?;
             counts.caught += rest.caught + rest.timeout;
             counts.missed = rest.missed;

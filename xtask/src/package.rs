@@ -63,7 +63,8 @@ fn check_rust_versions(metadata: &Value, name: &str) -> Result<String> {
         match rust_version(package) {
             None => _ = undeclared.insert(package["name"].as_str().unwrap_or_default()),
             Some(version) if version > oldest => {
-                write!(newer, "\n  {} {}: {}", package["name"], package["version"], package["rust_version"])?;
+                let text = |key: &str| package[key].as_str().unwrap_or_default();
+                write!(newer, "\n  {} {}: {}", text("name"), text("version"), text("rust_version"))?;
             }
             Some(_) => {}
         }
@@ -75,7 +76,7 @@ fn check_rust_versions(metadata: &Value, name: &str) -> Result<String> {
         oldest.1
     );
     Ok(format!(
-        "{name}: {} packages build with Rust {}.{}; {} of them declare no version ({})\n",
+        "{name}: of {} packages none declares a newer Rust than {}.{}, and {} declare none at all: {}\n",
         known.len(),
         oldest.0,
         oldest.1,
@@ -105,4 +106,35 @@ fn list(value: &Value) -> &[Value] {
 fn cargo_prints(root: &Path, arguments: &[&str]) -> Result<String> {
     let output = must("cargo", cargo().args(arguments).current_dir(absolute(&root.join("."))?))?;
     String::from_utf8(output.stdout).context("cargo prints text that is not UTF-8")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    #[expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
+    fn a_dependency_of_a_dependency_may_not_need_a_newer_rust_but_one_of_tests_may() {
+        let package = |name: &str, rust: &str| json!({ "id": name, "name": name, "version": "1.0.0", "rust_version": rust });
+        let uses = |name: &str, kind: Option<&str>| json!({ "pkg": name, "dep_kinds": [{ "kind": kind }] });
+        let mut metadata = json!({
+            "packages": [package("ours", "1.88"), package("a", "1.60.0"), package("b", "1.88"), package("c", "1.95")],
+            "resolve": { "nodes": [
+                { "id": "ours", "deps": [uses("a", None), uses("c", Some("dev"))] },
+                { "id": "a", "deps": [uses("b", Some("build"))] },
+                { "id": "b", "deps": [] },
+                { "id": "c", "deps": [] },
+            ] },
+        });
+        let report = check_rust_versions(&metadata, "ours").expect("only a test needs a newer Rust");
+        assert_eq!(
+            report,
+            "ours: of 3 packages none declares a newer Rust than 1.88, and 0 declare none at all: \n"
+        );
+        metadata["packages"][2]["rust_version"] = json!("1.89");
+        let error = check_rust_versions(&metadata, "ours").expect_err("b needs a newer Rust").to_string();
+        assert_eq!(error, "ours declares Rust 1.88; these need a newer one:\n  b 1.0.0: 1.89");
+    }
 }
