@@ -12,7 +12,6 @@ mod fuzzed;
 mod kinds;
 mod nodes;
 mod payloads;
-mod public_api;
 mod readme;
 mod secrets;
 mod service;
