@@ -29,7 +29,7 @@ pub fn answers(data: &[u8]) {
         b"createPresignedUpload" => read::<Envelope<types::PresignedUpload>>("PresignedUploadResponse", body),
         b"listFiles" => read::<Envelope<types::FileListing>>("FileListResponse", body),
         b"getStorageStatistics" => {
-            read::<Envelope<types::StorageStatistics>>("StorageStatisticsResponse", body)
+            read::<Envelope<types::StorageStatistics>>("StorageStatisticsResponse", body);
         }
         _ => read::<Envelope<NoData>>("Acknowledgement", body),
     }
