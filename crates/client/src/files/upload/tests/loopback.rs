@@ -92,7 +92,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Presigns whatever is asked for, and reacts to every other request as told, before its body is
+    /// Presigns whatever is asked for, and reacts to every other request as scripted, before its body is
     /// read.
     pub(crate) async fn start(react: impl FnMut(&Request) -> Reaction + Send + 'static) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
