@@ -44,17 +44,30 @@ pub(crate) struct Create {
 impl Create {
     /// Creates the task, or finds the one that a lost create became.
     pub(crate) async fn send(&self) -> Result<TaskId> {
+        let own_tasks = &self.core.memory.own_tasks;
+        let gate = own_tasks.gate(&self.key()).read_owned();
+        let Some(_shared) = self.deadline.timeout(gate).await else {
+            return Err(self.deadline.reached(DeadlineReached::default()));
+        };
+        // One for all attempts: a task of an earlier one is a task of this create.
+        let pending = own_tasks.start_create(self.key());
+        let mut is_in_doubt = false;
         let mut sent = 0;
         loop {
             sent += 1;
-            match self.send_once().await {
-                Err(Error::OutcomeUnknown(unknown))
-                    if unknown.shows_nothing() && self.may_send_again(sent) =>
-                {
+            let result = self.send_once(&pending).await;
+            if let Err(Error::OutcomeUnknown(unknown)) = &result {
+                // It may still add its task to the history.
+                is_in_doubt = true;
+                if unknown.shows_nothing() && self.may_send_again(sent) {
                     warn!(sent, "the history shows no trace of a lost create, so it is sent again");
+                    continue;
                 }
-                result => return result,
             }
+            if !is_in_doubt {
+                pending.settle();
+            }
+            return result;
         }
     }
 
@@ -93,36 +106,25 @@ impl Create {
         is_allowed && sent < retries.policy.max_attempts && retries.take()
     }
 
-    async fn send_once(&self) -> Result<TaskId> {
-        let own_tasks = &self.core.memory.own_tasks;
-        let gate = own_tasks.gate(&self.key()).read_owned();
-        let Some(_shared) = self.deadline.timeout(gate).await else {
-            return Err(self.deadline.reached(DeadlineReached::default()));
-        };
-        let pending = own_tasks.start_create(self.key());
+    async fn send_once(&self, pending: &PendingCreate<'_>) -> Result<TaskId> {
         let sent_at = Instant::now();
         let call = self.core.call(operations::CREATE_TASK).until(self.deadline);
         let call = call.retry_on_rejection(self.retry_on_rejection);
         let sent = call.send(|api| api.create_task(&self.model, &self.input)).await;
-        let result = match sent {
+        match sent {
             Ok(created) => {
-                own_tasks.claim(&created.data);
+                self.core.memory.own_tasks.claim(&created.data);
                 Ok(created.data)
             }
             Err(Error::Transport(context) | Error::Decode(context)) if !context.is_retry_safe => {
-                self.reconcile(*context, sent_at, &pending).await
+                self.reconcile(*context, sent_at, pending).await
             }
             // A gateway that gave up says nothing about the service behind it.
             Err(Error::Api(context)) if context.is_ambiguous() => {
-                self.reconcile(*context, sent_at, &pending).await
+                self.reconcile(*context, sent_at, pending).await
             }
             Err(error) => Err(error),
-        };
-        // A create of unknown outcome may still add its task to the history.
-        if !matches!(result, Err(Error::OutcomeUnknown(_))) {
-            pending.settle();
         }
-        result
     }
 
     /// Looks for the task of a lost create. Adopts exactly one match; a match that may belong to another
