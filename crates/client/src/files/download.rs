@@ -426,6 +426,7 @@ impl Transfer {
         let is_harmful = |c: char| c.is_control() || matches!(c, '/' | '\\' | ':');
         // A dot in front would hide the file, or lead out of the folder.
         let stem = stem.replace(is_harmful, "_").replacen('.', "_", usize::from(stem.starts_with('.')));
+        let stem = if stem.is_empty() { "_".to_owned() } else { stem };
         let of_url = Path::new(self.url.path()).extension().and_then(|extension| extension.to_str());
         let of_url = of_url.filter(|text| text.len() <= 8 && text.bytes().all(|b| b.is_ascii_alphanumeric()));
         match self.mime.as_deref().and_then(extension).or(of_url) {

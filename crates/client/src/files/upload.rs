@@ -356,7 +356,7 @@ impl Transfer<'_> {
 /// some of them, and the store needs time of its own for the whole file.
 fn response_timeout(timeouts: Timeouts, size: u64) -> Duration {
     let buffered = Duration::from_secs(size.min(MAX_BUFFERED) / MIN_THROUGHPUT);
-    timeouts.transfer.max(timeouts.read) + buffered
+    timeouts.transfer.max(timeouts.read).saturating_add(buffered)
 }
 
 #[cfg(test)]

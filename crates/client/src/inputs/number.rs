@@ -146,7 +146,8 @@ fn shown(number: &Decimal) -> String {
 fn remainder(value: &Decimal, base: &Decimal, step: &Decimal) -> Option<i128> {
     let texts = [value.to_plain_string()?, base.to_plain_string()?, step.to_plain_string()?];
     let places = |text: &String| text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
-    let scale = texts.iter().map(places).max().unwrap_or(0);
+    // 128 bits hold no more places, and a width of 65,536 would be too much for the formatter.
+    let scale = texts.iter().map(places).max().filter(|scale| *scale <= 38)?;
     let [value, base, step] = texts.map(|text| {
         let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
         format!("{whole}{fraction:0<scale$}").parse::<i128>().ok()

@@ -177,6 +177,13 @@ fn numbers_must_be_numbers_in_range() {
 }
 
 #[test]
+fn a_number_with_very_many_digits_is_sent_as_it_is() {
+    let long = format!("0.{}", "1".repeat(70_000));
+    let float = json!({ "type": "float", "num_config": { "min": 0, "max": 1, "step": 0.1 } });
+    assert_eq!(sent(&float, json!(long)), Ok(json!(long)));
+}
+
+#[test]
 fn a_value_between_two_steps_is_sent_with_a_warning() {
     for (kind, config, given, warns) in [
         ("float", json!({ "min": 0.1, "step": 0.1 }), json!(0.3), false),

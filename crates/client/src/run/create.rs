@@ -49,6 +49,10 @@ impl Create {
         let Some(_shared) = self.deadline.timeout(gate).await else {
             return Err(self.deadline.reached(DeadlineReached::default()));
         };
+        // A future that is ready at once is not timed out.
+        if self.deadline.is_over() {
+            return Err(self.deadline.reached(DeadlineReached::default()));
+        }
         // One for all attempts: a task of an earlier one is a task of this create.
         let pending = own_tasks.start_create(self.key());
         let mut is_in_doubt = false;

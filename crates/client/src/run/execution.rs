@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use inferstore_api::types::{TaskId, TaskInput, TaskStatus};
 use serde_json::{Map, Value};
@@ -22,8 +22,11 @@ use crate::run::wait::{Waiter, cancel};
 use crate::run::{RunEvent, RunOptions};
 use crate::transport::core::Core;
 use crate::transport::deadline::Deadline;
-use crate::transport::error::{CostLimit, Error, ModelOffline, Result};
+use crate::transport::error::{CostLimit, Error, ModelOffline, Result, TaskDisposition};
 use crate::transport::events::Sink;
+
+/// How long the uploaded inputs of a run that has ended may take to be deleted.
+const DELETE_TIMEOUT: Duration = Duration::from_secs(10);
 
 type Fields = BTreeMap<String, Input>;
 
@@ -63,7 +66,16 @@ impl Execution {
             self.learn().await;
         }
         let guard = self.options.cancel_on_drop.then(|| CancelOnDrop::new(&self.core));
-        let task = Box::pin(self.create(&ready, guard.as_ref())).await?;
+        let task = match Box::pin(self.create(&ready, guard.as_ref())).await {
+            Ok(task) => task,
+            Err(error) => {
+                let is_certain = !matches!(error, Error::OutcomeUnknown(_));
+                if self.options.delete_inputs_after && is_certain {
+                    self.delete(ready.uploaded).await;
+                }
+                return Err(error);
+            }
+        };
         let model = Some(self.model.checked_id()?);
         let wait = self.options.wait.clone();
         let waiter = Waiter::new(&self.core, task, model, wait, self.deadline, self.sink.clone());
@@ -71,11 +83,10 @@ impl Execution {
         if let Some(guard) = guard {
             guard.disarm();
         }
-        let has_ended = matches!(ended, Ok(_) | Err(Error::TaskFailed(_) | Error::TaskCanceled(_)));
-        let stored_inputs = match self.options.delete_inputs_after && has_ended {
-            true => self.delete(ready.uploaded).await,
-            false => ready.uploaded,
-        };
+        let mut stored_inputs = ready.uploaded;
+        if self.options.delete_inputs_after && has_ended(&ended) {
+            stored_inputs = self.delete(stored_inputs).await;
+        }
         let mut outcome = Outcome::of(ended?, &self.core);
         outcome.stored_inputs = stored_inputs;
         Ok(outcome)
@@ -203,12 +214,16 @@ impl Execution {
     /// Deletes the uploaded inputs, and returns those that could not be deleted.
     async fn delete(&self, uploaded: Vec<String>) -> Vec<String> {
         let storage = Storage { core: Arc::clone(&self.core) };
+        // The outcome is there already, and waits for this.
+        let deadline = Deadline::after(Some(DELETE_TIMEOUT));
         let mut stored = Vec::new();
         for url in uploaded {
-            if let Err(error) = storage.delete(url.clone()).await {
-                warn!(%error, "an uploaded input could not be deleted");
-                stored.push(url);
+            match deadline.timeout(storage.delete(url.clone())).await {
+                Some(Ok(())) => continue,
+                Some(Err(error)) => warn!(%error, "an uploaded input could not be deleted"),
+                None => warn!("an uploaded input could not be deleted in time"),
             }
+            stored.push(url);
         }
         stored
     }
@@ -235,9 +250,22 @@ impl Execution {
     }
 }
 
+/// Whether the task of a run has ended, and reads its inputs no more.
+fn has_ended<T>(ended: &Result<T>) -> bool {
+    let disposition = match ended {
+        Ok(_) | Err(Error::TaskFailed(_) | Error::TaskCanceled(_)) => return true,
+        Err(Error::DeadlineReached(reached)) => reached.disposition,
+        Err(Error::ModelOffline(offline)) => offline.disposition,
+        Err(_) => return false,
+    };
+    disposition == TaskDisposition::Canceled
+}
+
 /// Cancels the task of a run that is dropped before its end.
 struct CancelOnDrop {
     core: Arc<Core>,
+    /// The runtime that polls the run; the run may be dropped outside of it.
+    runtime: Handle,
     state: Arc<Mutex<GuardState>>,
 }
 
@@ -249,7 +277,7 @@ struct GuardState {
 
 impl CancelOnDrop {
     fn new(core: &Arc<Core>) -> Self {
-        Self { core: Arc::clone(core), state: Arc::default() }
+        Self { core: Arc::clone(core), runtime: Handle::current(), state: Arc::default() }
     }
 
     /// Creates the task in a Tokio task of its own, which outlives the run.
@@ -257,20 +285,25 @@ impl CancelOnDrop {
         let core = Arc::clone(&self.core);
         let state = Arc::clone(&self.state);
         let created = tokio::spawn(async move {
-            let task = create.send().await?;
+            let created = create.send().await;
             let is_dropped = {
                 let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-                state.task = Some(task.clone());
+                state.task = created.as_ref().ok().cloned();
                 state.is_dropped
             };
-            if is_dropped {
-                cancel(&core, &task, Deadline::never()).await;
+            match &created {
+                Ok(task) if is_dropped => drop(cancel(&core, task, Deadline::never()).await),
+                Err(error) if is_dropped => warn!(%error, "the create of a dropped run failed"),
+                _ => {}
             }
-            Ok(task)
+            created
         });
-        created.await.unwrap_or_else(|error| {
-            Err(Error::InvalidArgument(format!("the create was aborted with its runtime: {error}")))
-        })
+        match created.await {
+            Ok(created) => created,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            // The runtime shuts down, and the create may have been sent.
+            Err(_) => Err(Error::OutcomeUnknown(Box::default())),
+        }
     }
 
     fn disarm(self) {
@@ -283,11 +316,9 @@ impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.is_dropped = true;
-        if let Some(task) = state.task.take()
-            && let Ok(runtime) = Handle::try_current()
-        {
+        if let Some(task) = state.task.take() {
             let core = Arc::clone(&self.core);
-            runtime.spawn(async move { cancel(&core, &task, Deadline::never()).await });
+            self.runtime.spawn(async move { cancel(&core, &task, Deadline::never()).await });
         }
     }
 }

@@ -55,7 +55,8 @@ impl<'a> Search<'a> {
 
     /// Searches the tasks that were created after this time by the clock of this machine.
     pub(crate) async fn since_local_time(self, time: SystemTime) -> Result<Found> {
-        self.run(|now| now.checked_sub(time.elapsed().unwrap_or_default())).await
+        // A clock that was set back says nothing of the age: then the whole history is searched.
+        self.run(|now| now.checked_sub(time.elapsed().ok()?)).await
     }
 
     /// `earliest` converts the clock of the service into the time before which nothing matches.

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::files::download::Download;
 use crate::transport::core::Core;
 use crate::transport::error::{Error, OutputMismatch, Result};
-use crate::transport::redact::MAX_MESSAGE;
+use crate::transport::redact::{MAX_MESSAGE, Redactor};
 
 /// What a task that succeeded returned.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -79,10 +79,8 @@ impl Outcome {
             Err(error) => {
                 // The parser quotes values of the output.
                 let problem = error.to_string();
-                let problem = match &self.core {
-                    Some(core) => core.redactor.foreign(&problem, MAX_MESSAGE),
-                    None => problem,
-                };
+                let redactor = self.core.as_ref().map(|core| core.redactor.clone()).unwrap_or_default();
+                let problem = redactor.foreign(&problem, MAX_MESSAGE);
                 Err(Error::OutputType(Box::new(OutputMismatch {
                     task: self.task,
                     output: self.output,
@@ -111,7 +109,8 @@ impl Outcome {
         let url = self.urls().find_map(|(field, url)| (field == name).then_some(url));
         url.ok_or_else(|| {
             let names: Vec<_> = self.urls().map(|(field, _)| field).collect();
-            Error::InvalidArgument(format!("the output has no URL {name:?}; it has {}", names.join(", ")))
+            let names = Redactor::default().foreign(&names.join(", "), MAX_MESSAGE);
+            Error::InvalidArgument(format!("the output has no URL {name:?}; it has {names}"))
         })
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub enum PollInterval {
     /// Stays within the intervals that the service suggests, 2 to 5 seconds for fast models and 10 to 30
     /// for long jobs, and learns: once a few tasks of the model have ended, the first read comes when
-    /// they ended. The default.
+    /// they ended, or 30 seconds after the create. The default.
     #[default]
     Adaptive,
     /// What the service suggests for fast models: every 2 to 5 seconds.
@@ -134,7 +134,11 @@ impl Learned {
 
     fn delay(&self, waited: Duration) -> Duration {
         match self.first_read.checked_sub(waited) {
-            Some(until_first) if !until_first.is_zero() => until_first.clamp(MIN_DELAY, MAX_DELAY),
+            // In equal parts, so that the caller sees the status now and then.
+            Some(until_first) if !until_first.is_zero() => {
+                let parts = (until_first.as_secs_f64() / LONG.1.as_secs_f64()).ceil();
+                until_first.div_f64(parts).max(MIN_DELAY)
+            }
             _ => self.delay,
         }
     }
@@ -257,6 +261,18 @@ mod tests {
                 let delay = schedule.delay(reads, Duration::from_secs(u64::from(reads) * 10));
                 assert!((from..=to).contains(&delay.as_secs()), "{delay:?}");
             }
+        }
+    }
+
+    #[test]
+    fn the_first_read_of_a_known_model_comes_after_thirty_seconds_at_the_latest() {
+        let day = vec![Duration::from_secs(24 * 3600); 5];
+        let schedule = Schedule::new(PollInterval::Adaptive, &day);
+        let mut waited = Duration::ZERO;
+        for reads in 0..100 {
+            let delay = schedule.delay(reads, waited);
+            assert!((LONG.0..=LONG.1).contains(&delay), "after {waited:?}: {delay:?}");
+            waited += delay;
         }
     }
 

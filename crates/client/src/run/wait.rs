@@ -33,6 +33,9 @@ const CANCEL_GRACE: Duration = Duration::from_millis(200);
 /// A task that is queued this long may have a model that no node serves.
 const ASK_SERVING_AFTER: Duration = Duration::from_secs(10);
 
+/// How long the question for a serving node may take; it only explains the wait.
+const SERVING_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// How long a task may stay queued while no node serves its model, unless the caller says otherwise.
 pub(crate) const OFFLINE_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -152,8 +155,10 @@ pub(crate) struct Waiter<'a> {
     started: Instant,
     last_status: Option<TaskStatus>,
     last_error: Option<Error>,
-    /// When the model was first found offline, while the task was queued.
-    offline_since: Option<Instant>,
+    /// When the model was last known to be served, or the task not to be queued.
+    last_served: Instant,
+    /// Whether the caller knows that the model is offline.
+    is_offline_reported: bool,
     next_serving_check: Duration,
 }
 
@@ -178,7 +183,8 @@ impl<'a> Waiter<'a> {
             started: Instant::now(),
             last_status: None,
             last_error: None,
-            offline_since: None,
+            last_served: Instant::now(),
+            is_offline_reported: false,
             next_serving_check: ASK_SERVING_AFTER,
         }
     }
@@ -240,9 +246,10 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    /// When the wait ends: at the deadline, or early enough to cancel the task before it.
+    /// When the wait ends: at the deadline, or early enough to cancel a queued task before it.
     fn end(&self) -> Deadline {
-        cancel_before(self.deadline, self.options.cancel_at_deadline)
+        let cancels = self.options.cancel_at_deadline && may_be_queued(self.last_status.as_ref());
+        cancel_before(self.deadline, cancels)
     }
 
     /// What a read of the task means: the end of the wait, or nothing.
@@ -267,7 +274,7 @@ impl<'a> Waiter<'a> {
         let waited = self.started.elapsed();
         let Some(model) = self.model.clone() else { return Ok(()) };
         if self.last_status != Some(TaskStatus::InQueue) {
-            self.offline_since = None;
+            self.last_served = Instant::now();
             return Ok(());
         }
         if waited < self.next_serving_check {
@@ -275,32 +282,30 @@ impl<'a> Waiter<'a> {
         }
         self.next_serving_check = waited.saturating_mul(2);
         let handle = Model { core: Arc::clone(self.core), id: model.to_string() };
-        let is_offline = match handle.serving_until(self.deadline).await {
-            Ok(serving) => serving.serving == Some(false),
+        let end = self.end().or_earlier(Deadline::after(Some(SERVING_TIMEOUT)));
+        match handle.serving_until(end).await {
+            Ok(serving) if serving.serving == Some(false) => {}
+            Ok(_) => {
+                self.last_served = Instant::now();
+                self.is_offline_reported = false;
+                return Ok(());
+            }
             // The check only explains the wait; it does not end it.
             Err(_) => return Ok(()),
-        };
-        if !is_offline {
-            self.offline_since = None;
-            return Ok(());
         }
-        let since = match self.offline_since {
-            Some(since) => since,
-            None => {
-                self.sink.send(RunEvent::ModelOffline);
-                tracing::warn!(%model, task = %self.task.id, "the task is queued, and no node serves its model");
-                *self.offline_since.insert(self.started)
-            }
-        };
-        match self.options.offline_timeout {
-            Some(timeout) if since.elapsed() >= timeout => Err(self.offline(model).await),
-            Some(timeout) => {
-                let remaining = timeout.saturating_sub(since.elapsed());
-                self.next_serving_check = self.next_serving_check.min(waited.saturating_add(remaining));
-                Ok(())
-            }
-            None => Ok(()),
+        if !self.is_offline_reported {
+            self.is_offline_reported = true;
+            self.sink.send(RunEvent::ModelOffline);
+            tracing::warn!(%model, "a task is queued, and no node serves its model");
         }
+        let Some(timeout) = self.options.offline_timeout else { return Ok(()) };
+        let offline_for = self.last_served.elapsed();
+        if offline_for >= timeout {
+            return Err(self.offline(model).await);
+        }
+        let remaining = timeout.saturating_sub(offline_for);
+        self.next_serving_check = self.next_serving_check.min(waited.saturating_add(remaining));
+        Ok(())
     }
 
     async fn offline(&self, model: ModelId) -> Error {
@@ -313,9 +318,8 @@ impl<'a> Waiter<'a> {
     }
 
     async fn at_deadline(&mut self) -> Error {
-        let may_be_queued = matches!(self.last_status, None | Some(TaskStatus::InQueue));
         let mut canceled = None;
-        if self.options.cancel_at_deadline && may_be_queued {
+        if self.options.cancel_at_deadline && may_be_queued(self.last_status.as_ref()) {
             canceled = Some(cancel(self.core, &self.task.id, self.deadline).await);
         }
         let disposition = match (canceled, &self.last_status) {
@@ -343,9 +347,21 @@ pub(crate) fn cancel_before(deadline: Deadline, cancel_at_deadline: bool) -> Dea
     }
 }
 
+/// Whether a task that was last seen so can still be canceled.
+pub(crate) fn may_be_queued(last_status: Option<&TaskStatus>) -> bool {
+    matches!(last_status, None | Some(TaskStatus::InQueue))
+}
+
 /// Whether a failed read ends the wait: when every further one would fail the same way.
 pub(crate) fn ends_wait(error: &Error) -> bool {
-    error.is_permanent() || matches!(error, Error::InvalidArgument(_))
+    match error {
+        Error::InvalidArgument(_) => true,
+        // A response above the size limit.
+        Error::Decode(context) => !context.is_retry_safe,
+        // A redirect to another origin.
+        Error::Api(context) if context.status.is_some_and(|status| (300..400).contains(&status)) => true,
+        other => other.is_permanent(),
+    }
 }
 
 /// The task that has ended, if it succeeded.

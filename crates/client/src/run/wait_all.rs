@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::resources::tasks::{MAX_RECORDS, Task, Tasks};
 use crate::run::outcome::Outcome;
 use crate::run::poll::{PollInterval, Schedule};
-use crate::run::wait::{WaitOptions, cancel, cancel_before, ended, ends_wait};
+use crate::run::wait::{WaitOptions, cancel, cancel_before, ended, ends_wait, may_be_queued};
 use crate::transport::deadline::Deadline;
 use crate::transport::error::{DeadlineReached, Error, Result, TaskDisposition};
 
@@ -178,7 +178,9 @@ impl State {
 
     /// Waits for the next read, reads, and returns the tasks that have ended.
     async fn round(&mut self) -> Vec<Ended> {
-        let deadline = cancel_before(self.deadline, self.options.cancel_at_deadline);
+        let has_queued = self.pending.values().any(|task| may_be_queued(task.status.as_ref()));
+        let cancels = self.options.cancel_at_deadline && has_queued;
+        let deadline = cancel_before(self.deadline, cancels);
         if self.rounds > 0 {
             let waited = self.deadline.started.elapsed();
             let schedule = Schedule::new(self.options.poll.clone(), &[]);
@@ -187,7 +189,7 @@ impl State {
             sleep_until(deadline.at.map_or(next, |at| next.min(at))).await;
         }
         if deadline.is_over() {
-            return self.give_up().await;
+            return self.give_up(cancels).await;
         }
         self.rounds += 1;
         if self.is_search_due && self.pending.len() > 1 {
@@ -293,15 +295,16 @@ impl State {
         Some((id, end))
     }
 
-    /// The deadline: every task that is left ends with an error that states what became of it.
-    async fn give_up(&mut self) -> Vec<Ended> {
+    /// The deadline: every task that is left ends with an error that states what became of it; first those
+    /// that can be canceled.
+    async fn give_up(&mut self, cancels: bool) -> Vec<Ended> {
         let deadline = self.deadline;
         let core = &self.tasks.core;
-        let cancel_queued = self.options.cancel_at_deadline;
-        let ends = stream::iter(self.pending.drain()).map(|(id, task)| async move {
-            let may_be_queued = matches!(task.status, None | Some(TaskStatus::InQueue));
+        let left = self.pending.extract_if(|_, task| !cancels || may_be_queued(task.status.as_ref()));
+        let left: Vec<_> = left.collect();
+        let ends = stream::iter(left).map(|(id, task)| async move {
             let mut disposition = TaskDisposition::StillRunning;
-            if cancel_queued && may_be_queued {
+            if cancels {
                 disposition = cancel(core, &id, deadline).await;
             }
             if task.status.is_none() && disposition == TaskDisposition::StillRunning {

@@ -126,12 +126,11 @@ impl<'a> Call<'a> {
         &mut self,
         sent: impl Future<Output = Result<ResponseValue<E>, RawError>>,
     ) -> Result<Result<(u16, E::Data), Fault>> {
-        let core = self.core;
-        let permitted = async {
-            let _permit = core.permit().await;
-            sent.await
+        let Some(_permit) = self.deadline.timeout(self.core.permit()).await else {
+            let problem = "the deadline passed before a request was permitted".to_owned();
+            return Ok(Err(Fault::because(Failure::NotSent, ForeignText(problem))));
         };
-        match self.deadline.timeout(permitted).await {
+        match self.deadline.timeout(sent).await {
             Some(Ok(response)) => {
                 if let Some(date) = self.date.as_deref_mut() {
                     *date = read_date(response.headers());

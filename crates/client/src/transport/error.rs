@@ -8,7 +8,7 @@ use inferstore_api::Decimal;
 use inferstore_api::types::{ModelId, TaskId, TaskStatus};
 use serde_json::Value;
 
-use crate::transport::file_error::FileError;
+use crate::transport::file_error::{FileError, FileErrorKind};
 use crate::transport::redact::{cut, printable};
 use crate::transport::violation::InvalidInputs;
 
@@ -240,12 +240,18 @@ impl Error {
 
     /// The HTTP status of the response that caused the error, if one came.
     pub fn status(&self) -> Option<u16> {
-        self.context()?.status
+        match self {
+            Self::File(error) => error.status,
+            other => other.context()?.status,
+        }
     }
 
     /// How long the service asked to wait before the next attempt.
     pub fn retry_after(&self) -> Option<Duration> {
-        self.context()?.retry_after
+        match self {
+            Self::File(error) => error.retry_after,
+            other => other.context()?.retry_after,
+        }
     }
 
     /// Whether the same call may succeed later, without having an effect twice: a passing failure of
@@ -255,6 +261,8 @@ impl Error {
             Self::Transport(context) | Self::Decode(context) => context.is_retry_safe,
             Self::Api(context) => context.is_retry_safe && !self.is_permanent(),
             Self::ModelOffline(offline) => offline.task.is_none(),
+            // Files are transferred before a task is created, or after it has ended.
+            Self::File(error) => error.kind == FileErrorKind::Transport,
             _ => false,
         }
     }

@@ -76,7 +76,7 @@ impl Redactor {
     /// The text with every secret masked.
     pub(crate) fn mask(&self, text: &str) -> String {
         let known = self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, MASK));
-        mask_credentials(&known)
+        mask_credentials(&mask_queries(&known))
     }
 
     /// JSON with every text in it redacted, for details that stay structured.
@@ -128,6 +128,28 @@ pub(crate) fn cut(text: &str, limit: usize) -> String {
     }
 }
 
+/// Masks the query and the fragment of every URL: any of them may grant access.
+fn mask_queries(text: &str) -> String {
+    let mut masked = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(scheme_end) = rest.find("://") {
+        let (before, url) = rest.split_at(scheme_end + "://".len());
+        masked.push_str(before);
+        let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>' | '\\' | '`');
+        let (url, after) = url.split_at(url.find(is_end).unwrap_or(url.len()));
+        match url.find(['?', '#']) {
+            Some(query) if query + 1 < url.len() => {
+                masked.push_str(&url[..=query]);
+                masked.push_str(MASK);
+            }
+            _ => masked.push_str(url),
+        }
+        rest = after;
+    }
+    masked.push_str(rest);
+    masked
+}
+
 fn mask_credentials(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     let mut masked = String::with_capacity(text.len());
@@ -138,7 +160,8 @@ fn mask_credentials(text: &str) -> String {
         if start >= copied {
             masked.push_str(&text[copied..start]);
             masked.push_str(MASK);
-            copied = value_end(&lower, start);
+            let is_header = lower[..name_end].ends_with("authorization");
+            copied = if is_header { line_end(&lower, start) } else { value_end(&lower, start) };
         }
     }
     masked.push_str(&text[copied..]);
@@ -156,6 +179,12 @@ fn value_start(lower: &str, name_end: usize) -> Option<usize> {
     let rest = &lower[name_end..];
     let opening = rest.find(|c: char| !matches!(c, '\\' | '"' | '\'' | ':' | '=' | ' '))?;
     rest[..opening].contains(['=', ':']).then_some(name_end + opening)
+}
+
+/// Where the value of a header ends that consists of words, such as `Bearer` and a token.
+fn line_end(lower: &str, start: usize) -> usize {
+    let length = lower[start..].find(['"', '\'', '\\', '<', '\n', '\r']);
+    length.map_or(lower.len(), |length| start + length)
 }
 
 fn value_end(lower: &str, start: usize) -> usize {
@@ -186,6 +215,31 @@ mod tests {
             assert!(!masked.contains("SECRET") && !masked.contains("KEY "), "{masked}");
             assert!(masked.contains('…'), "{masked}");
         }
+    }
+
+    #[test]
+    fn the_query_of_every_url_is_masked() {
+        for (text, masked) in [
+            (
+                "cannot fetch https://a.example/x.png?sig=SECRET&se=1: 403",
+                "cannot fetch https://a.example/x.png?… 403",
+            ),
+            ("see <https://a.example/#SECRET>", "see <https://a.example/#…>"),
+            ("{\"url\":\"http://a/b?Signature=SECRET\"}", "{\"url\":\"http://a/b?…\"}"),
+            ("two: x://a?b and y://c?d", "two: x://a?… and y://c?…"),
+            ("https://a.example/? and https://a.example/b", "https://a.example/? and https://a.example/b"),
+        ] {
+            assert_eq!(foreign(text, ""), masked);
+        }
+    }
+
+    #[test]
+    fn a_header_of_credentials_is_masked_to_its_end() {
+        assert_eq!(foreign("Authorization: Bearer SECRET, and more", ""), "Authorization: …");
+        assert_eq!(
+            foreign("{\"authorization\":\"Basic SECRET\",\"a\":1}", ""),
+            "{\"authorization\":\"…\",\"a\":1}"
+        );
     }
 
     #[test]

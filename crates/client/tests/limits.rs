@@ -1,0 +1,156 @@
+//! Waits, deadlines and uploads at their limits, with the test kit and in virtual time.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use inferstore::testing::ScriptedService;
+use inferstore::{Error, File, FileError, FileErrorKind, Inputs, PollInterval, TaskDisposition};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn file_inputs() -> Inputs {
+    Inputs::new().file("input", File::bytes("a.png", b"pixels".to_vec()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_counts_as_offline_from_the_moment_it_was_last_served() {
+    let service = ScriptedService::new();
+    let model = service.model("m").stays_queued();
+    let run = service.client().unwrap().model("m").run(Inputs::new()).offline_timeout(1_000 * SECOND);
+    let started = Instant::now();
+    let run = tokio::spawn(async move { (run.await, started.elapsed()) });
+    sleep(700 * SECOND).await;
+    let _ = model.is_offline();
+    let (result, elapsed) = run.await.unwrap();
+    assert!(matches!(result, Err(Error::ModelOffline(_))), "{result:?}");
+    // The last check that saw it served was after 640 seconds.
+    assert!(elapsed > 1_600 * SECOND, "after {elapsed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_whose_response_is_too_large_ends_the_wait() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!({ "output": "x".repeat(2_000) }));
+    let client = service.client_builder().max_response_size(1_500).build().unwrap();
+    let result = client.model("m").run(Inputs::new()).await;
+    assert!(matches!(result, Err(Error::Decode(_))), "{result:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_computing_task_is_waited_for_until_the_deadline() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!({})).takes(4_500 * SECOND / 1_000);
+    let client = service.client().unwrap();
+    let poll = PollInterval::every(SECOND / 10);
+    let run = client.model("m").run(Inputs::new()).deadline(5 * SECOND).cancel_at_deadline(true);
+    run.poll(poll.clone()).await.unwrap();
+
+    let task = client.model("m").run(Inputs::new()).start().await.unwrap();
+    let wait = client.tasks().wait_all([task.id()]).deadline(5 * SECOND).cancel_at_deadline(true);
+    let (_, result) = wait.poll(poll).next().await.unwrap();
+    result.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn queued_tasks_are_canceled_before_the_deadline_and_the_others_waited_for() {
+    let service = ScriptedService::new();
+    let _ = service.model("slow").succeeds(json!({})).takes(100 * SECOND);
+    let _ = service.model("queued").stays_queued();
+    let client = service.client().unwrap();
+    let slow = client.model("slow").run(Inputs::new()).start().await.unwrap();
+    let queued = client.model("queued").run(Inputs::new()).start().await.unwrap();
+    let started = Instant::now();
+    let mut tasks =
+        client.tasks().wait_all([slow.id(), queued.id()]).deadline(50 * SECOND).cancel_at_deadline(true);
+    let mut ends = Vec::new();
+    while let Some((task, result)) = tasks.next().await {
+        let Err(Error::DeadlineReached(reached)) = result else { panic!("{result:?}") };
+        ends.push((task, reached.disposition, started.elapsed()));
+    }
+    let [(first, canceled, early), (second, running, late)] = &ends[..] else { panic!("{ends:?}") };
+    assert_eq!((first, *canceled), (queued.id(), TaskDisposition::Canceled));
+    assert_eq!((second, *running), (slow.id(), TaskDisposition::StillRunning));
+    assert!(*early < 50 * SECOND && *late >= 50 * SECOND, "{early:?}, {late:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_inputs_of_a_refused_create_are_deleted_when_asked_for() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!({}));
+    service.responds("createTask", 422, json!({ "status": "fail", "message": "no" }));
+    let run = service.client().unwrap().model("m").run(file_inputs()).delete_inputs_after(true);
+    let result = run.await;
+    assert!(matches!(result, Err(Error::Api(_))), "{result:?}");
+    assert!(service.requests().contains(&"deleteFile"), "{:?}", service.requests());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_inputs_of_a_canceled_task_are_deleted_when_asked_for() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let run = service.client().unwrap().model("m").run(file_inputs()).delete_inputs_after(true);
+    let result = run.deadline(20 * SECOND).cancel_at_deadline(true).await;
+    assert!(matches!(result, Err(Error::DeadlineReached(_))), "{result:?}");
+    assert!(service.requests().contains(&"deleteFile"), "{:?}", service.requests());
+}
+
+#[tokio::test(start_paused = true)]
+async fn inputs_that_cannot_be_deleted_in_time_are_in_the_outcome() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!({}));
+    service.responds("deleteFile", 500, "busy");
+    let run = service.client().unwrap().model("m").run(file_inputs()).delete_inputs_after(true);
+    assert_eq!(run.await.unwrap().stored_inputs.len(), 1);
+}
+
+#[tokio::test]
+async fn a_download_without_a_name_stays_in_its_folder() {
+    let service = ScriptedService::new();
+    let url = service.stores("output", "application/octet-stream", b"bytes".to_vec());
+    let outside = tempfile::tempdir().unwrap();
+    let folder = outside.path().join("outputs");
+    let file = service.client().unwrap().download(url).to_dir(&folder, "").await.unwrap();
+    assert_eq!(file.path.parent(), Some(folder.as_path()));
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_transfer_that_broke_can_be_retried_and_a_missing_file_cannot() {
+    let error = |kind| {
+        let mut error = FileError::new("a.png", kind, "it failed");
+        error.status = Some(503);
+        error.retry_after = Some(SECOND);
+        Error::from(error)
+    };
+    let broken = error(FileErrorKind::Transport);
+    assert!(broken.is_retryable());
+    assert_eq!((broken.status(), broken.retry_after()), (Some(503), Some(SECOND)));
+    assert!(!error(FileErrorKind::NotFound).is_retryable());
+}
+
+#[test]
+fn a_run_that_is_dropped_outside_of_its_runtime_is_canceled() {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let run = service.client().unwrap().model("m").run(Inputs::new()).cancel_on_drop(true);
+    let mut run = Box::pin(run);
+    runtime.block_on(async {
+        while service.created().is_empty() {
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(run.as_mut().poll(&mut context).is_pending());
+            tokio::task::yield_now().await;
+        }
+        // The run sees that its task was created.
+        tokio::task::yield_now().await;
+        let _ = run.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    });
+    drop(run);
+    runtime.block_on(async { sleep(SECOND).await });
+    assert!(service.requests().contains(&"cancelTask"), "{:?}", service.requests());
+}
