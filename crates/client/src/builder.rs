@@ -47,6 +47,7 @@ pub struct ClientBuilder {
     retry: Retry,
     declaration_ttl: Duration,
     max_concurrent_uploads: usize,
+    create_settle_time: Duration,
     max_concurrent_requests: Option<usize>,
     max_response_size: u64,
     allow_insecure_http: bool,
@@ -67,6 +68,7 @@ impl ClientBuilder {
             retry: Retry::default(),
             declaration_ttl: Duration::from_secs(300),
             max_concurrent_uploads: 4,
+            create_settle_time: Duration::from_secs(60),
             max_concurrent_requests: None,
             max_response_size: inferstore_api::MAX_RESPONSE_BODY,
             allow_insecure_http: false,
@@ -116,6 +118,14 @@ impl ClientBuilder {
     /// How many files of one run are uploaded at the same time. Default: 4.
     pub fn max_concurrent_uploads(mut self, count: usize) -> Self {
         self.max_concurrent_uploads = count;
+        self
+    }
+
+    /// How long a create that was sent may still appear in the task history, because a gateway or the
+    /// service holds it. [`Client::adopt_or_start`] creates nothing for a run that an earlier process may have
+    /// started before this time has passed since the client was built. Default: 60 s.
+    pub fn create_settle_time(mut self, time: Duration) -> Self {
+        self.create_settle_time = time;
         self
     }
 
@@ -206,6 +216,8 @@ impl ClientBuilder {
             timeouts: self.timeouts,
             declaration_ttl: self.declaration_ttl,
             max_concurrent_uploads: self.max_concurrent_uploads,
+            create_settle_time: self.create_settle_time,
+            built: tokio::time::Instant::now(),
             requests: self.max_concurrent_requests.map(|count| Arc::new(Semaphore::new(count.max(1)))),
             memory: Memory::default(),
         };

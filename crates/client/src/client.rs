@@ -131,6 +131,10 @@ impl Client {
     /// Finds the task that a [`PreparedRun`] has become, perhaps before a crash, or creates it: once,
     /// whenever the program was killed.
     ///
+    /// A run that was read back from a journal may have been sent just before the crash, so its task is created
+    /// only when [`ClientBuilder::create_settle_time`] has passed since this client was built: until then it
+    /// is looked for.
+    ///
     /// Dropping the future may leave a task; call it again to find it.
     ///
     /// # Errors

@@ -154,3 +154,38 @@ fn a_run_that_is_dropped_outside_of_its_runtime_is_canceled() {
     runtime.block_on(async { sleep(SECOND).await });
     assert!(service.requests().contains(&"cancelTask"), "{:?}", service.requests());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_was_sent_before_a_crash_is_waited_for_and_not_sent_again() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!({}));
+    let before = service.client().unwrap();
+    let prepared = before.model("m").prepare(Inputs::new()).await.unwrap();
+    let journal = serde_json::to_string(&prepared).unwrap();
+    // A gateway holds the create of the process that was killed.
+    let held = tokio::spawn(async move {
+        sleep(30 * SECOND).await;
+        before.adopt_or_start(prepared).await.unwrap().id().clone()
+    });
+    let after = service.client().unwrap();
+    let task = after.adopt_or_start(serde_json::from_str(&journal).unwrap()).await.unwrap();
+    assert_eq!(*task.id(), held.await.unwrap());
+    assert_eq!(service.created().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prepared_run_without_a_trace_is_created_when_no_earlier_create_can_appear() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!({}));
+    let prepared = service.client().unwrap().model("m").prepare(Inputs::new()).await.unwrap();
+    let journal = serde_json::to_string(&prepared).unwrap();
+    let client = service.client_builder().create_settle_time(10 * SECOND).build().unwrap();
+    let started = Instant::now();
+    for expected in [10, 0] {
+        let prepared = serde_json::from_str(&journal).unwrap();
+        let before = started.elapsed();
+        client.adopt_or_start(prepared).await.unwrap();
+        assert_eq!((started.elapsed() - before).as_secs(), expected);
+    }
+    assert_eq!(service.created().len(), 2, "each of the two runs has its task");
+}

@@ -40,7 +40,7 @@ pub(crate) fn quick_retry() -> Retry {
 
 /// A client that differs from the default only in its delays.
 pub(crate) fn quick(base_url: impl Into<String>, key: impl Into<ApiKey>) -> ClientBuilder {
-    Client::builder(base_url, key).retry(quick_retry())
+    Client::builder(base_url, key).retry(quick_retry()).create_settle_time(Duration::from_millis(100))
 }
 
 fn client(service: &ScriptedService) -> Client {

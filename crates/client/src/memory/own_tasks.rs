@@ -95,6 +95,13 @@ impl OwnTasks {
         Arc::clone(&tasks.creates.entry(key.clone()).or_default().gate)
     }
 
+    /// How long a create of this key that ended in doubt may still appear in the history.
+    pub(crate) fn doubt_left(&self, key: &CreateKey) -> Duration {
+        let tasks = lock(&self.0);
+        let until = tasks.creates.get(key).and_then(|creates| creates.doubtful_until);
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+    }
+
     /// Notes that a create is about to be sent.
     pub(crate) fn start_create(&self, key: CreateKey) -> PendingCreate<'_> {
         let tasks = &mut *lock(&self.0);

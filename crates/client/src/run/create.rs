@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use crate::memory::{CreateKey, Fingerprint, PendingCreate, fingerprint};
-use crate::run::history::{CLOCK_TOLERANCE, Search};
+use crate::run::history::Search;
 use crate::transport::core::Core;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::{CallContext, DeadlineReached, Error, Result, UnknownOutcome};
@@ -75,33 +75,39 @@ impl Create {
         }
     }
 
-    /// Adopts the oldest matching task that this client does not know yet, or creates one.
+    /// Adopts the oldest matching task that this client does not know yet, or creates one, once no create
+    /// that was sent before can appear in the history any more.
     pub(crate) async fn adopt_or_send(&self, prepared_at: SystemTime) -> Result<TaskId> {
         let core = &*self.core;
-        let age = prepared_at.elapsed().unwrap_or_default();
         // No create of this client with the same inputs is under way during the search.
         let alone = core.memory.own_tasks.gate(&self.key()).write_owned().await;
         for search in 1.. {
+            let unsettled = self.unsettled();
             let found = self.search().since_local_time(prepared_at).await?;
             if let Some(task) = found.matches.iter().find(|task| core.memory.own_tasks.claim(task)) {
                 info!(%task, "a prepared run was found in the history");
                 return Ok(task.clone());
             }
             if !found.is_complete {
-                return Err(self.unknown(
-                    CallContext::new(operations::CREATE_TASK.id, None),
-                    found.matches,
-                    false,
-                ));
+                let context = CallContext::new(operations::CREATE_TASK.id, None);
+                return Err(self.unknown(context, found.matches, false));
             }
-            // A create that was interrupted just now may still be on its way.
-            if age > CLOCK_TOLERANCE || search >= MAX_SEARCHES {
+            if unsettled.is_zero() {
                 break;
             }
-            self.pause_after(search).await;
+            sleep(unsettled.min(core.retries.policy.initial_backoff.saturating_mul(search))).await;
         }
         drop(alone);
         self.send().await
+    }
+
+    /// How long a create of the same run may still appear in the history: one of an earlier process was
+    /// sent before this client was built.
+    fn unsettled(&self) -> Duration {
+        let core = &*self.core;
+        let of_earlier_process = core.create_settle_time.saturating_sub(core.built.elapsed());
+        let of_this_client = core.memory.own_tasks.doubt_left(&self.key()).min(core.create_settle_time);
+        of_earlier_process.max(of_this_client)
     }
 
     fn may_send_again(&self, sent: u32) -> bool {

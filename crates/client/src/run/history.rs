@@ -15,7 +15,7 @@ use crate::transport::deadline::Deadline;
 use crate::transport::error::Result;
 
 /// How far the times of the service may be off for a task still to match.
-pub(crate) const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
 
 /// How many tasks are read at the same time to learn their inputs.
 const MAX_CONCURRENT_READS: usize = 8;

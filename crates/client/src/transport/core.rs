@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
 use crate::memory::Memory;
 use crate::transport::middleware::HttpStack;
@@ -23,6 +24,9 @@ pub(crate) struct Core {
     /// How long declared inputs are cached.
     pub(crate) declaration_ttl: Duration,
     pub(crate) max_concurrent_uploads: usize,
+    /// How long a create that was sent may still appear in the task history.
+    pub(crate) create_settle_time: Duration,
+    pub(crate) built: Instant,
     pub(crate) requests: Option<Arc<Semaphore>>,
     pub(crate) memory: Memory,
 }
