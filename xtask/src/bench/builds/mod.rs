@@ -24,13 +24,13 @@ const OURS: [Kind; 2] = [
         name: "inferstore",
         shown: "a program that runs a model",
         dependency: "inferstore = { path = \"../source/crates/client\" }",
-        edit: Some(("crates/client/src/run.rs", "the service tells no price")),
+        edit: Some(("crates/client/src/run/execution.rs", "the service states no price")),
     },
     Kind {
         name: "inferstore_api",
         shown: "a program over the raw client",
         dependency: "inferstore-api = { path = \"../source/crates/api\" }",
-        edit: Some(("crates/api/src/client.rs", "too many redirects")),
+        edit: Some(("crates/api/src/client.rs", "does not begin with a slash")),
     },
 ];
 
