@@ -30,7 +30,7 @@ const OURS: [Kind; 2] = [
         name: "inferstore_api",
         shown: "a program over the raw client",
         dependency: "inferstore-api = { path = \"../source/crates/api\" }",
-        edit: Some(("crates/api/src/client.rs", "does not begin with a slash")),
+        edit: Some(("crates/api/src/client.rs", "the path {path:?}")),
     },
 ];
 
