@@ -83,7 +83,6 @@ pub(crate) enum Failure {
 /// Whether a request may be sent again after this failure.
 pub(crate) fn may_retry(safety: Safety, retry_on_rejection: bool, failure: Failure) -> bool {
     match (safety, failure) {
-        (_, Failure::Permanent) => false,
         (_, Failure::NotSent) => true,
         (Safety::Repeatable, Failure::Lost | Failure::Undecodable) => true,
         (Safety::Repeatable, Failure::Status(status)) => matches!(status, 408 | 429 | 502 | 503 | 504),
@@ -229,7 +228,9 @@ mod tests {
         let policy = Retry::default();
         for attempts in 1..100 {
             let limit = (policy.initial_backoff * 2_u32.pow(attempts.min(20) - 1)).min(policy.max_backoff);
-            assert!(policy.backoff(attempts) <= limit);
+            let backoffs: Vec<_> = (0..200).map(|_| policy.backoff(attempts)).collect();
+            assert!(backoffs.iter().all(|backoff| *backoff <= limit), "{attempts}");
+            assert!(backoffs.iter().any(|backoff| *backoff > limit / 2), "{attempts}");
         }
         let retries = Retries::new(policy);
         let asked = Duration::from_secs(30);
