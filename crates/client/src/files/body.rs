@@ -2,7 +2,7 @@
 //! content is no longer the one that was prepared.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::stream::{self, Stream, TryStreamExt};
@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::watch;
 
 use crate::files::source::{CHUNK, Digest, Prepared, unreadable};
+use crate::memory::lock;
 use crate::transport::file_error::{FileError, FileErrorKind};
 
 /// What the sender of a body sees of it.
@@ -22,7 +23,7 @@ pub(super) struct Observer {
 impl Observer {
     /// Why the body stopped, if the file is the reason.
     pub(super) fn take_failure(&self) -> Option<FileError> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.failure).take()
     }
 }
 
@@ -36,7 +37,7 @@ pub(super) fn stream(file: &Prepared) -> (impl Stream<Item = io::Result<Bytes>> 
         .inspect_ok(move |chunk| counter.send_modify(|sent| *sent += chunk.len() as u64))
         .map_err(move |error| {
             let message = error.to_string();
-            *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            *lock(&failure) = Some(error);
             io::Error::other(message)
         });
     (chunks, observer)

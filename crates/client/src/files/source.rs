@@ -5,7 +5,7 @@ use std::fmt;
 use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use bytes::{Bytes, BytesMut};
 use tempfile::TempPath;
@@ -14,11 +14,12 @@ use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 
 use crate::files::mime;
+use crate::memory::lock;
 use crate::transport::error::Result;
 use crate::transport::file_error::{FileError, FileErrorKind};
 
 /// The largest file that the storage accepts: 100 MiB.
-pub(crate) const MAX_SIZE: u64 = 104_857_600;
+pub(crate) const MAX_SIZE: u64 = inferstore_api::limits::MAX_PRESIGN_REQUEST_SIZE;
 
 /// How many bytes are examined to find the MIME type.
 const SNIFF_LENGTH: usize = 8 * 1024;
@@ -274,7 +275,7 @@ impl Spool {
     /// The content. The first caller reads it, concurrent callers wait for that.
     async fn read(&self) -> io::Result<&Spooled> {
         let spooled = self.spooled.get_or_init(|| async {
-            let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let reader = lock(&self.reader).take();
             match reader {
                 Some(reader) => spool(reader).await.map_err(|error| (error.kind(), error.to_string())),
                 // A canceled read took the reader, and a part of the content with it.

@@ -18,7 +18,7 @@ pub(crate) struct Memory {
     pub(crate) uploads: Uploads,
 }
 
-/// A lock that a panic of another thread does not poison: all data here is valid at every moment.
-fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+/// A lock that a panic of another thread does not poison. For data that is valid at every moment.
+pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

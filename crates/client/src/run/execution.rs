@@ -1,7 +1,7 @@
 //! The steps of a run, from its inputs to its outcome.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use inferstore_api::types::{TaskId, TaskInput, TaskStatus};
@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tracing::warn;
 
 use crate::inputs::{Candidate, Input, check};
-use crate::memory::DeclaredInputs;
+use crate::memory::{DeclaredInputs, lock};
 use crate::resources::models::Model;
 use crate::resources::storage::Storage;
 use crate::resources::tasks::{MAX_RECORDS, Task, Tasks};
@@ -287,7 +287,7 @@ impl CancelOnDrop {
         let created = tokio::spawn(async move {
             let created = create.send().await;
             let is_dropped = {
-                let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut state = lock(&state);
                 state.task = created.as_ref().ok().cloned();
                 state.is_dropped
             };
@@ -307,14 +307,14 @@ impl CancelOnDrop {
     }
 
     fn disarm(self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         state.task = None;
     }
 }
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         state.is_dropped = true;
         if let Some(task) = state.task.take() {
             let core = Arc::clone(&self.core);

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use futures_util::stream::{self, BoxStream, Stream, StreamExt};
 use inferstore_api::types::{TaskDetail, TaskId, TaskStatus};
 use tokio::time::{Instant, sleep_until};
 
+use crate::memory::lock;
 use crate::resources::tasks::{MAX_RECORDS, Task, Tasks};
 use crate::run::outcome::Outcome;
 use crate::run::poll::{PollInterval, Schedule};
@@ -321,10 +322,6 @@ impl State {
         });
         ends.buffer_unordered(MAX_CONCURRENT_CANCELS).collect().await
     }
-}
-
-fn lock(added: &Mutex<Vec<TaskId>>) -> MutexGuard<'_, Vec<TaskId>> {
-    added.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl std::fmt::Debug for WaitAll {

@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
 
+use crate::memory::lock;
 use crate::transport::error::Result;
 
 /// The receiver of the events of an operation. Clones send to the same receiver.
@@ -158,10 +159,6 @@ impl<E, T> std::fmt::Debug for Events<E, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Events").field("has_ended", &self.operation.is_none()).finish_non_exhaustive()
     }
-}
-
-fn lock<E>(queue: &Mutex<VecDeque<E>>) -> std::sync::MutexGuard<'_, VecDeque<E>> {
-    queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
