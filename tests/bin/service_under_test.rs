@@ -61,7 +61,7 @@ fn set(config: &mut Config, name: &str, value: u16) -> Outcome {
         "nodes" => config.nodes = Some(listener),
         "patience" => {
             let patience = Duration::from_millis(value.into());
-            (limits.head, limits.body_time) = (patience, patience);
+            (limits.head, limits.body_time, limits.keep_alive) = (patience, patience, patience);
             (limits.upload_idle, limits.answer_idle) = (patience, patience);
         }
         "connections" => limits.connections = value.into(),

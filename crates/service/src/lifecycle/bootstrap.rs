@@ -41,7 +41,7 @@ pub(crate) async fn bootstrap(
         database.credit(account.id, Credit::Free(first.free_balance), now).await?;
     }
     let key = match &first.api_key {
-        Some(text) => NewKey::chosen(text),
+        Some(text) => NewKey::chosen(text)?,
         None => NewKey::draw(random)?,
     };
     database.add_key(account.id, &key.kept, now).await?;

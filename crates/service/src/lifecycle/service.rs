@@ -13,8 +13,10 @@ use tokio_util::task::TaskTracker;
 use crate::clock::Clock;
 use crate::controls::{Controls, Scripts, Tester};
 use crate::database::sqlite::{Durability, SqliteDatabase};
-use crate::http::account_limit::AccountLimit;
-use crate::http::listener::Listener;
+use crate::http::account_limit::{AccountLimit, RateLimit};
+use crate::http::connections::Connections;
+use crate::http::file_limit;
+use crate::http::listener::{Listener, Shared};
 use crate::jobs::storage_billing;
 use crate::ledger::Audit;
 use crate::lifecycle::app::App;
@@ -60,8 +62,18 @@ impl Service {
             let cause = "a seed would draw the same identifiers after every start; it is for ephemeral data";
             return Err(Error::new("reading the settings", cause));
         }
+        if config.storage.ip().is_unspecified() && config.storage_url.is_none() {
+            let cause = format!(
+                "object storage listens on {}, which is no address that others reach; it would become part of \
+                 every download URL",
+                config.storage.ip()
+            );
+            return Err(Error::new("reading the settings", cause)
+                .with_hint("set the storage URL to the address that others reach"));
+        }
         let (clock, random) = (Clock::default(), Randomness::new(config.seed));
-        let folder = Folder::open(&config.data)?;
+        let max_connections = config.limits.connections.min(file_limit::raise());
+        let folder = Folder::open(&config.data, config.allow_unlocked_folder)?;
         let durability = match config.data {
             Data::Ephemeral => Durability::None,
             Data::Folder(_) => Durability::Full,
@@ -72,11 +84,12 @@ impl Service {
         // All of them before anything runs, so that a start that fails leaves nothing behind.
         let api_listener = Listener::bind(config.api).await?;
         let storage_listener = Listener::bind(config.storage).await?;
-        let operations_listener = Listener::bind_if_asked(config.operations).await?;
-        let nodes_listener = Listener::bind_if_asked(config.nodes).await?;
+        let operations_listener = Listener::bind_if_set(config.operations).await?;
+        let nodes_listener = Listener::bind_if_set(config.nodes).await?;
         let controls_address = config.controls.as_ref().map(|controls| controls.address);
-        let controls_listener = Listener::bind_if_asked(controls_address).await?;
+        let controls_listener = Listener::bind_if_set(controls_address).await?;
 
+        folder.restrict_entries();
         let storage_url = match &config.storage_url {
             Some(url) => url.trim_end_matches('/').to_owned(),
             None => storage_listener.url(),
@@ -103,16 +116,18 @@ impl Service {
             _ => None,
         };
         let app = Arc::new(App {
+            connections: Connections::new(max_connections),
             requests: Semaphore::new(limits.requests),
-            bodies: AccountLimit::new(limits.requests),
+            account_requests: AccountLimit::new(limits.requests),
             uploads: AccountLimit::new(limits.requests),
+            request_rate: config.request_rate.map(RateLimit::new),
             config,
             clock,
             random,
             database: Arc::new(database.clone()),
             objects,
             fetcher: Fetcher::default(),
-            metrics: Metrics::default(),
+            metrics: Metrics::new(),
             work: Notify::new(),
             arrivals: Notify::new(),
             node: nodes::Switch::new(&stop),
@@ -125,8 +140,14 @@ impl Service {
         }
         nodes::start(&app, runners(models), &running, &stop).await?;
         running.spawn(storage_billing::run(Arc::clone(&app), stop.clone()));
+        let shared = Shared {
+            limits,
+            connections: Arc::clone(&app.connections),
+            shutdown_timeout: app.config.shutdown_timeout,
+            stop: stop.clone(),
+        };
         let serve = |listener: Listener, router| {
-            running.spawn(listener.serve(router, limits, stop.clone()));
+            running.spawn(listener.serve(router, shared.clone()));
         };
         serve(api_listener, api::router(&app));
         serve(storage_listener, Objects::router(&app));

@@ -83,7 +83,7 @@ pub(super) async fn receive(
     mut body: impl Stream<Item = Result<Bytes, S3Error>> + Unpin,
 ) -> Result<String, S3Error> {
     let busy = || s3_error!(SlowDown, "Please reduce your request rate.");
-    let _place = app.uploads.enter(target.payer).ok_or_else(busy)?;
+    let _permit = app.uploads.try_acquire(target.payer).ok_or_else(busy)?;
     let mut incoming = app.objects.blobs().begin().map_err(internal)?;
     let mut pace = Pace::new(app.config.limits.upload_idle);
     while let Some(piece) = pace.next(&mut body).await? {

@@ -1,9 +1,9 @@
-//! For whoever operates the service: whether it works, and figures, on a listener of their own.
+//! Operations: `/health` and `/metrics`, on a listener of their own.
 
 pub(crate) mod metrics;
 
-use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -12,39 +12,60 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
+use self::metrics::Gauges;
 use crate::lifecycle::app::App;
+
+/// How long the database may take for a health check.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// `GET /health` and `GET /metrics`.
 pub(crate) fn router(app: &Arc<App>) -> Router {
     Router::new().route("/health", get(health)).route("/metrics", get(metrics)).with_state(Arc::clone(app))
 }
 
-/// 200 when the database answers, else 503.
+/// 200 when the database reads and commits in time, else 503 with the reason.
 async fn health(State(app): State<Arc<App>>) -> (StatusCode, &'static str) {
-    match app.database.depths().await {
-        Ok(_) => (StatusCode::OK, "ok\n"),
-        Err(cause) => {
-            tracing::error!(%cause, "the database does not answer");
-            (StatusCode::SERVICE_UNAVAILABLE, "the database does not answer\n")
+    let unavailable = |reason| (StatusCode::SERVICE_UNAVAILABLE, reason);
+    let check = async {
+        app.database.depths().await?;
+        // Changes nothing, and passes through the writer.
+        app.database.touch_node("", app.clock.now()).await
+    };
+    match tokio::time::timeout(HEALTH_TIMEOUT, check).await {
+        Ok(Ok(())) => (StatusCode::OK, "ok\n"),
+        Ok(Err(cause)) => {
+            tracing::error!(%cause, "the health check failed");
+            match cause.is_of_the_disk() {
+                true => unavailable("the disk of the database cannot be written\n"),
+                false => unavailable("the database fails\n"),
+            }
+        }
+        Err(_) => {
+            tracing::error!("the health check failed: the database does not commit");
+            unavailable("the database does not commit\n")
         }
     }
 }
 
 async fn metrics(State(app): State<Arc<App>>) -> Response {
-    let mut text = String::new();
-    app.metrics.write_requests(&mut text);
-    text.push_str("# HELP inferstore_tasks Tasks by status.\n# TYPE inferstore_tasks gauge\n");
-    match app.database.depths().await {
-        Ok(depths) => {
-            for (status, tasks) in depths {
-                let _ = writeln!(text, "inferstore_tasks{{status=\"{}\"}} {tasks}", status.word());
-            }
+    let failed = |cause: crate::Error| {
+        tracing::error!(%cause, "the metrics cannot be read");
+        StatusCode::INTERNAL_SERVER_ERROR.into_response()
+    };
+    let tasks = match app.database.depths().await {
+        Ok(depths) => depths.into_iter().map(|(status, tasks)| (status.word(), tasks)).collect(),
+        Err(cause) => return failed(cause),
+    };
+    let gauges = Gauges {
+        tasks,
+        requests_in_progress: app.config.limits.requests.saturating_sub(app.requests.available_permits()),
+        open_connections: app.connections.count(),
+    };
+    match app.metrics.encode(gauges) {
+        Ok(text) => {
+            ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
+                .into_response()
         }
-        Err(cause) => tracing::error!(%cause, "the tasks could not be counted"),
+        Err(cause) => failed(cause),
     }
-    let in_progress = app.config.limits.requests.saturating_sub(app.requests.available_permits());
-    text.push_str("# HELP inferstore_requests_in_progress Requests being worked on.\n");
-    text.push_str("# TYPE inferstore_requests_in_progress gauge\n");
-    let _ = writeln!(text, "inferstore_requests_in_progress {in_progress}");
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }

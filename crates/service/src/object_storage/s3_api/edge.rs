@@ -19,6 +19,7 @@ use crate::lifecycle::app::App;
 use crate::object_storage::s3_api::access::{Access, Auth};
 use crate::object_storage::s3_api::backend::Backend;
 use crate::object_storage::s3_api::linger::Lingering;
+use crate::operations::metrics::label;
 
 /// What requests are counted under: keys are as many as files.
 const ROUTE: &str = "/{bucket}/{key}";
@@ -54,8 +55,9 @@ async fn serve(State(front): State<Front>, request: Request) -> Response<Body> {
     };
     let (status, elapsed) = (response.status(), begun.elapsed());
     // Neither the path nor the query is logged: a signed URL is a credential.
-    tracing::info!(id, %method, status = status.as_u16(), ?elapsed, "the object store answered");
-    front.app.metrics.answered(&method, ROUTE, status, elapsed);
+    let ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+    tracing::info!(id, method = label(&method), route = ROUTE, status = status.as_u16(), ms, "request");
+    front.app.metrics.observe(&method, ROUTE, status, elapsed);
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::from_str(&id) {
         headers.insert(HeaderName::from_static("x-amz-request-id"), id);
