@@ -89,7 +89,6 @@ impl Service {
         let controls_address = config.controls.as_ref().map(|controls| controls.address);
         let controls_listener = Listener::bind_if_set(controls_address).await?;
 
-        folder.restrict_entries();
         let storage_url = match &config.storage_url {
             Some(url) => url.trim_end_matches('/').to_owned(),
             None => storage_listener.url(),
@@ -103,6 +102,7 @@ impl Service {
             secret,
         )?);
 
+        folder.restrict_entries();
         let api_url = format!("{}{}", api_listener.url(), api::ROOT);
         let operations_url = operations_listener.as_ref().map(Listener::url);
         let nodes_url = nodes_listener.as_ref().map(Listener::url);
