@@ -27,6 +27,9 @@ use inferstore_api::operations;
 /// How many times the history is searched: the service may still be working on the create.
 const MAX_SEARCHES: u32 = 3;
 
+/// Whether the caller still waits for the task.
+type IsWanted<'a> = dyn Fn() -> bool + Sync + 'a;
+
 /// A create, with all that is needed to recognize its task.
 #[derive(Clone)]
 pub(crate) struct Create {
@@ -42,8 +45,8 @@ pub(crate) struct Create {
 }
 
 impl Create {
-    /// Creates the task, or finds the one that a lost create became.
-    pub(crate) async fn send(&self) -> Result<TaskId> {
+    /// Creates the task, or finds the one that a lost create became. Sends nothing once `is_wanted` is false.
+    pub(crate) async fn send(&self, is_wanted: &IsWanted<'_>) -> Result<TaskId> {
         let own_tasks = &self.core.memory.own_tasks;
         let gate = own_tasks.gate(&self.key()).read_owned();
         let Some(_shared) = self.deadline.timeout(gate).await else {
@@ -59,7 +62,7 @@ impl Create {
         let mut sent = 0;
         loop {
             sent += 1;
-            let result = self.send_once(&pending).await;
+            let result = self.send_once(&pending, is_wanted).await;
             if let Err(Error::OutcomeUnknown(unknown)) = &result {
                 // It may still add its task to the history.
                 is_in_doubt = true;
@@ -98,7 +101,7 @@ impl Create {
             sleep(unsettled.min(core.retries.policy.initial_backoff.saturating_mul(search))).await;
         }
         drop(alone);
-        self.send().await
+        self.send(&|| true).await
     }
 
     /// How long a create of the same run may still appear in the history: one of an earlier process was
@@ -116,12 +119,20 @@ impl Create {
         is_allowed && sent < retries.policy.max_attempts && retries.take()
     }
 
-    async fn send_once(&self, pending: &PendingCreate<'_>) -> Result<TaskId> {
+    async fn send_once(&self, pending: &PendingCreate<'_>, is_wanted: &IsWanted<'_>) -> Result<TaskId> {
         let sent_at = Instant::now();
         let call = self.core.call(operations::CREATE_TASK).until(self.deadline);
         let call = call.retry_on_rejection(self.retry_on_rejection);
-        let sent = call.send(|api| api.create_task(&self.model, &self.input)).await;
-        match sent {
+        let sent = call.send(async |api: &_| {
+            // Checked last, after the wait for a permit or for the backoff before a retry.
+            if !is_wanted() {
+                return Err(inferstore_api::Error::Custom(
+                    "the run was dropped before its create".to_owned(),
+                ));
+            }
+            api.create_task(&self.model, &self.input).await
+        });
+        match sent.await {
             Ok(created) => {
                 self.core.memory.own_tasks.claim(&created.data);
                 Ok(created.data)

@@ -1,16 +1,16 @@
 //! The steps of a run, from its inputs to its outcome.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use inferstore_api::types::{TaskId, TaskInput, TaskStatus};
 use serde_json::{Map, Value};
-use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tracing::warn;
 
 use crate::inputs::{Candidate, Input, check};
-use crate::memory::{DeclaredInputs, lock};
+use crate::memory::DeclaredInputs;
 use crate::resources::models::Model;
 use crate::resources::storage::Storage;
 use crate::resources::tasks::{MAX_RECORDS, Task, Tasks};
@@ -18,7 +18,7 @@ use crate::run::create::Create;
 use crate::run::outcome::{self, Outcome};
 use crate::run::prepared::PreparedRun;
 use crate::run::uploads::{self, InputFile, InputUploads};
-use crate::run::wait::{Waiter, cancel};
+use crate::run::wait::Waiter;
 use crate::run::{RunEvent, RunOptions};
 use crate::transport::core::Core;
 use crate::transport::deadline::Deadline;
@@ -65,9 +65,8 @@ impl Execution {
         if self.options.learn_from_history {
             self.learn().await;
         }
-        let guard = self.options.cancel_on_drop.then(|| CancelOnDrop::new(&self.core));
-        let task = match Box::pin(self.create(&ready, guard.as_ref())).await {
-            Ok(task) => task,
+        let (task, guard) = match Box::pin(self.create(&ready)).await {
+            Ok(created) => created,
             Err(error) => {
                 let is_certain = !matches!(error, Error::OutcomeUnknown(_));
                 if self.options.delete_inputs_after && is_certain {
@@ -76,13 +75,11 @@ impl Execution {
                 return Err(error);
             }
         };
-        let model = Some(self.model.checked_id()?);
+        let model = self.model.checked_id()?;
         let wait = self.options.wait.clone();
-        let waiter = Waiter::new(&self.core, task, model, wait, self.deadline, self.sink.clone());
-        let ended = Box::pin(waiter.run(false)).await;
-        if let Some(guard) = guard {
-            guard.disarm();
-        }
+        let waiter = Waiter::new(&self.core, wait, self.deadline, self.sink.clone()).of_run(model);
+        let ended = Box::pin(waiter.one(task)).await;
+        guard.map(CancelOnDrop::disarm);
         let mut stored_inputs = ready.uploaded;
         if self.options.delete_inputs_after && has_ended(&ended) {
             stored_inputs = self.delete(stored_inputs).await;
@@ -95,11 +92,8 @@ impl Execution {
     /// Creates the task without waiting for its end.
     pub(crate) async fn start(self) -> Result<Task> {
         let ready = self.deadline.bound(Box::pin(self.ready(true))).await?;
-        let guard = self.options.cancel_on_drop.then(|| CancelOnDrop::new(&self.core));
-        let id = Box::pin(self.create(&ready, guard.as_ref())).await?;
-        if let Some(guard) = guard {
-            guard.disarm();
-        }
+        let (id, guard) = Box::pin(self.create(&ready)).await?;
+        guard.map(CancelOnDrop::disarm);
         Ok(Task { core: self.core, id })
     }
 
@@ -183,7 +177,7 @@ impl Execution {
         Ok(Ready { input: TaskInput(input), uploaded })
     }
 
-    async fn create(&self, ready: &Ready, guard: Option<&CancelOnDrop>) -> Result<TaskId> {
+    async fn create(&self, ready: &Ready) -> Result<(TaskId, Option<CancelOnDrop>)> {
         let create = Create {
             core: Arc::clone(&self.core),
             model: self.model.checked_id()?,
@@ -192,13 +186,14 @@ impl Execution {
             retry_if_absent_after: self.options.retry_create_if_absent_after,
             deadline: self.deadline,
         };
-        let created = match guard {
-            Some(guard) => guard.create(create).await,
-            None => create.send().await,
+        let created = if self.options.cancel_on_drop {
+            CancelOnDrop::create(create).await.map(|(task, guard)| (task, Some(guard)))
+        } else {
+            create.send(&|| true).await.map(|task| (task, None))
         };
-        let task = created.inspect_err(|error| self.forget_after(error, &ready.uploaded))?;
+        let (task, guard) = created.inspect_err(|error| self.forget_after(error, &ready.uploaded))?;
         self.sink.send(RunEvent::Created(task.clone()));
-        Ok(task)
+        Ok((task, guard))
     }
 
     /// A refused create may mean that the declaration was outdated or an uploaded file is gone.
@@ -261,64 +256,35 @@ fn has_ended<T>(ended: &Result<T>) -> bool {
     disposition == TaskDisposition::Canceled
 }
 
-/// Cancels the task of a run that is dropped before its end.
-struct CancelOnDrop {
-    core: Arc<Core>,
-    /// The runtime that polls the run; the run may be dropped outside of it.
-    runtime: Handle,
-    state: Arc<Mutex<GuardState>>,
-}
-
-#[derive(Default)]
-struct GuardState {
-    is_dropped: bool,
-    task: Option<TaskId>,
-}
+/// Cancels the task of a run that is dropped before its end. Dropping the sender is the signal.
+struct CancelOnDrop(oneshot::Sender<()>);
 
 impl CancelOnDrop {
-    fn new(core: &Arc<Core>) -> Self {
-        Self { core: Arc::clone(core), runtime: Handle::current(), state: Arc::default() }
-    }
-
-    /// Creates the task in a Tokio task of its own, which outlives the run.
-    async fn create(&self, create: Create) -> Result<TaskId> {
-        let core = Arc::clone(&self.core);
-        let state = Arc::clone(&self.state);
-        let created = tokio::spawn(async move {
-            let created = create.send().await;
-            let is_dropped = {
-                let mut state = lock(&state);
-                state.task = created.as_ref().ok().cloned();
-                state.is_dropped
-            };
-            match &created {
-                Ok(task) if is_dropped => drop(cancel(&core, task, Deadline::never()).await),
-                Err(error) if is_dropped => warn!(%error, "the create of a dropped run failed"),
-                _ => {}
+    /// Creates the task in a Tokio task of its own, which outlives the run: a create that was sent finishes,
+    /// and one that was not is never sent when the run has been dropped.
+    async fn create(create: Create) -> Result<(TaskId, Self)> {
+        let (created, receive_created) = oneshot::channel();
+        let (end, receive_end) = oneshot::channel();
+        tokio::spawn(async move {
+            let result = create.send(&|| !created.is_closed()).await;
+            let task = result.as_ref().ok().cloned();
+            if let Err(Err(error)) = created.send(result) {
+                warn!(%error, "the create of a dropped run failed");
             }
-            created
+            if let Some(id) = task
+                && receive_end.await.is_err()
+                && let Err(error) = (Task { core: create.core, id }).cancel().await
+            {
+                warn!(%error, "the task of a dropped run could not be canceled");
+            }
         });
-        match created.await {
-            Ok(created) => created,
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            // The runtime shuts down, and the create may have been sent.
-            Err(_) => Err(Error::OutcomeUnknown(Box::default())),
-        }
+        // Without a result the runtime shuts down, and the create may have been sent.
+        let created = receive_created.await.unwrap_or_else(|_| Err(Error::OutcomeUnknown(Box::default())));
+        Ok((created?, Self(end)))
     }
 
     fn disarm(self) {
-        let mut state = lock(&self.state);
-        state.task = None;
-    }
-}
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        let mut state = lock(&self.state);
-        state.is_dropped = true;
-        if let Some(task) = state.task.take() {
-            let core = Arc::clone(&self.core);
-            self.runtime.spawn(async move { cancel(&core, &task, Deadline::never()).await });
-        }
+        // A receiver that is gone needs no signal.
+        let _ = self.0.send(());
     }
 }

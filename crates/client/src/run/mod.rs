@@ -27,7 +27,7 @@ use crate::run::execution::Execution;
 use crate::run::outcome::Outcome;
 use crate::run::poll::PollInterval;
 use crate::run::prepared::PreparedRun;
-use crate::run::wait::WaitOptions;
+use crate::run::wait::{OFFLINE_TIMEOUT, WaitOptions};
 use crate::transport::error::Result;
 use crate::transport::events::{Events, Lazy, Sink};
 
@@ -196,7 +196,7 @@ impl<T> std::fmt::Debug for Run<T> {
 impl<T> Run<T> {
     fn new(model: Model, inputs: Result<Inputs, String>, convert: fn(Outcome) -> Result<Outcome<T>>) -> Self {
         let options = RunOptions {
-            wait: WaitOptions::default(),
+            wait: WaitOptions { offline_timeout: Some(OFFLINE_TIMEOUT), ..WaitOptions::default() },
             max_cost: None,
             require_serving: false,
             skip_validation: false,

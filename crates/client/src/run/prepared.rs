@@ -94,7 +94,7 @@ pub(crate) async fn adopt_or_start(core: Arc<Core>, prepared: PreparedRun) -> Re
     };
     let id = match std::mem::take(&mut *state) {
         State::Created(id) => id,
-        State::New => create.send().await?,
+        State::New => create.send(&|| true).await?,
         State::Unknown => create.adopt_or_send(prepared.prepared_at).await?,
     };
     *state = State::Created(id.clone());
