@@ -50,7 +50,7 @@ async fn write_tables(file: &Path, synchronous: SqliteSynchronous) -> f64 {
     let begun = Instant::now();
     let mut database: SqliteConnection = options.connect().await.expect("the folder can be written");
     let mut tx = database.begin().await.expect("it is ours");
-    tx.execute(sqlx::raw_sql(include_str!("../src/store/sqlite/schema.sql"))).await.expect("it is SQL");
+    tx.execute(sqlx::raw_sql(include_str!("../src/database/sqlite/schema.sql"))).await.expect("it is SQL");
     tx.commit().await.expect("it is written");
     milliseconds(begun.elapsed())
 }
