@@ -13,10 +13,10 @@ use crate::resources::tasks::Task;
 use crate::run::outcome::{self, Outcome};
 use crate::run::poll::{PollInterval, Schedule};
 use crate::run::{RunEvent, RunEvents};
-use crate::transport::core::Core;
+use crate::transport::Core;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::{DeadlineReached, Error, ModelOffline, Result, TaskDisposition, TaskFailure};
-use crate::transport::events::{Events, Lazy, Sink};
+use crate::transport::events::{Events, Lazy, Sink, ignored};
 use crate::transport::redact::MAX_MESSAGE;
 
 /// A last read comes this long before the deadline, when the schedule has none that late.
@@ -135,7 +135,7 @@ impl Future for Wait {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let wait = self.get_mut();
         let mut running = std::mem::take(&mut wait.running);
-        let polled = running.poll(context, || wait.clone().run(Sink::none()));
+        let polled = running.poll(context, || wait.clone().run(ignored()));
         wait.running = running;
         polled
     }
@@ -209,7 +209,7 @@ impl<'a> Waiter<'a> {
                 Err(error) if ends_wait(&error) => return Err(error),
                 Err(error) => {
                     retry_after = error.retry_after();
-                    self.sink.send(RunEvent::ReadFailed(error.to_string()));
+                    (self.sink)(RunEvent::ReadFailed(error.to_string()));
                     self.last_error = Some(error);
                 }
             }
@@ -256,7 +256,7 @@ impl<'a> Waiter<'a> {
     fn observe(&mut self, task: TaskDetail) -> Option<Result<TaskDetail>> {
         let status = task.status.clone()?;
         if self.last_status.as_ref() != Some(&status) {
-            self.sink.send(RunEvent::Status(status.clone()));
+            (self.sink)(RunEvent::Status(status.clone()));
         }
         self.last_status = Some(status.clone());
         // A word that the document does not know is no end: the service may have added one.
@@ -295,7 +295,7 @@ impl<'a> Waiter<'a> {
         }
         if !self.is_offline_reported {
             self.is_offline_reported = true;
-            self.sink.send(RunEvent::ModelOffline);
+            (self.sink)(RunEvent::ModelOffline);
             tracing::warn!(%model, "a task is queued, and no node serves its model");
         }
         let Some(timeout) = self.options.offline_timeout else { return Ok(()) };
