@@ -18,7 +18,7 @@ use crate::resources::raw;
 use crate::resources::storage::{Folder, Storage};
 use crate::resources::tasks::{Task, Tasks};
 use crate::run::prepared::{self, PreparedRun};
-use crate::transport::core::Core;
+use crate::transport::Core;
 use crate::transport::error::{Error, Result};
 
 /// The environment variable of the base URL.

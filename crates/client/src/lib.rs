@@ -100,14 +100,13 @@ pub use run::prepared::PreparedRun;
 pub use run::wait::Wait;
 pub use run::wait_all::WaitAll;
 pub use run::{Run, RunEvent, RunEvents};
+pub use transport::causes::{FileError, FileErrorKind, InvalidInputs, Violation, ViolationKind};
 pub use transport::error::{
     CallContext, CostLimit, DeadlineReached, Error, ModelOffline, OutputMismatch, Result, TaskDisposition,
     TaskFailure, UnknownOutcome,
 };
 pub use transport::events::Events;
-pub use transport::file_error::{FileError, FileErrorKind};
 pub use transport::retry::Retry;
-pub use transport::violation::{InvalidInputs, Violation, ViolationKind};
 
 /// Code of the user around every request.
 pub mod middleware {

@@ -15,8 +15,8 @@ use tokio::task::spawn_blocking;
 
 use crate::files::mime;
 use crate::memory::lock;
+use crate::transport::causes::{FileError, FileErrorKind};
 use crate::transport::error::Result;
-use crate::transport::file_error::{FileError, FileErrorKind};
 
 /// The largest file that the storage accepts: 100 MiB.
 pub(crate) const MAX_SIZE: u64 = inferstore_api::limits::MAX_PRESIGN_REQUEST_SIZE;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use inferstore_api::types::AccountBalance;
 
-use crate::transport::core::Core;
+use crate::transport::Core;
 use crate::transport::error::Result;
 use inferstore_api::operations;
 

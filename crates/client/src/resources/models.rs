@@ -9,7 +9,7 @@ use inferstore_api::types::{
 use crate::memory::DeclaredInputs;
 use crate::resources::identifier;
 use crate::resources::page::{Listing, Page};
-use crate::transport::core::Core;
+use crate::transport::Core;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::Result;
 use inferstore_api::operations;

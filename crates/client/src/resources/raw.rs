@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use inferstore_api::{Envelope, NoData, Safety};
+use inferstore_api::{Envelope, Error as RawError, NoData, ResponseValue, Safety};
 use reqwest::Method;
-use serde::de::{Deserialize, Deserializer, Error as _};
 use serde_json::value::RawValue;
 
-use crate::transport::core::Core;
-use crate::transport::envelope::Enveloped;
-use crate::transport::error::Result;
+use crate::transport::Core;
+use crate::transport::error::{OTHER_REQUEST, Result};
 
 /// Sends a request and returns the whole response as the service wrote it, envelope included.
 pub(crate) async fn request(
@@ -20,31 +18,19 @@ pub(crate) async fn request(
 ) -> Result<String> {
     let safety = if method == Method::GET { Safety::Repeatable } else { Safety::Once };
     let body = body.as_deref().map(RawValue::get);
-    core.call_unlisted("the request", safety).send(|api| api.send::<Whole>(method.clone(), &path, body)).await
+    let call = core.call_unlisted(OTHER_REQUEST, safety);
+    call.send(|api| around_text(api.send(method.clone(), &path, body))).await
 }
 
-/// A response with its text.
-struct Whole {
-    envelope: Envelope<NoData>,
-    text: Box<RawValue>,
-}
-
-impl<'de> Deserialize<'de> for Whole {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Box::<RawValue>::deserialize(deserializer)?;
-        let envelope = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
-        Ok(Self { envelope, text })
-    }
-}
-
-impl Enveloped for Whole {
-    type Data = String;
-
-    fn is_success(&self) -> bool {
-        self.envelope.is_success()
-    }
-
-    fn open(self) -> (Option<String>, String) {
-        (self.envelope.message, String::from(Box::<str>::from(self.text)))
+/// The envelope of a response around its own text.
+async fn around_text(
+    sent: impl Future<Output = Result<ResponseValue<Box<RawValue>>, RawError>>,
+) -> Result<ResponseValue<Envelope<String>>, RawError> {
+    let response = sent.await?;
+    match serde_json::from_str::<Envelope<NoData>>(response.get()) {
+        Ok(Envelope { status, message, data: NoData }) => {
+            response.map(|text| Envelope { status, message, data: String::from(Box::<str>::from(text)) })
+        }
+        Err(error) => Err(RawError::InvalidResponsePayload(response.get().to_owned().into(), error)),
     }
 }

@@ -10,7 +10,7 @@ use inferstore_api::types::{
 
 use crate::resources::identifier;
 use crate::resources::page::{Listing, Page};
-use crate::transport::core::Core;
+use crate::transport::Core;
 use crate::transport::error::{Error, Result};
 use inferstore_api::operations;
 

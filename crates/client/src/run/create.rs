@@ -19,7 +19,7 @@ use tracing::{info, warn};
 
 use crate::memory::{CreateKey, Fingerprint, PendingCreate, fingerprint};
 use crate::run::history::Search;
-use crate::transport::core::Core;
+use crate::transport::Core;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::{CallContext, DeadlineReached, Error, Result, UnknownOutcome};
 use inferstore_api::operations;

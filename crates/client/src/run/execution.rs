@@ -20,7 +20,7 @@ use crate::run::prepared::PreparedRun;
 use crate::run::uploads::{self, InputFile, InputUploads};
 use crate::run::wait::Waiter;
 use crate::run::{RunEvent, RunOptions};
-use crate::transport::core::Core;
+use crate::transport::Core;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::{CostLimit, Error, ModelOffline, Result, TaskDisposition};
 use crate::transport::events::Sink;
@@ -120,7 +120,7 @@ impl Execution {
         let checked = check(&declared, &candidates, self.options.undeclared).map_err(Error::Inputs)?;
         for warning in checked.warnings {
             warn!(model = self.model.id(), "{warning}");
-            self.sink.send(RunEvent::Warning(warning));
+            (self.sink)(RunEvent::Warning(warning));
         }
         self.check_limits().await?;
         Ok(Checked { files, values: checked.values })
@@ -192,7 +192,7 @@ impl Execution {
             create.send(&|| true).await.map(|task| (task, None))
         };
         let (task, guard) = created.inspect_err(|error| self.forget_after(error, &ready.uploaded))?;
-        self.sink.send(RunEvent::Created(task.clone()));
+        (self.sink)(RunEvent::Created(task.clone()));
         Ok((task, guard))
     }
 

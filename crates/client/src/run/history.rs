@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::memory::{Fingerprint, fingerprint};
 use crate::resources::tasks::{MAX_RECORDS, Task, Tasks};
-use crate::transport::core::Core;
+use crate::transport::Core;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::Result;
 

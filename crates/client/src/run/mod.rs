@@ -29,7 +29,7 @@ use crate::run::poll::PollInterval;
 use crate::run::prepared::PreparedRun;
 use crate::run::wait::{OFFLINE_TIMEOUT, WaitOptions};
 use crate::transport::error::Result;
-use crate::transport::events::{Events, Lazy, Sink};
+use crate::transport::events::{Events, Lazy, Sink, ignored};
 
 /// What happens while a model runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -327,7 +327,7 @@ impl<T> Run<T> {
     ///
     /// Those of the run up to the create. Dropping the future during the create may leave a task.
     pub fn start(self) -> impl Future<Output = Result<Task>> + Send + use<T> {
-        let execution = self.execution(Sink::none());
+        let execution = self.execution(ignored());
         async move { execution?.start().await }
     }
 
@@ -339,7 +339,7 @@ impl<T> Run<T> {
     ///
     /// Those of the run up to the first upload.
     pub fn check(self) -> impl Future<Output = Result<Map<String, Value>>> + Send + use<T> {
-        let execution = self.execution(Sink::none());
+        let execution = self.execution(ignored());
         async move { execution?.check().await }
     }
 
@@ -350,7 +350,7 @@ impl<T> Run<T> {
     ///
     /// Those of the run up to the create.
     pub fn prepare(self) -> impl Future<Output = Result<PreparedRun>> + Send + use<T> {
-        let execution = self.execution(Sink::none());
+        let execution = self.execution(ignored());
         async move { execution?.prepare().await }
     }
 
@@ -378,7 +378,7 @@ impl<T: Send + 'static> Future for Run<T> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let run = self.get_mut();
         let mut running = std::mem::take(&mut run.running);
-        let polled = running.poll(context, || run.clone().finish(Sink::none()));
+        let polled = running.poll(context, || run.clone().finish(ignored()));
         run.running = running;
         polled
     }

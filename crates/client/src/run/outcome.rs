@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::files::download::Download;
-use crate::transport::core::Core;
+use crate::transport::Core;
 use crate::transport::error::{Error, OutputMismatch, Result};
 use crate::transport::redact::{MAX_MESSAGE, Redactor};
 

@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 
 use crate::resources::tasks::Task;
 use crate::run::create::Create;
-use crate::transport::core::Core;
+use crate::transport::Core;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::Result;
 

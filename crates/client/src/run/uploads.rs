@@ -13,7 +13,7 @@ use crate::files::upload::upload;
 use crate::inputs::Input;
 use crate::memory::{UPLOAD_TTL, UploadKey};
 use crate::run::RunEvent;
-use crate::transport::core::Core;
+use crate::transport::Core;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::{Error, Result};
 use crate::transport::events::Sink;
@@ -89,7 +89,8 @@ impl InputUploads<'_> {
             return Ok(url);
         }
         let field = file.field.clone();
-        let sink = self.sink.map(move |event| RunEvent::Upload { field: field.clone(), event });
+        let events = Arc::clone(&self.sink);
+        let sink = Arc::new(move |event| events(RunEvent::Upload { field: field.clone(), event }));
         let upload =
             upload(self.core, self.folder, &file.prepared, self.org_username.clone(), self.deadline, sink);
         let url = upload.await.map_err(|error| error.in_field(&file.field))?.download_url;

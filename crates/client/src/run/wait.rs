@@ -15,10 +15,10 @@ use crate::resources::tasks::{Task, Tasks};
 use crate::run::outcome::{self, Outcome};
 use crate::run::poll::{PollInterval, Schedule};
 use crate::run::{RunEvent, RunEvents};
-use crate::transport::core::Core;
+use crate::transport::Core;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::{DeadlineReached, Error, ModelOffline, Result, TaskDisposition, TaskFailure};
-use crate::transport::events::{Events, Lazy, Sink};
+use crate::transport::events::{Events, Lazy, Sink, ignored};
 use crate::transport::redact::MAX_MESSAGE;
 
 /// A last read comes this long before the deadline, when the schedule has none that late.
@@ -131,7 +131,7 @@ impl Future for Wait {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let wait = self.get_mut();
         let mut running = std::mem::take(&mut wait.running);
-        let polled = running.poll(context, || wait.run(Sink::none()));
+        let polled = running.poll(context, || wait.run(ignored()));
         wait.running = running;
         polled
     }
@@ -285,7 +285,7 @@ impl Waiter {
             Ok(task) => {
                 let Some(status) = task.status.clone() else { return };
                 if pending.status.as_ref() != Some(&status) {
-                    self.sink.send(RunEvent::Status(status.clone()));
+                    (self.sink)(RunEvent::Status(status.clone()));
                 }
                 // A word that the document does not know is no end: the service may have added one.
                 let is_end = status.is_terminal();
@@ -300,7 +300,7 @@ impl Waiter {
             }
             Err(error) if ends_wait(&error) => Err(error),
             Err(error) => {
-                self.sink.send(RunEvent::ReadFailed(error.to_string()));
+                (self.sink)(RunEvent::ReadFailed(error.to_string()));
                 self.retry_after = self.retry_after.max(error.retry_after());
                 pending.last_error = Some(error);
                 return;
@@ -359,7 +359,7 @@ impl Waiter {
         }
         if !model.is_offline_reported {
             model.is_offline_reported = true;
-            self.sink.send(RunEvent::ModelOffline);
+            (self.sink)(RunEvent::ModelOffline);
             tracing::warn!(model = %model.id, "a task is queued, and no node serves its model");
         }
         let Some(timeout) = self.options.offline_timeout else { return };

@@ -19,7 +19,7 @@ use crate::run::poll::PollInterval;
 use crate::run::wait::{WaitOptions, Waiter};
 use crate::transport::deadline::Deadline;
 use crate::transport::error::Result;
-use crate::transport::events::Sink;
+use crate::transport::events::ignored;
 
 impl Tasks {
     /// Waits for many tasks at once, and returns each as it ends.
@@ -90,7 +90,7 @@ impl WaitAll {
     fn start(&self) -> BoxStream<'static, Ended> {
         let core = Arc::clone(&self.tasks.core);
         let deadline = Deadline::after(self.options.deadline);
-        let waiter = Waiter::new(&core, self.options.clone(), deadline, Sink::none());
+        let waiter = Waiter::new(&core, self.options.clone(), deadline, ignored());
         let ended = stream::unfold((waiter, Arc::clone(&self.added)), |(mut waiter, added)| async move {
             loop {
                 let new = std::mem::take(&mut *lock(&added));

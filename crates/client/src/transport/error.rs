@@ -8,9 +8,11 @@ use inferstore_api::Decimal;
 use inferstore_api::types::{ModelId, TaskId, TaskStatus};
 use serde_json::Value;
 
-use crate::transport::file_error::{FileError, FileErrorKind};
+use crate::transport::causes::{FileError, FileErrorKind, InvalidInputs};
 use crate::transport::redact::{cut, printable};
-use crate::transport::violation::InvalidInputs;
+
+/// The operation of [`Client::request`](crate::Client::request), which the document does not list.
+pub(crate) const OTHER_REQUEST: &str = "the request";
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

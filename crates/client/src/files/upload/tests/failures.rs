@@ -8,16 +8,16 @@ use super::loopback::{FORM_CEILING, KEY, Reaction, SIGNATURE, Scratch, Server, T
 use super::{at_first, end_of_progress, told};
 use crate::files::source::Prepared;
 use crate::files::upload::{UploadEvent, UploadedFile, response_timeout, upload};
-use crate::transport::core::Timeouts;
+use crate::transport::Timeouts;
+use crate::transport::causes::FileErrorKind;
 use crate::transport::deadline::Deadline;
-use crate::transport::events::Sink;
-use crate::transport::file_error::FileErrorKind;
+use crate::transport::events::ignored;
 use crate::{Client, Error, File};
 
 /// Uploads a file that was prepared before.
 async fn send(client: &Client, file: &Prepared) -> crate::Result<UploadedFile> {
     let (folder, deadline) = (crate::types::UploadFolder::Samples, Deadline::never());
-    upload(&client.core, folder, file, None, deadline, Sink::none()).await
+    upload(&client.core, folder, file, None, deadline, ignored()).await
 }
 
 fn retries(events: &[UploadEvent]) -> usize {
