@@ -17,7 +17,7 @@ use crate::resources::models::{Model, Models};
 use crate::resources::raw;
 use crate::resources::storage::{Folder, Storage};
 use crate::resources::tasks::{Task, Tasks};
-use crate::run::prepared::{self, PreparedRun};
+use crate::run::create::{self, PreparedRun};
 use crate::transport::Core;
 use crate::transport::error::{Error, Result};
 
@@ -141,7 +141,7 @@ impl Client {
     ///
     /// Those of a create; [`Error::OutcomeUnknown`] when the history could not be read completely.
     pub fn adopt_or_start(&self, prepared: PreparedRun) -> impl Future<Output = Result<Task>> + Send + use<> {
-        prepared::adopt_or_start(Arc::clone(&self.core), prepared)
+        create::adopt_or_start(Arc::clone(&self.core), prepared)
     }
 
     /// Sends any other request to a path below the base URL, with a JSON body or none, and returns the whole

@@ -1,23 +1,25 @@
 //! The steps of a run, from its inputs to its outcome.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use inferstore_api::types::{TaskId, TaskInput, TaskStatus};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use inferstore_api::types::{TaskId, TaskInput, TaskStatus, UploadFolder};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tracing::warn;
 
-use crate::inputs::{Candidate, Input, check};
-use crate::memory::DeclaredInputs;
+use crate::files::mime;
+use crate::files::source::Prepared;
+use crate::files::upload::upload;
+use crate::inputs::{Candidate, Input, Undeclared, check};
+use crate::memory::{DeclaredInputs, UPLOAD_TTL, UploadKey};
 use crate::resources::models::Model;
 use crate::resources::storage::Storage;
 use crate::resources::tasks::{MAX_RECORDS, Task, Tasks};
-use crate::run::create::Create;
+use crate::run::create::{Create, PreparedRun};
 use crate::run::outcome::{self, Outcome};
-use crate::run::prepared::PreparedRun;
-use crate::run::uploads::{self, InputFile, InputUploads};
 use crate::run::wait::Waiter;
 use crate::run::{RunEvent, RunOptions};
 use crate::transport::Core;
@@ -29,6 +31,9 @@ use crate::transport::events::Sink;
 const DELETE_TIMEOUT: Duration = Duration::from_secs(10);
 
 type Fields = BTreeMap<String, Input>;
+
+/// The files among the inputs, by field.
+type Files = BTreeMap<String, Prepared>;
 
 /// One run under way.
 pub(crate) struct Execution {
@@ -42,7 +47,7 @@ pub(crate) struct Execution {
 
 /// What is ready to be uploaded.
 struct Checked {
-    files: Vec<InputFile>,
+    files: Files,
     values: Map<String, Value>,
 }
 
@@ -111,13 +116,14 @@ impl Execution {
     }
 
     async fn checked(&self) -> Result<Checked> {
-        let files = uploads::prepare(&self.fields).await?;
-        let declared = match self.options.skip_validation {
-            true => DeclaredInputs::default(),
-            false => self.model.declared(self.deadline).await?,
-        };
+        let files = self.files().await?;
+        let mut declared = DeclaredInputs::default();
+        if !self.options.skip_validation {
+            declared = self.model.declared(self.deadline).await?;
+        }
         let candidates = self.candidates(&files);
-        let checked = check(&declared, &candidates, self.options.undeclared).map_err(Error::Inputs)?;
+        let undeclared = if self.options.allow_undeclared { Undeclared::Send } else { Undeclared::Refuse };
+        let checked = check(&declared, &candidates, undeclared).map_err(Error::Inputs)?;
         for warning in checked.warnings {
             warn!(model = self.model.id(), "{warning}");
             (self.sink)(RunEvent::Warning(warning));
@@ -126,12 +132,24 @@ impl Execution {
         Ok(Checked { files, values: checked.values })
     }
 
-    fn candidates(&self, files: &[InputFile]) -> BTreeMap<String, Candidate> {
+    /// Prepares all files among the inputs, so that a missing one fails the run before anything is sent.
+    async fn files(&self) -> Result<Files> {
+        let mut files = Files::new();
+        for (field, input) in &self.fields {
+            if let Input::File(file) = input {
+                let prepared = file.prepare().await.map_err(|error| error.in_field(field))?;
+                files.insert(field.clone(), prepared.with_unique_name());
+            }
+        }
+        Ok(files)
+    }
+
+    fn candidates(&self, files: &Files) -> BTreeMap<String, Candidate> {
         let candidate = |name: &String, input: &Input| match input {
             Input::Value(value) => Candidate::Value(value.clone()),
             Input::File(_) => {
-                let file = files.iter().find(|file| file.field == *name);
-                Candidate::File { mime: file.and_then(InputFile::known_mime).map(str::to_owned) }
+                let mime = files.get(name).map(|file| file.mime.clone());
+                Candidate::File { mime: mime.filter(|mime| mime::is_known(mime)) }
             }
         };
         self.fields.iter().map(|(name, input)| (name.clone(), candidate(name, input))).collect()
@@ -163,28 +181,58 @@ impl Execution {
 
     async fn ready(&self, is_shared: bool) -> Result<Ready> {
         let Checked { files, values: mut input } = self.checked().await?;
-        let uploads = InputUploads {
-            core: &self.core,
-            folder: self.options.upload_folder,
-            org_username: self.options.org_username.clone(),
-            is_shared,
-            deadline: self.deadline,
-            sink: self.sink.clone(),
-        };
-        let urls = uploads.urls(files).await?;
+        let urls = self.upload(files, is_shared).await?;
         let uploaded = urls.values().cloned().collect();
         input.extend(urls.into_iter().map(|(field, url)| (field, Value::String(url))));
         Ok(Ready { input: TaskInput(input), uploaded })
     }
 
+    /// Uploads the files concurrently, the same content once, and returns the URL for each field.
+    /// `is_shared` when the uploads of other runs are reused, and these by them.
+    async fn upload(&self, files: Files, is_shared: bool) -> Result<BTreeMap<String, String>> {
+        let mut contents: HashMap<UploadKey, (Prepared, Vec<String>)> = HashMap::new();
+        for (field, file) in files {
+            let key = UploadKey {
+                folder: self.options.upload_folder.unwrap_or(UploadFolder::Samples),
+                organization: self.options.org_username.clone(),
+                mime: file.mime.clone(),
+                content: file.content_id,
+            };
+            contents.entry(key).or_insert_with(|| (file, Vec::new())).1.push(field);
+        }
+        let uploads = contents.into_iter().map(|(key, (file, fields))| async move {
+            let first = fields.first().cloned().unwrap_or_default();
+            let url = self.url(key, &file, first, is_shared).await?;
+            Ok::<_, Error>(fields.into_iter().map(move |field| (field, url.clone())))
+        });
+        let concurrency = self.core.max_concurrent_uploads.max(1);
+        let urls: Vec<_> = stream::iter(uploads).buffer_unordered(concurrency).try_collect().await?;
+        Ok(urls.into_iter().flatten().collect())
+    }
+
+    /// The URL of the content, perhaps of an earlier run.
+    async fn url(&self, key: UploadKey, file: &Prepared, field: String, is_shared: bool) -> Result<String> {
+        let cache = &self.core.memory.uploads;
+        if is_shared && let Some(url) = cache.get(&key, UPLOAD_TTL) {
+            return Ok(url);
+        }
+        let events = Arc::clone(&self.sink);
+        let event_field = field.clone();
+        let sink = Arc::new(move |event| events(RunEvent::Upload { field: event_field.clone(), event }));
+        let upload = upload(&self.core, key.folder, file, key.organization.clone(), self.deadline, sink);
+        let url = upload.await.map_err(|error| error.in_field(&field))?.download_url;
+        if is_shared {
+            cache.insert(key, url.clone());
+        }
+        Ok(url)
+    }
+
     async fn create(&self, ready: &Ready) -> Result<(TaskId, Option<CancelOnDrop>)> {
         let create = Create {
-            core: Arc::clone(&self.core),
-            model: self.model.checked_id()?,
-            input: ready.input.clone(),
             retry_on_rejection: self.options.retry_create_on_rejection,
             retry_if_absent_after: self.options.retry_create_if_absent_after,
             deadline: self.deadline,
+            ..Create::new(Arc::clone(&self.core), self.model.checked_id()?, ready.input.clone())
         };
         let created = if self.options.cancel_on_drop {
             CancelOnDrop::create(create).await.map(|(task, guard)| (task, Some(guard)))
