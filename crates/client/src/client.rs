@@ -12,11 +12,10 @@ use serde_json::value::RawValue;
 use crate::builder::ClientBuilder;
 use crate::files::download::Download;
 use crate::profile;
-use crate::resources::account::Account;
 use crate::resources::models::{Model, Models};
-use crate::resources::raw;
 use crate::resources::storage::{Folder, Storage};
 use crate::resources::tasks::{Task, Tasks};
+use crate::resources::{self, Account};
 use crate::run::create::{self, PreparedRun};
 use crate::transport::Core;
 use crate::transport::error::{Error, Result};
@@ -158,7 +157,7 @@ impl Client {
         path: impl Into<String>,
         body: Option<Box<RawValue>>,
     ) -> BoxFuture<'static, Result<String>> {
-        Box::pin(raw::request(Arc::clone(&self.core), method, path.into(), body))
+        Box::pin(resources::request(Arc::clone(&self.core), method, path.into(), body))
     }
 
     /// The generated client below this one: each operation of the document as a method, sent once.

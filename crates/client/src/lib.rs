@@ -89,7 +89,7 @@ pub use inputs::{FileInput, Input, Inputs};
 pub use profile::{CONFIG_VARIABLE, PROFILE_VARIABLE};
 /// The HTTP client of this crate, for the types in [`ClientBuilder`] and [`middleware`].
 pub use reqwest;
-pub use resources::account::Account;
+pub use resources::Account;
 pub use resources::models::{Model, Models};
 pub use resources::page::{Listing, Page};
 pub use resources::storage::{FileQuery, Folder, Storage};

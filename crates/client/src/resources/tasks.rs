@@ -78,7 +78,8 @@ impl Tasks {
     }
 
     /// Marks tasks as known to this program, such as those that a journal lists after a restart. They are
-    /// never adopted for another create: see [`Client::adopt_or_start`](crate::Client::adopt_or_start).
+    /// never adopted for another create: see [`Client::adopt_or_start`](crate::Client::adopt_or_start). The
+    /// latest 100,000 are remembered, together with the tasks that this client created.
     pub fn claim<Ids: IntoIterator<Item: Into<TaskId>>>(&self, tasks: Ids) {
         for task in tasks {
             self.core.memory.own_tasks.claim(&task.into());

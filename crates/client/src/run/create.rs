@@ -352,14 +352,14 @@ impl Create {
 
     /// The inputs of a task, or `None` when they cannot be read.
     async fn inputs_of(&self, task: &TaskId) -> Option<Fingerprint> {
-        let own_tasks = &self.core.memory.own_tasks;
-        if let Some(inputs) = own_tasks.inputs_of(task) {
+        let cache = &self.core.memory.task_inputs;
+        if let Some(inputs) = cache.get(task, Duration::MAX) {
             return Some(inputs);
         }
         let handle = Task { core: Arc::clone(&self.core), id: task.clone() };
         let detail = handle.get_until(self.deadline).await.ok()?;
         let inputs = fingerprint_of(&detail.input_data?);
-        own_tasks.remember_inputs(task, inputs);
+        cache.insert(task.clone(), inputs);
         Some(inputs)
     }
 
