@@ -350,3 +350,27 @@ fn every_error_event_and_result_can_be_made_by_hand() -> Result<(), Box<dyn std:
     assert_eq!(detail.status, Some(TaskStatus::Success));
     Ok(())
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_hint_of_a_request_to_an_unknown_path_is_about_the_path() -> Result<()> {
+    let (service, client) = service()?;
+    service.responds("getModel", 404, "");
+    let error = |result: Result<_>| result.map_or_else(|error: Error| error.hint(), |()| "it worked");
+    assert_eq!(error(client.model("m").get().await.map(drop)), "check the identifier");
+    let request = client.request(reqwest::Method::GET, "/api-key/nothing", None).await;
+    assert_eq!(error(request.map(drop)), "check the path");
+    Ok(())
+}
+
+#[test]
+fn the_refusal_of_a_key_states_its_reason_once() {
+    let mut context = CallContext::new("getBalance", Some(401));
+    let without_message = "getBalance failed with 401: the API key is missing or wrong";
+    assert_eq!(
+        Error::Unauthorized(Box::new(CallContext::new("getBalance", Some(401)))).to_string(),
+        without_message
+    );
+    context.message = Some("the API key has expired".to_owned());
+    let error = Error::Unauthorized(Box::new(context));
+    assert_eq!(error.to_string(), "getBalance failed with 401: the API key has expired");
+}

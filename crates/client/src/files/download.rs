@@ -376,7 +376,7 @@ impl Transfer {
         let mut url = self.url.clone();
         for _ in 0..=MAX_REDIRECTS {
             // A compressed content would have another length.
-            let mut request = storage.http().get(url.clone()).header(ACCEPT_ENCODING, "identity");
+            let mut request = storage.http.get(url.clone()).header(ACCEPT_ENCODING, "identity");
             if let Some(etag) = self.etag.as_ref().filter(|_| self.received > 0) {
                 request = request.header(RANGE, format!("bytes={}-", self.received)).header(IF_RANGE, etag);
             }

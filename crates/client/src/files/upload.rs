@@ -290,7 +290,7 @@ impl Transfer<'_> {
         target: &Target,
         chunks: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
     ) -> RequestBuilder {
-        let http = self.core.storage.http();
+        let http = &self.core.storage.http;
         let url = target.url.clone();
         let (request, length, body) = match &target.method {
             UploadMethod::Put { content_type } => {

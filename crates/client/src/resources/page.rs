@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use futures_util::stream::{self, BoxStream, Stream, StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
-use crate::transport::error::Result;
+use crate::transport::error::{Error, Result};
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ impl<T: Send + 'static> Listing<T> {
     {
         let start = Some(Position { offset: first, pages: 0 });
         let pages = stream::try_unfold((start, fetch), |(position, fetch)| async move {
-            let Some(position) = position else { return Ok(None) };
+            let Some(position) = position else { return Ok::<_, Error>(None) };
             let page = fetch(position).await?;
             let offset = position.offset + page.records.len() as u64;
             let has_more = !page.records.is_empty() && page.total.is_none_or(|total| offset < total);

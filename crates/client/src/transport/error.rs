@@ -312,6 +312,7 @@ impl Error {
             Self::Api(context) if context.is_retry_safe && !self.is_permanent() => "try again later",
             Self::Api(context) => match context.status {
                 Some(402) => "top up the balance of the account",
+                Some(404) if context.operation == OTHER_REQUEST => "check the path",
                 Some(404) => "check the identifier",
                 Some(429 | 503) => {
                     "try again later, if the service promises that such a refusal had no effect"
@@ -429,7 +430,8 @@ impl fmt::Display for Error {
             Self::File(error) => error.fmt(f),
             Self::Unauthorized(context) => {
                 context.refusal(f)?;
-                f.write_str("; the API key is missing or wrong")
+                let reason = if context.message.is_none() { ": the API key is missing or wrong" } else { "" };
+                f.write_str(reason)
             }
             Self::Api(context) => {
                 context.refusal(f)?;
