@@ -12,13 +12,9 @@ use serde_json::value::RawValue;
 use crate::builder::ClientBuilder;
 use crate::files::download::Download;
 use crate::profile;
-use crate::resources::models::{Model, Models};
-use crate::resources::storage::{Folder, Storage};
-use crate::resources::tasks::{Task, Tasks};
-use crate::resources::{self, Account};
-use crate::run::create::{self, PreparedRun};
-use crate::transport::Core;
-use crate::transport::error::{Error, Result};
+use crate::resources::{self, Account, Folder, Model, Models, Storage, Task, Tasks};
+use crate::run::{self, PreparedRun};
+use crate::transport::{Core, Error, Result};
 
 /// The environment variable of the base URL.
 pub const BASE_URL_VARIABLE: &str = "INFERSTORE_BASE_URL";
@@ -140,7 +136,7 @@ impl Client {
     ///
     /// Those of a create; [`Error::OutcomeUnknown`] when the history could not be read completely.
     pub fn adopt_or_start(&self, prepared: PreparedRun) -> impl Future<Output = Result<Task>> + Send + use<> {
-        create::adopt_or_start(Arc::clone(&self.core), prepared)
+        run::adopt_or_start(Arc::clone(&self.core), prepared)
     }
 
     /// Sends any other request to a path below the base URL, with a JSON body or none, and returns the whole

@@ -1,9 +1,9 @@
 //! The operations of the service by noun: account, models, tasks, storage, and any other request.
 
-pub(crate) mod models;
-pub(crate) mod page;
-pub(crate) mod storage;
-pub(crate) mod tasks;
+mod models;
+mod page;
+mod storage;
+mod tasks;
 
 use std::sync::Arc;
 
@@ -12,8 +12,14 @@ use inferstore_api::{Envelope, Error as RawError, NoData, ResponseValue, Safety,
 use reqwest::Method;
 use serde_json::value::RawValue;
 
-use crate::transport::Core;
-use crate::transport::error::{Error, OTHER_REQUEST, Result};
+pub use models::{Model, Models};
+pub use page::{Listing, Page};
+pub use storage::{FileQuery, Folder, Storage};
+pub(crate) use tasks::MAX_RECORDS;
+pub use tasks::{Task, Tasks};
+
+use crate::transport::error::OTHER_REQUEST;
+use crate::transport::{Core, Error, Result};
 
 /// The account that owns the API key.
 #[derive(Clone, Debug)]

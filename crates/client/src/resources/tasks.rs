@@ -3,15 +3,11 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use inferstore_api::limits;
 use inferstore_api::types::{TaskDetail, TaskId, TaskRecord};
+use inferstore_api::{limits, operations};
 
-use crate::resources::identifier;
-use crate::resources::page::{Listing, Page};
-use crate::transport::Core;
-use crate::transport::deadline::Deadline;
-use crate::transport::error::Result;
-use inferstore_api::operations;
+use crate::resources::{Listing, Page, identifier};
+use crate::transport::{Core, Deadline, Result};
 
 /// The largest page of the task history.
 pub(crate) const MAX_RECORDS: u32 = limits::MAX_LIST_TASKS_LIMIT;

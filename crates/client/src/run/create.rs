@@ -24,10 +24,8 @@ use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use crate::memory::{CreateKey, Fingerprint, PendingCreate, fingerprint};
-use crate::resources::tasks::{MAX_RECORDS, Task, Tasks};
-use crate::transport::Core;
-use crate::transport::deadline::Deadline;
-use crate::transport::error::{CallContext, DeadlineReached, Error, Result, UnknownOutcome};
+use crate::resources::{MAX_RECORDS, Task, Tasks};
+use crate::transport::{CallContext, Core, Deadline, DeadlineReached, Error, Result, UnknownOutcome};
 
 /// How many times the history is searched: the service may still be working on the create.
 const MAX_SEARCHES: u32 = 3;

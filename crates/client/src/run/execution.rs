@@ -15,17 +15,11 @@ use crate::files::source::Prepared;
 use crate::files::upload::upload;
 use crate::inputs::{Candidate, Input, Undeclared, check};
 use crate::memory::{DeclaredInputs, UPLOAD_TTL, UploadKey};
-use crate::resources::models::Model;
-use crate::resources::storage::Storage;
-use crate::resources::tasks::{MAX_RECORDS, Task, Tasks};
-use crate::run::create::{Create, PreparedRun};
-use crate::run::outcome::{self, Outcome};
+use crate::resources::{MAX_RECORDS, Model, Storage, Task, Tasks};
+use crate::run::create::Create;
 use crate::run::wait::Waiter;
-use crate::run::{RunEvent, RunOptions};
-use crate::transport::Core;
-use crate::transport::deadline::Deadline;
-use crate::transport::error::{CostLimit, Error, ModelOffline, Result, TaskDisposition};
-use crate::transport::events::Sink;
+use crate::run::{Outcome, PreparedRun, RunEvent, RunOptions, outcome};
+use crate::transport::{Core, CostLimit, Deadline, Error, ModelOffline, Result, Sink, TaskDisposition};
 
 /// How long the uploaded inputs of a run that has ended may take to be deleted.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,11 +1,11 @@
 //! Running a model: checks, uploads, the create, the wait, the outcome.
 
-pub(crate) mod create;
+mod create;
 mod execution;
-pub(crate) mod outcome;
-pub(crate) mod poll;
-pub(crate) mod wait;
-pub(crate) mod wait_all;
+mod outcome;
+mod poll;
+mod wait;
+mod wait_all;
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -16,17 +16,19 @@ use inferstore_api::types::{TaskId, TaskStatus, UploadFolder};
 use inferstore_api::{Decimal, ModelKind};
 use serde_json::{Map, Value};
 
+pub use create::PreparedRun;
+pub(crate) use create::adopt_or_start;
+pub use outcome::Outcome;
+pub use poll::PollInterval;
+pub use wait::Wait;
+pub use wait_all::WaitAll;
+
 use crate::files::upload::UploadEvent;
 use crate::inputs::{FileInput, Inputs};
-use crate::resources::models::Model;
-use crate::resources::tasks::Task;
-use crate::run::create::PreparedRun;
+use crate::resources::{Model, Task};
 use crate::run::execution::Execution;
-use crate::run::outcome::Outcome;
-use crate::run::poll::PollInterval;
 use crate::run::wait::{OFFLINE_TIMEOUT, WaitOptions};
-use crate::transport::error::Result;
-use crate::transport::events::{Events, Lazy, Sink, ignored};
+use crate::transport::{Events, Lazy, Result, Sink, ignored};
 
 /// What happens while a model runs.
 #[derive(Clone, Debug, PartialEq)]

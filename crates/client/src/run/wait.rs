@@ -10,16 +10,14 @@ use futures_util::stream::{self, StreamExt};
 use inferstore_api::types::{ModelId, TaskDetail, TaskId, TaskStatus};
 use tokio::time::{Instant, sleep_until};
 
-use crate::resources::models::Model;
-use crate::resources::tasks::{Task, Tasks};
-use crate::run::outcome::{self, Outcome};
-use crate::run::poll::{PollInterval, Schedule};
-use crate::run::{RunEvent, RunEvents};
-use crate::transport::Core;
-use crate::transport::deadline::Deadline;
-use crate::transport::error::{DeadlineReached, Error, ModelOffline, Result, TaskDisposition, TaskFailure};
-use crate::transport::events::{Events, Lazy, Sink, ignored};
+use crate::resources::{Model, Task, Tasks};
+use crate::run::poll::Schedule;
+use crate::run::{Outcome, PollInterval, RunEvent, RunEvents, outcome};
 use crate::transport::redact::MAX_MESSAGE;
+use crate::transport::{
+    Core, Deadline, DeadlineReached, Error, Events, Lazy, ModelOffline, Result, Sink, TaskDisposition,
+    TaskFailure, ignored,
+};
 
 /// A last read comes this long before the deadline, when the schedule has none that late.
 const LAST_READ: Duration = Duration::from_millis(500);

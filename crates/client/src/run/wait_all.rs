@@ -13,13 +13,10 @@ use futures_util::stream::{self, BoxStream, Stream, StreamExt};
 use inferstore_api::types::TaskId;
 
 use crate::memory::lock;
-use crate::resources::tasks::{MAX_RECORDS, Tasks};
-use crate::run::outcome::Outcome;
-use crate::run::poll::PollInterval;
+use crate::resources::{MAX_RECORDS, Tasks};
 use crate::run::wait::{WaitOptions, Waiter};
-use crate::transport::deadline::Deadline;
-use crate::transport::error::Result;
-use crate::transport::events::ignored;
+use crate::run::{Outcome, PollInterval};
+use crate::transport::{Deadline, Result, ignored};
 
 impl Tasks {
     /// Waits for many tasks at once, and returns each as it ends.
