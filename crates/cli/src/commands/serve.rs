@@ -204,6 +204,10 @@ fn further_listeners(service: &Service) -> Vec<(&'static str, String)> {
 
 /// The key of the first account. Never that of the client, which may be the key of another service.
 fn first_key(arguments: &Arguments, session: &Session) -> Result<Option<String>> {
+    if session.global.api_key.is_some() {
+        return Err(Failure::usage("--api-key is the key of a client; serve has no use for it")
+            .with_hint("--first-key-file names a file with the key of the first account"));
+    }
     let surroundings = &session.surroundings;
     match &arguments.first_key_file {
         Some(file) => read_key(&surroundings.folder.join(file)).map(Some),

@@ -138,6 +138,8 @@ fn the_first_key_is_never_the_key_of_the_client_and_a_key_that_does_not_work_is_
     let short = short.expect("it starts");
     assert_eq!(short.status.code(), Some(exit::FAILED.into()));
     assert!(text(&short.stderr).contains("at least 16"), "{short:?}");
+    let key_of_a_client = inferstore().args(["serve", "--ephemeral", "--api-key", "x"]).output();
+    assert_eq!(key_of_a_client.expect("it starts").status.code(), Some(exit::USAGE.into()));
 }
 
 #[test]

@@ -107,7 +107,7 @@ impl Listener {
             let edge = Edge {
                 router: router.clone(),
                 connection: Arc::clone(&open.connection),
-                drain_timeout: shared.limits.head,
+                drain_timeout: shared.limits.head_timeout,
                 keep_alive: announced.clone(),
             };
             let service = hyper::service::service_fn(move |request| edge.clone().respond(request));

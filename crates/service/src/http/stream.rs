@@ -36,8 +36,8 @@ impl TimedStream {
         Self {
             stream,
             connection,
-            head_timeout: limits.head,
-            write_timeout: limits.answer_idle,
+            head_timeout: limits.head_timeout,
+            write_timeout: limits.response_timeout,
             head: None,
             write: None,
             written: 0,

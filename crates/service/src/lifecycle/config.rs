@@ -173,13 +173,13 @@ pub struct Limits {
     pub body: usize,
     /// How many requests are in progress at once; more are refused with 503. A quarter of them, and as many
     /// uploads, may be of one account; more are refused with 429 and 503.
-    pub requests: usize,
+    pub max_requests: usize,
     /// How many connections are open at once, on all listeners together. The limit of the system on open
     /// files lowers it. For one more, the connection that has been idle longest is closed.
-    pub connections: usize,
+    pub max_connections: usize,
     /// How long a client may take to send the head of a request, and how long the rest of a refused body is
     /// read.
-    pub head: Duration,
+    pub head_timeout: Duration,
     /// How long a connection may be idle between two requests.
     pub keep_alive: Duration,
     /// How long a client may take to send a JSON body, or the fields of a form.
@@ -187,8 +187,8 @@ pub struct Limits {
     /// How long a client of the object store may send nothing, or less than 64 KiB, in the middle of an
     /// upload.
     pub upload_idle: Duration,
-    /// How long a client may take nothing, or less than 64 KiB, of an answer that waits for it.
-    pub answer_idle: Duration,
+    /// How long a client may read nothing, or less than 64 KiB, of a response that is written to it.
+    pub response_timeout: Duration,
     /// The largest page of the model list.
     pub models_page: u32,
     /// The largest page of a folder.
@@ -230,13 +230,13 @@ impl Config {
             lease_attempts: 5,
             limits: Limits {
                 body: 1 << 20,
-                requests: 512,
-                connections: 16_384,
-                head: Duration::from_secs(10),
+                max_requests: 512,
+                max_connections: 16_384,
+                head_timeout: Duration::from_secs(10),
                 keep_alive: Duration::from_secs(75),
                 body_time: Duration::from_secs(30),
                 upload_idle: Duration::from_secs(60),
-                answer_idle: Duration::from_secs(60),
+                response_timeout: Duration::from_secs(60),
                 models_page: 100,
                 files_page: 1_000,
                 run: Duration::from_secs(120),

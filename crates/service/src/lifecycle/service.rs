@@ -69,10 +69,10 @@ impl Service {
                 config.storage.ip()
             );
             return Err(Error::new("reading the settings", cause)
-                .with_hint("set the storage URL to the address that others reach"));
+                .with_hint("set the storage URL (--storage-url) to the address that others reach"));
         }
         let (clock, random) = (Clock::default(), Randomness::new(config.seed));
-        let max_connections = config.limits.connections.min(file_limit::raise());
+        let max_connections = config.limits.max_connections.min(file_limit::raise());
         let folder = Folder::open(&config.data, config.allow_unlocked_folder)?;
         let durability = match config.data {
             Data::Ephemeral => Durability::None,
@@ -117,9 +117,9 @@ impl Service {
         };
         let app = Arc::new(App {
             connections: Connections::new(max_connections),
-            requests: Semaphore::new(limits.requests),
-            account_requests: AccountLimit::new(limits.requests),
-            uploads: AccountLimit::new(limits.requests),
+            requests: Semaphore::new(limits.max_requests),
+            account_requests: AccountLimit::new(limits.max_requests),
+            uploads: AccountLimit::new(limits.max_requests),
             request_rate: config.request_rate.map(RateLimit::new),
             config,
             clock,

@@ -42,6 +42,7 @@ pub(crate) struct Metrics {
     requests: Family<RequestLabels, Counter>,
     latencies: Family<RouteLabels, Histogram, fn() -> Histogram>,
     tasks: Family<StatusLabels, Gauge>,
+    queue_age: Gauge,
     requests_in_progress: Gauge,
     open_connections: Gauge,
 }
@@ -49,6 +50,8 @@ pub(crate) struct Metrics {
 /// What is measured when the metrics are read.
 pub(crate) struct Gauges {
     pub(crate) tasks: Vec<(&'static str, u64)>,
+    /// In seconds.
+    pub(crate) queue_age: i64,
     pub(crate) requests_in_progress: usize,
     pub(crate) open_connections: usize,
 }
@@ -61,6 +64,7 @@ impl Metrics {
             requests: Family::default(),
             latencies: Family::new_with_constructor(latencies),
             tasks: Family::default(),
+            queue_age: Gauge::default(),
             requests_in_progress: Gauge::default(),
             open_connections: Gauge::default(),
         };
@@ -72,6 +76,11 @@ impl Metrics {
             metrics.latencies.clone(),
         );
         registry.register("tasks", "Tasks by status", metrics.tasks.clone());
+        registry.register(
+            "queue_age_seconds",
+            "How long the oldest queued task has waited",
+            metrics.queue_age.clone(),
+        );
         registry.register(
             "requests_in_progress",
             "Requests of the API that are worked on",
@@ -99,6 +108,7 @@ impl Metrics {
         for (status, tasks) in gauges.tasks {
             self.tasks.get_or_create(&StatusLabels { status }).set(number(tasks));
         }
+        self.queue_age.set(gauges.queue_age);
         self.requests_in_progress.set(number(gauges.requests_in_progress));
         self.open_connections.set(number(gauges.open_connections));
         let mut text = String::new();

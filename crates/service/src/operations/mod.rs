@@ -13,10 +13,14 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 use self::metrics::Gauges;
+use crate::Error;
 use crate::lifecycle::app::App;
 
 /// How long the database may take for a health check.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The content type of the metrics.
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// `GET /health` and `GET /metrics`.
 pub(crate) fn router(app: &Arc<App>) -> Router {
@@ -28,8 +32,7 @@ async fn health(State(app): State<Arc<App>>) -> (StatusCode, &'static str) {
     let unavailable = |reason| (StatusCode::SERVICE_UNAVAILABLE, reason);
     let check = async {
         app.database.depths().await?;
-        // Changes nothing, and passes through the writer.
-        app.database.touch_node("", app.clock.now()).await
+        app.database.check_writer().await
     };
     match tokio::time::timeout(HEALTH_TIMEOUT, check).await {
         Ok(Ok(())) => (StatusCode::OK, "ok\n"),
@@ -47,25 +50,20 @@ async fn health(State(app): State<Arc<App>>) -> (StatusCode, &'static str) {
     }
 }
 
-async fn metrics(State(app): State<Arc<App>>) -> Response {
-    let failed = |cause: crate::Error| {
+async fn metrics(State(app): State<Arc<App>>) -> Result<Response, StatusCode> {
+    let failed = |cause: Error| {
         tracing::error!(%cause, "the metrics cannot be read");
-        StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        StatusCode::INTERNAL_SERVER_ERROR
     };
-    let tasks = match app.database.depths().await {
-        Ok(depths) => depths.into_iter().map(|(status, tasks)| (status.word(), tasks)).collect(),
-        Err(cause) => return failed(cause),
-    };
+    let depths = app.database.depths().await.map_err(failed)?;
+    let oldest = app.database.oldest_queued().await.map_err(failed)?;
+    let now = app.clock.now().0;
     let gauges = Gauges {
-        tasks,
-        requests_in_progress: app.config.limits.requests.saturating_sub(app.requests.available_permits()),
+        tasks: depths.into_iter().map(|(status, tasks)| (status.word(), tasks)).collect(),
+        queue_age: oldest.map_or(0, |oldest| now.saturating_sub(oldest.0)) / 1_000,
+        requests_in_progress: app.config.limits.max_requests.saturating_sub(app.requests.available_permits()),
         open_connections: app.connections.count(),
     };
-    match app.metrics.encode(gauges) {
-        Ok(text) => {
-            ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
-                .into_response()
-        }
-        Err(cause) => failed(cause),
-    }
+    let text = app.metrics.encode(gauges).map_err(failed)?;
+    Ok(([(CONTENT_TYPE, OPENMETRICS)], text).into_response())
 }

@@ -12,7 +12,7 @@ use crate::support::{Outcome, api, client, config};
 #[tokio::test]
 async fn one_account_has_a_quarter_of_the_requests_at_once_and_others_go_on() -> Outcome {
     let mut config = config();
-    config.limits.requests = 8;
+    config.limits.max_requests = 8;
     let service = Service::start(config).await?;
     let key = service.api_key().ok_or("no key")?;
     service.add_account("second", Scope::Personal).await?;

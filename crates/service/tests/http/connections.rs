@@ -13,7 +13,7 @@ const REQUEST: &str = "GET /nothing HTTP/1.1\r\nhost: x\r\n\r\n";
 #[tokio::test]
 async fn an_idle_connection_outlives_the_advised_polling_interval_as_announced() -> Outcome {
     let mut config = config();
-    config.limits.head = Duration::from_millis(200);
+    config.limits.head_timeout = Duration::from_millis(200);
     let service = Service::start(config).await?;
     let mut stream = TcpStream::connect(api(&service)).await?;
     let response = ask(&mut stream, REQUEST).await?;
@@ -27,7 +27,7 @@ async fn an_idle_connection_outlives_the_advised_polling_interval_as_announced()
 #[tokio::test]
 async fn a_head_that_never_ends_does_not_hold_a_connection() -> Outcome {
     let mut config = config();
-    config.limits.head = Duration::from_millis(200);
+    config.limits.head_timeout = Duration::from_millis(200);
     let service = Service::start(config).await?;
     for begin in ["", "GET / HTTP/1.1\r\nx: "] {
         let mut stream = TcpStream::connect(api(&service)).await?;
@@ -45,8 +45,8 @@ async fn a_head_that_never_ends_does_not_hold_a_connection() -> Outcome {
 #[tokio::test]
 async fn when_there_are_too_many_connections_the_one_that_was_idle_longest_is_closed() -> Outcome {
     let mut config = config();
-    config.limits.connections = 8;
-    config.limits.head = Duration::from_secs(60);
+    config.limits.max_connections = 8;
+    config.limits.head_timeout = Duration::from_secs(60);
     let service = Service::start(config).await?;
     let mut first = TcpStream::connect(api(&service)).await?;
     ask(&mut first, REQUEST).await?;

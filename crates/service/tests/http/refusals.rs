@@ -61,7 +61,7 @@ async fn a_large_body_that_is_refused_does_not_cost_the_client_the_response() ->
 #[tokio::test]
 async fn a_body_that_is_too_large_to_be_drained_closes_the_connection_as_announced() -> Outcome {
     let mut config = config();
-    config.limits.head = Duration::from_millis(300);
+    config.limits.head_timeout = Duration::from_millis(300);
     let service = Service::start(config).await?;
     let request = "POST /api/v1/nothing HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000000\r\n\r\n";
     let response = exchange(api(&service), request.as_bytes()).await?;

@@ -4,6 +4,7 @@ mod accounts;
 mod catalog;
 mod files;
 mod group_commit;
+mod health;
 mod ledger;
 mod movements;
 mod nodes;
