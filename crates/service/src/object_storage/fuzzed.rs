@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::location;
 use super::s3_api::{form, policy};
-use crate::object_storage::s3_api::measured::Measured;
+use crate::http::slow_clients::BoundedBody;
 
 /// An upload by form, as it was read.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Form {
 /// Reads a body that arrives in these pieces.
 pub async fn form(content_type: &str, pieces: Vec<Vec<u8>>) -> Result<Form, String> {
     let body = stream::iter(pieces.into_iter().map(|piece| Ok::<_, std::io::Error>(Bytes::from(piece))));
-    let body = Measured::new(Body::from_stream(body), u64::MAX);
+    let body = BoundedBody::new(Body::from_stream(body), u64::MAX);
     let mut parts = form::multipart(content_type, body).map_err(|refusal| refusal.to_string())?;
     let read = form::read_fields(&mut parts).await;
     let (fields, file) = read.map_err(|refusal| refusal.to_string())?;

@@ -7,8 +7,8 @@ use futures_util::Stream;
 use super::blobs::Bytes;
 use super::{LARGEST_FILE, Objects};
 use crate::Error;
+use crate::http::slow_clients::{MinThroughput, TooSlow};
 use crate::lifecycle::app::App;
-use crate::object_storage::s3_api::pace::{Pace, TooSlow};
 
 /// Why an output was not stored.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Objects {
         mut body: impl Stream<Item = Result<Bytes, E>> + Send + Unpin,
     ) -> Result<String, Cut> {
         let mut incoming = self.blobs().begin()?;
-        let mut pace = Pace::new(patience);
+        let mut pace = MinThroughput::new(patience);
         while let Some(piece) = pace.next(&mut body).await? {
             incoming.write(piece.map_err(|_| Cut::Short)?).await?;
             if incoming.size() > LARGEST_FILE {

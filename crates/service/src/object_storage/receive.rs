@@ -9,8 +9,8 @@ use s3s::{S3Error, s3_error};
 use super::blobs::{Bytes, Whole};
 use super::{Object, Objects, Stored, Target};
 use crate::Error;
+use crate::http::slow_clients::{MinThroughput, TooSlow};
 use crate::lifecycle::app::App;
-use crate::object_storage::s3_api::pace::{Pace, TooSlow};
 
 /// What an upload says about itself.
 pub(super) struct Claim<'a> {
@@ -85,7 +85,7 @@ pub(super) async fn receive(
     let busy = || s3_error!(SlowDown, "Please reduce your request rate.");
     let _place = app.uploads.enter(target.payer).ok_or_else(busy)?;
     let mut incoming = app.objects.blobs().begin().map_err(internal)?;
-    let mut pace = Pace::new(app.config.limits.upload_idle);
+    let mut pace = MinThroughput::new(app.config.limits.upload_idle);
     while let Some(piece) = pace.next(&mut body).await? {
         incoming.write(piece?).await.map_err(internal)?;
         if incoming.size() > target.size {

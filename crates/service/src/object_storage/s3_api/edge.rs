@@ -15,10 +15,11 @@ use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
 
 use super::form;
+use crate::http::slow_clients::DrainOnDrop;
 use crate::lifecycle::app::App;
+use crate::object_storage::LARGEST_FILE;
 use crate::object_storage::s3_api::access::{Access, Auth};
 use crate::object_storage::s3_api::backend::Backend;
-use crate::object_storage::s3_api::linger::Lingering;
 
 /// What requests are counted under: keys are as many as files.
 const ROUTE: &str = "/{bucket}/{key}";
@@ -75,7 +76,8 @@ async fn answer(front: &Front, request: Request) -> Result<Response<Body>, S3Err
     let waits = request.headers().contains_key(header::EXPECT);
     // Who waits for a word before sending has nothing under way that would have to be read.
     let idle = front.app.config.limits.upload_idle;
-    let mut request = if waits { request } else { request.map(|body| Lingering::wrap(body, idle)) };
+    let mut request =
+        if waits { request } else { request.map(|body| DrainOnDrop::wrap(body, idle, LARGEST_FILE)) };
     refuse_extras(&request)?;
     if form::is_form(&request) {
         let bucket = request.uri().path().trim_matches('/').to_owned();

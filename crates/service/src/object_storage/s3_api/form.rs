@@ -17,10 +17,10 @@ use multer::{Constraints, Field, Multipart, SizeLimit};
 use s3s::{S3Error, s3_error};
 use subtle::ConstantTimeEq;
 
+use crate::http::slow_clients::{BodyError, BoundedBody};
 use crate::lifecycle::app::App;
 use crate::object_storage::blobs::Bytes;
 use crate::object_storage::receive::{Claim, Cut, admit, internal, receive};
-use crate::object_storage::s3_api::measured::{Measured, Unread};
 use crate::object_storage::s3_api::policy::{self, SizeRange, field};
 use crate::object_storage::s3_api::sign::{ACCESS_KEY, ALGORITHM, TARGET_FIELD, scope};
 use crate::object_storage::{LARGEST_FORM_FILE, Target};
@@ -48,7 +48,7 @@ pub(crate) async fn upload(
 ) -> Result<Response<Body>, S3Error> {
     let (head, body) = request.into_parts();
     let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let body = Measured::new(body, ON_TRUST);
+    let body = BoundedBody::new(body, ON_TRUST);
     let mut parts = multipart(kind, body.clone())?;
     // All of them together, because nobody knows yet whether this is an upload of ours.
     let read = tokio::time::timeout(app.config.limits.body_time, read_fields(&mut parts)).await;
@@ -71,7 +71,7 @@ pub(crate) async fn upload(
         mime: field(&fields, "content-type").unwrap_or_default(),
     };
     let target = admit(app, &claim).await?;
-    body.allow(target.size);
+    body.raise_limit(target.size);
     let location = app.objects.download_url(&target.bucket, &target.key);
     let etag = store(app, target, range, to_the_end(file, parts, body)).await?;
 
@@ -87,7 +87,7 @@ pub(crate) async fn upload(
 }
 
 /// The parts of a form, none of which may be large but the file.
-pub(crate) fn multipart(content_type: &str, body: Measured) -> Result<Multipart<'static>, S3Error> {
+pub(crate) fn multipart(content_type: &str, body: BoundedBody) -> Result<Multipart<'static>, S3Error> {
     let boundary = multer::parse_boundary(content_type).map_err(|_| malformed())?;
     let limits =
         Constraints::new().size_limit(SizeLimit::new().per_field(FIELDS).for_field("file", u64::MAX));
@@ -128,7 +128,7 @@ pub(crate) async fn read_fields<'form>(
 fn to_the_end<'a>(
     file: Field<'a>,
     mut parts: Multipart<'a>,
-    mut body: Measured,
+    mut body: BoundedBody,
 ) -> impl Stream<Item = Result<Bytes, S3Error>> + Unpin + 'a {
     let rest = async move {
         if parts.next_field().await.map_err(broken)?.is_some() {
@@ -180,11 +180,11 @@ fn verify<'a>(app: &App, fields: &'a [(String, String)]) -> Result<&'a str, S3Er
     if right.as_bytes().ct_eq(sent.as_bytes()).into() { Ok(policy) } else { Err(mismatch()) }
 }
 
-impl From<Unread> for S3Error {
-    fn from(unread: Unread) -> Self {
+impl From<BodyError> for S3Error {
+    fn from(unread: BodyError) -> Self {
         match unread {
-            Unread::Short => Cut::Short.into(),
-            Unread::TooLarge => s3_error!(
+            BodyError::CutOff => Cut::Short.into(),
+            BodyError::TooLarge => s3_error!(
                 MaxPostPreDataLengthExceededError,
                 "There is more around the fields and the file than there may be."
             ),
@@ -199,10 +199,10 @@ fn malformed() -> S3Error {
 /// What is wrong with a form that cannot be read on.
 fn broken(cause: multer::Error) -> S3Error {
     match cause {
-        multer::Error::FieldSizeExceeded { .. } => Unread::TooLarge.into(),
-        multer::Error::IncompleteFieldData { .. } => Unread::Short.into(),
+        multer::Error::FieldSizeExceeded { .. } => BodyError::TooLarge.into(),
+        multer::Error::IncompleteFieldData { .. } => BodyError::CutOff.into(),
         multer::Error::StreamReadFailed(cause) => {
-            cause.downcast_ref::<Unread>().copied().unwrap_or(Unread::Short).into()
+            cause.downcast_ref::<BodyError>().copied().unwrap_or(BodyError::CutOff).into()
         }
         _ => malformed(),
     }

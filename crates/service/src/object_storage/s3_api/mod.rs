@@ -4,8 +4,5 @@ pub(crate) mod access;
 pub(crate) mod backend;
 pub(crate) mod edge;
 pub(crate) mod form;
-mod linger;
-pub(crate) mod measured;
-pub(crate) mod pace;
 pub(crate) mod policy;
 pub(crate) mod sign;
