@@ -121,7 +121,7 @@ impl Service {
         });
 
         if let Some(controls) = Controls::of(&app) {
-            controls.keep_fresh().await?;
+            controls.start_from_here().await?;
         }
         nodes::start(&app, runners(models), &running, &stop).await?;
         running.spawn(storage_billing::run(Arc::clone(&app), stop.clone()));

@@ -1,8 +1,6 @@
 //! The object store of one service: what it is called, where its bytes are, how other parts of the
 //! service reach them.
 
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -140,25 +138,6 @@ impl Objects {
         let _ = tokio::task::spawn_blocking(move || blobs.remove(&name)).await;
     }
 
-    /// Links a blob to a place outside the store, where it stays whatever becomes of its object.
-    pub(crate) fn lend_blob(&self, name: &str, to: &Path) -> Result<(), Error> {
-        link(&self.blobs.place(name), to).map_err(|cause| Error::new("keeping a blob", cause))
-    }
-
-    /// Links a blob that was lent back into the store, under a name that no other has.
-    pub(crate) fn take_blob(&self, from: &Path, name: &str) -> Result<(), Error> {
-        let place = self.blobs.place(name);
-        let take = || {
-            if let Some(folder) = place.parent() {
-                fs::create_dir_all(folder)?;
-            }
-            link(from, &place)?;
-            // It has no row yet, and would be swept away if it seemed old.
-            fs::File::open(&place)?.set_modified(SystemTime::now())
-        };
-        take().map_err(|cause| Error::new("taking back a blob", cause))
-    }
-
     /// Looks for blobs and targets that nobody needs, now and then, until the service ends.
     pub(crate) async fn tend(app: Arc<App>, stop: CancellationToken) {
         // What this process has not written is as old as it needs to be.
@@ -201,9 +180,4 @@ impl Objects {
     pub(super) const fn signer(&self) -> &Signer {
         &self.signer
     }
-}
-
-/// A second name for a file; a copy where the file system knows no such thing.
-fn link(from: &Path, to: &Path) -> io::Result<()> {
-    fs::hard_link(from, to).or_else(|_| fs::copy(from, to).map(drop))
 }

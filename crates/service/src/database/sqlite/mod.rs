@@ -21,8 +21,6 @@ use sqlx::sqlite::{
 };
 use sqlx::{Connection, Sqlite, Transaction};
 
-pub(crate) use snapshot::renamed;
-
 use crate::Error;
 
 /// The schema, version by version. Only ever added to.
