@@ -13,7 +13,7 @@ use crate::Error;
 use crate::accounts::{Account, NewAccount, NewKey, Scope};
 use crate::admin::publish::new_model;
 use crate::catalog::{Existing, ModelSpec};
-use crate::object_storage::{FOLDERS, plant};
+use crate::object_storage::{FOLDERS, store_local};
 
 /// How much loading fixtures added or updated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -149,7 +149,7 @@ impl Controls {
         let owner = self.fixture_account(&entry.account).await?;
         let content = fs::read(folder.join(&entry.path))
             .map_err(|cause| Error::new(doing(), format!("{}: {cause}", entry.path.display())))?;
-        plant(&self.app, owner, &entry.folder, &entry.name, &entry.mime, content).await
+        store_local(&self.app, owner, &entry.folder, &entry.name, &entry.mime, content).await
     }
 }
 

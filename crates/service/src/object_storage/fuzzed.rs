@@ -38,15 +38,16 @@ pub fn policy_range(
 ) -> Result<(u64, u64), String> {
     let now = Timestamp::from_second(now).map_err(|cause| cause.to_string())?;
     let range = policy::check(policy, bucket, fields, now).map_err(|refusal| refusal.to_string())?;
-    Ok((range.least, range.most))
+    Ok((range.min, range.max))
 }
 
-/// The bucket and the key behind the path of a URL.
-pub fn location(path: &str) -> Option<(String, String)> {
-    location::read(path)
+/// The bucket, the token and the key behind the path of a URL.
+pub fn location(path: &str) -> Option<[String; 3]> {
+    location::read(path).map(|location| [location.bucket, location.token, location.key])
 }
 
 /// The path of an object.
-pub fn path(bucket: &str, key: &str) -> String {
-    location::path(bucket, key)
+pub fn path([bucket, token, key]: [&str; 3]) -> String {
+    let owned = str::to_owned;
+    location::Location { bucket: owned(bucket), token: owned(token), key: owned(key) }.path()
 }
