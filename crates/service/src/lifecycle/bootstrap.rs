@@ -17,6 +17,11 @@ const COMMUNITY: &str = "atelier";
 /// The setting that says that all of this has been done once.
 const DONE: &str = "first account";
 
+/// Whether the database was filled before.
+pub(crate) async fn is_done(database: &SqliteDatabase) -> Result<bool, Error> {
+    Ok(database.setting(DONE).await?.is_some())
+}
+
 /// Fills a fresh store and brings the catalog of an old one up to date. Returns the key of the first
 /// account when this is what made it. A start that was interrupted is made up for by the next one.
 pub(crate) async fn bootstrap(
@@ -28,7 +33,7 @@ pub(crate) async fn bootstrap(
     let operator = account(database, OPERATOR, Scope::Organization, now, random).await?;
     let community = account(database, COMMUNITY, Scope::Organization, now, random).await?;
     publish_built_in(database, operator.id, community.id).await?;
-    if database.setting(DONE).await?.is_some() {
+    if is_done(database).await? {
         return Ok(None);
     }
     let account = account(database, &first.username, Scope::Personal, now, random).await?;
