@@ -11,7 +11,7 @@ use crate::scenes;
 use crate::support::{encoded, model, png, run_file};
 
 fn kinds() -> impl Iterator<Item = &'static str> {
-    built_in().iter().map(|model| model.kind())
+    built_in().into_iter().map(|model| model.kind())
 }
 
 /// A result that is well formed, or an error whose text says something.

@@ -1,12 +1,13 @@
 //! Running a model by its kind, and files of pictures.
 
 use std::io::Cursor;
+use std::sync::Arc;
 
 use image::{DynamicImage, ImageFormat, RgbImage};
 use inferstore_models::{Error, Input, Inputs, Limits, Model, Output, built_in};
 
-pub(crate) fn model(kind: &str) -> &'static dyn Model {
-    *built_in().iter().find(|model| model.kind() == kind).expect("a built-in model has this kind")
+pub(crate) fn model(kind: &str) -> Arc<dyn Model> {
+    built_in().into_iter().find(|model| model.kind() == kind).expect("a built-in model has this kind")
 }
 
 pub(crate) fn run<const COUNT: usize>(kind: &str, inputs: [(&str, Input); COUNT]) -> Outputs {

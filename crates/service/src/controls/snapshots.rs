@@ -75,7 +75,7 @@ impl Snapshots {
             blobs.iter().try_for_each(|blob| objects.take_blob(&from.join(blob), &renamed(blob, &suffix)))
         });
         linked.await.map_err(|cause| Error::new("taking back a snapshot", cause))??;
-        let mut node = app.node.hold().await;
+        let mut node = app.node.pause().await;
         node.interrupt();
         let unneeded = self.database.replace_from(&place.join(DATABASE), &word).await?;
         app.clock.set_ahead(about.clock_ahead);
@@ -83,8 +83,8 @@ impl Snapshots {
             app.random.go_on_from(position);
         }
         drop(node);
-        app.node.announce(app).await?;
-        app.work.notify_waiters();
+        app.node.heartbeat(app).await?;
+        app.local_wakeup.notify_waiters();
         // Nothing refers to them, and nobody waits for them to go.
         tokio::spawn(remove_blobs(Arc::clone(&app.objects), unneeded));
         Ok(())
@@ -126,7 +126,7 @@ impl Controls {
         let tester = self.tester();
         tester.faults.reset();
         self.app.scripts.clear();
-        self.app.node.hold().await.set_up(true);
+        self.app.node.pause().await.set_up(true);
         tester.snapshots.take_back(&self.app, FRESH).await?;
         tester.journal.clear();
         Ok(())
