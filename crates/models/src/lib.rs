@@ -48,6 +48,7 @@ use std::sync::Arc;
 
 pub use error::Error;
 pub use model::{Input, Inputs, Limits, Model, Output};
+pub use picture::memory_of;
 
 /// Every model that this crate has, in the order of the catalog.
 #[must_use]

@@ -81,3 +81,18 @@ pub(crate) fn encoded(picture: &DynamicImage, format: ImageFormat) -> Vec<u8> {
     picture.write_to(&mut bytes, format).expect("it fits in memory");
     bytes.into_inner()
 }
+
+/// A chunk of a PNG file.
+pub(crate) fn chunk(kind: [u8; 4], data: &[u8]) -> Vec<u8> {
+    let body = [&kind, data].concat();
+    let length = u32::try_from(data.len()).expect("a chunk is small");
+    [&length.to_be_bytes(), &*body, &crc32(&body).to_be_bytes()].concat()
+}
+
+pub(crate) fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |state, byte| {
+        (0..8).fold(state ^ u32::from(*byte), |state, _| {
+            if state & 1 == 1 { (state >> 1) ^ 0xEDB8_8320 } else { state >> 1 }
+        })
+    })
+}
