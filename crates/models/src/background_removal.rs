@@ -24,6 +24,10 @@ impl Model for BackgroundRemoval {
         LIBRARIES
     }
 
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
+    }
+
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let mut picture = Picture::read(inputs, "input", NEED, limits)?;
         let subject = cutout::subject(&picture, "input", limits)?;

@@ -25,6 +25,10 @@ impl Model for BackgroundReplacement {
         LIBRARIES
     }
 
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
+    }
+
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let background = Picture::read(inputs, "input", NEED, limits)?;
         let mut original = Picture::read(inputs, "background_path", NEED, limits)?;

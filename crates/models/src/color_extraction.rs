@@ -34,6 +34,10 @@ impl Model for ColorExtraction {
         LIBRARIES
     }
 
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
+    }
+
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let picture = Picture::read(inputs, "input", NEED, limits)?;
         let samples = samples(&picture);

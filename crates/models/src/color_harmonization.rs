@@ -28,6 +28,10 @@ impl Model for ColorHarmonization {
         LIBRARIES
     }
 
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
+    }
+
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let sectors = inputs.choice("template", TEMPLATES)?;
         let angle = inputs.number("angle", 1.0..=90.0)? as f32;

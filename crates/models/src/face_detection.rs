@@ -43,6 +43,10 @@ impl Model for FaceDetection {
         LIBRARIES
     }
 
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
+    }
+
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let share = inputs.choice("model", RANGES)?;
         let confidence = inputs.number("confidence", 0.0..=1.0)?;

@@ -39,6 +39,10 @@ impl Model for FeatureMatching {
         LIBRARIES
     }
 
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
+    }
+
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let first = Picture::read(inputs, "input_1", NEED, limits)?;
         let second = Picture::read(inputs, "input_2", NEED, limits)?;

@@ -31,6 +31,10 @@ impl Model for HazeRemoval {
         LIBRARIES
     }
 
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
+    }
+
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let mut picture = Picture::read(inputs, "input_image", NEED, limits)?;
         // The patch grows with the picture: the same scene gives the same result at any size.

@@ -43,6 +43,10 @@ impl Model for ImageBlending {
         LIBRARIES
     }
 
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
+    }
+
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let method = inputs.choice("method", METHODS)?;
         let mut background = Picture::read(inputs, "bg_img", NEED, limits)?;

@@ -37,6 +37,10 @@ impl Model for ImageToAnime {
         LIBRARIES
     }
 
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
+    }
+
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let mut picture = Picture::read(inputs, "input", NEED, limits)?;
         picture.change_pixels(limits, |_, color| oklab::from_srgb(color))?;

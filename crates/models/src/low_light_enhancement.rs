@@ -34,6 +34,10 @@ impl Model for LowLightEnhancement {
         LIBRARIES
     }
 
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
+    }
+
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let mut picture = Picture::read(inputs, "input_image", NEED, limits)?;
         let light = light(&picture, limits)?;

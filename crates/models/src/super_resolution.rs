@@ -27,6 +27,10 @@ impl Model for SuperResolution {
         LIBRARIES
     }
 
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
+    }
+
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let small = Picture::read(inputs, "input_image", NEED, limits)?;
         let (width, height) = (2 * small.width(), 2 * small.height());

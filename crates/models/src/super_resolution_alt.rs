@@ -28,6 +28,10 @@ impl Model for SuperResolutionAlt {
         LIBRARIES
     }
 
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
+    }
+
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let small = Picture::read(inputs, "input_image", NEED, limits)?;
         let [red, green, blue] = small.colors.map(|plane| upscaled(&plane, limits));

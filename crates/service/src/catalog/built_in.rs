@@ -97,16 +97,16 @@ fn read(
     let entry: Entry = serde_json::from_str(text)?;
     let is_official = entry.publisher == Publisher::Operator;
     // What this process runs tells by itself which method it is.
-    let built_in = built_in().iter().find(|model| model.kind() == entry.id);
+    let built_in = built_in().into_iter().find(|model| model.kind() == entry.id);
     let mut told = entry.metadata;
-    if let Some(model) = built_in {
+    if let Some(model) = &built_in {
         told.library = model.libraries().iter().map(|library| (*library).to_owned()).collect();
     }
     let metadata = FullMetadata::of(&entry.id, &told);
     Ok(NewModel {
         owner: if is_official { operator } else { community },
         is_official,
-        description: match built_in {
+        description: match &built_in {
             Some(model) => format!("{} {}", entry.description, model.method()),
             None => format!("{} {WAITS}", entry.description),
         },
