@@ -10,6 +10,9 @@ use crate::clock::Moment;
 use crate::ledger::{Money, Purses};
 use crate::random::Randomness;
 
+/// The name of the account that publishes the official models, and that storage is paid to.
+pub(crate) const OPERATOR: &str = "inferstore";
+
 /// Identifies an account inside the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct AccountId(pub(crate) i64);
