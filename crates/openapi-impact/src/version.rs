@@ -9,18 +9,19 @@ use crate::tree::Tree;
 
 /// `major.minor.patch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Version([u64; 3]);
+pub struct Version([u64; 3]);
 
 impl Version {
     /// The version of a document.
-    pub(crate) fn of(document: &Tree) -> Result<Self> {
+    pub fn of(document: &Tree) -> Result<Self> {
         let text = document["info"]["version"].as_str().unwrap_or_default();
         Self::parse(text).with_context(|| {
             format!("info.version is {text:?}; it must be three numbers in quotes or plain, such as 1.4.0")
         })
     }
 
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    /// Reads three numbers with dots.
+    pub fn parse(text: &str) -> Option<Self> {
         let numbers: Option<Vec<u64>> = text.split('.').map(|number| number.parse().ok()).collect();
         numbers?.try_into().ok().map(Self)
     }
@@ -59,7 +60,7 @@ pub(super) fn meaning(old: &Tree, verdict: Option<Severity>) -> String {
 }
 
 /// Fails when the changes need a higher version than the new document has.
-pub(super) fn check(old: Version, new: Version, verdict: Option<Severity>) -> Result<()> {
+pub fn check_version(old: Version, new: Version, verdict: Option<Severity>) -> Result<()> {
     let needed = old.needed(verdict);
     if new >= needed {
         return Ok(());
@@ -78,11 +79,11 @@ pub(super) fn check(old: Version, new: Version, verdict: Option<Severity>) -> Re
 
 #[cfg(test)]
 mod tests {
-    use super::{Severity, Version, check};
+    use super::{Severity, Version, check_version};
 
     fn is_enough(old: &str, new: &str, verdict: Option<Severity>) -> bool {
         let version = |text| Version::parse(text).unwrap_or(Version([0, 0, 0]));
-        check(version(old), version(new), verdict).is_ok()
+        check_version(version(old), version(new), verdict).is_ok()
     }
 
     #[test]

@@ -18,7 +18,8 @@ impl Severity {
     }
 }
 
-pub(crate) fn verdict_in_words(verdict: Option<Severity>) -> &'static str {
+/// The verdict as words for people.
+pub fn verdict_in_words(verdict: Option<Severity>) -> &'static str {
     verdict.map_or("no change", Severity::word)
 }
 
@@ -29,7 +30,7 @@ struct Group<'a> {
 }
 
 /// For people. It ends with what the verdict means for the version.
-pub(super) fn text(changes: &Changes, (old, old_name): (&Tree, &str), new_name: &str) -> String {
+pub fn text(changes: &Changes, (old, old_name): (&Tree, &str), new_name: &str) -> String {
     let mut text = format!("{old_name} → {new_name}: {}\n", verdict_in_words(changes.verdict()));
     let groups = groups(changes);
     for group in &groups {
@@ -57,7 +58,7 @@ fn breaks(change: &Change) -> String {
 }
 
 /// For programs. Without `breaks`, a breaking change breaks every client.
-pub(super) fn json(changes: &Changes) -> Result<String> {
+pub fn json(changes: &Changes) -> Result<String> {
     let list = changes.list.iter().map(|change| {
         let mut object = json!({
             "severity": change.severity,
@@ -77,7 +78,7 @@ pub(super) fn json(changes: &Changes) -> Result<String> {
 }
 
 /// For the changelog: a list under a heading for each group.
-pub(crate) fn changes_as_markdown(changes: &Changes) -> String {
+pub fn markdown(changes: &Changes) -> String {
     let mut text = String::new();
     for group in groups(changes) {
         text.push_str(&format!("### {}\n\n", group.heading));

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use crate::tree::Tree;
+use openapi_impact::Tree;
 
 const SECTIONS: [&str; 6] =
     ["schemas", "responses", "parameters", "requestBodies", "headers", "securitySchemes"];

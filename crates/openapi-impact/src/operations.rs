@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use super::clients::{grouping_by_tag, of};
 use super::node::{Node, side_by_side};
 use super::{Comparison, Direction};
-use crate::validate::METHODS;
+
+/// The methods that a path item of OpenAPI 3 may have.
+pub const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
 /// An operation with what its path adds to it.
 pub(super) struct Operation<'a> {

@@ -1,4 +1,4 @@
-//! Comparison of two versions of the document: what changed, and which callers break.
+//! Comparison of two versions of an OpenAPI document: what changed, and which callers break.
 //!
 //! A change is breaking when code that relies on the old document needs a change: a request that was
 //! accepted may be refused, a response may hold what it never held or lack what it always had, or code
@@ -13,16 +13,17 @@
 mod bodies;
 mod clients;
 mod collisions;
-mod command;
-mod corpus;
 mod limits;
 mod names;
 mod node;
 mod operations;
 mod parameters;
+mod place;
+mod read;
 mod report;
 mod schemas;
 mod security;
+mod tree;
 mod values;
 mod version;
 mod whole;
@@ -30,14 +31,16 @@ mod whole;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr;
 
-use crate::document::Place;
-use crate::tree::Tree;
-use clients::{Clients, OPENAPI_GENERATOR, of};
+use clients::{OPENAPI_GENERATOR, of};
 use node::{Node, without_single_all_of};
 
-pub(crate) use command::{Job, load, published};
-pub(crate) use report::{changes_as_markdown, verdict_in_words};
-pub(crate) use version::Version;
+pub use clients::Clients;
+pub use operations::METHODS;
+pub use place::Place;
+pub use read::{load, one_line, parse};
+pub use report::{json, markdown, text, verdict_in_words};
+pub use tree::{NULL, Tree};
+pub use version::{Version, check_version};
 
 /// Extensions that openapi-generator acts on: it leaves out what is internal, and names the argument of a
 /// body.
@@ -46,36 +49,42 @@ const ACTED_ON: [&str; 2] = ["x-internal", "x-codegen-request-body-name"];
 /// How bad a change is. The worst one is the verdict on them all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Severity {
+pub enum Severity {
+    /// Only texts for people changed.
     Docs,
+    /// The new document accepts more or promises more.
     Compatible,
+    /// Callers or their generated code need a change.
     Breaking,
 }
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Change {
-    pub(crate) severity: Severity,
+pub struct Change {
+    /// How bad it is.
+    pub severity: Severity,
     /// The generated clients that break, when it depends on the generator. Of a compatible change those
     /// that break at run time, because they refuse what the document announces.
-    pub(crate) breaks: Clients,
+    pub breaks: Clients,
     /// The operation, or the model kind; none for what concerns the document as a whole.
-    pub(crate) operation: Option<String>,
+    pub operation: Option<String>,
     /// In the new document, unless it is gone from there.
-    pub(crate) place: Place,
-    pub(crate) message: String,
+    pub place: Place,
+    /// What changed and why that matters.
+    pub message: String,
 }
 
 /// All changes, in the order of the old document.
-pub(crate) struct Changes {
-    pub(crate) list: Vec<Change>,
+pub struct Changes {
+    /// In the order of the old document.
+    pub list: Vec<Change>,
     /// The operations of either document: "every operation" in reports.
     operations: BTreeSet<String>,
 }
 
 impl Changes {
     /// The worst severity; none when nothing changed.
-    pub(crate) fn verdict(&self) -> Option<Severity> {
+    pub fn verdict(&self) -> Option<Severity> {
         self.list.iter().map(|change| change.severity).max()
     }
 }
@@ -88,7 +97,7 @@ enum Direction {
 }
 
 /// Compares two documents. Only a [`Tree`] knows the order of properties.
-pub(crate) fn compare<D: Clone + Into<Tree>>(old: &D, new: &D) -> Changes {
+pub fn compare<D: Clone + Into<Tree>>(old: &D, new: &D) -> Changes {
     let [old, new] = [old, new].map(|document| without_single_all_of(&document.clone().into()));
     let mut comparison = Comparison { unchanged: unchanged_components(&old, &new), ..Comparison::default() };
     comparison.documents(&Node::root(&old), &Node::root(&new));

@@ -2,7 +2,7 @@
 
 use indexmap::{IndexMap, IndexSet};
 
-use crate::document::Place;
+use crate::place::Place;
 use crate::tree::{NULL, Tree};
 
 /// Bounds a chain of references, which may be a ring.

@@ -6,30 +6,37 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// A value of a document.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(untagged)]
-pub(crate) enum Tree {
+pub enum Tree {
+    /// An object, in the order of the text.
     Map(IndexMap<String, Tree>),
+    /// An array.
     List(Vec<Tree>),
+    /// Anything else.
     Scalar(Value),
 }
 
 /// Stands in for what is absent.
-pub(crate) const NULL: &Tree = &Tree::Scalar(Value::Null);
+pub const NULL: &Tree = &Tree::Scalar(Value::Null);
 
 impl Tree {
-    pub(crate) fn text(text: impl Into<String>) -> Self {
+    /// A string.
+    pub fn text(text: impl Into<String>) -> Self {
         Self::Scalar(Value::String(text.into()))
     }
 
-    pub(crate) fn get(&self, key: &str) -> Option<&Self> {
+    /// The member of an object.
+    pub fn get(&self, key: &str) -> Option<&Self> {
         match self {
             Self::Map(members) => members.get(key),
             _ => None,
         }
     }
 
-    pub(crate) fn as_str(&self) -> Option<&str> {
+    /// The text of a string.
+    pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::Scalar(value) => value.as_str(),
             _ => None,
@@ -37,24 +44,27 @@ impl Tree {
     }
 
     /// The items of a list; of anything else none.
-    pub(crate) fn items(&self) -> &[Self] {
+    pub fn items(&self) -> &[Self] {
         if let Self::List(items) = self { items } else { &[] }
     }
 
-    pub(crate) fn is_map(&self) -> bool {
+    /// Whether this is an object.
+    pub fn is_map(&self) -> bool {
         matches!(self, Self::Map(_))
     }
 
-    pub(crate) fn is(&self, scalar: impl Into<Value>) -> bool {
+    /// Whether this is that scalar.
+    pub fn is(&self, scalar: impl Into<Value>) -> bool {
         *self == Self::Scalar(scalar.into())
     }
 
-    pub(crate) fn is_null(&self) -> bool {
+    /// Whether this is null, or absent.
+    pub fn is_null(&self) -> bool {
         self == NULL
     }
 
     /// Whether both are equal, with their members in the same order.
-    pub(crate) fn is_same_in_order(&self, other: &Self) -> bool {
+    pub fn is_same_in_order(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Map(_), Self::Map(_)) => {
                 self.members().count() == other.members().count()
@@ -71,7 +81,7 @@ impl Tree {
     }
 
     /// The value that a JSON pointer leads to, with or without a `#` in front.
-    pub(crate) fn pointer(&self, pointer: &str) -> Option<&Self> {
+    pub fn pointer(&self, pointer: &str) -> Option<&Self> {
         let mut keys = pointer.trim_start_matches('#').split('/').skip(1);
         keys.try_fold(self, |value, key| {
             let key = key.replace("~1", "/").replace("~0", "~");
@@ -82,7 +92,8 @@ impl Tree {
         })
     }
 
-    pub(crate) fn members(&self) -> impl Iterator<Item = (&str, &Self)> {
+    /// The members of an object; of anything else none.
+    pub fn members(&self) -> impl Iterator<Item = (&str, &Self)> {
         let members = if let Self::Map(members) = self { Some(members) } else { None };
         members.into_iter().flatten().map(|(key, value)| (key.as_str(), value))
     }

