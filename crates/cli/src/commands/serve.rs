@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE};
 use inferstore_service::{Config, ControlsConfig, CorsOrigin, Money, Service};
 use serde_json::json;
@@ -89,6 +89,9 @@ pub(crate) struct Arguments {
     /// The balance of the first account
     #[arg(long, value_name = "AMOUNT", default_value = "100")]
     balance: Money,
+    /// What happens to a task that the balance does not cover
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = InsufficientBalance::Refuse)]
+    insufficient_balance: InsufficientBalance,
     /// A file with the API key of the first account [env: INFERSTORE_FIRST_KEY holds the key itself]
     /// [default: a random key]
     #[arg(long, value_name = "FILE")]
@@ -99,6 +102,24 @@ pub(crate) struct Arguments {
     /// Print one line of JSON when the service is ready, and nothing else on standard output
     #[arg(long)]
     ready_json: bool,
+}
+
+/// The two responses that the API describes for a task that the balance does not cover.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum InsufficientBalance {
+    /// The call is refused
+    Refuse,
+    /// The task is created and fails at once
+    FailTask,
+}
+
+impl From<InsufficientBalance> for inferstore_service::InsufficientBalance {
+    fn from(choice: InsufficientBalance) -> Self {
+        match choice {
+            InsufficientBalance::Refuse => Self::Refuse,
+            InsufficientBalance::FailTask => Self::FailTask,
+        }
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -242,6 +263,7 @@ fn config(arguments: Arguments, first_key: Option<String>, session: &Session) ->
     config.allow_unlocked_folder = arguments.allow_unlocked_data_dir;
     config.request_rate = arguments.max_requests_per_second;
     config.shutdown_timeout = Duration::from_secs(arguments.shutdown_timeout);
+    config.insufficient_balance = arguments.insufficient_balance.into();
     config.first_account.api_key = first_key;
     config.first_account.balance = arguments.balance;
     if let Some(workers) = arguments.workers {

@@ -114,6 +114,26 @@ fn a_service_says_one_line_and_keeps_what_it_was_told() {
 }
 
 #[test]
+fn a_task_that_the_balance_does_not_cover_is_refused_or_fails_as_the_service_was_started() {
+    let cli = Cli::new();
+    let folder = cli.path("data");
+    let first = Served::start(&["--data-dir", &folder]);
+    let key = first.ready["api_key"].clone();
+    first.end("TERM");
+    assert_eq!(cli.call("admin model price face-mesh 1000 --data-dir data").code, exit::DONE);
+    for (choice, tasks) in [("refuse", 0), ("fail-task", 1)] {
+        let mut served = Served::start(&["--data-dir", &folder, "--insufficient-balance", choice]);
+        served.ready["api_key"] = key.clone();
+        let run = served.call("run face-mesh -i input=https://files.example/face.png").output();
+        let run = run.expect("it starts");
+        assert!(!run.status.success() && text(&run.stderr).contains("balance"), "{run:?}");
+        let list = served.call("task list --format quiet").output().expect("it starts");
+        assert_eq!(text(&list.stdout).lines().count(), tasks, "{choice}: {list:?}");
+        served.end("TERM");
+    }
+}
+
+#[test]
 fn the_first_key_is_never_the_key_of_the_client_and_a_key_that_does_not_work_is_never_printed() {
     let cli = Cli::new();
     let folder = cli.path("data");
@@ -147,15 +167,20 @@ fn a_port_that_is_taken_is_named_with_a_hint() {
     let served = Served::start(&["--ephemeral"]);
     let port =
         served.ready["base_url"].as_str().and_then(|url| url.split([':', '/']).nth(4)).expect("a port");
-    let second = inferstore().args(["serve", "--ephemeral", "--storage-port", "0", "--port", port]).output();
-    let second = second.expect("it starts");
+    let cli = Cli::new();
+    let folder = cli.path("data");
+    let arguments = ["serve", "--data-dir", &folder, "--storage-port", "0", "--port", port];
+    let second = inferstore().args(arguments).output().expect("it starts");
     assert_eq!(second.status.code(), Some(exit::FAILED.into()));
     let told = text(&second.stderr);
     assert!(told.contains(port) && told.contains("hint: choose another port"), "{told}");
     let everywhere = inferstore().args(["serve", "--ephemeral", "--host", "0.0.0.0"]).output();
     let told = text(&everywhere.expect("it starts").stderr);
-    assert!(told.contains("download URL") && !told.contains("port"), "{told}");
+    assert!(told.contains("--storage-url") && !told.contains("port"), "{told}");
     served.end("TERM");
+    let third = Served::start(&["--data-dir", &folder]);
+    assert!(third.ready["api_key"].is_string(), "a start that failed has used up the key: {}", third.ready);
+    third.end("TERM");
 }
 
 #[test]

@@ -6,4 +6,5 @@ mod drain;
 pub(crate) mod file_limit;
 pub(crate) mod listener;
 mod request;
+pub(crate) mod slow_clients;
 mod stream;

@@ -11,7 +11,7 @@ use crate::database::Database;
 use crate::http::account_limit::{AccountLimit, RateLimit};
 use crate::http::connections::Connections;
 use crate::lifecycle::config::Config;
-use crate::nodes::Switch;
+use crate::nodes::LocalNode;
 use crate::object_storage::Objects;
 use crate::operations::metrics::Metrics;
 use crate::random::Randomness;
@@ -26,7 +26,7 @@ pub(crate) struct App {
     pub(crate) fetcher: Fetcher,
     pub(crate) metrics: Metrics,
     /// Whether the node in this process works.
-    pub(crate) node: Switch,
+    pub(crate) node: LocalNode,
     /// What testers want of models instead of running them.
     pub(crate) scripts: Scripts,
     /// The controls for testers, where they are on.
@@ -42,16 +42,16 @@ pub(crate) struct App {
     /// The limit on requests per second, where there is one.
     pub(crate) request_rate: Option<RateLimit>,
     /// Rings for one worker of this process when there may be a task for it.
-    pub(crate) work: Notify,
+    pub(crate) local_wakeup: Notify,
     /// Rings for every node outside the process that waits for a task: which of them runs the model, only
     /// the queue can tell.
-    pub(crate) arrivals: Notify,
+    pub(crate) remote_wakeup: Notify,
 }
 
 impl App {
     /// Says that there may be a task to claim.
-    pub(crate) fn ring(&self) {
-        self.work.notify_one();
-        self.arrivals.notify_waiters();
+    pub(crate) fn notify_task_queued(&self) {
+        self.local_wakeup.notify_one();
+        self.remote_wakeup.notify_waiters();
     }
 }

@@ -48,6 +48,11 @@ pub struct Config {
     /// The address of the object store as others reach it, if it is not the one that it listens on.
     /// It becomes part of every `download_url`.
     pub storage_url: Option<String>,
+    /// The origins whose pages may read and upload in a browser; `*`, the default, for all of them. A signature
+    /// guards an upload whichever page it comes from, and an unguessable URL a file.
+    pub storage_origins: Vec<String>,
+    /// How long blobs that no row refers to are kept in `objects/orphans` before they are deleted.
+    pub orphan_retention: Duration,
     /// The account that a fresh service begins with.
     pub first_account: FirstAccount,
     /// What happens to a task that the balance does not cover.
@@ -174,6 +179,8 @@ pub struct Limits {
     /// How many requests are in progress at once; more are refused with 503. A quarter of them, and as many
     /// uploads, may be of one account; more are refused with 429 and 503.
     pub max_requests: usize,
+    /// How many forms of the object store are read at once before their signature is known; more wait.
+    pub unsigned_forms: usize,
     /// How many connections are open at once, on all listeners together. The limit of the system on open
     /// files lowers it. For one more, the connection that has been idle longest is closed.
     pub max_connections: usize,
@@ -215,6 +222,8 @@ impl Config {
             nodes: None,
             controls: None,
             storage_url: None,
+            storage_origins: vec!["*".to_owned()],
+            orphan_retention: Duration::from_secs(7 * 24 * 60 * 60),
             first_account: FirstAccount {
                 username: "demo".to_owned(),
                 balance: Money::from_smallest(100_000_000_000),
@@ -231,6 +240,7 @@ impl Config {
             limits: Limits {
                 body: 1 << 20,
                 max_requests: 512,
+                unsigned_forms: 256,
                 max_connections: 16_384,
                 head_timeout: Duration::from_secs(10),
                 keep_alive: Duration::from_secs(75),

@@ -1,0 +1,112 @@
+//! Limits of slow and of endless bodies: a timeout with a minimum throughput, and a size limit.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::body::{Body, BodyDataStream, Bytes};
+use futures_util::{Stream, StreamExt};
+use tokio::time::{Instant, timeout_at};
+
+/// The fewest bytes that have to pass within one timeout: a client that passes one byte now and then would
+/// otherwise hold its connection, and what belongs to it, for ever.
+const MIN_PROGRESS: usize = 64 * 1024;
+
+/// A body came in more slowly than `MIN_PROGRESS` within the timeout.
+pub(crate) struct TooSlow;
+
+/// The minimum throughput of one incoming body.
+pub(crate) struct MinThroughput {
+    timeout: Duration,
+    deadline: Instant,
+    /// How many bytes came in since the deadline was last moved.
+    received: usize,
+}
+
+impl MinThroughput {
+    pub(crate) fn new(timeout: Duration) -> Self {
+        Self { timeout, deadline: Instant::now() + timeout, received: 0 }
+    }
+
+    /// Returns the next chunk of the body; None at its end.
+    pub(crate) async fn next<E>(
+        &mut self,
+        body: &mut (impl Stream<Item = Result<Bytes, E>> + Unpin),
+    ) -> Result<Option<Result<Bytes, E>>, TooSlow> {
+        let chunk = timeout_at(self.deadline, body.next()).await.map_err(|_| TooSlow)?;
+        self.received += chunk.iter().flatten().map(Bytes::len).sum::<usize>();
+        if self.received >= MIN_PROGRESS {
+            self.received = 0;
+            self.deadline = Instant::now() + self.timeout;
+        }
+        Ok(chunk)
+    }
+}
+
+/// A body with a size limit that can be raised while it is read. Clones continue where the others stopped.
+///
+/// The parser of forms reads on as long as there is a chunk at once and keeps what it has not understood yet;
+/// so this is pending once after each chunk, and the parser looks at what it has.
+#[derive(Clone)]
+pub(crate) struct BoundedBody(Arc<Mutex<Bounded>>);
+
+struct Bounded {
+    body: BodyDataStream,
+    remaining: u64,
+    yields: bool,
+}
+
+/// Why a body is not read on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BodyError {
+    /// The client closed the connection in the middle.
+    CutOff,
+    /// It is larger than its limit.
+    TooLarge,
+}
+
+impl fmt::Display for BodyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::CutOff => "the body was cut off",
+            Self::TooLarge => "the body is larger than allowed",
+        })
+    }
+}
+
+impl std::error::Error for BodyError {}
+
+impl BoundedBody {
+    pub(crate) fn new(body: Body, limit: u64) -> Self {
+        let body = body.into_data_stream();
+        Self(Arc::new(Mutex::new(Bounded { body, remaining: limit, yields: false })))
+    }
+
+    /// Raises the limit by so many bytes.
+    pub(crate) fn raise_limit(&self, bytes: u64) {
+        let mut bounded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        bounded.remaining = bounded.remaining.saturating_add(bytes);
+    }
+}
+
+impl Stream for BoundedBody {
+    type Item = Result<Bytes, BodyError>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let mut bounded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::take(&mut bounded.yields) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let chunk = ready!(bounded.body.poll_next_unpin(cx));
+        bounded.yields = chunk.is_some();
+        Poll::Ready(chunk.map(|chunk| {
+            let chunk = chunk.map_err(|_| BodyError::CutOff)?;
+            let remaining = bounded.remaining.checked_sub(chunk.len() as u64);
+            bounded.remaining = remaining.ok_or(BodyError::TooLarge)?;
+            Ok(chunk)
+        }))
+    }
+}
