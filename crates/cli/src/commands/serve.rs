@@ -67,6 +67,9 @@ pub(crate) struct Arguments {
     /// [default: none]
     #[arg(long, value_name = "URL")]
     cors_origin: Vec<CorsOrigin>,
+    /// Let web pages of this origin alone upload and read files; may be repeated [default: all origins]
+    #[arg(long, value_name = "URL")]
+    storage_cors_origin: Vec<CorsOrigin>,
     /// The folder of the data, for its owner alone
     #[arg(long, value_name = "DIR", default_value = "inferstore-data")]
     data_dir: PathBuf,
@@ -197,7 +200,9 @@ fn announce(service: &Service, session: &Session, is_ready_json: bool) -> Result
     output.data(format!("export {BASE_URL_VARIABLE}={}", service.base_url()))?;
     match service.api_key() {
         Some(key) => output.data(format!("export {API_KEY_VARIABLE}={key}"))?,
-        None => output.note("the first start printed the API key; `inferstore admin key add demo` adds another"),
+        None => {
+            output.note("the first start printed the API key; `inferstore admin key add demo` adds another")
+        }
     }
     output.note(format!("object storage: {}", service.storage_url()));
     for (name, value) in further_listeners(service) {
@@ -251,7 +256,8 @@ fn config(arguments: Arguments, first_key: Option<String>, session: &Session) ->
     };
     config.api = SocketAddr::new(arguments.host, arguments.port);
     config.storage = SocketAddr::new(arguments.host, arguments.storage_port);
-    config.operations = arguments.operations_port.map(|port| SocketAddr::new(arguments.operations_host, port));
+    config.operations =
+        arguments.operations_port.map(|port| SocketAddr::new(arguments.operations_host, port));
     config.nodes = arguments.nodes_port.map(|port| SocketAddr::new(arguments.nodes_host, port));
     config.controls = arguments.controls_port.map(|port| {
         let mut controls = ControlsConfig::default();
@@ -260,6 +266,9 @@ fn config(arguments: Arguments, first_key: Option<String>, session: &Session) ->
     });
     config.storage_url = arguments.storage_url;
     config.cors_origins = arguments.cors_origin;
+    if !arguments.storage_cors_origin.is_empty() {
+        config.storage_origins = arguments.storage_cors_origin;
+    }
     config.allow_unlocked_folder = arguments.allow_unlocked_data_dir;
     config.request_rate = arguments.max_requests_per_second;
     config.shutdown_timeout = Duration::from_secs(arguments.shutdown_timeout);

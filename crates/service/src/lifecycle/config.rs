@@ -50,7 +50,7 @@ pub struct Config {
     pub storage_url: Option<String>,
     /// The origins whose pages may read and upload in a browser; `*`, the default, for all of them. A signature
     /// guards an upload whichever page it comes from, and an unguessable URL a file.
-    pub storage_origins: Vec<String>,
+    pub storage_origins: Vec<CorsOrigin>,
     /// How long blobs that no row refers to are kept in `objects/orphans` before they are deleted.
     pub orphan_retention: Duration,
     /// The account that a fresh service begins with.
@@ -94,6 +94,14 @@ pub struct Config {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CorsOrigin(pub(crate) HeaderValue);
+
+impl CorsOrigin {
+    /// Every origin.
+    #[must_use]
+    pub fn any() -> Self {
+        Self(HeaderValue::from_static("*"))
+    }
+}
 
 impl FromStr for CorsOrigin {
     type Err = NotAnOrigin;
@@ -222,7 +230,7 @@ impl Config {
             nodes: None,
             controls: None,
             storage_url: None,
-            storage_origins: vec!["*".to_owned()],
+            storage_origins: vec![CorsOrigin::any()],
             orphan_retention: Duration::from_secs(7 * 24 * 60 * 60),
             first_account: FirstAccount {
                 username: "demo".to_owned(),

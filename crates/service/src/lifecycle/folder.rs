@@ -70,12 +70,18 @@ fn check_lock(lock: Result<(), TryLockError>, may_be_unlocked: bool, action: &st
         Err(TryLockError::WouldBlock) => Err(Error::new(action, FolderTaken)),
         Err(TryLockError::Error(cause)) if cause.kind() == ErrorKind::Unsupported => {
             if may_be_unlocked {
-                tracing::warn!("the file system of the data folder has no locks; start no second service on it");
+                tracing::warn!(
+                    "the file system of the data folder has no locks; start no second service on it"
+                );
                 return Ok(());
             }
-            let hint = "choose a folder on a local file system; `--allow-unlocked-data-dir` starts without a lock";
-            Err(Error::new(action, "its file system has no locks, so a second service could destroy the database")
-                .with_hint(hint))
+            let hint =
+                "choose a folder on a local file system; `--allow-unlocked-data-dir` starts without a lock";
+            Err(Error::new(
+                action,
+                "its file system has no locks, so a second service could destroy the database",
+            )
+            .with_hint(hint))
         }
         Err(TryLockError::Error(cause)) => Err(Error::new(action, cause)),
     }

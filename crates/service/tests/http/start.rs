@@ -6,7 +6,14 @@ use crate::support::{Outcome, config};
 
 #[tokio::test]
 async fn a_first_key_that_cannot_be_sent_or_guessed_too_easily_is_refused() -> Outcome {
-    for key in ["a", " ", "fifteen-letters", "a key with some spaces", "a-key-with-a\nline-break", "ключ-ключ-ключ-ключ"] {
+    for key in [
+        "a",
+        " ",
+        "fifteen-letters",
+        "a key with some spaces",
+        "a-key-with-a\nline-break",
+        "ключ-ключ-ключ-ключ",
+    ] {
         let mut config = config();
         config.first_account.api_key = Some(key.to_owned());
         let refusal = Service::start(config).await.err().ok_or("it started")?.to_string();

@@ -118,11 +118,12 @@ fn preflight(headers: &HeaderMap) -> Response<Body> {
 /// CORS: lets pages of the allowed origins read the response.
 fn allow_origin(app: &App, origin: Option<HeaderValue>, headers: &mut HeaderMap) {
     let allowed = &app.config.storage_origins;
-    let origin = match allowed.iter().any(|allowed| allowed == "*") {
+    let origin = match allowed.iter().any(|allowed| allowed.0 == "*") {
         true => HeaderValue::from_static("*"),
         false => {
             headers.append(header::VARY, HeaderValue::from_static("origin"));
-            let Some(origin) = origin.filter(|origin| allowed.iter().any(|allowed| allowed == origin)) else {
+            let Some(origin) = origin.filter(|origin| allowed.iter().any(|allowed| allowed.0 == origin))
+            else {
                 headers.remove(header::ACCESS_CONTROL_ALLOW_HEADERS);
                 return;
             };
