@@ -105,7 +105,7 @@ pub use transport::error::{
     CallContext, CostLimit, DeadlineReached, Error, ModelOffline, OutputMismatch, Result, TaskDisposition,
     TaskFailure, UnknownOutcome,
 };
-pub use transport::events::Events;
+pub use transport::events::{Events, Items};
 pub use transport::retry::Retry;
 
 /// Code of the user around every request.

@@ -1,13 +1,12 @@
 //! Lists: one page, or a stream over all pages.
 
 use std::collections::VecDeque;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
-use futures_util::stream::{self, BoxStream, Stream, StreamExt};
+use futures_util::stream::{self, StreamExt};
 use serde::{Deserialize, Serialize};
 
 use crate::transport::error::Result;
+use crate::transport::events::Items;
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,9 +39,7 @@ pub(crate) struct Position {
 
 /// A stream over all records of a list. It reads the next page when the records of the last one are
 /// used up, and ends with its first error.
-pub struct Listing<T> {
-    records: BoxStream<'static, Result<T>>,
-}
+pub type Listing<T> = Items<T>;
 
 impl<T: Send + 'static> Listing<T> {
     /// Ends at an empty page, or at the total that the service states: a page may be shorter than
@@ -62,25 +59,7 @@ impl<T: Send + 'static> Listing<T> {
                 state.advance(position, page);
             }
         });
-        Self { records: records.boxed() }
-    }
-
-    /// The next record, or `None` at the end.
-    pub async fn next(&mut self) -> Option<Result<T>> {
-        self.records.next().await
-    }
-
-    /// All remaining records.
-    ///
-    /// # Errors
-    ///
-    /// The first error of the stream.
-    pub async fn try_collect(mut self) -> Result<Vec<T>> {
-        let mut all = Vec::new();
-        while let Some(record) = self.next().await {
-            all.push(record?);
-        }
-        Ok(all)
+        Self(records.boxed())
     }
 }
 
@@ -95,20 +74,6 @@ impl<T> State<T> {
         let has_more = !page.records.is_empty() && page.total.is_none_or(|total| offset < total);
         self.next = has_more.then_some(Position { offset, pages: position.pages + 1 });
         self.records = page.records.into();
-    }
-}
-
-impl<T> Stream for Listing<T> {
-    type Item = Result<T>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.records.poll_next_unpin(context)
-    }
-}
-
-impl<T> std::fmt::Debug for Listing<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Listing").finish_non_exhaustive()
     }
 }
 

@@ -21,7 +21,7 @@ use crate::memory::{CreateKey, Fingerprint, PendingCreate, fingerprint};
 use crate::run::history::Search;
 use crate::transport::Core;
 use crate::transport::deadline::Deadline;
-use crate::transport::error::{CallContext, DeadlineReached, Error, Result, UnknownOutcome};
+use crate::transport::error::{CallContext, DeadlineReached, Error, Result, UnknownOutcome, shown};
 use inferstore_api::operations;
 
 /// How many times the history is searched: the service may still be working on the create.
@@ -85,7 +85,7 @@ impl Create {
             let unsettled = self.unsettled();
             let found = self.search().since_local_time(prepared_at).await?;
             if let Some(task) = found.matches.iter().find(|task| core.memory.own_tasks.claim(task)) {
-                info!(%task, "a prepared run was found in the history");
+                info!(task = shown(task.as_str()), "a prepared run was found in the history");
                 return Ok(task.clone());
             }
             if !found.is_complete {
@@ -161,7 +161,10 @@ impl Create {
                 && !pending.is_ambiguous()
                 && self.core.memory.own_tasks.claim(task)
             {
-                info!(%task, "a create whose response was lost was found in the history");
+                info!(
+                    task = shown(task.as_str()),
+                    "a create whose response was lost was found in the history"
+                );
                 return Ok(task.clone());
             }
             let is_hopeless = is_complete && candidates.len() > 1;
