@@ -174,8 +174,8 @@ async fn events_of_a_run_can_be_compared_with_events_that_a_test_makes() -> Resu
         seen.push(event);
     }
     let expected = [
-        RunEvent::upload("input_image", UploadEvent::started(8)),
-        RunEvent::upload("input_image", UploadEvent::progress(8, 8)),
+        RunEvent::Upload { field: "input_image".to_owned(), event: UploadEvent::started(8) },
+        RunEvent::Upload { field: "input_image".to_owned(), event: UploadEvent::progress(8, 8) },
         RunEvent::Created("task-1".into()),
         RunEvent::Status(TaskStatus::Computing),
         RunEvent::Status(TaskStatus::Success),
@@ -328,9 +328,9 @@ fn every_error_event_and_result_can_be_made_by_hand() -> Result<(), Box<dyn std:
     }
 
     let events = [
-        RunEvent::upload("input", UploadEvent::started(1)),
-        RunEvent::upload("input", UploadEvent::progress(1, 1)),
-        RunEvent::upload("input", UploadEvent::retrying("lost")),
+        RunEvent::Upload { field: "input".to_owned(), event: UploadEvent::started(1) },
+        RunEvent::Upload { field: "input".to_owned(), event: UploadEvent::progress(1, 1) },
+        RunEvent::Upload { field: "input".to_owned(), event: UploadEvent::retrying("lost") },
         RunEvent::Warning("odd".to_owned()),
         RunEvent::Created("task-1".into()),
         RunEvent::Status(TaskStatus::InQueue),

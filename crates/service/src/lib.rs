@@ -38,41 +38,33 @@
 mod accounts;
 mod admin;
 mod api;
-mod app;
 mod catalog;
 mod clock;
-mod config;
 mod controls;
+mod database;
 mod error;
-mod folder;
-mod fresh;
 #[cfg(feature = "fuzzed")]
 #[doc(hidden)]
 pub mod fuzzed;
+mod http;
+mod jobs;
 mod ledger;
-mod listener;
-mod metrics;
+mod lifecycle;
 mod models;
 mod nodes;
+mod object_storage;
 mod operations;
-mod patient;
-mod publish;
 mod queue;
 mod random;
-mod room;
-mod service;
-mod storage;
-mod store;
-mod upkeep;
 
 pub use accounts::{AccountOverview, Scope};
 pub use catalog::{Metadata, ModelSpec, Visibility};
-pub use config::{Config, ControlsConfig, Data, FirstAccount, Limits};
 pub use controls::{
     Amounts, Controls, Effect, Fault, JournalEntry, KeptFault, Operation, Script, Seeded, Side, Then,
 };
 pub use error::Error;
 pub use inferstore_models as model;
 pub use ledger::{Audit, Credit, Money, NotMoney};
+pub use lifecycle::config::{Config, ControlsConfig, Data, FirstAccount, Limits};
+pub use lifecycle::service::Service;
 pub use queue::InsufficientBalance;
-pub use service::Service;

@@ -308,7 +308,9 @@ impl Transfer {
             return Ok(None);
         };
         let received = self.received + bytes.len() as u64;
-        self.check_size(received)?;
+        if let Some(error) = self.too_large(received) {
+            return Err(error);
+        }
         self.received = received;
         (self.events)(DownloadEvent::Progress { received, total: self.total });
         self.response = Some(response);
@@ -334,7 +336,9 @@ impl Transfer {
             return Err(self.error(FileErrorKind::Rejected, "the server sent a part of the content only"));
         }
         self.total = response.content_length();
-        self.check_size(self.total.unwrap_or_default())?;
+        if let Some(error) = self.too_large(self.total.unwrap_or_default()) {
+            return Err(error);
+        }
         // A weak tag stands for equivalent bytes, and not for the same ones.
         self.etag = headers.get(ETAG).filter(|etag| !etag.as_bytes().starts_with(b"W/")).cloned();
         self.mime = headers.get(CONTENT_TYPE).and_then(|mime| mime.to_str().ok()).map(str::to_owned);
@@ -372,14 +376,9 @@ impl Transfer {
         range.starts_with(&start) && (has_same_total || range.ends_with("/*")) && has_same_tag
     }
 
-    fn check_size(&self, size: u64) -> Result<(), FileError> {
-        match self.max_size {
-            Some(max_size) if size > max_size => {
-                let message = format!("the content has more than {max_size} bytes");
-                Err(self.error(FileErrorKind::TooLarge, message))
-            }
-            _ => Ok(()),
-        }
+    fn too_large(&self, size: u64) -> Option<FileError> {
+        let max_size = self.max_size.filter(|max_size| size > *max_size)?;
+        Some(self.error(FileErrorKind::TooLarge, format!("the content has more than {max_size} bytes")))
     }
 
     async fn within<T>(

@@ -2,10 +2,10 @@
 //! sent.
 
 use std::fmt;
-use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read};
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::{BoxFuture, FutureExt, Shared, TryFutureExt};
@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::task::spawn_blocking;
 
 use crate::files::mime;
+use crate::memory::Hasher128;
 use crate::transport::causes::{FileError, FileErrorKind};
 use crate::transport::error::Result;
 
@@ -208,28 +209,24 @@ impl Prepared {
 #[derive(Clone)]
 pub(super) struct Digest {
     pub(super) size: u64,
-    hashers: [DefaultHasher; 2],
+    hasher: Hasher128,
     beginning: Vec<u8>,
 }
 
 impl Digest {
     pub(super) fn new() -> Self {
-        static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(|| [RandomState::new(), RandomState::new()]);
-        let [first, second] = &*KEYS;
-        Self { size: 0, hashers: [first.build_hasher(), second.build_hasher()], beginning: Vec::new() }
+        Self { size: 0, hasher: Hasher128::new(), beginning: Vec::new() }
     }
 
     pub(super) fn update(&mut self, chunk: &[u8]) {
         let missing = SNIFF_LENGTH.saturating_sub(self.beginning.len());
         self.beginning.extend_from_slice(&chunk[..chunk.len().min(missing)]);
         self.size += chunk.len() as u64;
-        for hasher in &mut self.hashers {
-            hasher.write(chunk);
-        }
+        self.hasher.write(chunk);
     }
 
     pub(super) fn id(&self) -> u128 {
-        self.hashers.iter().fold(0, |id, hasher| id << 64 | u128::from(hasher.finish()))
+        self.hasher.hash()
     }
 
     /// Stops when the size is known to be too large: a reader may be endless.

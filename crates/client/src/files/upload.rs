@@ -23,7 +23,7 @@ use crate::files;
 use crate::files::source::{CHUNK, Digest, File, Prepared, unreadable};
 use crate::files::target::{Form, Target, UploadMethod};
 use crate::memory::lock;
-use crate::resources::storage::Folder;
+use crate::resources::Folder;
 use crate::transport::causes::{FileError, FileErrorKind};
 use crate::transport::deadline::Deadline;
 use crate::transport::error::Result;

@@ -16,6 +16,15 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+pub(crate) use deadline::Deadline;
+pub(crate) use error::shown;
+pub use error::{
+    CallContext, CostLimit, DeadlineReached, Error, ModelOffline, OutputMismatch, Result, TaskDisposition,
+    TaskFailure, UnknownOutcome,
+};
+pub use events::{Events, Items};
+pub(crate) use events::{Lazy, Sink, ignored};
+
 use crate::memory::Memory;
 use crate::transport::middleware::HttpStack;
 use crate::transport::redact::Redactor;

@@ -8,8 +8,8 @@ use axum::routing::get;
 use serde::Serialize;
 
 use super::{Answer, Caller, Failure};
-use crate::app::App;
 use crate::ledger::{Money, as_string};
+use crate::lifecycle::app::App;
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new().route("/api-key/balance", get(balance))
@@ -29,7 +29,7 @@ struct Balance {
 }
 
 async fn balance(State(app): State<Arc<App>>, Caller(account): Caller) -> Result<Answer<Balance>, Failure> {
-    let purses = app.store.purses(account.id).await?;
+    let purses = app.database.purses(account.id).await?;
     Ok(Answer::data(Balance {
         balance: purses.balance,
         free_balance: purses.free,

@@ -15,7 +15,7 @@ use serde_json::error::Category;
 
 use super::Failure;
 use crate::accounts::AccountId;
-use crate::app::App;
+use crate::lifecycle::app::App;
 
 /// A JSON body, and its text as it was sent.
 pub(crate) struct ApiJson<T> {

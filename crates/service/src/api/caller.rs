@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 
 use super::Failure;
 use crate::accounts::{Account, key_id};
-use crate::app::App;
+use crate::lifecycle::app::App;
 
 /// The account behind the API key. A handler that takes one answers 401 to everyone else.
 pub(crate) struct Caller(pub(crate) Account);
@@ -27,7 +27,7 @@ impl FromRequestParts<Arc<App>> for Caller {
             return Err(refused());
         };
         let text = text.to_str().map_err(|_| refused())?;
-        match app.store.key(&key_id(text)).await? {
+        match app.database.key(&key_id(text)).await? {
             Some((kept, account)) if kept.is_of(text) => {
                 // For whoever reads the body.
                 parts.extensions.insert(account.id);

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use tracing::Instrument;
 
 use super::{Failure, failure};
-use crate::app::App;
+use crate::lifecycle::app::App;
 
 /// Tells requests apart, in logs and to whoever asks about one.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

@@ -23,8 +23,8 @@ pub(crate) use edge::{RequestId, observe};
 pub(crate) use failure::{Failure, wrong_method};
 pub(crate) use storage::is_mime;
 
-use crate::app::App;
 use crate::controls;
+use crate::lifecycle::app::App;
 
 /// Where the API begins. Its version is part of its address.
 pub(crate) const ROOT: &str = "/api/v1";

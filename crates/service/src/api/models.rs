@@ -11,10 +11,10 @@ use serde_json::value::RawValue;
 use super::{Answer, ApiJson, ApiPath, Caller, Failure, Page, place, present};
 use crate::Error;
 use crate::accounts::Account;
-use crate::app::App;
 use crate::catalog::{Filter, Model, Search, Sort};
 use crate::clock::Moment;
 use crate::ledger::{Money, as_number};
+use crate::lifecycle::app::App;
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -98,7 +98,7 @@ async fn list(
         offset: body.offset.unwrap_or(0),
         now: app.clock.now(),
     };
-    let (models, total) = app.store.models(&search).await?;
+    let (models, total) = app.database.models(&search).await?;
     Ok(Answer::data(Page::new(models.into_iter().map(Headline::from).collect(), total)))
 }
 
@@ -119,7 +119,7 @@ fn word<T: Copy>(
 
 /// The model, if the caller may see it. Whoever may not learns nothing of it.
 async fn find(app: &App, caller: &Account, id: &str) -> Result<Model, Failure> {
-    app.store.model(caller.id, id).await?.ok_or_else(|| Failure::not_found("model", id))
+    app.database.model(caller.id, id).await?.ok_or_else(|| Failure::not_found("model", id))
 }
 
 async fn read(
@@ -167,7 +167,7 @@ async fn serving(
     let model = find(&app, &account, &id).await?;
     // A node that was silent for the length of a lease has lost its tasks: it counts as gone.
     let since = app.clock.now().before(app.config.lease);
-    let found = app.store.serving(&model.id, since).await?;
+    let found = app.database.serving(&model.id, since).await?;
     Ok(Answer::data(ServingStatus { serving: found.serving, consumers: found.consumers }))
 }
 
@@ -187,7 +187,7 @@ async fn versioning(
 ) -> Result<Answer<Versioning>, Failure> {
     let model = find(&app, &account, &id).await?;
     let version =
-        app.store.active_version(&model.id).await?.ok_or_else(|| Failure::not_found("version of", &id))?;
+        app.database.active_version(&model.id).await?.ok_or_else(|| Failure::not_found("version of", &id))?;
     let json = |text: String| {
         RawValue::from_string(text).map_err(|cause| Error::new("reading what a model declares", cause))
     };

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Answer, ApiJson, ApiPath, ApiQuery, Caller, Failure, place, present};
 use crate::accounts::{Account, Scope};
-use crate::app::App;
 use crate::clock::Moment;
-use crate::storage::{FOLDERS, LARGEST_FILE, LONGEST_KEY, StoredFile, Target};
+use crate::lifecycle::app::App;
+use crate::object_storage::{FOLDERS, LARGEST_FILE, LONGEST_KEY, StoredFile, Target};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -61,7 +61,7 @@ async fn presign(
     let key = format!("{folder}/{name}");
     check_name(&name, &key)?;
     let (payer, owner) = (account.id, owner(&app, account, org_username).await?);
-    let spendable = app.store.purses(payer).await?.spendable();
+    let spendable = app.database.purses(payer).await?.spendable();
     if !spendable.is_positive() {
         let message = format!("insufficient balance: {spendable} can be spent, and storing files needs more");
         return Err(Failure::insufficient_balance(message));
@@ -79,7 +79,7 @@ async fn presign(
         is_void: false,
     };
     let presigned = app.objects.presign(&target, app.config.target_life)?;
-    app.store.add_target(&target).await?;
+    app.database.add_target(&target).await?;
     Ok(Answer::data(PresignedUpload {
         endpoint: presigned.endpoint,
         download_url: app.objects.download_url(&target.bucket, &target.key),
@@ -96,9 +96,9 @@ async fn owner(app: &App, account: Account, org_username: Option<String>) -> Res
         let message = format!("you are not a member of an organization {shown:?}");
         Failure::new(StatusCode::FORBIDDEN, message)
     };
-    let organization = app.store.account(&name).await?.ok_or_else(refused)?;
-    let is_member =
-        organization.scope == Scope::Organization && app.store.is_member(organization.id, account.id).await?;
+    let organization = app.database.account(&name).await?.ok_or_else(refused)?;
+    let is_member = organization.scope == Scope::Organization
+        && app.database.is_member(organization.id, account.id).await?;
     if is_member { Ok(organization) } else { Err(refused()) }
 }
 
@@ -191,7 +191,7 @@ async fn list(
         return Err(Failure::unprocessable(format!("type must be one of {}", CATEGORIES.join(", "))));
     }
     let (files, total) =
-        app.store.files(account.id, &folder, query.category.as_deref(), page, page_size).await?;
+        app.database.files(account.id, &folder, query.category.as_deref(), page, page_size).await?;
     let record = |file: StoredFile| FileRecord {
         id: file.id,
         download_url: app.objects.download_url(&file.bucket, &file.key),
@@ -220,7 +220,7 @@ async fn statistics(
     State(app): State<Arc<App>>,
     Caller(account): Caller,
 ) -> Result<Answer<Statistics>, Failure> {
-    let usage = app.store.usage(account.id).await?;
+    let usage = app.database.usage(account.id).await?;
     Ok(Answer::data(Statistics { total_files: usage.files, total_size: usage.bytes }))
 }
 
@@ -237,7 +237,7 @@ async fn remove(
     let url = body.value.url;
     let unknown = || Failure::not_found("file", &url);
     let (bucket, key) = app.objects.locate(&url).ok_or_else(unknown)?;
-    let blob = app.store.delete_file(account.id, &bucket, &key, app.clock.now()).await?;
+    let blob = app.database.delete_file(account.id, &bucket, &key, app.clock.now()).await?;
     app.objects.delete_blob(&blob.ok_or_else(unknown)?).await;
     Ok(Answer::done("deleted"))
 }

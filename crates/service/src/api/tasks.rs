@@ -11,10 +11,10 @@ use serde_json::value::RawValue;
 
 use super::{Answer, ApiJson, ApiPath, ApiQuery, Caller, Failure, Page, place};
 use crate::Error;
-use crate::app::App;
 use crate::catalog::{Format, Inputs, check_inputs};
 use crate::clock::Moment;
 use crate::ledger::{Money, as_number};
+use crate::lifecycle::app::App;
 use crate::queue::{Cancel, Created, NewTask, Status, Task, TaskSummary};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -39,8 +39,8 @@ async fn create(
     input: ApiJson<Inputs>,
 ) -> Result<Answer<CreatedTask>, Failure> {
     let unknown = || Failure::not_found("model", &model);
-    let found = app.store.model(account.id, &model).await?.ok_or_else(unknown)?;
-    let version = app.store.active_version(&model).await?.ok_or_else(unknown)?;
+    let found = app.database.model(account.id, &model).await?.ok_or_else(unknown)?;
+    let version = app.database.active_version(&model).await?.ok_or_else(unknown)?;
     check_inputs(&Format::kept(&version.input_format)?, &input.value)
         .map_err(|violations| Failure::unprocessable(violations.join("; ")))?;
     let task = NewTask {
@@ -52,7 +52,7 @@ async fn create(
         price: found.price,
         input: input.text,
     };
-    match app.store.create_task(&task, app.config.insufficient_balance, app.clock.now()).await? {
+    match app.database.create_task(&task, app.config.insufficient_balance, app.clock.now()).await? {
         Created::Queued => app.ring(),
         Created::Failed => {}
         Created::Refused { spendable } => {
@@ -113,7 +113,7 @@ async fn history(
     if !(1..=LONGEST_PAGE).contains(&limit) {
         return Err(Failure::unprocessable(format!("limit must lie between 1 and {LONGEST_PAGE}")));
     }
-    let (tasks, total) = app.store.history(account.id, limit, query.offset.unwrap_or(0)).await?;
+    let (tasks, total) = app.database.history(account.id, limit, query.offset.unwrap_or(0)).await?;
     Ok(Answer::data(Page::new(tasks.into_iter().map(HistoryRecord::from).collect(), total)))
 }
 
@@ -174,7 +174,7 @@ async fn read(
     Caller(account): Caller,
     ApiPath(id): ApiPath,
 ) -> Result<Answer<TaskRecord>, Failure> {
-    let task = app.store.task(account.id, &id).await?.ok_or_else(|| Failure::not_found("task", &id))?;
+    let task = app.database.task(account.id, &id).await?.ok_or_else(|| Failure::not_found("task", &id))?;
     Ok(Answer::data(task.try_into()?))
 }
 
@@ -183,7 +183,7 @@ async fn cancel(
     Caller(account): Caller,
     ApiPath(id): ApiPath,
 ) -> Result<Answer<()>, Failure> {
-    match app.store.cancel(account.id, &id, app.clock.now()).await? {
+    match app.database.cancel(account.id, &id, app.clock.now()).await? {
         Cancel::Canceled => Ok(Answer::done("canceled")),
         Cancel::Unknown => Err(Failure::not_found("task", &id)),
         Cancel::Refused(status) => {

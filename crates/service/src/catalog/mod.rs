@@ -1,18 +1,18 @@
 //! The catalog: models with their prices and owners, and the versions that declare what goes in and
 //! what comes out.
 
+mod built_in;
 mod check;
 mod decimal;
 mod format;
 mod search;
-mod seed;
 mod spec;
 
 use async_trait::async_trait;
+pub(crate) use built_in::publish_built_in;
 pub(crate) use check::{Inputs, check_inputs};
 pub(crate) use format::{Format, Kind};
 pub(crate) use search::{Filter, Search, Sort, folded};
-pub(crate) use seed::seed;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 pub(crate) use spec::{FullMetadata, checked_formats};

@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use super::running::AmountsBody;
 use super::{Amounts, Controls, Fault, JournalEntry, KeptFault, Operation, Script, Seeded};
 use crate::api::{Answer, ApiJson, ApiPath, ApiQuery, Failure};
-use crate::app::App;
 use crate::ledger::Credit;
+use crate::lifecycle::app::App;
 use crate::{Error, NotMoney};
 
 /// Every control, for whoever has the token.

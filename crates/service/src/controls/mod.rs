@@ -51,10 +51,10 @@ pub(crate) use seam::around_the_api;
 pub use seed::Seeded;
 
 use crate::Error;
-use crate::app::App;
-use crate::listener::Listener;
+use crate::database::sqlite::SqliteDatabase;
+use crate::http::listener::Listener;
+use crate::lifecycle::app::App;
 use crate::random::Randomness;
-use crate::store::sqlite::SqliteStore;
 use faults::Faults;
 use journal::Journal;
 use snapshots::Snapshots;
@@ -71,7 +71,7 @@ pub(crate) struct Tester {
 impl Tester {
     pub(crate) fn new(
         data: &Path,
-        store: &SqliteStore,
+        database: &SqliteDatabase,
         listener: &Listener,
         token: Option<String>,
         seed: Option<u64>,
@@ -87,7 +87,7 @@ impl Tester {
         Ok(Self {
             faults: Faults::new(seed),
             journal: Journal::default(),
-            snapshots: Snapshots::new(data, store.clone()),
+            snapshots: Snapshots::new(data, database.clone()),
             url: listener.url(),
             token,
         })

@@ -6,9 +6,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Controls;
+use crate::Error;
 use crate::clock::Moment;
+use crate::jobs::storage_billing;
 use crate::ledger::{Credit, Money, Purse};
-use crate::{Error, upkeep};
 
 /// What an account owns and owes, as a tester sets it; None leaves as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,7 +59,7 @@ impl Controls {
     /// # Errors
     /// When the database cannot be read.
     pub async fn tasks(&self) -> Result<BTreeMap<String, u64>, Error> {
-        let depths = self.app.store.depths().await?;
+        let depths = self.app.database.depths().await?;
         Ok(depths.into_iter().map(|(status, tasks)| (status.word().to_owned(), tasks)).collect())
     }
 
@@ -71,7 +72,7 @@ impl Controls {
         self.app.clock.advance(by);
         // The node was alive all along; without this it would seem to have been silent for so long.
         self.app.node.announce(&self.app).await?;
-        upkeep::once(&self.app).await?;
+        storage_billing::once(&self.app).await?;
         self.app.work.notify_waiters();
         Ok(())
     }
@@ -125,7 +126,7 @@ impl Controls {
             .into_iter()
             .filter_map(|(purse, amount, sign)| Some((purse, signed(amount?, sign))))
             .collect();
-        self.app.store.set_purses(account.id, &wanted, self.now()).await
+        self.app.database.set_purses(account.id, &wanted, self.now()).await
     }
 
     /// Gives an account money or free credits.
@@ -139,11 +140,11 @@ impl Controls {
             return Err(Error::new(doing, "the amount is not above zero"));
         }
         let account = self.account(username, doing).await?;
-        self.app.store.credit(account.id, credit, self.now()).await
+        self.app.database.credit(account.id, credit, self.now()).await
     }
 
     async fn account(&self, username: &str, doing: &str) -> Result<crate::accounts::Account, Error> {
         let unknown = || Error::new(doing, format!("there is no account {username:?}"));
-        self.app.store.account(username).await?.ok_or_else(unknown)
+        self.app.database.account(username).await?.ok_or_else(unknown)
     }
 }

@@ -16,9 +16,9 @@ use futures_util::StreamExt;
 
 use super::{Effect, Fault, Operation, Side, Tester};
 use crate::api::{Failure, ROOT, RequestId};
-use crate::app::App;
 use crate::clock::Clock;
-use crate::listener::HangUp;
+use crate::http::listener::HangUp;
+use crate::lifecycle::app::App;
 
 /// For how long what is left of a request is read before it is answered without being looked at.
 const DRAIN: Duration = Duration::from_secs(10);

@@ -11,9 +11,9 @@ use super::running::AmountsBody;
 use super::{Amounts, Controls};
 use crate::Error;
 use crate::accounts::{Account, NewAccount, NewKey, Scope};
+use crate::admin::publish::new_model;
 use crate::catalog::{Existing, ModelSpec};
-use crate::publish::new_model;
-use crate::storage::{FOLDERS, plant};
+use crate::object_storage::{FOLDERS, plant};
 
 /// What a seed added or brought up to date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -80,7 +80,7 @@ impl Controls {
             let organization = self.seeded_account(&entry.username).await?;
             for member in &entry.members {
                 let member = self.seeded_account(member).await?;
-                self.app.store.add_member(organization.id, member.id).await?;
+                self.app.database.add_member(organization.id, member.id).await?;
             }
         }
         for file in models(&folder.join("models"))? {
@@ -97,15 +97,15 @@ impl Controls {
 
     async fn seeded_account(&self, username: &str) -> Result<Account, Error> {
         let unknown = || Error::new("seeding", format!("there is no account {username:?}"));
-        self.app.store.account(username).await?.ok_or_else(unknown)
+        self.app.database.account(username).await?.ok_or_else(unknown)
     }
 
     async fn seed_account(&self, entry: &AccountEntry) -> Result<(), Error> {
         let scope = if entry.is_organization { Scope::Organization } else { Scope::Personal };
         let new = NewAccount::draw(&entry.username, scope, &self.app.random)?;
-        let account = self.app.store.add_account(&new, self.now()).await?;
+        let account = self.app.database.add_account(&new, self.now()).await?;
         for key in &entry.keys {
-            self.app.store.add_key(account.id, &NewKey::chosen(key).kept, self.now()).await?;
+            self.app.database.add_key(account.id, &NewKey::chosen(key).kept, self.now()).await?;
         }
         let amounts = AmountsBody {
             balance: entry.balance.clone(),
@@ -127,7 +127,7 @@ impl Controls {
         let text = fs::read_to_string(file).map_err(|cause| failed(cause.into()))?;
         let spec = ModelSpec::from_json(&text).map_err(|cause| failed(cause.into()))?;
         let model = new_model(&spec, &owner, self.now()).map_err(|cause| failed(cause.into()))?;
-        match self.app.store.publish(&[model], Existing::Replace).await? {
+        match self.app.database.publish(&[model], Existing::Replace).await? {
             0 => Err(failed(format!("{:?} belongs to another account", spec.id).into())),
             _ => Ok(()),
         }

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Controls;
 use crate::Error;
-use crate::app::App;
+use crate::database::sqlite::{SqliteDatabase, renamed};
+use crate::lifecycle::app::App;
+use crate::object_storage::Objects;
 use crate::random::Randomness;
-use crate::storage::Objects;
-use crate::store::sqlite::{SqliteStore, renamed};
 
 /// The snapshot that a reset goes back to. No name that a tester gives begins with a dot.
 const FRESH: &str = ".fresh";
@@ -22,7 +22,7 @@ const BLOBS: &str = "blobs";
 /// The folder of snapshots: one folder each, with a copy of the database and a link to every blob.
 pub(super) struct Snapshots {
     folder: PathBuf,
-    store: SqliteStore,
+    database: SqliteDatabase,
     /// One after the other: whoever takes one back finds it whole.
     turn: tokio::sync::Mutex<()>,
     /// Names of blobs never repeat, not even with the seed of a test.
@@ -37,9 +37,9 @@ struct About {
 }
 
 impl Snapshots {
-    pub(super) fn new(data: &Path, store: SqliteStore) -> Self {
+    pub(super) fn new(data: &Path, database: SqliteDatabase) -> Self {
         let folder = data.join("snapshots");
-        Self { folder, store, turn: tokio::sync::Mutex::default(), random: Randomness::new(None) }
+        Self { folder, database, turn: tokio::sync::Mutex::default(), random: Randomness::new(None) }
     }
 
     async fn keep(&self, app: &App, name: &str) -> Result<(), Error> {
@@ -53,7 +53,7 @@ impl Snapshots {
         let link = move |blobs: Vec<String>| -> Result<(), Error> {
             blobs.iter().try_for_each(|blob| objects.lend_blob(blob, &links.join(blob)))
         };
-        self.store.copy_into(&begun.join(DATABASE), link).await?;
+        self.database.copy_into(&begun.join(DATABASE), link).await?;
         let about = About { clock_ahead: app.clock.ahead(), random: app.random.position() };
         let about = serde_json::to_vec(&about).map_err(|cause| Error::new("keeping a snapshot", cause))?;
         fs::write(begun.join(ABOUT), about).map_err(doing)?;
@@ -69,7 +69,7 @@ impl Snapshots {
         let about: About = serde_json::from_slice(&about)
             .map_err(|cause| Error::new("reading what a snapshot says of itself", cause))?;
         let word = self.random.word(12)?;
-        let blobs = SqliteStore::blobs_of(&place.join(DATABASE)).await?;
+        let blobs = SqliteDatabase::blobs_of(&place.join(DATABASE)).await?;
         let (objects, from, suffix) = (Arc::clone(&app.objects), place.join(BLOBS), word.clone());
         let linked = tokio::task::spawn_blocking(move || {
             blobs.iter().try_for_each(|blob| objects.take_blob(&from.join(blob), &renamed(blob, &suffix)))
@@ -77,7 +77,7 @@ impl Snapshots {
         linked.await.map_err(|cause| Error::new("taking back a snapshot", cause))??;
         let mut node = app.node.hold().await;
         node.interrupt();
-        let unneeded = self.store.replace_from(&place.join(DATABASE), &word).await?;
+        let unneeded = self.database.replace_from(&place.join(DATABASE), &word).await?;
         app.clock.set_ahead(about.clock_ahead);
         if let Some(position) = about.random {
             app.random.go_on_from(position);

@@ -9,7 +9,7 @@ use futures_util::{StreamExt, stream};
 use serde_json::Value;
 
 use super::{Effect, Fault};
-use crate::listener::HangUp;
+use crate::http::listener::HangUp;
 
 impl Fault {
     /// The same answer with another body.

@@ -6,8 +6,8 @@ use tokio::io::AsyncReadExt;
 
 use super::run::Failed;
 use crate::Error;
-use crate::app::App;
 use crate::catalog::{Format, Kind};
+use crate::lifecycle::app::App;
 use crate::queue::Lease;
 
 /// The inputs of a leased task, with the contents of its files.

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Error;
-use crate::app::App;
+use crate::lifecycle::app::App;
 use crate::models::Runners;
 use crate::queue::LeaseRules;
 use switch::Turn;
@@ -37,7 +37,7 @@ pub(crate) async fn start(
     running: &TaskTracker,
     stop: &CancellationToken,
 ) -> Result<(), Error> {
-    app.store.node_gone(NODE, app.clock.now()).await?;
+    app.database.node_gone(NODE, app.clock.now()).await?;
     if app.config.workers == 0 {
         return Ok(());
     }

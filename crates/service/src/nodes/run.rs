@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{LOOK_AGAIN, inputs};
 use crate::Error;
-use crate::app::App;
 use crate::catalog::Format;
 use crate::controls::{Script, perform};
+use crate::lifecycle::app::App;
 use crate::models::{Runner, Runners};
 use crate::queue::{Ending, Lease};
 
@@ -59,7 +59,7 @@ async fn hand_in(
 ) -> Result<bool, Error> {
     let until = Instant::now() + app.config.lease;
     loop {
-        let finished = app.store.finish(node, &lease.task, lease.attempt, ending, app.clock.now()).await;
+        let finished = app.database.finish(node, &lease.task, lease.attempt, ending, app.clock.now()).await;
         match finished {
             Err(cause) if cause.is_of_the_disk() && Instant::now() < until => {
                 tracing::warn!(%cause, task = lease.task, "a result could not be handed in yet");
@@ -79,7 +79,7 @@ async fn keep_alive(app: &App, node: &str, lease: &Lease) {
         tokio::time::sleep(app.config.lease / 3).await;
         let until = app.clock.now().after(app.config.lease);
         // Runs in this process are ended by the limits of the run itself.
-        if let Ok(false) = app.store.heartbeat(node, &lease.task, lease.attempt, until, None).await {
+        if let Ok(false) = app.database.heartbeat(node, &lease.task, lease.attempt, until, None).await {
             return;
         }
     }

@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::NODE;
 use crate::Error;
-use crate::app::App;
 use crate::controls::Script;
+use crate::lifecycle::app::App;
 use crate::queue::{Lease, LeaseRules};
 
 /// Whether the node in this process works.
@@ -76,7 +76,7 @@ impl Switch {
         let state = self.state.lock().await;
         match self.models.get() {
             Some(models) if state.is_up => {
-                app.store.node_seen(NODE, &app.scripts.announced(models), app.clock.now()).await
+                app.database.node_seen(NODE, &app.scripts.announced(models), app.clock.now()).await
             }
             _ => Ok(()),
         }
@@ -84,14 +84,14 @@ impl Switch {
 
     /// Says that the node is gone; what it had leased is free.
     pub(crate) async fn say_goodbye(&self, app: &App) -> Result<(), Error> {
-        app.store.node_gone(NODE, app.clock.now()).await
+        app.database.node_gone(NODE, app.clock.now()).await
     }
 
     pub(super) async fn claim(&self, app: &App, rules: LeaseRules) -> Result<Option<Turn>, Error> {
         let state = self.state.lock().await;
         let Some(models) = self.models.get().filter(|_| state.is_up) else { return Ok(None) };
         let models = app.scripts.claimable(models);
-        let Some(lease) = app.store.claim(NODE, &models, rules, app.clock.now()).await? else {
+        let Some(lease) = app.database.claim(NODE, &models, rules, app.clock.now()).await? else {
             return Ok(None);
         };
         let script = app.scripts.take(&lease.model);

@@ -12,11 +12,11 @@ use super::key::{NodeKey, NodePath};
 use super::output::{self, Outputs};
 use super::{known, lost};
 use crate::api::{Answer, ApiJson, Failure, is_mime};
-use crate::app::App;
 use crate::catalog::Format;
+use crate::lifecycle::app::App;
 use crate::nodes::run::OUTPUTS;
+use crate::object_storage::Cut;
 use crate::queue::{Ending, LeaseState};
-use crate::storage::Cut;
 
 /// How many characters of a failure's message are kept.
 const LONGEST_MESSAGE: usize = 4_000;
@@ -36,7 +36,7 @@ pub(super) async fn put_file(
     request: Request,
 ) -> Result<Answer<StoredFile>, Failure> {
     known(&app, &key, &node).await?;
-    let LeaseState::Running { output_format } = app.store.lease_state(&node, &task, attempt).await? else {
+    let LeaseState::Running { output_format } = app.database.lease_state(&node, &task, attempt).await? else {
         return Err(lost());
     };
     let mime = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -92,7 +92,7 @@ pub(super) async fn finish(
     body: ApiJson<Finish>,
 ) -> Result<Answer<()>, Failure> {
     known(&app, &key, &node).await?;
-    let output_format = match app.store.lease_state(&node, &task, attempt).await? {
+    let output_format = match app.database.lease_state(&node, &task, attempt).await? {
         LeaseState::Running { output_format } => output_format,
         LeaseState::Ended => return Ok(Answer::done("finished already")),
         LeaseState::Lost => return Err(lost()),
@@ -114,12 +114,12 @@ pub(super) async fn finish(
         _ => return Err(Failure::unprocessable("a run ends with an output or with an error")),
     };
     let succeeded = matches!(ending, Ending::Output(_));
-    if app.store.finish(&node, &task, attempt, &ending, app.clock.now()).await? {
+    if app.database.finish(&node, &task, attempt, &ending, app.clock.now()).await? {
         tracing::info!(task, node, succeeded, "a task has ended");
         return Ok(Answer::done("finished"));
     }
     // Between the look and the end, somebody else was quicker: perhaps the same node, asking twice.
-    match app.store.lease_state(&node, &task, attempt).await? {
+    match app.database.lease_state(&node, &task, attempt).await? {
         LeaseState::Ended => Ok(Answer::done("finished already")),
         _ => Err(lost()),
     }

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::accounts::key_id;
 use crate::api::Failure;
-use crate::app::App;
+use crate::lifecycle::app::App;
 
 /// The name of the node key. A handler that takes one answers 401 to everyone else.
 pub(super) struct NodeKey(pub(super) String);
@@ -27,7 +27,7 @@ impl FromRequestParts<Arc<App>> for NodeKey {
             return Err(refused());
         };
         let text = text.to_str().map_err(|_| refused())?;
-        match app.store.node_key(&key_id(text)).await? {
+        match app.database.node_key(&key_id(text)).await? {
             Some((kept, name)) if kept.is_of(text) => Ok(Self(name)),
             _ => Err(refused()),
         }

@@ -13,7 +13,7 @@ use super::key::{NodeKey, NodePath};
 use super::{known, lost};
 use crate::Error;
 use crate::api::{Answer, ApiJson, Failure};
-use crate::app::App;
+use crate::lifecycle::app::App;
 use crate::nodes::LOOK_AGAIN;
 use crate::queue::{Lease, LeaseRules};
 
@@ -65,7 +65,7 @@ pub(super) async fn lease(
         if let Some(wanted) = &body.value.models {
             models.retain(|model| wanted.contains(model));
         }
-        if let Some(lease) = app.store.claim(&node, &models, rules, app.clock.now()).await? {
+        if let Some(lease) = app.database.claim(&node, &models, rules, app.clock.now()).await? {
             tracing::info!(node, task = lease.task, attempt = lease.attempt, "a node has leased a task");
             return Ok(Answer::data(leased(lease, &app)?));
         }
@@ -101,7 +101,7 @@ pub(super) async fn heartbeat(
     let until = now.after(app.config.lease);
     // A run has its limit, and fetching and handing in take their time too. Whoever needs longer is stuck.
     let oldest = now.before(app.config.limits.run * 2);
-    match app.store.heartbeat(&node, &task, attempt, until, Some(oldest)).await? {
+    match app.database.heartbeat(&node, &task, attempt, until, Some(oldest)).await? {
         true => Ok(Answer::done("prolonged")),
         false => Err(lost()),
     }

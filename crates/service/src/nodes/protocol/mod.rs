@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use self::key::{NodeKey, NodePath};
 use super::KnownNode;
 use crate::api::{Answer, ApiJson, Failure, observe, wrong_method};
-use crate::app::App;
+use crate::lifecycle::app::App;
 
 /// How many models a node may run.
 const MOST_MODELS: usize = 1_000;
@@ -78,7 +78,7 @@ async fn register(
     if models.is_empty() || models.len() > MOST_MODELS {
         return Err(Failure::unprocessable(format!("a node runs between 1 and {MOST_MODELS} models")));
     }
-    if let Some(allowed) = app.store.models_of_node_key(&key).await?
+    if let Some(allowed) = app.database.models_of_node_key(&key).await?
         && let Some(other) = models.iter().find(|model| !allowed.contains(model))
     {
         let other: String = other.chars().take(80).collect();
@@ -86,7 +86,7 @@ async fn register(
         return Err(Failure::unprocessable(message));
     }
     let node = format!("node-{}", app.random.word(16)?);
-    app.store.add_node(&node, &key, &models, app.clock.now()).await?;
+    app.database.add_node(&node, &key, &models, app.clock.now()).await?;
     tracing::info!(node, key, ?models, "a node has registered");
     Ok(Answer::data(Registered {
         node,
@@ -103,7 +103,7 @@ async fn goodbye(
     NodePath(node): NodePath<String>,
 ) -> Result<Answer<()>, Failure> {
     known(&app, &key, &node).await?;
-    app.store.node_gone(&node, app.clock.now()).await?;
+    app.database.node_gone(&node, app.clock.now()).await?;
     app.ring();
     tracing::info!(node, key, "a node has left");
     Ok(Answer::done("goodbye"))
@@ -111,7 +111,7 @@ async fn goodbye(
 
 /// The node, if it registered with this key; and it is alive.
 async fn known(app: &App, key: &str, node: &str) -> Result<KnownNode, Failure> {
-    let known = app.store.known_node(node, key).await?;
+    let known = app.database.known_node(node, key).await?;
     let known = known.ok_or_else(|| {
         let node: String = node.chars().take(80).collect();
         let message = format!("there is no node {node:?} of this key; register again");
@@ -120,7 +120,7 @@ async fn known(app: &App, key: &str, node: &str) -> Result<KnownNode, Failure> {
     // Noting it each time would keep the disk busy for nothing.
     let now = app.clock.now();
     if known.seen_at <= now.before(app.config.lease / 3) {
-        app.store.touch_node(node, now).await?;
+        app.database.touch_node(node, now).await?;
     }
     Ok(known)
 }

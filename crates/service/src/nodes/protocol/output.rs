@@ -6,8 +6,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::api::Failure;
-use crate::app::App;
 use crate::catalog::{Format, Kind};
+use crate::lifecycle::app::App;
 use crate::nodes::run::OUTPUTS;
 
 /// The outputs by name, spelled as the node spelled them.
@@ -93,7 +93,7 @@ async fn check_url(app: &App, name: &str, url: &str, lease: &OfLease<'_>) -> Res
     let (bucket, key) = app.objects.locate(url).ok_or_else(refused)?;
     let file = key.strip_prefix(&format!("{}/{}/", lease.task, lease.attempt)).ok_or_else(refused)?;
     let is_own = bucket == OUTPUTS && file.split('.').next() == Some(name);
-    if is_own && app.store.object(&bucket, &key).await?.is_some() { Ok(()) } else { Err(refused()) }
+    if is_own && app.database.object(&bucket, &key).await?.is_some() { Ok(()) } else { Err(refused()) }
 }
 
 fn missing(name: &str) -> Failure {

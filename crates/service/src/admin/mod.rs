@@ -1,0 +1,157 @@
+//! What the operator of a running service can do: accounts, memberships, keys, credits, keys of nodes.
+//! Meant for programs that embed the service; nothing of it is reachable over the API.
+
+pub(crate) mod publish;
+
+use crate::accounts::{Account, AccountOverview, NewAccount, NewKey, Scope, key_id};
+use crate::ledger::{Credit, Purses};
+use crate::{Error, Service};
+
+impl Service {
+    /// Adds an account with nothing in it and no key.
+    ///
+    /// # Errors
+    /// When the name is taken, empty, or the database cannot be written.
+    pub async fn add_account(&self, username: &str, scope: Scope) -> Result<(), Error> {
+        let doing = || format!("adding the account {username:?}");
+        if username.trim().is_empty() {
+            return Err(Error::new(doing(), "an account needs a name"));
+        }
+        let new = NewAccount::draw(username, scope, &self.app.random)?;
+        let bucket = new.bucket.clone();
+        let kept = self.app.database.add_account(&new, self.app.clock.now()).await?;
+        // An account that was there already has a bucket of its own.
+        if kept.bucket == bucket { Ok(()) } else { Err(Error::new(doing(), "the name is taken")) }
+    }
+
+    /// All accounts with their money, the oldest first. The first one is the operator's.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn accounts(&self) -> Result<Vec<AccountOverview>, Error> {
+        let accounts = self.app.database.accounts().await?;
+        let overview = |(account, purses): (Account, Purses)| AccountOverview {
+            username: account.username,
+            scope: account.scope,
+            balance: purses.balance,
+            free_balance: purses.free,
+            debt: purses.owed(),
+            earnings: purses.earnings,
+        };
+        Ok(accounts.into_iter().map(overview).collect())
+    }
+
+    /// Makes a person a member of an organization: it sees the organization's private models, and may
+    /// upload into its storage.
+    ///
+    /// # Errors
+    /// When one of the two does not exist or has the other scope, or the database cannot be written.
+    pub async fn add_member(&self, organization: &str, person: &str) -> Result<(), Error> {
+        let doing = "adding a member";
+        let (organization, person) =
+            (self.account(organization, doing).await?, self.account(person, doing).await?);
+        if (organization.scope, person.scope) != (Scope::Organization, Scope::Personal) {
+            return Err(Error::new(doing, "persons are members of organizations"));
+        }
+        self.app.database.add_member(organization.id, person.id).await
+    }
+
+    /// Ends a membership; false when there was none. What the person has uploaded stays, and upload targets
+    /// that it holds for the organization's storage work no more.
+    ///
+    /// # Errors
+    /// When one of the two does not exist, or the database cannot be written.
+    pub async fn remove_member(&self, organization: &str, person: &str) -> Result<bool, Error> {
+        let doing = "removing a member";
+        let (organization, person) =
+            (self.account(organization, doing).await?, self.account(person, doing).await?);
+        self.app.database.remove_member(organization.id, person.id).await
+    }
+
+    /// Draws an API key for an account. Only its hash is kept, so this is the one time it is shown.
+    ///
+    /// # Errors
+    /// When there is no such account, or the database cannot be written.
+    pub async fn add_key(&self, username: &str) -> Result<String, Error> {
+        let account = self.account(username, "adding a key").await?;
+        let key = NewKey::draw(&self.app.random)?;
+        self.app.database.add_key(account.id, &key.kept, self.app.clock.now()).await?;
+        Ok(key.text)
+    }
+
+    /// Revokes an API key; false when it was not valid.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn revoke_key(&self, key: &str) -> Result<bool, Error> {
+        let id = key_id(key);
+        match self.app.database.key(&id).await? {
+            Some((kept, _)) if kept.is_of(key) => {
+                self.app.database.revoke_key(&id, self.app.clock.now()).await
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Draws a key for nodes outside the process, which may share it, for any model. Only its hash is kept,
+    /// so this is the one time it is shown. A name whose key was revoked may get a new one.
+    ///
+    /// # Errors
+    /// When the name is empty or has a valid key, or the database cannot be written.
+    pub async fn add_node_key(&self, name: &str) -> Result<String, Error> {
+        self.draw_node_key(name, None).await
+    }
+
+    /// The same for these models alone: nodes with this key get no tasks of others, and see no inputs of
+    /// theirs. The models may be published later.
+    ///
+    /// # Errors
+    /// As `add_node_key`, and when no model is named.
+    pub async fn add_node_key_for(&self, name: &str, models: &[String]) -> Result<String, Error> {
+        if models.is_empty() {
+            return Err(Error::new(format!("adding the node key {name:?}"), "it names no model to serve"));
+        }
+        self.draw_node_key(name, Some(models)).await
+    }
+
+    async fn draw_node_key(&self, name: &str, models: Option<&[String]>) -> Result<String, Error> {
+        let doing = || format!("adding the node key {name:?}");
+        if name.trim().is_empty() {
+            return Err(Error::new(doing(), "a key needs a name"));
+        }
+        let key = NewKey::draw_for_nodes(&self.app.random)?;
+        match self.app.database.add_node_key(name, &key.kept, models, self.app.clock.now()).await? {
+            true => Ok(key.text),
+            false => Err(Error::new(doing(), "the name has a valid key; revoke it first")),
+        }
+    }
+
+    /// Revokes the node key of this name; false when there was no valid one. Its nodes are forgotten, and
+    /// what they were running goes to others at once.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn revoke_node_key(&self, name: &str) -> Result<bool, Error> {
+        let revoked = self.app.database.revoke_node_key(name, self.app.clock.now()).await?;
+        self.app.ring();
+        Ok(revoked)
+    }
+
+    /// Gives an account money or free credits.
+    ///
+    /// # Errors
+    /// When there is no such account, the amount is not above zero, or the database cannot be written.
+    pub async fn credit(&self, username: &str, credit: Credit) -> Result<(), Error> {
+        let (Credit::Paid(amount) | Credit::Free(amount)) = credit;
+        if !amount.is_positive() {
+            return Err(Error::new("crediting an account", "the amount is not above zero"));
+        }
+        let account = self.account(username, "crediting an account").await?;
+        self.app.database.credit(account.id, credit, self.app.clock.now()).await
+    }
+
+    pub(crate) async fn account(&self, username: &str, doing: &str) -> Result<Account, Error> {
+        let unknown = || Error::new(doing, format!("there is no account {username:?}"));
+        self.app.database.account(username).await?.ok_or_else(unknown)
+    }
+}

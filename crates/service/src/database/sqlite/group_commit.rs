@@ -1,0 +1,171 @@
+//! Group commit: writes that wait at the same time share one transaction, and so one sync of the disk. Each
+//! runs in a savepoint of its own, and gets its response after the commit.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::SqliteDatabase;
+use super::statements::Statements as _;
+use crate::Error;
+
+/// How many writes share a commit at most, so that the first of them does not wait long.
+const MAX_BATCH: usize = 64;
+
+/// What the thread that writes is asked to do.
+enum Job {
+    /// A write that may share a transaction with others.
+    Write(Write),
+    /// Something that needs the connection outside of a transaction.
+    Exclusive(Box<dyn FnOnce(&Connection) + Send>),
+}
+
+/// Writes inside a transaction, or takes note that the transaction was lost before.
+type Write = Box<dyn FnOnce(Result<&Connection, &Error>) -> Written + Send>;
+
+/// A write that has run, before the commit.
+struct Written {
+    is_ok: bool,
+    /// Sends the response, given why the commit failed if it did.
+    respond: Box<dyn FnOnce(Option<&Error>)>,
+}
+
+/// The thread that owns the connection that writes. Clones use the same one.
+#[derive(Clone)]
+pub(super) struct Writer {
+    /// None once it is closed.
+    jobs: Arc<Mutex<Option<Sender<Job>>>>,
+    /// Resolves when the connection is closed.
+    closed: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
+}
+
+impl Writer {
+    pub(super) fn spawn(connection: Connection) -> Result<Self, Error> {
+        let (jobs, waiting) = channel();
+        let (on_close, closed) = oneshot::channel();
+        let run = move || {
+            run(&connection, &waiting);
+            drop(connection);
+            // Fails when nobody waits for it.
+            let _ = on_close.send(());
+        };
+        let spawned = thread::Builder::new().name("database".to_owned()).spawn(run);
+        spawned.map_err(|cause| Error::new("starting the thread of the database", cause))?;
+        let closed = Arc::new(Mutex::new(Some(closed)));
+        Ok(Self { jobs: Arc::new(Mutex::new(Some(jobs))), closed })
+    }
+
+    fn send(&self, job: Job) -> Result<(), Error> {
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
+        if sent { Ok(()) } else { Err(lost()) }
+    }
+
+    /// Closes the connection after the writes that wait. Later ones fail.
+    pub(super) async fn close(&self) {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(closed) = closed {
+            let _ = closed.await;
+        }
+    }
+}
+
+fn lost() -> Error {
+    Error::new("writing to the database", "it was closed")
+}
+
+impl SqliteDatabase {
+    /// Runs a write in a transaction that it may share with others, and returns its result once that is
+    /// committed. Nothing of it stays when it fails or panics. It is done even if the caller goes away.
+    pub(super) async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let (respond, response) = oneshot::channel();
+        self.writer.send(Job::Write(Box::new(move |transaction| {
+            let result = match transaction {
+                Ok(db) => guarded(|| work(db)),
+                Err(cause) => Err(cause.again()),
+            };
+            let is_ok = result.is_ok();
+            let respond = move |failed: Option<&Error>| {
+                let result = failed.map_or(result, |cause| Err(cause.again()));
+                let _ = respond.send(result);
+            };
+            Written { is_ok, respond: Box::new(respond) }
+        })))?;
+        response.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    /// Runs something with the connection that writes to itself, outside of a transaction.
+    pub(super) async fn exclusively<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let (respond, response) = oneshot::channel();
+        self.writer.send(Job::Exclusive(Box::new(move |db| {
+            let _ = respond.send(guarded(|| work(db)));
+        })))?;
+        response.await.unwrap_or_else(|_| Err(lost()))
+    }
+}
+
+/// A panic fails the one write, and the thread goes on: SQLite's state does not depend on ours.
+fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    let panicked = |_| Err(Error::new("writing to the database", "the service has a defect: it panicked"));
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(panicked)
+}
+
+/// Takes jobs until there can be no more.
+fn run(db: &Connection, jobs: &Receiver<Job>) {
+    while let Ok(job) = jobs.recv() {
+        let mut next = Some(job);
+        let mut batch = Vec::new();
+        while let Some(Job::Write(write)) = next {
+            batch.push(write);
+            next = if batch.len() < MAX_BATCH { jobs.try_recv().ok() } else { None };
+        }
+        commit(db, batch);
+        if let Some(Job::Exclusive(work)) = next {
+            work(db);
+        }
+    }
+}
+
+fn commit(db: &Connection, batch: Vec<Write>) {
+    let mut responses = Vec::with_capacity(batch.len());
+    let mut lost = db.run("BEGIN IMMEDIATE", []).err().map(Error::from);
+    for write in batch {
+        let written = in_savepoint(db, write, &mut lost);
+        responses.push(written.respond);
+    }
+    if lost.is_none() {
+        lost = db.run("COMMIT", []).err().map(Error::from);
+    }
+    // SQLite rolls some failed transactions back by itself, and leaves others open.
+    if !db.is_autocommit() {
+        let _ = db.run("ROLLBACK", []);
+    }
+    for respond in responses {
+        respond(lost.as_ref());
+    }
+}
+
+/// Runs a write so that it can be undone alone. Sets `lost` when the transaction as a whole is.
+fn in_savepoint(db: &Connection, write: Write, lost: &mut Option<Error>) -> Written {
+    if lost.is_none() {
+        *lost = db.run("SAVEPOINT write", []).err().map(Error::from);
+    }
+    let written = write(lost.as_ref().map_or(Ok(db), Err));
+    if lost.is_none() {
+        let undone = if written.is_ok { Ok(0) } else { db.run("ROLLBACK TO write", []) };
+        // Fails when SQLite has rolled back the whole transaction by itself.
+        *lost = undone.and_then(|_| db.run("RELEASE write", [])).err().map(Error::from);
+    }
+    written
+}

@@ -1,0 +1,204 @@
+//! The queue in SQLite: a task and its money always move in one transaction.
+
+mod create;
+mod lease;
+mod read;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, params};
+
+use super::SqliteDatabase;
+use super::movements::move_money;
+use super::statements::Statements as _;
+use super::values::json;
+use crate::Error;
+use crate::accounts::AccountId;
+use crate::clock::Moment;
+use crate::ledger::{Purse, Reason, Split};
+use crate::queue::{
+    Cancel, Created, Ending, InsufficientBalance, Lease, LeaseRules, LeaseState, NewTask, Queue, Serving,
+    Status, Task, TaskSummary,
+};
+
+#[async_trait]
+impl Queue for SqliteDatabase {
+    async fn create_task(
+        &self,
+        task: &NewTask,
+        otherwise: InsufficientBalance,
+        now: Moment,
+    ) -> Result<Created, Error> {
+        let task = task.clone();
+        self.write(move |db| create::create(db, &task, otherwise, now)).await
+    }
+
+    async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel, Error> {
+        let id = id.to_owned();
+        self.write(move |db| cancel(db, account, &id, now)).await
+    }
+
+    async fn task(&self, account: AccountId, id: &str) -> Result<Option<Task>, Error> {
+        let id = id.to_owned();
+        self.read(move |db| read::task(db, account, &id)).await
+    }
+
+    async fn history(
+        &self,
+        account: AccountId,
+        limit: u32,
+        offset: u64,
+    ) -> Result<(Vec<TaskSummary>, u64), Error> {
+        self.read(move |db| read::history(db, account, limit, offset)).await
+    }
+
+    async fn serving(&self, model: &str, since: Moment) -> Result<Serving, Error> {
+        let model = model.to_owned();
+        self.read(move |db| read::serving(db, &model, since)).await
+    }
+
+    async fn depths(&self) -> Result<Vec<(Status, u64)>, Error> {
+        self.read(read::depths).await
+    }
+
+    async fn claim(
+        &self,
+        node: &str,
+        models: &[String],
+        rules: LeaseRules,
+        now: Moment,
+    ) -> Result<Option<Lease>, Error> {
+        let (node, models) = (node.to_owned(), json(models));
+        let wanted = models.clone();
+        // A look without the right to write, so that idle nodes do not delay writes.
+        if !self.read(move |db| lease::is_there_work(db, &wanted, now)).await? {
+            return Ok(None);
+        }
+        self.write(move |db| lease::claim(db, &node, &models, rules, now)).await
+    }
+
+    async fn heartbeat(
+        &self,
+        node: &str,
+        task: &str,
+        attempt: i64,
+        until: Moment,
+        oldest: Option<Moment>,
+    ) -> Result<bool, Error> {
+        let (node, task) = (node.to_owned(), task.to_owned());
+        self.write(move |db| {
+            let prolonged = db.run(
+                "UPDATE tasks SET lease_until = ? \
+                 WHERE id = ? AND status = 'computing' AND node = ? AND attempt = ? \
+                 AND coalesce(leased_at >= ?, 1)",
+                params![until, task, node, attempt, oldest],
+            )?;
+            Ok(prolonged > 0)
+        })
+        .await
+    }
+
+    async fn finish(
+        &self,
+        node: &str,
+        task: &str,
+        attempt: i64,
+        ending: &Ending,
+        now: Moment,
+    ) -> Result<bool, Error> {
+        let (node, task, ending) = (node.to_owned(), task.to_owned(), ending.clone());
+        self.write(move |db| lease::finish(db, &node, &task, attempt, &ending, now)).await
+    }
+
+    async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState, Error> {
+        let (node, task) = (node.to_owned(), task.to_owned());
+        self.read(move |db| {
+            let lease = db.first(
+                "SELECT status, output_format FROM tasks JOIN versions ON versions.id = tasks.version \
+                 WHERE tasks.id = ? AND node = ? AND attempt = ?",
+                params![task, node, attempt],
+                |row| row.try_into(),
+            )?;
+            Ok(match lease {
+                Some((Status::Computing, output_format)) => LeaseState::Running { output_format },
+                Some(_) => LeaseState::Ended,
+                None => LeaseState::Lost,
+            })
+        })
+        .await
+    }
+
+    async fn node_seen(&self, node: &str, models: &[String], now: Moment) -> Result<(), Error> {
+        let (node, models) = (node.to_owned(), json(models));
+        self.write(move |db| {
+            let seen =
+                "INSERT INTO nodes (id, seen_at) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET seen_at = ?2";
+            db.run(seen, params![node, now])?;
+            db.run("DELETE FROM node_models WHERE node = ?", [&node])?;
+            db.run("INSERT INTO node_models SELECT DISTINCT value, ?1 FROM json_each(?2)", [node, models])?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn node_gone(&self, node: &str, now: Moment) -> Result<(), Error> {
+        let node = node.to_owned();
+        self.write(move |db| {
+            db.run("DELETE FROM nodes WHERE id = ?", [&node])?;
+            let expire = "UPDATE tasks SET lease_until = ? WHERE status = 'computing' AND node = ?";
+            db.run(expire, params![now.0 - 1, node])?;
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn cancel(db: &Connection, account: AccountId, id: &str, now: Moment) -> Result<Cancel, Error> {
+    let select = "SELECT status FROM tasks WHERE id = ? AND account = ?";
+    match db.first(select, params![id, account], |row| row.get(0))? {
+        None => Ok(Cancel::Unknown),
+        Some(Status::Queued) => {
+            release(db, id, now)?;
+            let update = "UPDATE tasks SET status = 'canceled', updated_at = ? WHERE id = ?";
+            db.run(update, params![now, id])?;
+            Ok(Cancel::Canceled)
+        }
+        Some(status) => Ok(Cancel::Refused(status)),
+    }
+}
+
+/// Whose money a task holds.
+struct Hold {
+    account: AccountId,
+    publisher: AccountId,
+    held: Split,
+}
+
+fn hold(db: &Connection, task: &str) -> Result<Hold, Error> {
+    let select = "SELECT account, publisher, held_free, held_balance FROM tasks WHERE id = ?";
+    Ok(db.one(select, [task], |row| {
+        Ok(Hold {
+            account: row.get(0)?,
+            publisher: row.get(1)?,
+            held: Split { free: row.get(2)?, balance: row.get(3)? },
+        })
+    })?)
+}
+
+/// Gives what a task holds back to the purses that it came from.
+fn release(db: &Connection, task: &str, now: Moment) -> Result<(), Error> {
+    let Hold { account, held, .. } = hold(db, task)?;
+    let from = Some((account, Purse::Held));
+    for (purse, part) in [(Purse::Free, held.free), (Purse::Balance, held.balance)] {
+        move_money(db, part, from, Some((account, purse)), Reason::Release, Some(task), now)?;
+    }
+    Ok(())
+}
+
+/// Pays what a task holds to the publisher of its model.
+fn charge(db: &Connection, task: &str, now: Moment) -> Result<(), Error> {
+    let Hold { account, publisher, held } = hold(db, task)?;
+    let price = held.free.checked_add(held.balance).unwrap_or_default();
+    let from = Some((account, Purse::Held));
+    let to = Some((publisher, Purse::Earnings));
+    move_money(db, price, from, to, Reason::Charge, Some(task), now)
+}

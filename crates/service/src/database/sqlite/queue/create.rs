@@ -1,0 +1,67 @@
+//! Creating a task, inside a transaction: its price set aside, its place in the history, its row.
+
+use rusqlite::{Connection, params};
+
+use super::super::movements::{move_money, purses};
+use super::super::statements::Statements as _;
+use crate::Error;
+use crate::clock::Moment;
+use crate::ledger::{Money, Purse, Reason};
+use crate::queue::{Created, InsufficientBalance, NewTask, Status};
+
+pub(super) fn create(
+    db: &Connection,
+    task: &NewTask,
+    otherwise: InsufficientBalance,
+    now: Moment,
+) -> Result<Created, Error> {
+    let purses = purses(db, task.account)?;
+    let split = purses.split(task.price);
+    let created = match (split, otherwise) {
+        (Some(_), _) => Created::Queued,
+        (None, InsufficientBalance::FailTask) => Created::Failed,
+        (None, InsufficientBalance::Refuse) => {
+            return Ok(Created::Refused { spendable: purses.spendable() });
+        }
+    };
+    let (status, message) = match created {
+        Created::Queued => (Status::Queued, None),
+        _ => (Status::Failed, Some(insufficient(task.price, purses.spendable()))),
+    };
+    let detail = message.as_ref().map(|message| serde_json::json!({ "message": message }).to_string());
+    let held = split.unwrap_or_default();
+    let next_place = "UPDATE accounts SET tasks = tasks + 1 WHERE id = ? RETURNING tasks - 1";
+    let place: i64 = db.one(next_place, [task.account], |row| row.get(0))?;
+    db.run(
+        "INSERT INTO tasks (id, account, place, model, version, publisher, status, price, held_free, \
+         held_balance, message, input, error, created_at, updated_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?14)",
+        params![
+            task.id,
+            task.account,
+            place,
+            task.model,
+            task.version,
+            task.publisher,
+            status,
+            task.price,
+            held.free,
+            held.balance,
+            message,
+            task.input,
+            detail,
+            now,
+        ],
+    )?;
+    let to = Some((task.account, Purse::Held));
+    for (purse, part) in [(Purse::Free, held.free), (Purse::Balance, held.balance)] {
+        let from = Some((task.account, purse));
+        move_money(db, part, from, to, Reason::Reserve, Some(&task.id), now)?;
+    }
+    Ok(created)
+}
+
+/// The message of a task that the balance does not cover.
+fn insufficient(price: Money, spendable: Money) -> String {
+    format!("insufficient balance: the model costs {price}, and {spendable} can be spent")
+}

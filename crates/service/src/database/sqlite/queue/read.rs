@@ -1,0 +1,86 @@
+//! Reading tasks, histories and who serves what.
+
+use rusqlite::{Connection, params};
+
+use super::super::statements::Statements as _;
+use super::super::{signed, unsigned};
+use crate::Error;
+use crate::accounts::AccountId;
+use crate::clock::Moment;
+use crate::queue::{Serving, Status, Task, TaskSummary};
+
+pub(super) fn task(db: &Connection, account: AccountId, id: &str) -> Result<Option<Task>, Error> {
+    Ok(db.first(
+        "SELECT tasks.id, status, cost, message, input, input_format, output_format, output, error, \
+         tasks.created_at, updated_at \
+         FROM tasks JOIN versions ON versions.id = tasks.version WHERE tasks.id = ? AND account = ?",
+        params![id, account],
+        |row| {
+            Ok(Task {
+                id: row.get(0)?,
+                status: row.get(1)?,
+                cost: row.get(2)?,
+                message: row.get(3)?,
+                input: row.get(4)?,
+                input_format: row.get(5)?,
+                output_format: row.get(6)?,
+                output: row.get(7)?,
+                error: row.get(8)?,
+                created_at: row.get(9)?,
+                updated_at: row.get(10)?,
+            })
+        },
+    )?)
+}
+
+/// Places have no gaps, so a page is found by its first place however deep in the history it is, and
+/// the count is the next place.
+pub(super) fn history(
+    db: &Connection,
+    account: AccountId,
+    limit: u32,
+    offset: u64,
+) -> Result<(Vec<TaskSummary>, u64), Error> {
+    // One transaction, so that the count belongs to the page.
+    let snapshot = db.unchecked_transaction()?;
+    let total = snapshot.one("SELECT tasks FROM accounts WHERE id = ?", [account], |row| row.get(0))?;
+    let page = snapshot.all(
+        "SELECT id, model, status, cost, created_at, updated_at FROM tasks \
+         WHERE account = ? AND place >= ? ORDER BY place LIMIT ?",
+        params![account, signed(offset), limit],
+        |row| {
+            Ok(TaskSummary {
+                id: row.get(0)?,
+                model: row.get(1)?,
+                status: row.get(2)?,
+                cost: row.get(3)?,
+                created_at: row.get(4)?,
+                updated_at: row.get(5)?,
+            })
+        },
+    )?;
+    Ok((page, unsigned(total)))
+}
+
+/// Consumers are found by a step in the index for each, however many tasks they have.
+pub(super) fn serving(db: &Connection, model: &str, since: Moment) -> Result<Serving, Error> {
+    Ok(db.one(
+        "SELECT EXISTS (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
+                        WHERE model = ?1 AND seen_at >= ?2), \
+                (WITH RECURSIVE consumers (account) AS ( \
+                   SELECT min(account) FROM tasks \
+                   WHERE status IN ('in_queue', 'computing') AND model = ?1 \
+                   UNION ALL SELECT (SELECT min(account) FROM tasks \
+                     WHERE status IN ('in_queue', 'computing') AND model = ?1 \
+                     AND tasks.account > consumers.account) \
+                   FROM consumers WHERE consumers.account IS NOT NULL) \
+                 SELECT count(account) FROM consumers)",
+        params![model, since],
+        |row| Ok(Serving { serving: row.get(0)?, consumers: unsigned(row.get(1)?) }),
+    )?)
+}
+
+pub(super) fn depths(db: &Connection) -> Result<Vec<(Status, u64)>, Error> {
+    let select = "SELECT status, tasks FROM task_counts";
+    Ok(db.all(select, [], |row| Ok((row.get(0)?, unsigned(row.get(1)?))))?)
+}

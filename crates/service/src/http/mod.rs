@@ -1,0 +1,5 @@
+//! HTTP listeners: accepting connections, timeouts and limits of slow clients, limits of one account.
+
+pub(crate) mod account_limit;
+pub(crate) mod listener;
+mod write_timeout;

@@ -1,0 +1,52 @@
+//! What every part of a running service shares.
+
+use std::sync::Arc;
+
+use inferstore_fetch::Fetcher;
+use tokio::sync::{Notify, Semaphore};
+
+use crate::clock::Clock;
+use crate::controls::{Scripts, Tester};
+use crate::database::Database;
+use crate::http::account_limit::AccountLimit;
+use crate::lifecycle::config::Config;
+use crate::nodes::Switch;
+use crate::object_storage::Objects;
+use crate::operations::metrics::Metrics;
+use crate::random::Randomness;
+
+/// What every part of a running service shares.
+pub(crate) struct App {
+    pub(crate) config: Config,
+    pub(crate) clock: Clock,
+    pub(crate) random: Randomness,
+    pub(crate) database: Arc<dyn Database>,
+    pub(crate) objects: Arc<Objects>,
+    pub(crate) fetcher: Fetcher,
+    pub(crate) metrics: Metrics,
+    /// Whether the node in this process works.
+    pub(crate) node: Switch,
+    /// What testers want of models instead of running them.
+    pub(crate) scripts: Scripts,
+    /// The controls for testers, where they are on.
+    pub(crate) tester: Option<Arc<Tester>>,
+    /// How many more requests may be worked on.
+    pub(crate) requests: Semaphore,
+    /// Requests whose body is still on its way.
+    pub(crate) bodies: AccountLimit,
+    /// Uploads that are taken in, each of which holds some memory.
+    pub(crate) uploads: AccountLimit,
+    /// Rings for one worker of this process when there may be a task for it.
+    pub(crate) work: Notify,
+    /// Rings for every node outside the process that waits for a task: which of them runs the model, only
+    /// the queue can tell.
+    pub(crate) arrivals: Notify,
+}
+
+impl App {
+    /// Says that there may be a task to claim.
+    pub(crate) fn ring(&self) {
+        self.work.notify_one();
+        self.arrivals.notify_waiters();
+    }
+}

@@ -1,0 +1,7 @@
+//! Lifecycle of a service: its settings, its data folder, the first start, start and shutdown.
+
+pub(crate) mod app;
+pub(crate) mod bootstrap;
+pub(crate) mod config;
+mod folder;
+pub(crate) mod service;

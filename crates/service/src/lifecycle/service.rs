@@ -1,0 +1,206 @@
+//! Starting and ending a service: its folder, its store, its listeners and everything that runs beside
+//! them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use inferstore_fetch::Fetcher;
+use inferstore_models::Model;
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::clock::Clock;
+use crate::controls::{Controls, Scripts, Tester};
+use crate::database::sqlite::{Durability, SqliteDatabase};
+use crate::http::account_limit::AccountLimit;
+use crate::http::listener::Listener;
+use crate::jobs::storage_billing;
+use crate::ledger::Audit;
+use crate::lifecycle::app::App;
+use crate::lifecycle::bootstrap;
+use crate::lifecycle::config::{Config, Data};
+use crate::lifecycle::folder::Folder;
+use crate::models::runners;
+use crate::object_storage::Objects;
+use crate::operations::metrics::Metrics;
+use crate::random::Randomness;
+use crate::{Error, api, controls, nodes, operations};
+
+/// A running service. It ends when it is dropped; `shutdown` ends it in order.
+#[must_use = "a service ends when it is dropped"]
+pub struct Service {
+    pub(crate) app: Arc<App>,
+    database: SqliteDatabase,
+    api_url: String,
+    operations_url: Option<String>,
+    nodes_url: Option<String>,
+    api_key: Option<String>,
+    folder: Folder,
+    stop: CancellationToken,
+    running: TaskTracker,
+}
+
+impl Service {
+    /// Starts a service. When this returns, it answers.
+    ///
+    /// # Errors
+    /// When a port is taken, or the data folder cannot be used: it says which and why.
+    pub async fn start(config: Config) -> Result<Self, Error> {
+        Self::start_with_models(config, Vec::new()).await
+    }
+
+    /// Starts a service whose own node runs these models too, by their kind; one takes the place of a
+    /// built-in model of the same kind. The catalog has to list them: see `publish_model`.
+    ///
+    /// # Errors
+    /// As `start`.
+    pub async fn start_with_models(config: Config, models: Vec<Arc<dyn Model>>) -> Result<Self, Error> {
+        if config.seed.is_some() && config.data != Data::Ephemeral {
+            let cause = "a seed would draw the same identifiers after every start; it is for ephemeral data";
+            return Err(Error::new("reading the settings", cause));
+        }
+        let (clock, random) = (Clock::default(), Randomness::new(config.seed));
+        let folder = Folder::open(&config.data)?;
+        let durability = match config.data {
+            Data::Ephemeral => Durability::None,
+            Data::Folder(_) => Durability::Full,
+        };
+        let database = SqliteDatabase::open(&folder.path().join("inferstore.db"), durability).await?;
+        let api_key = bootstrap::bootstrap(&database, &config.first_account, clock.now(), &random).await?;
+
+        // All of them before anything runs, so that a start that fails leaves nothing behind.
+        let api_listener = Listener::bind(config.api).await?;
+        let storage_listener = Listener::bind(config.storage).await?;
+        let operations_listener = Listener::bind_if_asked(config.operations).await?;
+        let nodes_listener = Listener::bind_if_asked(config.nodes).await?;
+        let controls_address = config.controls.as_ref().map(|controls| controls.address);
+        let controls_listener = Listener::bind_if_asked(controls_address).await?;
+
+        let storage_url = match &config.storage_url {
+            Some(url) => url.trim_end_matches('/').to_owned(),
+            None => storage_listener.url(),
+        };
+        let secret = database.setting_or("signing secret", &random.word(40)?).await?;
+        let objects = Arc::new(Objects::open(
+            &folder.path().join("objects"),
+            durability,
+            Arc::new(database.clone()),
+            storage_url,
+            secret,
+        )?);
+
+        let api_url = format!("{}{}", api_listener.url(), api::ROOT);
+        let operations_url = operations_listener.as_ref().map(Listener::url);
+        let nodes_url = nodes_listener.as_ref().map(Listener::url);
+        let limits = config.limits;
+        let (stop, running) = (CancellationToken::new(), TaskTracker::new());
+        let tester = match (&config.controls, &controls_listener) {
+            (Some(settings), Some(listener)) => {
+                let token = settings.token.clone();
+                Some(Arc::new(Tester::new(folder.path(), &database, listener, token, config.seed)?))
+            }
+            _ => None,
+        };
+        let app = Arc::new(App {
+            requests: Semaphore::new(limits.requests),
+            bodies: AccountLimit::new(limits.requests),
+            uploads: AccountLimit::new(limits.requests),
+            config,
+            clock,
+            random,
+            database: Arc::new(database.clone()),
+            objects,
+            fetcher: Fetcher::default(),
+            metrics: Metrics::default(),
+            work: Notify::new(),
+            arrivals: Notify::new(),
+            node: nodes::Switch::new(&stop),
+            scripts: Scripts::default(),
+            tester,
+        });
+
+        if let Some(controls) = Controls::of(&app) {
+            controls.keep_fresh().await?;
+        }
+        nodes::start(&app, runners(models), &running, &stop).await?;
+        running.spawn(storage_billing::run(Arc::clone(&app), stop.clone()));
+        let serve = |listener: Listener, router| {
+            running.spawn(listener.serve(router, limits, stop.clone()));
+        };
+        serve(api_listener, api::router(&app));
+        serve(storage_listener, Objects::router(&app));
+        if let Some(listener) = operations_listener {
+            serve(listener, operations::router(&app));
+        }
+        if let Some(listener) = nodes_listener {
+            serve(listener, nodes::router(&app, &stop));
+        }
+        if let Some(listener) = controls_listener {
+            serve(listener, controls::router(&app));
+        }
+        running.spawn(Objects::tend(Arc::clone(&app), stop.clone()));
+        running.close();
+        Ok(Self { app, database, api_url, operations_url, nodes_url, api_key, folder, stop, running })
+    }
+
+    /// The base URL of the API; it ends in `/api/v1`.
+    pub fn base_url(&self) -> &str {
+        &self.api_url
+    }
+
+    /// Where object storage is, as others reach it.
+    pub fn storage_url(&self) -> &str {
+        self.app.objects.url()
+    }
+
+    /// Where `/health` and `/metrics` are, if anywhere.
+    pub fn operations_url(&self) -> Option<&str> {
+        self.operations_url.as_deref()
+    }
+
+    /// Where nodes outside the process pull tasks, if anywhere.
+    pub fn nodes_url(&self) -> Option<&str> {
+        self.nodes_url.as_deref()
+    }
+
+    /// The API key of the first account, if this start created it: only its hash is kept.
+    pub fn api_key(&self) -> Option<&str> {
+        self.api_key.as_deref()
+    }
+
+    /// Where the data are.
+    pub fn data_folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Controls for testers.
+    ///
+    /// # Errors
+    /// When they are not on: `Config::controls` turns them on.
+    pub fn controls(&self) -> Result<Controls, Error> {
+        let off = "they are off; set Config::controls to turn them on";
+        Controls::of(&self.app).ok_or_else(|| Error::new("getting at the controls", off))
+    }
+
+    /// Recomputes every balance from the movements of money.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn audit(&self) -> Result<Audit, Error> {
+        self.app.database.audit().await
+    }
+
+    /// Ends the service in order: no new connections, requests in progress end, everything is on disk.
+    pub async fn shutdown(self) {
+        self.stop.cancel();
+        self.running.wait().await;
+        self.database.close().await;
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}

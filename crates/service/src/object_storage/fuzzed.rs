@@ -1,0 +1,52 @@
+//! Doors for the fuzz targets, to what the object store reads.
+
+use axum::body::{Body, Bytes};
+use futures_util::stream;
+use jiff::Timestamp;
+
+use super::location;
+use super::s3_api::{form, policy};
+use crate::object_storage::s3_api::measured::Measured;
+
+/// An upload by form, as it was read.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Form {
+    /// The fields before the file, their names in lower case.
+    pub fields: Vec<(String, String)>,
+    /// The content of the file.
+    pub file: Vec<u8>,
+}
+
+/// Reads a body that arrives in these pieces.
+pub async fn form(content_type: &str, pieces: Vec<Vec<u8>>) -> Result<Form, String> {
+    let body = stream::iter(pieces.into_iter().map(|piece| Ok::<_, std::io::Error>(Bytes::from(piece))));
+    let body = Measured::new(Body::from_stream(body), u64::MAX);
+    let mut parts = form::multipart(content_type, body).map_err(|refusal| refusal.to_string())?;
+    let read = form::read_fields(&mut parts).await;
+    let (fields, file) = read.map_err(|refusal| refusal.to_string())?;
+    let file = file.bytes().await.map_err(|cause| cause.to_string())?;
+    Ok(Form { fields, file: file.into() })
+}
+
+/// How large the file may be that a policy allows with these fields, their names in lower case, at a time
+/// in seconds since 1970.
+pub fn policy_range(
+    policy: &str,
+    bucket: &str,
+    fields: &[(String, String)],
+    now: i64,
+) -> Result<(u64, u64), String> {
+    let now = Timestamp::from_second(now).map_err(|cause| cause.to_string())?;
+    let range = policy::check(policy, bucket, fields, now).map_err(|refusal| refusal.to_string())?;
+    Ok((range.least, range.most))
+}
+
+/// The bucket and the key behind the path of a URL.
+pub fn location(path: &str) -> Option<(String, String)> {
+    location::read(path)
+}
+
+/// The path of an object.
+pub fn path(bucket: &str, key: &str) -> String {
+    location::path(bucket, key)
+}

@@ -1,0 +1,143 @@
+//! Stored files: targets to upload to, the objects that uploads become, and what listings show of them.
+//!
+//! The object store speaks S3's protocol on an address of its own and never sees an API key. A target
+//! carries its authorization: a signature over the key, the type, the exact size and the identifier of
+//! the target, so that nothing but the file that was asked for can be stored.
+
+mod blobs;
+#[cfg(feature = "fuzzed")]
+pub(crate) mod fuzzed;
+mod location;
+mod objects;
+mod outputs;
+mod receive;
+mod s3_api;
+mod store_local;
+#[cfg(test)]
+mod tests;
+
+use async_trait::async_trait;
+
+pub(crate) use objects::Objects;
+pub(crate) use outputs::Cut;
+pub(crate) use store_local::plant;
+
+use crate::Error;
+use crate::accounts::AccountId;
+use crate::clock::Moment;
+
+/// The folders that files can be uploaded into.
+pub(crate) const FOLDERS: [&str; 5] = ["avatars", "thumbnails", "covers", "samples", "documents"];
+
+/// The largest file in bytes.
+pub(crate) const LARGEST_FILE: u64 = 104_857_600;
+
+/// The largest file that is uploaded by form; larger ones are put.
+pub(crate) const LARGEST_FORM_FILE: u64 = 5_242_880;
+
+/// The longest key in bytes, as in S3.
+pub(crate) const LONGEST_KEY: usize = 1_024;
+
+/// A place that one file may be uploaded to, once asked for and until it expires.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    pub(crate) id: String,
+    /// Whose storage the file goes to.
+    pub(crate) owner: AccountId,
+    /// Whose balance has to be positive: the account of the key that asked for the target.
+    pub(crate) payer: AccountId,
+    pub(crate) bucket: String,
+    pub(crate) folder: String,
+    /// `<folder>/<file name>`.
+    pub(crate) key: String,
+    pub(crate) mime: String,
+    pub(crate) size: u64,
+    pub(crate) expires_at: Moment,
+    /// Set when the file was deleted that this target had stored: it must not come back.
+    pub(crate) is_void: bool,
+}
+
+/// Bytes in the object store, with what is needed to serve them.
+#[derive(Debug, Clone)]
+pub(crate) struct Object {
+    pub(crate) bucket: String,
+    pub(crate) key: String,
+    /// The name of the file that holds the bytes, in the folder of blobs.
+    pub(crate) blob: String,
+    pub(crate) mime: String,
+    pub(crate) size: u64,
+    /// MD5 of the bytes in hex, as S3 has it.
+    pub(crate) etag: String,
+    pub(crate) created_at: Moment,
+}
+
+/// A file as a listing shows it.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredFile {
+    pub(crate) id: String,
+    pub(crate) bucket: String,
+    pub(crate) folder: String,
+    pub(crate) key: String,
+    pub(crate) mime: String,
+    pub(crate) size: u64,
+    pub(crate) created_at: Moment,
+}
+
+/// How much an account stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Usage {
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
+}
+
+/// What the store knows of files. Every method is one transaction.
+#[async_trait]
+pub(crate) trait Files: Send + Sync {
+    async fn add_target(&self, target: &Target) -> Result<(), Error>;
+    async fn target(&self, id: &str) -> Result<Option<Target>, Error>;
+    /// Makes an uploaded object a file of the target's owner, with this identifier, in place of the one
+    /// with the same key. The bytes are synced already.
+    async fn store_upload(&self, target: &str, id: &str, object: &Object) -> Result<Stored, Error>;
+    /// Keeps what a model produced: served by URL, but not listed, counted or billed as a file. Returns
+    /// the blob that is no longer needed, if the object takes the place of another.
+    async fn store_output(&self, id: &str, object: &Object) -> Result<Option<String>, Error>;
+    async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>, Error>;
+    /// A page (from 1) of a folder, oldest first, and how many files there are in all. `category` is
+    /// the part of the MIME type before the slash.
+    async fn files(
+        &self,
+        owner: AccountId,
+        folder: &str,
+        category: Option<&str>,
+        page: u64,
+        page_size: u32,
+    ) -> Result<(Vec<StoredFile>, u64), Error>;
+    async fn usage(&self, owner: AccountId) -> Result<Usage, Error>;
+    /// Deletes a file and voids the targets that stored it. Returns its blob; None when the owner has no
+    /// such file.
+    async fn delete_file(
+        &self,
+        owner: AccountId,
+        bucket: &str,
+        key: &str,
+        now: Moment,
+    ) -> Result<Option<String>, Error>;
+    /// Forgets targets that expired before then, and says how many.
+    async fn forget_targets(&self, before: Moment) -> Result<u64, Error>;
+    /// Whether any object refers to the blob.
+    async fn has_blob(&self, blob: &str) -> Result<bool, Error>;
+}
+
+/// What became of an upload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Stored {
+    /// The file exists; the blob named here, if any, is no longer needed.
+    Kept { replaced: Option<String> },
+    /// The target does not exist or is void; nothing was stored.
+    Void,
+}
+
+/// The part of a MIME type before the slash, in lower case.
+pub(crate) fn category(mime: &str) -> String {
+    mime.split('/').next().unwrap_or_default().to_ascii_lowercase()
+}
