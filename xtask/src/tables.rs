@@ -1,4 +1,7 @@
-//! What the document says beside its types, as constants: the operations, and the largest accepted numbers.
+//! What the document says beside its types, as constants: the operations, the largest accepted numbers,
+//! and the names that cannot stand in a path.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -16,6 +19,7 @@ pub(crate) fn modules(document: &Value) -> TokenStream {
     let (constants, names): (Vec<_>, Vec<_>) =
         operations(document).map(|(path, method, _, operation)| constant(path, method, operation)).unzip();
     let maxima = maxima(document);
+    let reserved = reserved_names(document);
     quote! {
         /// The operations of the document, one constant each.
         pub mod operations {
@@ -24,9 +28,10 @@ pub(crate) fn modules(document: &Value) -> TokenStream {
             /// All operations, in the order of their paths.
             pub const ALL: &[&Operation] = &[#(&#names),*];
         }
-        /// What the document says of numbers in requests.
+        /// What the document says of numbers and names in requests.
         pub mod limits {
             #(#maxima)*
+            #(#reserved)*
         }
     }
 }
@@ -76,6 +81,45 @@ fn grouped(number: u64) -> String {
     let groups = digits.as_bytes()[first..].chunks(3).map(String::from_utf8_lossy);
     let groups: Vec<_> = std::iter::once(digits[..first].into()).chain(groups).collect();
     groups.join("_").trim_start_matches('_').to_owned()
+}
+
+/// For every type of a parameter that ends a path: the literal segments that other paths have there.
+fn reserved_names(document: &Value) -> Vec<TokenStream> {
+    let mut reserved: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (path, _, shared, operation) in operations(document) {
+        let Some((folder, last)) = path.rsplit_once('/') else { continue };
+        let Some(name) = parameter_name(last) else { continue };
+        let all = [&operation["parameters"], shared].into_iter().filter_map(Value::as_array).flatten();
+        let parameters = all.map(|parameter| resolved(document, parameter));
+        let Some(kind) = parameters
+            .filter(|parameter| parameter["in"] == "path" && parameter["name"] == name)
+            .find_map(|parameter| parameter["schema"]["$ref"].as_str()?.rsplit('/').next())
+        else {
+            continue;
+        };
+        let others = members(&document["paths"]).filter_map(|(other, _)| {
+            let (beside, segment) = other.rsplit_once('/')?;
+            (beside == folder && parameter_name(segment).is_none()).then_some(segment)
+        });
+        reserved.entry(kind).or_default().extend(others);
+    }
+    let constants = reserved.into_iter().filter(|(_, names)| !names.is_empty()).map(|(kind, names)| {
+        let constant = format_ident!("RESERVED_{}S", constant_case(kind));
+        let text =
+            format!("Texts that cannot be a `{kind}` in a path: they make it the path of another operation.");
+        let names = names.iter();
+        quote!(#[doc = #text] pub const #constant: &[&str] = &[#(#names),*];)
+    });
+    constants.collect()
+}
+
+fn parameter_name(segment: &str) -> Option<&str> {
+    segment.strip_prefix('{')?.strip_suffix('}')
+}
+
+fn resolved<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
+    let target = value["$ref"].as_str().and_then(|reference| document.pointer(reference.strip_prefix('#')?));
+    target.unwrap_or(value)
 }
 
 /// `PresignRequest` and `presignRequest` as `PRESIGN_REQUEST`.

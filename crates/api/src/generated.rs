@@ -1302,12 +1302,16 @@ pub mod operations {
         &CREATE_TASK_ALIAS,
     ];
 }
-/// What the document says of numbers in requests.
+/// What the document says of numbers and names in requests.
 pub mod limits {
     /// The largest accepted `size` of `PresignRequest`.
     pub const MAX_PRESIGN_REQUEST_SIZE: u64 = 104_857_600;
     /// The largest accepted `limit` of [`list_tasks`](crate::Client::list_tasks).
     pub const MAX_LIST_TASKS_LIMIT: u32 = 100;
+    /// Texts that cannot be a `FolderName` in a path: they make it the path of another operation.
+    pub const RESERVED_FOLDER_NAMES: &[&str] = &["create-presigned-url", "statistics"];
+    /// Texts that cannot be a `ModelId` in a path: they make it the path of another operation.
+    pub const RESERVED_MODEL_IDS: &[&str] = &["list"];
 }
 /// The client: one method for each operation.
 #[cfg(feature = "client")]

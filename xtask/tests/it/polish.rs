@@ -110,6 +110,17 @@ fn the_largest_number_of_a_request_is_a_constant() {
 }
 
 #[test]
+fn a_path_beside_a_parameter_reserves_its_name() {
+    let code = generated_after(
+        "reserved_name",
+        "  /api-key/storage/upload/statistics:\n",
+        "  /api-key/storage/upload/figures:\n",
+    );
+    let reserved = "pub const RESERVED_FOLDER_NAMES: &[&str] = &[\"create-presigned-url\", \"figures\"];";
+    assert!(code.contains(reserved), "{code}");
+}
+
+#[test]
 fn an_integer_without_a_lenient_reader_is_refused() {
     let folder = Folder::new("narrow_integer");
     let total = "        total_files:\n          type: integer\n          format: int64\n";
