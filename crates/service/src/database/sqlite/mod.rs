@@ -21,8 +21,6 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 
-pub(crate) use snapshot::renamed;
-
 use crate::Error;
 use crate::error::DiskFailure;
 use group_commit::Writer;
