@@ -92,14 +92,9 @@ impl PartialEq for Progress {
 }
 
 impl PreparedRun {
-    pub(crate) fn new(
-        model: ModelId,
-        input: TaskInput,
-        uploaded: Vec<String>,
-        prepared_at: SystemTime,
-    ) -> Self {
+    pub(super) fn new(model: ModelId, input: TaskInput, uploaded: Vec<String>) -> Self {
         let progress = Progress(Arc::new(Mutex::new(State::New)));
-        Self { model, inputs: input.0, uploaded, prepared_at, progress }
+        Self { model, inputs: input.0, uploaded, prepared_at: SystemTime::now(), progress }
     }
 }
 
