@@ -37,6 +37,10 @@ pub(super) async fn admit(app: &App, claim: &Claim<'_>) -> Result<Target, S3Erro
     if target.bucket != claim.bucket || target.key != claim.key || target.mime != claim.mime {
         return Err(no_target());
     }
+    let is_own = target.owner == target.payer;
+    if !is_own && !app.database.is_member(target.owner, target.payer).await.map_err(internal)? {
+        return Err(s3_error!(AccessDenied, "Access Denied: the uploader left the organization."));
+    }
     if !app.database.purses(target.payer).await.map_err(internal)?.spendable().is_positive() {
         return Err(s3_error!(AccessDenied, "Access Denied: the balance of the account is not positive."));
     }

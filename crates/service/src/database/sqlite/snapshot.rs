@@ -32,6 +32,7 @@ impl SqliteDatabase {
     /// blobs that nothing refers to any more.
     pub(crate) async fn replace_from(&self, file: &Path, word: &str) -> Result<Vec<String>, Error> {
         let (file, word) = (path(file)?, word.to_owned());
+        let _invalidations = (self.caches.keys.invalidate(), self.caches.models.invalidate());
         self.exclusively(move |db| {
             // Neither of these can be done inside a transaction. Without foreign keys, emptying a table is one
             // step however many rows it has.
