@@ -1,7 +1,7 @@
 //! Background removal: cuts out what a picture shows.
 
 use crate::cutout;
-use crate::picture::{Picture};
+use crate::picture::Picture;
 use crate::{Error, Inputs, Limits, Model, Output};
 
 /// Bytes for a pixel at the peak.
@@ -12,6 +12,10 @@ pub(crate) struct BackgroundRemoval;
 impl Model for BackgroundRemoval {
     fn kind(&self) -> &'static str {
         "background-removal"
+    }
+
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
     }
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {

@@ -1,7 +1,7 @@
 //! Background replacement: cuts out what a picture shows and puts it in front of another one.
 
 use crate::cutout;
-use crate::picture::{Picture};
+use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
@@ -13,6 +13,10 @@ pub(crate) struct BackgroundReplacement;
 impl Model for BackgroundReplacement {
     fn kind(&self) -> &'static str {
         "background-replacement"
+    }
+
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
     }
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {

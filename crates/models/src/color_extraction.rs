@@ -25,6 +25,10 @@ impl Model for ColorExtraction {
         "color-extraction"
     }
 
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
+    }
+
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let picture = Picture::read(inputs, "input", NEED, limits)?;
         let samples = samples(&picture);

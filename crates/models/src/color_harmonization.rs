@@ -2,7 +2,7 @@
 
 use crate::hue_wheel;
 use crate::oklab;
-use crate::picture::{Picture};
+use crate::picture::Picture;
 use crate::template::{Histogram, TEMPLATES, Turned};
 use crate::{Error, Inputs, Limits, Model, Output};
 
@@ -16,6 +16,10 @@ pub(crate) struct ColorHarmonization;
 impl Model for ColorHarmonization {
     fn kind(&self) -> &'static str {
         "color-harmonization"
+    }
+
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
     }
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {

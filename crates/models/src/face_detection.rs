@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use crate::cascade::{Cascade, WINDOW};
 use crate::draw;
-use crate::picture::{Picture};
+use crate::picture::Picture;
 use crate::pyramid::halved;
 use crate::{Error, Inputs, Limits, Model, Output};
 
@@ -31,6 +31,10 @@ const RANGES: &[(&str, f64)] = &[
 impl Model for FaceDetection {
     fn kind(&self) -> &'static str {
         "face-detection"
+    }
+
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
     }
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {

@@ -2,7 +2,7 @@
 
 use crate::draw;
 use crate::features::{self, Feature};
-use crate::picture::{Picture};
+use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
@@ -27,6 +27,10 @@ pub(crate) struct FeatureMatching;
 impl Model for FeatureMatching {
     fn kind(&self) -> &'static str {
         "feature-matching"
+    }
+
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
     }
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {

@@ -2,7 +2,7 @@
 //! small region has a pixel that is dark in some channel; where it is not, the haze made it bright.
 
 use crate::guided::guided_filter;
-use crate::picture::{Picture};
+use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
@@ -20,6 +20,10 @@ pub(crate) struct HazeRemoval;
 impl Model for HazeRemoval {
     fn kind(&self) -> &'static str {
         "haze-removal"
+    }
+
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
     }
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {

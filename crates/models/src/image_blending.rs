@@ -1,6 +1,6 @@
 //! Image blending: an object, marked by a mask, put into a background without a visible seam.
 
-use crate::picture::{Picture};
+use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::poisson::{self, Domain};
 use crate::pyramid::Laplacian;
@@ -30,6 +30,10 @@ const METHODS: &[(&str, Method)] = &[
 impl Model for ImageBlending {
     fn kind(&self) -> &'static str {
         "image-blending"
+    }
+
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
     }
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {

@@ -3,7 +3,7 @@
 
 use crate::guided::guided_filter;
 use crate::oklab;
-use crate::picture::{Picture};
+use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
@@ -25,6 +25,10 @@ pub(crate) struct ImageToAnime;
 impl Model for ImageToAnime {
     fn kind(&self) -> &'static str {
         "image-to-anime"
+    }
+
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
     }
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {

@@ -2,7 +2,7 @@
 //! (Guo, Li and Ling, 2017), and quiets the noise that brightening would show.
 
 use crate::guided::guided_filter;
-use crate::picture::{Picture};
+use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
@@ -22,6 +22,10 @@ pub(crate) struct LowLightEnhancement;
 impl Model for LowLightEnhancement {
     fn kind(&self) -> &'static str {
         "low-light-enhancement"
+    }
+
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
     }
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {

@@ -12,6 +12,11 @@ use crate::random::Randomness;
 /// The setting that says that all of this has been done once.
 const DONE: &str = "first account";
 
+/// Whether the database was filled before.
+pub(crate) async fn is_done(database: &SqliteDatabase) -> Result<bool, Error> {
+    Ok(database.setting(DONE).await?.is_some())
+}
+
 /// Fills a fresh store and brings the catalog of an old one up to date. Returns the key of the first
 /// account when this is what made it. A start that was interrupted is made up for by the next one.
 pub(crate) async fn bootstrap(
@@ -22,7 +27,7 @@ pub(crate) async fn bootstrap(
 ) -> Result<Option<String>, Error> {
     let operator = account(database, OPERATOR, Scope::Organization, now, random).await?;
     publish_built_in(database, &operator, now).await?;
-    if database.setting(DONE).await?.is_some() {
+    if is_done(database).await? {
         return Ok(None);
     }
     let account = account(database, &first.username, Scope::Personal, now, random).await?;

@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::AsyncReadExt;
 
-use super::{LARGEST_FORM_FILE, Target};
+use super::{MAX_FORM_FILE, Target};
 use crate::accounts::{Account, NewAccount, NewKey, Scope};
 use crate::ledger::{Credit, Money};
 use crate::lifecycle::app::App;
@@ -18,7 +17,7 @@ use crate::{Config, Service};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-const LARGE: u64 = LARGEST_FORM_FILE + 1;
+const LARGE: u64 = MAX_FORM_FILE + 1;
 
 /// Adds an account that has something to spend, and a key of it.
 async fn account(app: &App, name: &str, scope: Scope) -> Outcome<(Account, String)> {
@@ -61,6 +60,17 @@ async fn put(target: &Value) -> Outcome<(u16, String)> {
     Ok((status, code.map(|(code, _)| code.to_owned()).unwrap_or_default()))
 }
 
+/// Issues another target that differs from this one.
+async fn changed(app: &App, target: &Value, change: impl FnOnce(&mut Target)) -> Outcome<Value> {
+    let id = target["endpoint"].as_str().and_then(|url| url.split("x-target=").nth(1));
+    let id = id.and_then(|rest| rest.split('&').next()).unwrap_or_default();
+    let mut other = app.database.target(id).await?.ok_or("the target is not stored")?;
+    other.id = Randomness::new(None).uuid()?;
+    change(&mut other);
+    app.database.add_target(&other).await?;
+    Ok(json!({"endpoint": app.objects.presign(&other, Duration::from_secs(60))?.endpoint}))
+}
+
 async fn total(service: &Service, key: &str) -> Outcome<u64> {
     let (_, answer) = call(service, key, "GET", "/upload/samples", Value::Null).await?;
     answer["data"]["total"].as_u64().ok_or_else(|| format!("{answer}").into())
@@ -97,6 +107,9 @@ async fn members_upload_into_the_storage_of_their_organization_and_nobody_else_d
     assert!(!service.remove_member("studio", "member").await?);
     assert_eq!(put(&target).await?, (403, "AccessDenied".to_owned()));
     assert_eq!(presign(&service, &member_key, Some("studio")).await?.0, 403);
+    // A target that was issued while the membership ended is of no use either.
+    let late = changed(app, &target, |target| target.is_void = false).await?;
+    assert_eq!(put(&late).await?, (403, "AccessDenied".to_owned()));
     assert_eq!(total(&service, &organization_key).await?, 0);
 
     // With the organization's key the name changes nothing, whatever it is.
@@ -113,15 +126,9 @@ async fn an_upload_needs_a_positive_balance_too() -> Outcome {
     let key = service.api_key().unwrap_or_default();
     let (_, target) = presign(&service, key, None).await?;
     // The same target, as if its payer had spent everything since.
-    let random = Randomness::new(None);
-    let poor = NewAccount::draw("poor", Scope::Personal, &random)?;
+    let poor = NewAccount::draw("poor", Scope::Personal, &Randomness::new(None))?;
     let poor = app.database.add_account(&poor, app.clock.now()).await?;
-    let id = target["endpoint"].as_str().and_then(|url| url.split("x-target=").nth(1));
-    let id = id.and_then(|rest| rest.split('&').next()).unwrap_or_default();
-    let stored = app.database.target(id).await?.ok_or("the target is not stored")?;
-    let unpaid = Target { id: random.uuid()?, payer: poor.id, ..stored };
-    app.database.add_target(&unpaid).await?;
-    let unpaid = json!({"endpoint": app.objects.presign(&unpaid, Duration::from_secs(60))?.endpoint});
+    let unpaid = changed(app, &target, |target| (target.owner, target.payer) = (poor.id, poor.id)).await?;
 
     assert_eq!(put(&unpaid).await?, (403, "AccessDenied".to_owned()));
     assert_eq!(total(&service, key).await?, 0);
@@ -186,10 +193,9 @@ async fn outputs_have_a_url_and_are_no_files_of_anybody() -> Outcome {
     }
     assert_eq!(client()?.get(&url).send().await?.text().await?, "second");
     let (bucket, key) = app.objects.locate(&url).ok_or("not a URL of ours")?;
-    let mut opened = app.objects.read(&bucket, &key).await?.ok_or("not stored")?;
-    let mut text = String::new();
-    opened.file.read_to_string(&mut text).await?;
-    assert_eq!((text.as_str(), opened.object.mime.as_str()), ("second", "text/plain"));
+    let opened = app.objects.read(&bucket, &key).await?.ok_or("not stored")?;
+    assert_eq!(opened.object.mime, "text/plain");
+    assert_eq!(opened.bytes().await?, b"second");
     assert_eq!(app.objects.locate("http://example.com/b/k"), None);
     assert_eq!(app.database.usage(account.id).await?.files, 0);
     let owner_deletes =
@@ -225,7 +231,6 @@ async fn the_log_holds_no_signature_whatever_its_level() -> Outcome {
     let endpoint = target["endpoint"].as_str().unwrap_or_default();
     assert_eq!(put(&target).await?.0, 200);
     assert_eq!(put(&json!({"endpoint": endpoint.replace("Expires=9", "Expires=8")})).await?.0, 403);
-    // A failure inside is told, though the log is switched off around the protocol.
     std::fs::remove_dir_all(service.data_folder().join("objects/blobs"))?;
     let url = target["download_url"].as_str().unwrap_or_default();
     assert_eq!(client()?.get(url).send().await?.status(), 500);

@@ -45,7 +45,7 @@ async fn a_model_that_nothing_runs_is_served_when_a_tester_says_what_comes_out()
     assert_eq!(bench.get(serving).await?["serving"], false);
     bench.controls.let_model("face-mesh", Script::succeed(json!({"output": "x"}))).await?;
     assert_eq!(bench.get(serving).await?["serving"], true);
-    assert!(bench.controls.let_model_be("face-mesh").await?);
+    assert!(bench.controls.clear_script("face-mesh").await?);
     assert_eq!(bench.get(serving).await?["serving"], false);
     Ok(())
 }

@@ -23,8 +23,6 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 
-pub(crate) use snapshot::renamed;
-
 use crate::Error;
 use crate::accounts::{Account, KeptKey};
 use crate::catalog::Published;

@@ -1,68 +1,43 @@
-//! Copies of the database, and taking everything back from one: in one transaction, while readers read on.
+//! Copies of the database: written while it is used, and taken back in one transaction.
 
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
+use super::SqliteDatabase;
 use super::statements::Statements as _;
-use super::{SqliteDatabase, connect};
 use crate::Error;
 
-/// Tables that tell of the present rather than of what was stored: they stay as they are.
+/// Tables of the running service, which stay as they are.
 const OF_THE_PRESENT: [&str; 4] = ["node_keys", "nodes", "node_models", "settings"];
 
+/// Tables of files, which are emptied: the copy has no blobs.
+const OF_FILES: [&str; 4] = ["objects", "upload_targets", "folder_usage", "folder_stretches"];
+
 impl SqliteDatabase {
-    /// Writes a copy into a file that does not exist yet, and keeps everything still until `meanwhile`,
-    /// which is given the blobs that the copy refers to, has ended.
-    pub(crate) async fn copy_into(
-        &self,
-        file: &Path,
-        meanwhile: impl FnOnce(Vec<String>) -> Result<(), Error> + Send + 'static,
-    ) -> Result<(), Error> {
+    /// Writes a consistent copy into a file that does not exist yet.
+    pub(crate) async fn backup_to(&self, file: &Path) -> Result<(), Error> {
         let file = path(file)?;
-        self.exclusively(move |db| {
-            db.run("VACUUM INTO ?", [file])?;
-            meanwhile(blobs(db)?)
-        })
-        .await
+        self.exclusively(move |db| Ok(db.run("VACUUM INTO ?", [file]).map(drop)?)).await
     }
 
-    /// Puts the contents of a copy in the place of everything that is stored now. Blobs get the names
-    /// that `renamed` makes of theirs. Tasks that were being computed are free to be claimed. Returns the
-    /// blobs that nothing refers to any more.
-    pub(crate) async fn replace_from(&self, file: &Path, word: &str) -> Result<Vec<String>, Error> {
-        let (file, word) = (path(file)?, word.to_owned());
+    /// Replaces everything but files by the contents of a copy. Tasks that were computing can be claimed.
+    /// Returns the blobs of the files that were there.
+    pub(crate) async fn replace_from(&self, file: &Path) -> Result<Vec<String>, Error> {
+        let file = path(file)?;
         let _invalidations = (self.caches.keys.invalidate(), self.caches.models.invalidate());
         self.exclusively(move |db| {
             // Neither of these can be done inside a transaction. Without foreign keys, emptying a table is one
             // step however many rows it has.
             db.pragma_update(None, "foreign_keys", false)?;
             db.run("ATTACH DATABASE ? AS copy", [file])?;
-            let replaced = exchange(db, &word);
+            let replaced = exchange(db);
             db.execute_batch("DETACH DATABASE copy")?;
             db.pragma_update(None, "foreign_keys", true)?;
             replaced
         })
         .await
     }
-
-    /// The blobs that a copy refers to, by the names that they have there.
-    pub(crate) async fn blobs_of(file: &Path) -> Result<Vec<String>, Error> {
-        let file = file.to_owned();
-        let read = move || blobs(&connect(&file, OpenFlags::SQLITE_OPEN_READ_ONLY)?);
-        let done = tokio::task::spawn_blocking(read).await;
-        done.map_err(|cause| Error::new("reading a copy of the database", cause))?
-    }
-}
-
-fn blobs(db: &Connection) -> Result<Vec<String>, Error> {
-    Ok(db.all("SELECT blob FROM objects", [], |row| row.get(0))?)
-}
-
-/// The name that a blob gets when it is taken back. The beginning is random, and stays, however often
-/// that happens.
-pub(crate) fn renamed(blob: &str, word: &str) -> String {
-    format!("{}-{word}", blob.get(..26).unwrap_or(blob))
 }
 
 fn path(file: &Path) -> Result<String, Error> {
@@ -70,15 +45,9 @@ fn path(file: &Path) -> Result<String, Error> {
     text.ok_or_else(|| Error::new("copying the database", format!("{} is not UTF-8", file.display())))
 }
 
-fn exchange(db: &Connection, word: &str) -> Result<Vec<String>, Error> {
+fn exchange(db: &Connection) -> Result<Vec<String>, Error> {
     let tx = db.unchecked_transaction()?;
-    let of_main: u32 = tx.pragma_query_value(Some("main"), "user_version", |row| row.get(0))?;
-    let of_copy: u32 = tx.pragma_query_value(Some("copy"), "user_version", |row| row.get(0))?;
-    if of_main != of_copy {
-        let cause = format!("the copy was written by another version of the service (schema {of_copy})");
-        return Err(Error::new("replacing the database", cause));
-    }
-    let unneeded = blobs(&tx)?;
+    let unneeded = tx.all("SELECT blob FROM main.objects", [], |row| row.get(0))?;
     // Triggers count rows that come and go; what they count is copied too.
     let triggers: Vec<(String, String)> = tx
         .prepare("SELECT name, sql FROM main.sqlite_schema WHERE type = 'trigger'")?
@@ -94,13 +63,14 @@ fn exchange(db: &Connection, word: &str) -> Result<Vec<String>, Error> {
         )?
         .query_map([], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
-    for table in tables.iter().filter(|table| !OF_THE_PRESENT.contains(&table.as_str())) {
+    for table in tables.iter().map(String::as_str).filter(|table| !OF_THE_PRESENT.contains(table)) {
         tx.execute_batch(&format!("DELETE FROM main.\"{table}\""))?;
-        tx.execute_batch(&format!("INSERT INTO main.\"{table}\" SELECT * FROM copy.\"{table}\""))?;
+        if !OF_FILES.contains(&table) {
+            tx.execute_batch(&format!("INSERT INTO main.\"{table}\" SELECT * FROM copy.\"{table}\""))?;
+        }
     }
+    tx.execute_batch("UPDATE main.accounts SET stored_bytes = 0, byte_seconds = 0")?;
     tx.execute_batch("UPDATE main.tasks SET lease_until = 0 WHERE status = 'computing'")?;
-    // A name of its own for every blob, so that a delete of the one of before deletes nothing else.
-    tx.execute("UPDATE main.objects SET blob = substr(blob, 1, 26) || '-' || ?", [word])?;
     for (_, sql) in &triggers {
         tx.execute_batch(sql)?;
     }

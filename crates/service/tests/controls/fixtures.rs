@@ -36,7 +36,7 @@ fn folder() -> Outcome<tempfile::TempDir> {
 async fn what_a_folder_describes_is_there_and_survives_a_reset() -> Outcome {
     let mut bench = Bench::start().await?;
     let folder = folder()?;
-    let seeded = bench.controls.seed(folder.path()).await?;
+    let seeded = bench.controls.load_fixtures(folder.path()).await?;
     assert_eq!((seeded.accounts, seeded.models, seeded.files), (2, 1, 1));
     bench.key = "isk_alice_key".to_owned();
     for _ in 0..2 {
@@ -56,7 +56,7 @@ async fn what_a_folder_describes_is_there_and_survives_a_reset() -> Outcome {
         bench.controls.reset().await?;
     }
     // A second time brings up to date and adds nothing twice.
-    bench.controls.seed(folder.path()).await?;
+    bench.controls.load_fixtures(folder.path()).await?;
     assert_eq!(bench.get("/api-key/storage/upload/statistics").await?["total_files"], 1);
     bench.audit().await
 }
@@ -64,7 +64,7 @@ async fn what_a_folder_describes_is_there_and_survives_a_reset() -> Outcome {
 #[tokio::test]
 async fn a_mistake_in_a_folder_is_told_with_its_file() -> Outcome {
     let bench = Bench::start().await?;
-    assert!(bench.controls.seed("/nowhere at all").await.is_err());
+    assert!(bench.controls.load_fixtures("/nowhere at all").await.is_err());
     for (name, text) in [
         ("accounts.json", r#"[{"username": "a", "ballance": "1"}]"#),
         ("models/studio/shout.json", r#"{"id": "shout"}"#),
@@ -75,7 +75,7 @@ async fn a_mistake_in_a_folder_is_told_with_its_file() -> Outcome {
     ] {
         let folder = folder()?;
         std::fs::write(folder.path().join(name), text)?;
-        let told = bench.controls.seed(folder.path()).await.err().map(|error| error.to_string());
+        let told = bench.controls.load_fixtures(folder.path()).await.err().map(|error| error.to_string());
         let word = if name == "files.json" { "nobody" } else { name };
         assert!(told.as_ref().is_some_and(|told| told.contains(word)), "{name}: {told:?}");
     }

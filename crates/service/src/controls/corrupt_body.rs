@@ -13,7 +13,7 @@ use crate::http::listener::HangUp;
 
 impl Fault {
     /// The same answer with another body.
-    pub(super) async fn spoil(&self, response: Response<Body>) -> Response<Body> {
+    pub(super) async fn corrupt_body(&self, response: Response<Body>) -> Response<Body> {
         let (mut parts, body) = response.into_parts();
         let bytes = self.bytes.unwrap_or(1);
         // A body that is made anew has no length of its own: the answer announces the one that it had.

@@ -24,7 +24,7 @@ use crate::lifecycle::app::App;
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// What faults and the journal know of a request.
-pub(super) struct Seen {
+pub(super) struct RequestInfo {
     pub(super) side: Side,
     pub(super) method: String,
     /// Without `/api/v1` and without the query.
@@ -35,7 +35,7 @@ pub(super) struct Seen {
     pub(super) request_id: String,
 }
 
-impl Seen {
+impl RequestInfo {
     fn at_the_api(request: &Request) -> Self {
         let short = |path: &str| path.strip_prefix(ROOT).unwrap_or(path).to_owned();
         let pattern = request.extensions().get::<MatchedPath>();
@@ -63,7 +63,7 @@ impl Seen {
     }
 
     /// Whether a fault is meant for this request.
-    pub(super) fn is_met_by(&self, fault: &Fault) -> bool {
+    pub(super) fn matches(&self, fault: &Fault) -> bool {
         fault.operation.is_none_or(|wanted| self.operation == Some(wanted))
             && fault.side.is_none_or(|wanted| self.side == wanted)
             && fault.method.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(&self.method))
@@ -83,7 +83,7 @@ async fn at_the_api(State(app): State<Arc<App>>, request: Request, next: Next) -
     match &app.tester {
         None => next.run(request).await,
         Some(tester) => {
-            let seen = Seen::at_the_api(&request);
+            let seen = RequestInfo::at_the_api(&request);
             tester.around(&app.clock, &seen, request, |request| next.run(request)).await
         }
     }
@@ -98,14 +98,14 @@ impl Tester {
         request: Request,
         answer: impl FnOnce(Request) -> F + Send,
     ) -> Response<Body> {
-        let seen = Seen::at_the_objects(id, &request);
+        let seen = RequestInfo::at_the_objects(id, &request);
         self.around(clock, &seen, request, answer).await
     }
 
     async fn around<F: Future<Output = Response<Body>> + Send>(
         &self,
         clock: &Clock,
-        seen: &Seen,
+        seen: &RequestInfo,
         request: Request,
         answer: impl FnOnce(Request) -> F + Send,
     ) -> Response<Body> {
@@ -129,7 +129,7 @@ impl Tester {
 impl Fault {
     async fn happen<F: Future<Output = Response<Body>> + Send>(
         &self,
-        seen: &Seen,
+        seen: &RequestInfo,
         request: Request,
         answer: impl FnOnce(Request) -> F + Send,
     ) -> Response<Body> {
@@ -165,7 +165,7 @@ impl Fault {
             Effect::CutBody | Effect::DripBody | Effect::SetField => {
                 let response = answer(request).await;
                 self.wait().await;
-                self.spoil(response).await
+                self.corrupt_body(response).await
             }
         }
     }
@@ -178,7 +178,7 @@ impl Fault {
 
     /// The answer of a fault with a status: in the shape of the API or of S3, unless it has a body of its
     /// own.
-    fn answer(&self, seen: &Seen) -> Response<Body> {
+    fn answer(&self, seen: &RequestInfo) -> Response<Body> {
         let message = self.message.clone().unwrap_or_else(|| "a tester wanted this".to_owned());
         let mut response = match (&self.body, seen.side) {
             (Some(body), _) => (self.code(), body.clone()).into_response(),

@@ -12,12 +12,12 @@ use super::{Amounts, Controls};
 use crate::Error;
 use crate::accounts::{Account, NewAccount, NewKey, Scope};
 use crate::catalog::{Existing, ModelSpec};
-use crate::object_storage::{FOLDERS, plant};
+use crate::object_storage::{FOLDERS, store_local};
 
-/// What a seed added or brought up to date.
+/// How much loading fixtures added or updated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
-pub struct Seeded {
+pub struct LoadedFixtures {
     /// How many accounts.
     pub accounts: usize,
     /// How many models.
@@ -53,53 +53,60 @@ struct FileEntry {
     folder: String,
     name: String,
     mime: String,
-    /// Where its content is, in the folder of the seed.
+    /// Where its content is, relative to the folder of the fixtures.
     path: PathBuf,
 }
 
 impl Controls {
-    /// Adds what a folder describes, or brings it up to date, and makes it part of what a reset goes back
-    /// to: `accounts.json`, `models/<publisher>/*.json` and `files.json`, none of which has to be there.
+    /// Adds the fixtures of a folder, or updates them: `accounts.json`, `models/<publisher>/*.json` and
+    /// `files.json`, each of which may be missing. A reset keeps them.
     ///
     /// # Errors
-    /// When a file cannot be read or says something that cannot be; it tells which. What came before it
-    /// has been added.
-    pub async fn seed(&self, folder: impl AsRef<Path> + Send) -> Result<Seeded, Error> {
+    /// When a file cannot be read or its content is invalid; the error names the file. The files before it
+    /// have been loaded.
+    pub async fn load_fixtures(&self, folder: impl AsRef<Path> + Send) -> Result<LoadedFixtures, Error> {
         let folder = folder.as_ref().to_owned();
         if !folder.is_dir() {
-            return Err(Error::new(format!("seeding from {}", folder.display()), "it is no folder"));
+            return Err(Error::new(format!("loading fixtures from {}", folder.display()), "it is no folder"));
         }
-        let mut seeded = Seeded::default();
+        let mut loaded = LoadedFixtures::default();
         let accounts: Vec<AccountEntry> = read(&folder.join("accounts.json"))?.unwrap_or_default();
         for entry in &accounts {
-            self.seed_account(entry).await?;
-            seeded.accounts += 1;
+            self.load_account(entry).await?;
+            loaded.accounts += 1;
         }
         for entry in accounts.iter().filter(|entry| entry.is_organization) {
-            let organization = self.seeded_account(&entry.username).await?;
+            let organization = self.fixture_account(&entry.username).await?;
             for member in &entry.members {
-                let member = self.seeded_account(member).await?;
+                let member = self.fixture_account(member).await?;
                 self.app.database.add_member(organization.id, member.id).await?;
             }
         }
         for file in models(&folder.join("models"))? {
-            self.seed_model(&file).await?;
-            seeded.models += 1;
+            self.load_model(&file).await?;
+            loaded.models += 1;
         }
-        for entry in read::<Vec<FileEntry>>(&folder.join("files.json"))?.unwrap_or_default() {
-            self.seed_file(&folder, entry).await?;
-            seeded.files += 1;
-        }
-        self.keep_fresh().await?;
-        Ok(seeded)
+        self.keep_initial_state(&folder).await?;
+        loaded.files = self.load_files(&folder).await?;
+        Ok(loaded)
     }
 
-    async fn seeded_account(&self, username: &str) -> Result<Account, Error> {
-        let unknown = || Error::new("seeding", format!("there is no account {username:?}"));
+    /// Stores the files of `files.json`.
+    pub(super) async fn load_files(&self, folder: &Path) -> Result<usize, Error> {
+        let files: Vec<FileEntry> = read(&folder.join("files.json"))?.unwrap_or_default();
+        let count = files.len();
+        for entry in files {
+            self.load_file(folder, entry).await?;
+        }
+        Ok(count)
+    }
+
+    async fn fixture_account(&self, username: &str) -> Result<Account, Error> {
+        let unknown = || Error::new("loading fixtures", format!("there is no account {username:?}"));
         self.app.database.account(username).await?.ok_or_else(unknown)
     }
 
-    async fn seed_account(&self, entry: &AccountEntry) -> Result<(), Error> {
+    async fn load_account(&self, entry: &AccountEntry) -> Result<(), Error> {
         let scope = if entry.is_organization { Scope::Organization } else { Scope::Personal };
         let new = NewAccount::draw(&entry.username, scope, &self.app.random)?;
         let account = self.app.database.add_account(&new, self.now()).await?;
@@ -112,17 +119,17 @@ impl Controls {
             debt: entry.debt.clone(),
         };
         let amounts = Amounts::try_from(amounts)
-            .map_err(|cause| Error::new(format!("seeding the account {:?}", entry.username), cause))?;
+            .map_err(|cause| Error::new(format!("loading the account {:?}", entry.username), cause))?;
         self.set_balance(&entry.username, amounts).await
     }
 
     /// Publishes a model that is told like any that somebody publishes, by the account that its folder is
     /// named after.
-    async fn seed_model(&self, file: &Path) -> Result<(), Error> {
+    async fn load_model(&self, file: &Path) -> Result<(), Error> {
         let failed =
-            |cause: Box<dyn StdError + Send + Sync>| Error::new(format!("seeding {}", file.display()), cause);
+            |cause: Box<dyn StdError + Send + Sync>| Error::new(format!("loading {}", file.display()), cause);
         let publisher = file.parent().and_then(Path::file_name).and_then(|name| name.to_str());
-        let owner = self.seeded_account(publisher.unwrap_or_default()).await?;
+        let owner = self.fixture_account(publisher.unwrap_or_default()).await?;
         let text = fs::read_to_string(file).map_err(|cause| failed(cause.into()))?;
         let spec = ModelSpec::from_json(&text).map_err(|cause| failed(cause.into()))?;
         let model = spec.to_model(&owner, self.now()).map_err(|cause| failed(cause.into()))?;
@@ -132,16 +139,16 @@ impl Controls {
         }
     }
 
-    async fn seed_file(&self, folder: &Path, entry: FileEntry) -> Result<(), Error> {
-        let doing = || format!("seeding the file {:?}", entry.name);
+    async fn load_file(&self, folder: &Path, entry: FileEntry) -> Result<(), Error> {
+        let doing = || format!("loading the file {:?}", entry.name);
         if !FOLDERS.contains(&entry.folder.as_str()) || entry.name.contains('/') || entry.name.is_empty() {
             let cause = format!("its folder is one of {}, and its name has no slash", FOLDERS.join(", "));
             return Err(Error::new(doing(), cause));
         }
-        let owner = self.seeded_account(&entry.account).await?;
+        let owner = self.fixture_account(&entry.account).await?;
         let content = fs::read(folder.join(&entry.path))
             .map_err(|cause| Error::new(doing(), format!("{}: {cause}", entry.path.display())))?;
-        plant(&self.app, owner, &entry.folder, &entry.name, &entry.mime, content).await
+        store_local(&self.app, owner, &entry.folder, &entry.name, &entry.mime, content).await
     }
 }
 
