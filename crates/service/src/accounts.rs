@@ -10,6 +10,9 @@ use crate::clock::Moment;
 use crate::ledger::{Money, Purses};
 use crate::random::Randomness;
 
+/// The account that publishes the official models, and that storage is paid to.
+pub(crate) const OPERATOR: &str = "inferstore";
+
 /// Identifies an account inside the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct AccountId(pub(crate) i64);
@@ -146,6 +149,7 @@ pub(crate) trait Accounts: Send + Sync {
     /// none.
     async fn remove_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error>;
     async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error>;
+    /// Adds a key, or makes it valid again; fails when its identifier is that of another key.
     async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<(), Error>;
     /// Revokes a key by its identifier; false when there is none that is valid.
     async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool, Error>;

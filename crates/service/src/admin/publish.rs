@@ -3,11 +3,10 @@
 
 use serde_json::value::to_raw_value;
 
-use crate::accounts::Account;
+use crate::accounts::{Account, OPERATOR};
 use crate::catalog::{Existing, FullMetadata, ModelSpec, NewModel, NewVersion, Visibility, checked_formats};
 use crate::clock::Moment;
 use crate::ledger::Money;
-use crate::lifecycle::bootstrap::OPERATOR;
 use crate::{Error, Service};
 
 impl Service {

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::{Answer, ApiJson, ApiPath, Caller, Failure, Page, place, present};
 use crate::Error;
 use crate::accounts::Account;
-use crate::catalog::{Filter, Model, Search, Sort};
+use crate::catalog::{Filter, Model, ModelSummary, Search, Sort};
 use crate::clock::Moment;
 use crate::ledger::{Money, as_number};
 use crate::lifecycle::app::App;
@@ -63,8 +63,8 @@ struct ModelRecord {
     updated_at: Moment,
 }
 
-impl From<Model> for Headline {
-    fn from(model: Model) -> Self {
+impl From<ModelSummary> for Headline {
+    fn from(model: ModelSummary) -> Self {
         Self {
             id: model.id,
             name: model.name,
@@ -132,7 +132,7 @@ async fn read(
         model_metadata: model.metadata.clone(),
         created_at: model.created_at,
         updated_at: model.updated_at,
-        headline: model.into(),
+        headline: ModelSummary::from(model).into(),
     }))
 }
 

@@ -51,7 +51,7 @@ pub(crate) use seam::around_the_api;
 pub use seed::Seeded;
 
 use crate::Error;
-use crate::database::sqlite::SqliteDatabase;
+use crate::database::Database;
 use crate::http::listener::Listener;
 use crate::lifecycle::app::App;
 use crate::random::Randomness;
@@ -71,7 +71,7 @@ pub(crate) struct Tester {
 impl Tester {
     pub(crate) fn new(
         data: &Path,
-        database: &SqliteDatabase,
+        database: &Arc<dyn Database>,
         listener: &Listener,
         token: Option<String>,
         seed: Option<u64>,
@@ -87,7 +87,7 @@ impl Tester {
         Ok(Self {
             faults: Faults::new(seed),
             journal: Journal::default(),
-            snapshots: Snapshots::new(data, database.clone()),
+            snapshots: Snapshots::new(data, Arc::clone(database)),
             url: listener.url(),
             token,
         })

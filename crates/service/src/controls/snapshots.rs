@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Controls;
 use crate::Error;
-use crate::database::sqlite::{SqliteDatabase, renamed};
+use crate::database::{Database, renamed};
 use crate::lifecycle::app::App;
 use crate::object_storage::Objects;
 use crate::random::Randomness;
@@ -22,7 +22,7 @@ const BLOBS: &str = "blobs";
 /// The folder of snapshots: one folder each, with a copy of the database and a link to every blob.
 pub(super) struct Snapshots {
     folder: PathBuf,
-    database: SqliteDatabase,
+    database: Arc<dyn Database>,
     /// One after the other: whoever takes one back finds it whole.
     turn: tokio::sync::Mutex<()>,
     /// Names of blobs never repeat, not even with the seed of a test.
@@ -37,7 +37,7 @@ struct About {
 }
 
 impl Snapshots {
-    pub(super) fn new(data: &Path, database: SqliteDatabase) -> Self {
+    pub(super) fn new(data: &Path, database: Arc<dyn Database>) -> Self {
         let folder = data.join("snapshots");
         Self { folder, database, turn: tokio::sync::Mutex::default(), random: Randomness::new(None) }
     }
@@ -53,7 +53,7 @@ impl Snapshots {
         let link = move |blobs: Vec<String>| -> Result<(), Error> {
             blobs.iter().try_for_each(|blob| objects.lend_blob(blob, &links.join(blob)))
         };
-        self.database.copy_into(&begun.join(DATABASE), link).await?;
+        self.database.copy_into(&begun.join(DATABASE), Box::new(link)).await?;
         let about = About { clock_ahead: app.clock.ahead(), random: app.random.position() };
         let about = serde_json::to_vec(&about).map_err(|cause| Error::new("keeping a snapshot", cause))?;
         fs::write(begun.join(ABOUT), about).map_err(doing)?;
@@ -69,7 +69,7 @@ impl Snapshots {
         let about: About = serde_json::from_slice(&about)
             .map_err(|cause| Error::new("reading what a snapshot says of itself", cause))?;
         let word = self.random.word(12)?;
-        let blobs = SqliteDatabase::blobs_of(&place.join(DATABASE)).await?;
+        let blobs = self.database.blobs_of(&place.join(DATABASE)).await?;
         let (objects, from, suffix) = (Arc::clone(&app.objects), place.join(BLOBS), word.clone());
         let linked = tokio::task::spawn_blocking(move || {
             blobs.iter().try_for_each(|blob| objects.take_blob(&from.join(blob), &renamed(blob, &suffix)))

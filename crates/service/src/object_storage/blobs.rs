@@ -15,7 +15,7 @@ use s3s::Body;
 use tokio::task::JoinHandle;
 
 use crate::Error;
-use crate::database::sqlite::Durability;
+use crate::database::Durability;
 use crate::object_storage::s3_api::sign::hex;
 use crate::random::Randomness;
 

@@ -16,8 +16,7 @@ use super::blobs::{Blobs, Bytes, Whole};
 use super::s3_api::edge;
 use super::{Object, Target, location};
 use crate::Error;
-use crate::database::Database;
-use crate::database::sqlite::Durability;
+use crate::database::{Database, Durability};
 use crate::lifecycle::app::App;
 use crate::object_storage::s3_api::sign::{Presigned, Signer};
 

@@ -2,23 +2,20 @@
 
 use std::path::Path;
 
+use async_trait::async_trait;
 use rusqlite::{Connection, OpenFlags};
 
 use super::statements::Statements as _;
-use super::{SqliteDatabase, connect};
+use super::{SqliteDatabase, connect, path};
 use crate::Error;
+use crate::database::{Snapshots, WithBlobs};
 
 /// Tables that tell of the present rather than of what was stored: they stay as they are.
 const OF_THE_PRESENT: [&str; 4] = ["node_keys", "nodes", "node_models", "settings"];
 
-impl SqliteDatabase {
-    /// Writes a copy into a file that does not exist yet, and keeps everything still until `meanwhile`,
-    /// which is given the blobs that the copy refers to, has ended.
-    pub(crate) async fn copy_into(
-        &self,
-        file: &Path,
-        meanwhile: impl FnOnce(Vec<String>) -> Result<(), Error> + Send + 'static,
-    ) -> Result<(), Error> {
+#[async_trait]
+impl Snapshots for SqliteDatabase {
+    async fn copy_into(&self, file: &Path, meanwhile: WithBlobs) -> Result<(), Error> {
         let file = path(file)?;
         self.exclusively(move |db| {
             db.run("VACUUM INTO ?", [file])?;
@@ -27,10 +24,14 @@ impl SqliteDatabase {
         .await
     }
 
-    /// Puts the contents of a copy in the place of everything that is stored now. Blobs get the names
-    /// that `renamed` makes of theirs. Tasks that were being computed are free to be claimed. Returns the
-    /// blobs that nothing refers to any more.
-    pub(crate) async fn replace_from(&self, file: &Path, word: &str) -> Result<Vec<String>, Error> {
+    async fn blobs_of(&self, file: &Path) -> Result<Vec<String>, Error> {
+        let file = file.to_owned();
+        let read = move || blobs(&connect(&file, OpenFlags::SQLITE_OPEN_READ_ONLY)?);
+        let done = tokio::task::spawn_blocking(read).await;
+        done.map_err(|cause| Error::new("reading a copy of the database", cause))?
+    }
+
+    async fn replace_from(&self, file: &Path, word: &str) -> Result<Vec<String>, Error> {
         let (file, word) = (path(file)?, word.to_owned());
         self.exclusively(move |db| {
             // Neither of these can be done inside a transaction. Without foreign keys, emptying a table is one
@@ -44,14 +45,6 @@ impl SqliteDatabase {
         })
         .await
     }
-
-    /// The blobs that a copy refers to, by the names that they have there.
-    pub(crate) async fn blobs_of(file: &Path) -> Result<Vec<String>, Error> {
-        let file = file.to_owned();
-        let read = move || blobs(&connect(&file, OpenFlags::SQLITE_OPEN_READ_ONLY)?);
-        let done = tokio::task::spawn_blocking(read).await;
-        done.map_err(|cause| Error::new("reading a copy of the database", cause))?
-    }
 }
 
 fn blobs(db: &Connection) -> Result<Vec<String>, Error> {
@@ -62,11 +55,6 @@ fn blobs(db: &Connection) -> Result<Vec<String>, Error> {
 /// that happens.
 pub(crate) fn renamed(blob: &str, word: &str) -> String {
     format!("{}-{word}", blob.get(..26).unwrap_or(blob))
-}
-
-fn path(file: &Path) -> Result<String, Error> {
-    let text = file.to_str().map(str::to_owned);
-    text.ok_or_else(|| Error::new("copying the database", format!("{} is not UTF-8", file.display())))
 }
 
 fn exchange(db: &Connection, word: &str) -> Result<Vec<String>, Error> {
