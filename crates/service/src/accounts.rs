@@ -10,7 +10,7 @@ use crate::clock::Moment;
 use crate::ledger::{Money, Purses};
 use crate::random::Randomness;
 
-/// The account that publishes the official models, and that storage is paid to.
+/// The name of the account that publishes the official models, and that storage is paid to.
 pub(crate) const OPERATOR: &str = "inferstore";
 
 /// Identifies an account inside the service.
@@ -168,11 +168,11 @@ pub(crate) struct NewAccount {
 
 impl NewAccount {
     pub(crate) fn draw(username: &str, scope: Scope, random: &Randomness) -> Result<Self, Error> {
-        let uuid = random.uuid()?.replace('-', "");
         Ok(Self {
             username: username.to_owned(),
             scope,
-            wallet_address: format!("0x{uuid}{}", &uuid[..8]),
+            // No currency has an address of this form, so no payment can go to it.
+            wallet_address: format!("local:{username}"),
             bucket: format!("files-{}", random.word(16)?),
         })
     }

@@ -205,7 +205,7 @@ impl Controls {
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn let_model_be(&self, model: &str) -> Result<bool, Error> {
+    pub async fn clear_script(&self, model: &str) -> Result<bool, Error> {
         let was_there = self.app.scripts.by_model().remove(model).is_some();
         self.scripts_changed().await?;
         Ok(was_there)
@@ -218,8 +218,8 @@ impl Controls {
 
     /// Who serves what is known at once, and tasks that waited are looked at again.
     async fn scripts_changed(&self) -> Result<(), Error> {
-        self.app.node.announce(&self.app).await?;
-        self.app.work.notify_waiters();
+        self.app.node.heartbeat(&self.app).await?;
+        self.app.local_wakeup.notify_waiters();
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::Error;
-use crate::accounts::{AccountId, Accounts, KeptKey, NewAccount};
+use crate::accounts::{Account, Accounts, KeptKey, NewAccount};
 use crate::catalog::Catalog;
 use crate::clock::Moment;
 use crate::ledger::{Ledger, Money};
@@ -19,18 +19,14 @@ use crate::nodes::Registry;
 use crate::object_storage::Files;
 use crate::queue::Queue;
 
-pub(crate) use sqlite::renamed;
-
 /// Everything that the service keeps, in any engine.
 pub(crate) trait Database:
-    Accounts + Catalog + Files + Ledger + Maintenance + Queue + Registry + Settings + Snapshots
+    Accounts + Catalog + Files + Ledger + Maintenance + Queue + Registry + Settings
 {
 }
 
-impl<T> Database for T where
-    T: Accounts + Catalog + Files + Ledger + Maintenance + Queue + Registry + Settings + Snapshots
-{
-}
+impl<T> Database for T where T: Accounts + Catalog + Files + Ledger + Maintenance + Queue + Registry + Settings
+{}
 
 /// Whether an acknowledged write survives the loss of power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,9 +45,14 @@ pub(crate) async fn open(folder: &Path, durability: Durability) -> Result<Arc<dy
 /// What the service must know again after a restart, such as the secret that signs upload targets.
 #[async_trait]
 pub(crate) trait Settings: Send + Sync {
+    /// The value of a setting, if there is one.
+    async fn setting(&self, name: &str) -> Result<Option<String>, Error>;
     /// The value of a setting; the given one is kept and returned when there is none yet.
     async fn setting_or(&self, name: &str, value: &str) -> Result<String, Error>;
 }
+
+/// The setting that names the first account, once it was made.
+pub(crate) const FIRST_ACCOUNT: &str = "first account";
 
 /// Beginning, checking, copying and closing a database.
 #[async_trait]
@@ -66,6 +67,9 @@ pub(crate) trait Maintenance: Send + Sync {
     async fn check_writer(&self) -> Result<(), Error>;
     /// Writes a copy, as of one moment, into a file that must not exist yet. Reads and writes go on.
     async fn backup_to(&self, file: &Path) -> Result<(), Error>;
+    /// Replaces everything but files by the contents of a backup, for testers. Tasks that were computing can be
+    /// claimed. Returns the blobs of the files that were there.
+    async fn replace_from(&self, backup: &Path) -> Result<Vec<String>, Error>;
     /// Closes the database in order; later calls fail.
     async fn close(&self);
 }
@@ -75,8 +79,6 @@ pub(crate) trait Maintenance: Send + Sync {
 pub(crate) struct Bootstrap {
     /// Publishes the official models, and is paid for storage.
     pub(crate) operator: NewAccount,
-    /// Publishes the models of the community.
-    pub(crate) community: NewAccount,
     /// The first customer, and what it begins with.
     pub(crate) first: NewAccount,
     pub(crate) balance: Money,
@@ -85,27 +87,9 @@ pub(crate) struct Bootstrap {
 }
 
 /// What `bootstrap` found or made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bootstrapped {
-    pub(crate) operator: AccountId,
-    pub(crate) community: AccountId,
+    pub(crate) operator: Account,
     /// Whether the key was added.
     pub(crate) is_key_new: bool,
 }
-
-/// Copies that testers go back to while the service runs.
-#[async_trait]
-pub(crate) trait Snapshots: Send + Sync {
-    /// Writes a copy into a file that does not exist yet. No write is done until `meanwhile`, which is given
-    /// the blobs that the copy refers to, has ended.
-    async fn copy_into(&self, file: &Path, meanwhile: WithBlobs) -> Result<(), Error>;
-    /// The blobs that a copy refers to, by the names that they have there.
-    async fn blobs_of(&self, file: &Path) -> Result<Vec<String>, Error>;
-    /// Puts the contents of a copy in the place of everything that is stored now. Blobs get the names that
-    /// `renamed` makes of theirs. Tasks that were being computed are free to be claimed. Returns the blobs
-    /// that nothing refers to any more.
-    async fn replace_from(&self, file: &Path, word: &str) -> Result<Vec<String>, Error>;
-}
-
-/// Does something with the names of blobs.
-pub(crate) type WithBlobs = Box<dyn FnOnce(Vec<String>) -> Result<(), Error> + Send>;

@@ -1,15 +1,17 @@
-//! What a service begins with: the operator, the community, the catalog, and a first account.
+//! What a service begins with: the operator, the catalog, and a first account.
 
 use crate::Error;
 use crate::accounts::{NewAccount, NewKey, OPERATOR, Scope};
 use crate::catalog::publish_built_in;
 use crate::clock::Moment;
-use crate::database::{Bootstrap, Database};
+use crate::database::{Bootstrap, Database, FIRST_ACCOUNT};
 use crate::lifecycle::config::FirstAccount;
 use crate::random::Randomness;
 
-/// The account that publishes the models of the community.
-const COMMUNITY: &str = "atelier";
+/// Whether the database was filled before.
+pub(crate) async fn is_done(database: &dyn Database) -> Result<bool, Error> {
+    Ok(database.setting(FIRST_ACCOUNT).await?.is_some())
+}
 
 /// Fills a fresh database and brings the catalog of an old one up to date. Returns the key of the first
 /// account when this added it. The next start does what an interrupted one has left.
@@ -25,13 +27,12 @@ pub(crate) async fn bootstrap(
     };
     let begin = Bootstrap {
         operator: NewAccount::draw(OPERATOR, Scope::Organization, random)?,
-        community: NewAccount::draw(COMMUNITY, Scope::Organization, random)?,
         first: NewAccount::draw(&first.username, Scope::Personal, random)?,
         balance: first.balance,
         free_balance: first.free_balance,
         key: key.kept.clone(),
     };
     let begun = database.bootstrap(&begin, now).await?;
-    publish_built_in(database, begun.operator, begun.community).await?;
+    publish_built_in(database, &begun.operator, now).await?;
     Ok(begun.is_key_new.then_some(key))
 }

@@ -22,11 +22,10 @@ use crate::lifecycle::app::App;
 use crate::lifecycle::bootstrap;
 use crate::lifecycle::config::{Config, Data};
 use crate::lifecycle::folder::Folder;
-use crate::models::runners;
 use crate::object_storage::Objects;
 use crate::operations::metrics::Metrics;
 use crate::random::Randomness;
-use crate::{Error, api, controls, database, nodes, operations};
+use crate::{Error, api, controls, database, models, nodes, object_storage, operations};
 
 /// A running service. It ends when it is dropped; `shutdown` ends it in order.
 #[must_use = "a service ends when it is dropped"]
@@ -67,6 +66,12 @@ impl Service {
             Data::Folder(_) => Durability::Full,
         };
         let database = database::open(folder.path(), durability).await?;
+        let objects_folder = folder.path().join("objects");
+        let is_new = !bootstrap::is_done(&*database).await?;
+        if let Err(refusal) = object_storage::pair(&objects_folder, &*database, is_new, &random).await {
+            database.close().await;
+            return Err(refusal);
+        }
         let api_key = bootstrap::bootstrap(&*database, &config.first_account, clock.now(), &random).await?;
 
         // All of them before anything runs, so that a start that fails leaves nothing behind.
@@ -77,18 +82,17 @@ impl Service {
         let controls_address = config.controls.as_ref().map(|controls| controls.address);
         let controls_listener = Listener::bind_if_asked(controls_address).await?;
 
-        let storage_url = match &config.storage_url {
-            Some(url) => url.trim_end_matches('/').to_owned(),
-            None => storage_listener.url(),
-        };
-        let secret = database.setting_or("signing secret", &random.word(40)?).await?;
-        let objects = Arc::new(Objects::open(
-            &folder.path().join("objects"),
+        let storage_url = object_storage::address(config.storage_url.as_deref(), storage_listener.address)?;
+        let max_forms = config.limits.unsigned_forms;
+        let objects = Objects::open(
+            &objects_folder,
             durability,
             Arc::clone(&database),
             storage_url,
-            secret,
-        )?);
+            max_forms,
+            &random,
+        );
+        let objects = Arc::new(objects.await?);
 
         let api_url = format!("{}{}", api_listener.url(), api::ROOT);
         let operations_url = operations_listener.as_ref().map(Listener::url);
@@ -113,17 +117,17 @@ impl Service {
             objects,
             fetcher: Fetcher::default(),
             metrics: Metrics::default(),
-            work: Notify::new(),
-            arrivals: Notify::new(),
-            node: nodes::Switch::new(&stop),
+            local_wakeup: Notify::new(),
+            remote_wakeup: Notify::new(),
+            node: nodes::LocalNode::new(&stop),
             scripts: Scripts::default(),
             tester,
         });
 
         if let Some(controls) = Controls::of(&app) {
-            controls.keep_fresh().await?;
+            controls.start_from_here().await?;
         }
-        nodes::start(&app, runners(models), &running, &stop).await?;
+        nodes::start(&app, models::table(models), &running, &stop).await?;
         running.spawn(storage_billing::run(Arc::clone(&app), stop.clone()));
         let serve = |listener: Listener, router| {
             running.spawn(listener.serve(router, limits, stop.clone()));
@@ -139,7 +143,7 @@ impl Service {
         if let Some(listener) = controls_listener {
             serve(listener, controls::router(&app));
         }
-        running.spawn(Objects::tend(Arc::clone(&app), stop.clone()));
+        running.spawn(Objects::run_sweeper(Arc::clone(&app), stop.clone()));
         running.close();
         Ok(Self { app, api_url, operations_url, nodes_url, api_key, folder, stop, running })
     }

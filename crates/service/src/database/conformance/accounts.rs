@@ -35,7 +35,6 @@ fn begin(random: &Randomness) -> (Bootstrap, NewKey) {
     let account = |name: &str| NewAccount::draw(name, Scope::Personal, random).unwrap();
     let begin = Bootstrap {
         operator: account(OPERATOR),
-        community: account("community"),
         first: account("first"),
         balance: Money::from_smallest(7),
         free_balance: Money::from_smallest(3),

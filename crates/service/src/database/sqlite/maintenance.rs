@@ -8,20 +8,24 @@ use rusqlite::{Connection, params};
 
 use super::accounts::{add_account, add_key};
 use super::ledger::credit;
+use super::replacement::replace;
 use super::statements::Statements as _;
 use super::{SqliteDatabase, path};
 use crate::Error;
 use crate::clock::Moment;
-use crate::database::{Bootstrap, Bootstrapped, Maintenance, Settings};
+use crate::database::{Bootstrap, Bootstrapped, FIRST_ACCOUNT, Maintenance, Settings};
 use crate::ledger::Credit;
 
-/// The setting that says who the first account is, once it was made.
-const FIRST_ACCOUNT: &str = "first account";
 /// The setting that names a key of the first account which may not have been shown.
 const UNSHOWN_KEY: &str = "unshown key";
 
 #[async_trait]
 impl Settings for SqliteDatabase {
+    async fn setting(&self, name: &str) -> Result<Option<String>, Error> {
+        let name = name.to_owned();
+        self.read(move |db| setting(db, &name)).await
+    }
+
     async fn setting_or(&self, name: &str, value: &str) -> Result<String, Error> {
         let (name, value) = (name.to_owned(), value.to_owned());
         self.write(move |db| {
@@ -58,6 +62,11 @@ impl Maintenance for SqliteDatabase {
         self.read(move |db| backup(db, &file)).await
     }
 
+    async fn replace_from(&self, backup: &Path) -> Result<Vec<String>, Error> {
+        let backup = path(backup)?;
+        self.exclusively(move |db| replace(db, &backup)).await
+    }
+
     async fn close(&self) {
         self.readers.close().await;
         self.writer.close().await;
@@ -69,8 +78,7 @@ fn setting(db: &Connection, name: &str) -> Result<Option<String>, Error> {
 }
 
 fn bootstrap(db: &Connection, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped, Error> {
-    let operator = add_account(db, &begin.operator, now)?.id;
-    let community = add_account(db, &begin.community, now)?.id;
+    let operator = add_account(db, &begin.operator, now)?;
     let earlier = setting(db, FIRST_ACCOUNT)?;
     let is_key_new = earlier.is_none() || setting(db, UNSHOWN_KEY)?.is_some();
     let username = earlier.as_ref().unwrap_or(&begin.first.username);
@@ -85,7 +93,7 @@ fn bootstrap(db: &Connection, begin: &Bootstrap, now: Moment) -> Result<Bootstra
         add_key(db, owner, &begin.key, now)?;
         db.run("INSERT OR REPLACE INTO settings (name, value) VALUES (?, ?)", [UNSHOWN_KEY, &begin.key.id])?;
     }
-    Ok(Bootstrapped { operator, community, is_key_new })
+    Ok(Bootstrapped { operator, is_key_new })
 }
 
 /// Copies the database on a connection that reads, so that writes go on. The copy is on the disk before this

@@ -11,7 +11,7 @@ mod movements;
 mod nodes;
 mod queue;
 mod readers;
-mod snapshot;
+mod replacement;
 mod statements;
 mod values;
 
@@ -22,8 +22,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
-
-pub(crate) use snapshot::renamed;
 
 use crate::Error;
 use crate::database::Durability;

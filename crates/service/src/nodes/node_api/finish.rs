@@ -1,0 +1,128 @@
+//! Handing in what came out: files, then the end of the task.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::key::{NodeKey, NodePath};
+use super::output::{self, Outputs};
+use super::{known, lost};
+use crate::api::{Answer, ApiJson, Failure, is_mime};
+use crate::catalog::Format;
+use crate::lifecycle::app::App;
+use crate::nodes::run::OUTPUTS;
+use crate::object_storage::OutputError;
+use crate::queue::{Ending, LeaseState};
+
+/// How many characters of a failure's message are kept.
+const LONGEST_MESSAGE: usize = 4_000;
+
+#[derive(Serialize)]
+pub(super) struct StoredFile {
+    /// What the output is to say.
+    url: String,
+}
+
+/// Stores a file that the task has produced. It is called by its output, with the end of its name:
+/// `output.png`.
+pub(super) async fn put_file(
+    State(app): State<Arc<App>>,
+    NodeKey(key): NodeKey,
+    NodePath((node, task, attempt, file)): NodePath<(String, String, i64, String)>,
+    request: Request,
+) -> Result<Answer<StoredFile>, Failure> {
+    known(&app, &key, &node).await?;
+    let LeaseState::Running { output_format } = app.database.lease_state(&node, &task, attempt).await? else {
+        return Err(lost());
+    };
+    let mime = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let mime = mime.filter(|mime| is_mime(mime)).map(str::to_owned).ok_or_else(|| {
+        let message = "the header content-type must say the MIME type of the file";
+        Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
+    })?;
+    output::check_file(&Format::kept(&output_format)?, &file, &mime).map_err(Failure::unprocessable)?;
+    let stored = (OUTPUTS, &*format!("{task}/{attempt}/{file}"), &*mime);
+    let body = request.into_body().into_data_stream();
+    let timeout = app.config.limits.upload_idle;
+    let url = app.objects.receive_output(&app, stored, timeout, body).await.map_err(|error| match error {
+        OutputError::TooLarge => {
+            Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "a file has at most 104857600 bytes")
+        }
+        OutputError::TooSlow => Failure::new(StatusCode::REQUEST_TIMEOUT, "the file took too long to arrive"),
+        OutputError::CutOff => Failure::new(StatusCode::BAD_REQUEST, "the file was cut off"),
+        OutputError::Failed(cause) => cause.into(),
+    })?;
+    Ok(Answer::data(StoredFile { url }))
+}
+
+/// How a run ended: one of the two.
+#[derive(Deserialize)]
+pub(super) struct Finish {
+    output: Option<Outputs>,
+    error: Option<RunError>,
+}
+
+#[derive(Deserialize)]
+struct RunError {
+    message: String,
+    #[serde(default)]
+    kind: Kind,
+    /// Anything that helps to find the cause.
+    detail: Option<Value>,
+}
+
+/// Whose fault it was.
+#[derive(Clone, Copy, Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Input,
+    #[default]
+    Model,
+    Limit,
+}
+
+/// Ends a task. It may be repeated when the answer was lost: a task ends once, and whoever ended it is
+/// told so again.
+pub(super) async fn finish(
+    State(app): State<Arc<App>>,
+    NodeKey(key): NodeKey,
+    NodePath((node, task, attempt)): NodePath<(String, String, i64)>,
+    body: ApiJson<Finish>,
+) -> Result<Answer<()>, Failure> {
+    known(&app, &key, &node).await?;
+    let output_format = match app.database.lease_state(&node, &task, attempt).await? {
+        LeaseState::Running { output_format } => output_format,
+        LeaseState::Ended => return Ok(Answer::done("finished already")),
+        LeaseState::Lost => return Err(lost()),
+    };
+    let ending = match (body.value.output, body.value.error) {
+        (Some(outputs), None) => {
+            let declared = Format::kept(&output_format)?;
+            let lease = output::OfLease { task: &task, attempt };
+            Ending::Output(output::check(&app, &declared, &lease, &outputs).await?)
+        }
+        (None, Some(error)) => {
+            let message: String = error.message.chars().take(LONGEST_MESSAGE).collect();
+            let mut detail = json!({ "kind": error.kind, "message": message });
+            if let (Some(told), Some(detail)) = (error.detail, detail.as_object_mut()) {
+                detail.insert("detail".to_owned(), told);
+            }
+            Ending::Error { detail: detail.to_string(), message }
+        }
+        _ => return Err(Failure::unprocessable("a run ends with an output or with an error")),
+    };
+    let succeeded = matches!(ending, Ending::Output(_));
+    if app.database.finish(&node, &task, attempt, &ending, app.clock.now()).await? {
+        tracing::info!(task, node, succeeded, "a task has ended");
+        return Ok(Answer::done("finished"));
+    }
+    // Between the look and the end, somebody else was quicker: perhaps the same node, asking twice.
+    match app.database.lease_state(&node, &task, attempt).await? {
+        LeaseState::Ended => Ok(Answer::done("finished already")),
+        _ => Err(lost()),
+    }
+}

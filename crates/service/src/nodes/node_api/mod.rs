@@ -1,0 +1,132 @@
+//! The protocol of nodes outside the process, on a listener of its own: register, lease, heartbeat,
+//! files, finish, goodbye. `docs/nodes.md` describes it for whoever writes a node.
+
+mod finish;
+mod key;
+mod lease;
+mod output;
+
+use std::sync::Arc;
+
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{StatusCode, Uri};
+use axum::middleware::from_fn_with_state;
+use axum::routing::{post, put};
+use axum::{Extension, Router};
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use self::key::{NodeKey, NodePath};
+use super::KnownNode;
+use crate::api::{Answer, ApiJson, Failure, observe, wrong_method};
+use crate::lifecycle::app::App;
+
+/// How many models a node may run.
+const MOST_MODELS: usize = 1_000;
+
+/// Every path of the protocol, and a refusal in the shape of the API for everything else. Nodes that
+/// wait for a task are let go when the service stops.
+pub(crate) fn router(app: &Arc<App>, stop: &CancellationToken) -> Router {
+    let of_lease = Router::new()
+        .route("/heartbeat", post(lease::heartbeat))
+        .route("/files/{file}", put(finish::put_file))
+        .route("/finish", post(finish::finish));
+    let paths = Router::new()
+        .route("/register", post(register))
+        .route("/{node}/lease", post(lease::lease))
+        .route("/{node}/goodbye", post(goodbye))
+        .nest("/{node}/tasks/{task}/{attempt}", of_lease)
+        .method_not_allowed_fallback(wrong_method);
+    Router::new()
+        .nest("/nodes/v1", paths)
+        .fallback(unknown_path)
+        .layer(Extension(stop.clone()))
+        .layer(DefaultBodyLimit::max(app.config.limits.body))
+        .layer(from_fn_with_state(Arc::clone(app), observe))
+        .with_state(Arc::clone(app))
+}
+
+async fn unknown_path(uri: Uri) -> Failure {
+    let path: String = uri.path().chars().take(200).collect();
+    Failure::new(StatusCode::NOT_FOUND, format!("there is nothing at {path}; nodes begin at /nodes/v1"))
+}
+
+#[derive(Deserialize)]
+struct Registration {
+    models: Vec<String>,
+}
+
+/// What a node has to know to serve.
+#[derive(Serialize)]
+struct Registered {
+    node: String,
+    lease_seconds: f64,
+    /// How long a run may take.
+    run_seconds: f64,
+    /// Where the files of this service are. Everything else among inputs is on the internet.
+    storage_url: String,
+}
+
+/// Makes a node known, with the models that it runs. A node that starts again registers again: what it
+/// ran before it died is no longer its business.
+async fn register(
+    State(app): State<Arc<App>>,
+    NodeKey(key): NodeKey,
+    body: ApiJson<Registration>,
+) -> Result<Answer<Registered>, Failure> {
+    let models = body.value.models;
+    if models.is_empty() || models.len() > MOST_MODELS {
+        return Err(Failure::unprocessable(format!("a node runs between 1 and {MOST_MODELS} models")));
+    }
+    if let Some(allowed) = app.database.models_of_node_key(&key).await?
+        && let Some(other) = models.iter().find(|model| !allowed.contains(model))
+    {
+        let other: String = other.chars().take(80).collect();
+        let message = format!("this key may not serve {other:?}, only {}", allowed.join(", "));
+        return Err(Failure::unprocessable(message));
+    }
+    let node = format!("node-{}", app.random.word(16)?);
+    app.database.add_node(&node, &key, &models, app.clock.now()).await?;
+    tracing::info!(node, key, ?models, "a node has registered");
+    Ok(Answer::data(Registered {
+        node,
+        lease_seconds: app.config.lease.as_secs_f64(),
+        run_seconds: app.config.limits.run.as_secs_f64(),
+        storage_url: app.objects.url().to_owned(),
+    }))
+}
+
+/// Forgets a node; what it was running goes to others at once.
+async fn goodbye(
+    State(app): State<Arc<App>>,
+    NodeKey(key): NodeKey,
+    NodePath(node): NodePath<String>,
+) -> Result<Answer<()>, Failure> {
+    known(&app, &key, &node).await?;
+    app.database.node_gone(&node, app.clock.now()).await?;
+    app.notify_task_queued();
+    tracing::info!(node, key, "a node has left");
+    Ok(Answer::done("goodbye"))
+}
+
+/// The node, if it registered with this key; and it is alive.
+async fn known(app: &App, key: &str, node: &str) -> Result<KnownNode, Failure> {
+    let known = app.database.known_node(node, key).await?;
+    let known = known.ok_or_else(|| {
+        let node: String = node.chars().take(80).collect();
+        let message = format!("there is no node {node:?} of this key; register again");
+        Failure::new(StatusCode::NOT_FOUND, message)
+    })?;
+    // Noting it each time would keep the disk busy for nothing.
+    let now = app.clock.now();
+    if known.seen_at <= now.before(app.config.lease / 3) {
+        app.database.touch_node(node, now).await?;
+    }
+    Ok(known)
+}
+
+/// For a node whose lease has gone to another, or is not prolonged any more.
+fn lost() -> Failure {
+    let message = "the lease is lost: the task goes to another node, so stop working on it";
+    Failure::new(StatusCode::CONFLICT, message)
+}
