@@ -15,8 +15,7 @@ use super::location::Locations;
 use super::s3_api::{self, Presigned, Signer};
 use super::{Object, Target};
 use crate::Error;
-use crate::database::Database;
-use crate::database::sqlite::{Durability, SqliteDatabase};
+use crate::database::{Database, Durability};
 use crate::lifecycle::app::App;
 use crate::random::Randomness;
 
@@ -61,7 +60,7 @@ impl Objects {
     pub(crate) async fn open(
         folder: &Path,
         durability: Durability,
-        database: &SqliteDatabase,
+        database: Arc<dyn Database>,
         address: String,
         max_unsigned_forms: usize,
         random: &Randomness,
@@ -73,7 +72,7 @@ impl Objects {
             signer: Signer::new(address.clone(), signing_secret),
             locations: Locations::new(address, Vec::new(), &url_secret)?,
             blobs,
-            database: Arc::new(database.clone()),
+            database,
             unsigned_forms: Semaphore::new(max_unsigned_forms),
         })
     }
