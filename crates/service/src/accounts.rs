@@ -10,6 +10,9 @@ use crate::clock::Moment;
 use crate::ledger::{Money, Purses};
 use crate::random::Randomness;
 
+/// The name of the account that publishes the official models, and that storage is paid to.
+pub(crate) const OPERATOR: &str = "inferstore";
+
 /// Identifies an account inside the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct AccountId(pub(crate) i64);
@@ -74,6 +77,7 @@ pub(crate) struct NewKey {
 }
 
 /// What is kept of an API key.
+#[derive(Clone)]
 pub(crate) struct KeptKey {
     /// The part by which the key is found.
     pub(crate) id: String,
@@ -153,6 +157,7 @@ pub(crate) trait Accounts: Send + Sync {
 }
 
 /// An account to be added.
+#[derive(Clone)]
 pub(crate) struct NewAccount {
     pub(crate) username: String,
     pub(crate) scope: Scope,
@@ -162,11 +167,11 @@ pub(crate) struct NewAccount {
 
 impl NewAccount {
     pub(crate) fn draw(username: &str, scope: Scope, random: &Randomness) -> Result<Self, Error> {
-        let uuid = random.uuid()?.replace('-', "");
         Ok(Self {
             username: username.to_owned(),
             scope,
-            wallet_address: format!("0x{uuid}{}", &uuid[..8]),
+            // No currency has an address of this form, so no payment can go to it.
+            wallet_address: format!("local:{username}"),
             bucket: format!("files-{}", random.word(16)?),
         })
     }

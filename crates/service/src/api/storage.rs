@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use axum::routing::{delete, get, post};
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, ApiJson, ApiPath, ApiQuery, Caller, Failure, place, present};
+use super::{Answer, ApiJson, ApiPath, ApiQuery, Caller, Failure, place};
 use crate::accounts::{Account, Scope};
 use crate::clock::Moment;
 use crate::lifecycle::app::App;
@@ -31,7 +31,7 @@ struct PresignBody {
     mime: String,
     name: String,
     size: i64,
-    #[serde(default, deserialize_with = "present")]
+    /// Null counts as absent.
     org_username: Option<String>,
 }
 

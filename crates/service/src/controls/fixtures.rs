@@ -11,7 +11,6 @@ use super::running::AmountsBody;
 use super::{Amounts, Controls};
 use crate::Error;
 use crate::accounts::{Account, NewAccount, NewKey, Scope};
-use crate::admin::publish::new_model;
 use crate::catalog::{Existing, ModelSpec};
 use crate::object_storage::{FOLDERS, store_local};
 
@@ -133,7 +132,7 @@ impl Controls {
         let owner = self.fixture_account(publisher.unwrap_or_default()).await?;
         let text = fs::read_to_string(file).map_err(|cause| failed(cause.into()))?;
         let spec = ModelSpec::from_json(&text).map_err(|cause| failed(cause.into()))?;
-        let model = new_model(&spec, &owner, self.now()).map_err(|cause| failed(cause.into()))?;
+        let model = spec.to_model(&owner, self.now()).map_err(|cause| failed(cause.into()))?;
         match self.app.database.publish(&[model], Existing::Replace).await? {
             0 => Err(failed(format!("{:?} belongs to another account", spec.id).into())),
             _ => Ok(()),

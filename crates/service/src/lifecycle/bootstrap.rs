@@ -1,18 +1,13 @@
-//! What a service begins with: the operator, the community, the catalog, and a first account.
+//! What a service begins with: the operator, the catalog, and a first account.
 
 use crate::Error;
-use crate::accounts::{Account, Accounts, NewAccount, NewKey, Scope};
+use crate::accounts::{Account, Accounts, NewAccount, NewKey, OPERATOR, Scope};
 use crate::catalog::publish_built_in;
 use crate::clock::Moment;
 use crate::database::sqlite::SqliteDatabase;
 use crate::ledger::{Credit, Ledger, Money};
 use crate::lifecycle::config::FirstAccount;
 use crate::random::Randomness;
-
-/// The account that publishes the official models, and that storage is paid to.
-pub(crate) const OPERATOR: &str = "inferstore";
-/// The account that publishes the models of the community.
-const COMMUNITY: &str = "atelier";
 
 /// The setting that says that all of this has been done once.
 const DONE: &str = "first account";
@@ -31,8 +26,7 @@ pub(crate) async fn bootstrap(
     random: &Randomness,
 ) -> Result<Option<String>, Error> {
     let operator = account(database, OPERATOR, Scope::Organization, now, random).await?;
-    let community = account(database, COMMUNITY, Scope::Organization, now, random).await?;
-    publish_built_in(database, operator.id, community.id).await?;
+    publish_built_in(database, &operator, now).await?;
     if is_done(database).await? {
         return Ok(None);
     }

@@ -21,11 +21,10 @@ use crate::lifecycle::app::App;
 use crate::lifecycle::bootstrap;
 use crate::lifecycle::config::{Config, Data};
 use crate::lifecycle::folder::Folder;
-use crate::models::runners;
 use crate::object_storage::Objects;
 use crate::operations::metrics::Metrics;
 use crate::random::Randomness;
-use crate::{Error, api, controls, nodes, object_storage, operations};
+use crate::{Error, api, controls, models, nodes, object_storage, operations};
 
 /// A running service. It ends when it is dropped; `shutdown` ends it in order.
 #[must_use = "a service ends when it is dropped"]
@@ -112,9 +111,9 @@ impl Service {
             objects,
             fetcher: Fetcher::default(),
             metrics: Metrics::default(),
-            work: Notify::new(),
-            arrivals: Notify::new(),
-            node: nodes::Switch::new(&stop),
+            local_wakeup: Notify::new(),
+            remote_wakeup: Notify::new(),
+            node: nodes::LocalNode::new(&stop),
             scripts: Scripts::default(),
             tester,
         });
@@ -122,7 +121,7 @@ impl Service {
         if let Some(controls) = Controls::of(&app) {
             controls.start_from_here().await?;
         }
-        nodes::start(&app, runners(models), &running, &stop).await?;
+        nodes::start(&app, models::table(models), &running, &stop).await?;
         running.spawn(storage_billing::run(Arc::clone(&app), stop.clone()));
         let serve = |listener: Listener, router| {
             running.spawn(listener.serve(router, limits, stop.clone()));

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use sqlx::{AssertSqlSafe, Row, SqliteConnection};
+use rusqlite::Connection;
 
 use super::SqliteDatabase;
+use super::statements::Statements as _;
 use crate::Error;
 
 /// Tables of the running service, which stay as they are.
@@ -16,24 +17,25 @@ const OF_FILES: [&str; 4] = ["objects", "upload_targets", "folder_usage", "folde
 impl SqliteDatabase {
     /// Writes a consistent copy into a file that does not exist yet.
     pub(crate) async fn backup_to(&self, file: &Path) -> Result<(), Error> {
-        sqlx::query("VACUUM INTO ?").bind(path(file)?).execute(&self.readers).await?;
-        Ok(())
+        let file = path(file)?;
+        self.exclusively(move |db| Ok(db.run("VACUUM INTO ?", [file]).map(drop)?)).await
     }
 
     /// Replaces everything but files by the contents of a copy. Tasks that were computing can be claimed.
     /// Returns the blobs of the files that were there.
     pub(crate) async fn replace_from(&self, file: &Path) -> Result<Vec<String>, Error> {
-        let (database, file) = (self.clone(), path(file)?);
-        // On a task of its own: a caller that goes away must not leave the connection half way.
-        let replaced = tokio::spawn(async move {
-            let mut writer = database.writer.acquire().await?;
-            let replaced = replace(&mut writer, &file).await;
-            if replaced.is_err() {
-                writer.close_on_drop();
-            }
+        let file = path(file)?;
+        self.exclusively(move |db| {
+            // Neither of these can be done inside a transaction. Without foreign keys, emptying a table is one
+            // step however many rows it has.
+            db.pragma_update(None, "foreign_keys", false)?;
+            db.run("ATTACH DATABASE ? AS copy", [file])?;
+            let replaced = exchange(db);
+            db.execute_batch("DETACH DATABASE copy")?;
+            db.pragma_update(None, "foreign_keys", true)?;
             replaced
-        });
-        replaced.await.map_err(|cause| Error::new("replacing the database", cause))?
+        })
+        .await
     }
 }
 
@@ -42,50 +44,35 @@ fn path(file: &Path) -> Result<String, Error> {
     text.ok_or_else(|| Error::new("copying the database", format!("{} is not UTF-8", file.display())))
 }
 
-async fn replace(writer: &mut SqliteConnection, file: &str) -> Result<Vec<String>, Error> {
-    // Neither of these can be done inside a transaction. Without foreign keys, emptying a table is one
-    // step however many rows it has.
-    run(writer, "PRAGMA foreign_keys = OFF").await?;
-    sqlx::query("ATTACH DATABASE ? AS copy").bind(file).execute(&mut *writer).await?;
-    run(writer, "BEGIN IMMEDIATE").await?;
-    let unneeded = exchange(writer).await?;
-    run(writer, "COMMIT").await?;
-    run(writer, "DETACH DATABASE copy").await?;
-    run(writer, "PRAGMA foreign_keys = ON").await?;
-    Ok(unneeded)
-}
-
-async fn exchange(writer: &mut SqliteConnection) -> Result<Vec<String>, Error> {
-    let unneeded = sqlx::query_scalar("SELECT blob FROM main.objects").fetch_all(&mut *writer).await?;
+fn exchange(db: &Connection) -> Result<Vec<String>, Error> {
+    let tx = db.unchecked_transaction()?;
+    let unneeded = tx.all("SELECT blob FROM main.objects", [], |row| row.get(0))?;
     // Triggers count rows that come and go; what they count is copied too.
-    let triggers = sqlx::query("SELECT name, sql FROM main.sqlite_schema WHERE type = 'trigger'")
-        .fetch_all(&mut *writer)
-        .await?;
-    for trigger in &triggers {
-        let name: String = trigger.try_get("name")?;
-        run(writer, &format!("DROP TRIGGER main.\"{name}\"")).await?;
+    let triggers: Vec<(String, String)> = tx
+        .prepare("SELECT name, sql FROM main.sqlite_schema WHERE type = 'trigger'")?
+        .query_map([], |row| row.try_into())?
+        .collect::<Result<_, _>>()?;
+    for (name, _) in &triggers {
+        tx.execute_batch(&format!("DROP TRIGGER main.\"{name}\""))?;
     }
-    let tables: Vec<String> = sqlx::query_scalar(
-        "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'",
-    )
-    .fetch_all(&mut *writer)
-    .await?;
+    let tables: Vec<String> = tx
+        .prepare(
+            "SELECT name FROM main.sqlite_schema \
+             WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'",
+        )?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
     for table in tables.iter().map(String::as_str).filter(|table| !OF_THE_PRESENT.contains(table)) {
-        run(writer, &format!("DELETE FROM main.\"{table}\"")).await?;
+        tx.execute_batch(&format!("DELETE FROM main.\"{table}\""))?;
         if !OF_FILES.contains(&table) {
-            run(writer, &format!("INSERT INTO main.\"{table}\" SELECT * FROM copy.\"{table}\"")).await?;
+            tx.execute_batch(&format!("INSERT INTO main.\"{table}\" SELECT * FROM copy.\"{table}\""))?;
         }
     }
-    run(writer, "UPDATE main.accounts SET stored_bytes = 0, byte_seconds = 0").await?;
-    run(writer, "UPDATE main.tasks SET lease_until = 0 WHERE status = 'computing'").await?;
-    for trigger in &triggers {
-        run(writer, trigger.try_get("sql")?).await?;
+    tx.execute_batch("UPDATE main.accounts SET stored_bytes = 0, byte_seconds = 0")?;
+    tx.execute_batch("UPDATE main.tasks SET lease_until = 0 WHERE status = 'computing'")?;
+    for (_, sql) in &triggers {
+        tx.execute_batch(sql)?;
     }
+    tx.commit()?;
     Ok(unneeded)
-}
-
-/// Runs a statement that is made of names of our own.
-async fn run(writer: &mut SqliteConnection, sql: &str) -> Result<(), Error> {
-    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(writer).await?;
-    Ok(())
 }

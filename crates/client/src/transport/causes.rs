@@ -1,4 +1,4 @@
-//! `FileError`: why a file could not be read, uploaded, downloaded or written.
+//! Causes of errors: what is wrong with a file, and with the inputs of a run.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use crate::transport::error::Error;
 use crate::transport::redact::printable;
+
+/// `Display` of [`InvalidInputs`] shows at most this many violations.
+const MAX_SHOWN: usize = 20;
 
 /// An error about one file: local, on its way, or in object storage.
 #[derive(Debug)]
@@ -120,6 +123,93 @@ impl From<FileError> for Error {
     fn from(error: FileError) -> Self {
         Self::File(Box::new(error))
     }
+}
+
+/// Inputs that do not fit the model. Nothing was sent: no file was uploaded, no task was created.
+///
+/// `Display` is one line. [`violations`](Self::violations) has the violations one by one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InvalidInputs {
+    /// All violations, in the order of the model's parameters; undeclared inputs come last.
+    pub violations: Vec<Violation>,
+    /// The names of all parameters that the model declares, in its order.
+    pub parameters: Vec<String>,
+}
+
+impl InvalidInputs {
+    /// Inputs with these violations, for tests of code that handles errors.
+    pub fn new(violations: Vec<Violation>, parameters: Vec<String>) -> Self {
+        Self { violations, parameters }
+    }
+
+    /// Whether one of the violations is of this kind.
+    pub fn has(&self, kind: ViolationKind) -> bool {
+        self.violations.iter().any(|violation| violation.kind == kind)
+    }
+}
+
+impl std::error::Error for InvalidInputs {}
+
+impl fmt::Display for InvalidInputs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, violation) in self.violations.iter().take(MAX_SHOWN).enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            write!(f, "{separator}{violation}")?;
+        }
+        match self.violations.len().saturating_sub(MAX_SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "; and {more} more"),
+        }
+    }
+}
+
+/// One violation: one input, and why it does not fit.
+///
+/// `Display` is the message, which begins with the name of the input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Violation {
+    /// The name of the input, exactly as it was given or declared.
+    pub field: String,
+    /// What kind of violation it is.
+    pub kind: ViolationKind,
+    /// The message: one line of bounded length, without control characters and without the query of a
+    /// URL, which may be a signature.
+    pub message: String,
+}
+
+impl Violation {
+    /// Creates a violation. The message should be one line and begin with the name of the input.
+    pub fn new(field: impl Into<String>, kind: ViolationKind, message: impl Into<String>) -> Self {
+        Self { field: field.into(), kind, message: message.into() }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// The kinds of violations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ViolationKind {
+    /// The input is required, but was not given, or given as null.
+    Missing,
+    /// The model declares no parameter of this name.
+    Undeclared,
+    /// The value has another type than the parameter, such as a list where a number belongs.
+    WrongType,
+    /// The number is below the minimum or above the maximum.
+    OutOfRange,
+    /// The value is not one of the options. They are compared exactly.
+    NotAnOption,
+    /// The value of a file parameter is not an absolute URL over http or https.
+    NotAUrl,
+    /// The file has a MIME type that the parameter does not accept.
+    MimeType,
 }
 
 #[cfg(test)]
