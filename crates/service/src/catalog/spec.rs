@@ -109,8 +109,7 @@ impl ModelSpec {
     /// # Errors
     /// When it is no JSON, a field is missing, or one is unknown: it says which and where.
     pub fn from_json(text: &str) -> Result<Self, Error> {
-        serde_json::from_str(text)
-            .map_err(|cause| Error::new("reading a model to be published", cause))
+        serde_json::from_str(text).map_err(|cause| Error::new("reading a model to be published", cause))
     }
 
     /// The model that an account publishes, if it can be. It is official when the operator publishes it.
