@@ -1,7 +1,7 @@
 //! Background removal: cuts out what a picture shows.
 
 use crate::cutout;
-use crate::picture::{Picture};
+use crate::picture::Picture;
 use crate::{Error, Inputs, Limits, Model, Output};
 
 /// Bytes for a pixel at the peak.

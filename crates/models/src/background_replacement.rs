@@ -1,7 +1,7 @@
 //! Background replacement: cuts out what a picture shows and puts it in front of another one.
 
 use crate::cutout;
-use crate::picture::{Picture};
+use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 

@@ -2,7 +2,7 @@
 
 use crate::hue_wheel;
 use crate::oklab;
-use crate::picture::{Picture};
+use crate::picture::Picture;
 use crate::template::{Histogram, TEMPLATES, Turned};
 use crate::{Error, Inputs, Limits, Model, Output};
 

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use crate::cascade::{Cascade, WINDOW};
 use crate::draw;
-use crate::picture::{Picture};
+use crate::picture::Picture;
 use crate::pyramid::halved;
 use crate::{Error, Inputs, Limits, Model, Output};
 

@@ -2,7 +2,7 @@
 
 use crate::draw;
 use crate::features::{self, Feature};
-use crate::picture::{Picture};
+use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 

@@ -2,7 +2,7 @@
 //! small region has a pixel that is dark in some channel; where it is not, the haze made it bright.
 
 use crate::guided::guided_filter;
-use crate::picture::{Picture};
+use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 

@@ -1,6 +1,6 @@
 //! Image blending: an object, marked by a mask, put into a background without a visible seam.
 
-use crate::picture::{Picture};
+use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::poisson::{self, Domain};
 use crate::pyramid::Laplacian;

@@ -3,7 +3,7 @@
 
 use crate::guided::guided_filter;
 use crate::oklab;
-use crate::picture::{Picture};
+use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 

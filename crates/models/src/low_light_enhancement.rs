@@ -2,7 +2,7 @@
 //! (Guo, Li and Ling, 2017), and quiets the noise that brightening would show.
 
 use crate::guided::guided_filter;
-use crate::picture::{Picture};
+use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 

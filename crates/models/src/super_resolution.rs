@@ -1,7 +1,7 @@
 //! Super-resolution: twice as large by Lanczos' filter and iterative back-projection (Irani and Peleg,
 //! 1991): the large picture is corrected until scaling it down gives the small one.
 
-use crate::picture::{Picture};
+use crate::picture::Picture;
 use crate::plane::{Plane, clamp};
 use crate::{Error, Inputs, Limits, Model, Output};
 

@@ -1,7 +1,7 @@
 //! The second super-resolution: twice as large by directional cubic convolution (Zhou, Shen and Dong,
 //! 2012): every new pixel is interpolated along the edge that it lies on, never across it.
 
-use crate::picture::{Picture};
+use crate::picture::Picture;
 use crate::plane::{Plane, clamp};
 use crate::{Error, Inputs, Limits, Model, Output};
 

@@ -35,7 +35,8 @@ impl Model for VideoEdgeMap {
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let bytes = inputs.file(INPUT)?;
         if image::guess_format(bytes).is_err() {
-            let reason = "its format cannot be decoded, such as that of MP4 or WebM; send an animated GIF or WebP";
+            let reason =
+                "its format cannot be decoded, such as that of MP4 or WebM; send an animated GIF or WebP";
             return Err(Error::Unusable { input: INPUT.to_owned(), reason: reason.to_owned() });
         }
         let still = || picture::decode(inputs, INPUT, NEED, limits).map(|image| vec![Ok(still_frame(image))]);

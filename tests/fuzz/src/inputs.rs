@@ -88,7 +88,8 @@ fn is_left_to_the_service(sent: &Value) -> bool {
         return text.contains(char::is_whitespace) && text.contains("://");
     };
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-    let is_beyond_ours = text.contains(['e', 'E']) || whole.len() + fraction.len() > 28 || fraction.len() > 18;
+    let is_beyond_ours =
+        text.contains(['e', 'E']) || whole.len() + fraction.len() > 28 || fraction.len() > 18;
     let as_float =
         text.parse::<f64>().ok().and_then(|float| json!(float).to_string().parse::<Decimal>().ok());
     is_beyond_ours || as_float != Some(number)

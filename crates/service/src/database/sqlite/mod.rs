@@ -1,6 +1,7 @@
 //! The database in one SQLite file: one thread writes, a few connections read beside it.
 
 mod accounts;
+mod cache;
 mod catalog;
 mod files;
 mod group_commit;
@@ -17,12 +18,16 @@ mod values;
 mod tests;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 
 use crate::Error;
+use crate::accounts::{Account, KeptKey};
+use crate::catalog::Published;
 use crate::error::DiskFailure;
+use cache::Cache;
 use group_commit::Writer;
 use readers::Readers;
 use statements::Statements as _;
@@ -55,6 +60,14 @@ pub(crate) enum Durability {
 pub(crate) struct SqliteDatabase {
     writer: Writer,
     readers: Readers,
+    caches: Arc<Caches>,
+}
+
+/// What every request reads.
+#[derive(Default)]
+struct Caches {
+    keys: Cache<(KeptKey, Account)>,
+    models: Cache<Arc<Published>>,
 }
 
 impl SqliteDatabase {
@@ -66,7 +79,7 @@ impl SqliteDatabase {
             let writer = open_writer(&file, durability).map_err(|cause| failure(doing.clone(), cause))?;
             migrate(&writer, &doing)?;
             let readers = Readers::open(&file).map_err(|cause| failure(doing, cause))?;
-            Ok(Self { writer: Writer::spawn(writer)?, readers })
+            Ok(Self { writer: Writer::spawn(writer)?, readers, caches: Arc::default() })
         });
         opened.await.map_err(|cause| Error::new("opening the database", cause))?
     }

@@ -15,3 +15,5 @@ UPDATE objects SET output_of =
 WHERE owner IS NULL;
 CREATE INDEX outputs_by_age ON objects (created_at) WHERE owner IS NULL;
 CREATE INDEX outputs_of_leases ON objects (lease) WHERE lease IS NOT NULL;
+-- Addresses that were drawn at random look as if a payment could go to them.
+UPDATE accounts SET wallet_address = 'local:' || username WHERE wallet_address LIKE '0x%';

@@ -25,6 +25,7 @@ impl SqliteDatabase {
     /// Returns the blobs of the files that were there.
     pub(crate) async fn replace_from(&self, file: &Path) -> Result<Vec<String>, Error> {
         let file = path(file)?;
+        let _invalidations = (self.caches.keys.invalidate(), self.caches.models.invalidate());
         self.exclusively(move |db| {
             // Neither of these can be done inside a transaction. Without foreign keys, emptying a table is one
             // step however many rows it has.

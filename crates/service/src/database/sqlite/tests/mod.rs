@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may end when its set-up fails")]
 
+mod cache;
 mod group_commit;
 mod listing;
 mod state_table;
@@ -42,7 +43,7 @@ impl Fixture {
         }
         let (operator, customer) = (accounts[0], accounts[1]);
         database.publish(&[model(operator)], Existing::Replace).await.unwrap();
-        let version = database.active_version(MODEL).await.unwrap().unwrap().id;
+        let version = database.published(MODEL).await.unwrap().unwrap().version.id;
         Self { folder, database, random, operator, customer, version }
     }
 
