@@ -159,6 +159,9 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
         () = signals.next() => return Ok(()),
     };
     announce(&service, session, is_ready_json)?;
+    if let Err(error) = service.api_key_shown().await {
+        tracing::warn!(%error, "the next start prints another API key");
+    }
     if is_key_given && service.api_key().is_none() {
         tracing::warn!("the first key was not used: the data folder has its first account already");
     }

@@ -53,6 +53,8 @@ pub struct Config {
     pub storage_origins: Vec<CorsOrigin>,
     /// How long blobs that no row refers to are kept in `objects/orphans` before they are deleted.
     pub orphan_retention: Duration,
+    /// How long the files that models produce are kept. Their URLs answer with 404 then.
+    pub output_retention: Duration,
     /// The account that a fresh service begins with.
     pub first_account: FirstAccount,
     /// What happens to a task that the balance does not cover.
@@ -189,6 +191,10 @@ pub struct Limits {
     pub max_requests: usize,
     /// How many forms of the object store are read at once before their signature is known; more wait.
     pub unsigned_forms: usize,
+    /// How many files a model may produce in one run.
+    pub outputs: u64,
+    /// How many bytes these may have together.
+    pub output_bytes: u64,
     /// How many connections are open at once, on all listeners together. The limit of the system on open
     /// files lowers it. For one more, the connection that has been idle longest is closed.
     pub max_connections: usize,
@@ -232,6 +238,7 @@ impl Config {
             storage_url: None,
             storage_origins: vec![CorsOrigin::any()],
             orphan_retention: Duration::from_secs(7 * 24 * 60 * 60),
+            output_retention: Duration::from_secs(30 * 24 * 60 * 60),
             first_account: FirstAccount {
                 username: "demo".to_owned(),
                 balance: Money::from_smallest(100_000_000_000),
@@ -249,6 +256,8 @@ impl Config {
                 body: 1 << 20,
                 max_requests: 512,
                 unsigned_forms: 256,
+                outputs: 32,
+                output_bytes: 512 << 20,
                 max_connections: 16_384,
                 head_timeout: Duration::from_secs(10),
                 keep_alive: Duration::from_secs(75),
