@@ -84,11 +84,3 @@ pub(super) fn depths(db: &Connection) -> Result<Vec<(Status, u64)>, Error> {
     let select = "SELECT status, tasks FROM task_counts";
     Ok(db.all(select, [], |row| Ok((row.get(0)?, unsigned(row.get(1)?))))?)
 }
-
-/// A step in the index for each model, however many tasks are queued.
-pub(super) fn oldest_queued(db: &Connection) -> Result<Option<Moment>, Error> {
-    let select = "SELECT created_at FROM tasks WHERE sequence = ( \
-                    SELECT min((SELECT min(sequence) FROM tasks \
-                                WHERE status = 'in_queue' AND model = models.id)) FROM models)";
-    Ok(db.first(select, [], |row| row.get(0))?)
-}
