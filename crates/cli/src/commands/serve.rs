@@ -127,6 +127,7 @@ pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
         }
         session.output.note(format!("data: {}; Ctrl-C ends the service", service.data_folder().display()));
     }
+    service.api_key_shown().await.map_err(|error| Failure::new(crate::exit::FAILED, error.to_string()))?;
     ended.wait().await;
     session.output.note("ending: requests in progress are finished");
     service.shutdown().await;

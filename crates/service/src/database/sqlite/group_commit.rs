@@ -28,11 +28,13 @@ enum Job {
 /// Writes inside a transaction, or takes note that the transaction was lost before.
 type Write = Box<dyn FnOnce(Result<&Connection, &Error>) -> Written + Send>;
 
+/// Sends the response, given why the commit failed if it did.
+type Respond = Box<dyn FnOnce(Option<&Error>)>;
+
 /// A write that has run, before the commit.
 struct Written {
     is_ok: bool,
-    /// Sends the response, given why the commit failed if it did.
-    respond: Box<dyn FnOnce(Option<&Error>)>,
+    respond: Respond,
 }
 
 /// The thread that owns the connection that writes. Clones use the same one.
