@@ -60,6 +60,17 @@ async fn put(target: &Value) -> Outcome<(u16, String)> {
     Ok((status, code.map(|(code, _)| code.to_owned()).unwrap_or_default()))
 }
 
+/// Issues another target that differs from this one.
+async fn changed(app: &App, target: &Value, change: impl FnOnce(&mut Target)) -> Outcome<Value> {
+    let id = target["endpoint"].as_str().and_then(|url| url.split("x-target=").nth(1));
+    let id = id.and_then(|rest| rest.split('&').next()).unwrap_or_default();
+    let mut other = app.database.target(id).await?.ok_or("the target is not stored")?;
+    other.id = Randomness::new(None).uuid()?;
+    change(&mut other);
+    app.database.add_target(&other).await?;
+    Ok(json!({"endpoint": app.objects.presign(&other, Duration::from_secs(60))?.endpoint}))
+}
+
 async fn total(service: &Service, key: &str) -> Outcome<u64> {
     let (_, answer) = call(service, key, "GET", "/upload/samples", Value::Null).await?;
     answer["data"]["total"].as_u64().ok_or_else(|| format!("{answer}").into())
@@ -96,6 +107,9 @@ async fn members_upload_into_the_storage_of_their_organization_and_nobody_else_d
     assert!(!service.remove_member("studio", "member").await?);
     assert_eq!(put(&target).await?, (403, "AccessDenied".to_owned()));
     assert_eq!(presign(&service, &member_key, Some("studio")).await?.0, 403);
+    // A target that was issued while the membership ended is of no use either.
+    let late = changed(app, &target, |target| target.is_void = false).await?;
+    assert_eq!(put(&late).await?, (403, "AccessDenied".to_owned()));
     assert_eq!(total(&service, &organization_key).await?, 0);
 
     // With the organization's key the name changes nothing, whatever it is.
@@ -112,15 +126,9 @@ async fn an_upload_needs_a_positive_balance_too() -> Outcome {
     let key = service.api_key().unwrap_or_default();
     let (_, target) = presign(&service, key, None).await?;
     // The same target, as if its payer had spent everything since.
-    let random = Randomness::new(None);
-    let poor = NewAccount::draw("poor", Scope::Personal, &random)?;
+    let poor = NewAccount::draw("poor", Scope::Personal, &Randomness::new(None))?;
     let poor = app.database.add_account(&poor, app.clock.now()).await?;
-    let id = target["endpoint"].as_str().and_then(|url| url.split("x-target=").nth(1));
-    let id = id.and_then(|rest| rest.split('&').next()).unwrap_or_default();
-    let stored = app.database.target(id).await?.ok_or("the target is not stored")?;
-    let unpaid = Target { id: random.uuid()?, payer: poor.id, ..stored };
-    app.database.add_target(&unpaid).await?;
-    let unpaid = json!({"endpoint": app.objects.presign(&unpaid, Duration::from_secs(60))?.endpoint});
+    let unpaid = changed(app, &target, |target| (target.owner, target.payer) = (poor.id, poor.id)).await?;
 
     assert_eq!(put(&unpaid).await?, (403, "AccessDenied".to_owned()));
     assert_eq!(total(&service, key).await?, 0);

@@ -81,7 +81,7 @@ impl<E: Engine> Fixture<E> {
         let operator = account(&*database, &random, OPERATOR).await.id;
         let customer = account(&*database, &random, "customer").await.id;
         database.publish(&[model(MODEL, operator)], Existing::Replace).await.unwrap();
-        let version = database.active_version(MODEL).await.unwrap().unwrap().id;
+        let version = database.published(MODEL).await.unwrap().unwrap().version.id;
         Self { engine, database, random, operator, customer, version }
     }
 

@@ -1,5 +1,6 @@
 //! Models and their versions in SQLite.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,7 +12,8 @@ use super::{SqliteDatabase, signed, unsigned};
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::catalog::{
-    Catalog, Existing, Filter, Model, ModelSummary, NewModel, NewVersion, Search, Sort, Version, folded,
+    Catalog, Existing, Filter, Format, Model, ModelSummary, NewModel, NewVersion, Published, Search, Sort,
+    Version, folded,
 };
 use crate::clock::Moment;
 use crate::ledger::Money;
@@ -19,13 +21,9 @@ use crate::ledger::Money;
 /// How far back `trending` looks.
 const TRENDING_DAYS: u32 = 7;
 
-const SELECT: &str = "SELECT models.id, name, owner, username, description, is_official, is_verified, \
-     is_public, price, metadata, models.created_at, updated_at FROM models \
-     JOIN accounts ON accounts.id = models.owner";
-
-/// Models that the account ?1 may access.
-const ACCESSIBLE: &str = "(models.is_public = 1 OR models.owner = ?1 \
-     OR models.owner IN (SELECT organization FROM members WHERE person = ?1))";
+const COLUMNS: &str = "models.id, name, owner, username, description, is_official, is_verified, is_public, \
+     price, metadata, models.created_at, updated_at";
+const FROM: &str = "FROM models JOIN accounts ON accounts.id = models.owner";
 
 /// Models that are visible, in parts that each have an index: a list of all of them is merged from lists that
 /// are in order already.
@@ -91,36 +89,15 @@ impl Catalog for SqliteDatabase {
         self.read(move |db| models(db, &search)).await
     }
 
-    async fn model(&self, caller: AccountId, id: &str) -> Result<Option<Model>, Error> {
-        let id = id.to_owned();
-        self.read(move |db| {
-            let select = format!("{SELECT} WHERE {ACCESSIBLE} AND models.id = ?2");
-            Ok(db.first(&select, params![caller, id], model)?)
-        })
-        .await
-    }
-
-    async fn active_version(&self, model: &str) -> Result<Option<Version>, Error> {
-        let model = model.to_owned();
-        self.read(move |db| {
-            let select = "SELECT id, model, commit_hash, is_active, input_format, output_format \
-                          FROM versions WHERE model = ? AND is_active = 1";
-            Ok(db.first(select, [model], |row| {
-                Ok(Version {
-                    id: row.get(0)?,
-                    model: row.get(1)?,
-                    commit_hash: row.get(2)?,
-                    is_active: row.get(3)?,
-                    input_format: row.get(4)?,
-                    output_format: row.get(5)?,
-                })
-            })?)
-        })
-        .await
+    async fn published(&self, id: &str) -> Result<Option<Arc<Published>>, Error> {
+        let by_id = id.to_owned();
+        let read = || self.read(move |db| published(db, &by_id));
+        self.caches.models.get_or_read(id, read).await
     }
 
     async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64, Error> {
         let models = models.to_vec();
+        let _invalidation = self.caches.models.invalidate();
         self.write(move |db| publish(db, &models, existing)).await
     }
 
@@ -132,16 +109,13 @@ impl Catalog for SqliteDatabase {
         now: Moment,
     ) -> Result<Option<bool>, Error> {
         let (model, version) = (model.to_owned(), version.clone());
+        let _invalidation = self.caches.models.invalidate();
         self.write(move |db| {
             let own = "SELECT 1 FROM models WHERE id = ? AND owner = ?";
             if !db.is_there(own, params![model, owner])? {
                 return Ok(None);
             }
-            let is_new = put_version(db, &model, &version, now)?;
-            if is_new {
-                db.run("UPDATE models SET updated_at = ? WHERE id = ?", params![now, model])?;
-            }
-            Ok(Some(is_new))
+            Ok(Some(put_version(db, &model, &version, now)?))
         })
         .await
     }
@@ -169,6 +143,7 @@ impl SqliteDatabase {
         now: Moment,
     ) -> Result<bool, Error> {
         let model = model.to_owned();
+        let _invalidation = self.caches.models.invalidate();
         self.write(move |db| {
             let update = format!("UPDATE models SET {column} = ?, updated_at = ? WHERE id = ?");
             Ok(db.run(&update, params![value, now, model])? > 0)
@@ -229,6 +204,25 @@ impl List {
     }
 }
 
+fn published(db: &Connection, id: &str) -> Result<Option<Arc<Published>>, Error> {
+    let select = format!(
+        "SELECT {COLUMNS}, versions.id, commit_hash, input_format, output_format {FROM} \
+         JOIN versions ON versions.model = models.id AND versions.is_active = 1 WHERE models.id = ?"
+    );
+    let read = |row: &Row<'_>| {
+        let version = Version {
+            id: row.get(12)?,
+            commit_hash: row.get(13)?,
+            input_format: row.get::<_, Json>(14)?.0,
+            output_format: row.get::<_, Json>(15)?.0,
+        };
+        Ok((model(row)?, version))
+    };
+    let Some((model, version)) = db.first(&select, [id], read)? else { return Ok(None) };
+    let inputs = Format::kept(version.input_format.get())?;
+    Ok(Some(Arc::new(Published { model, version, inputs })))
+}
+
 fn publish(db: &Connection, models: &[NewModel], existing: Existing) -> Result<u64, Error> {
     let mut changed = 0;
     for model in models {
@@ -238,8 +232,10 @@ fn publish(db: &Connection, models: &[NewModel], existing: Existing) -> Result<u
         }
         let owner: AccountId =
             db.one("SELECT owner FROM models WHERE id = ?", [&model.id], |row| row.get(0))?;
-        let is_ours = owner == model.owner;
-        let versioned = is_ours && put_version(db, &model.id, &model.version, model.updated_at)?;
+        // A version that the operator published in the place of a built-in one stays.
+        let is_superseded = existing == Existing::Refresh && has_version(db, model)?;
+        let is_due = owner == model.owner && !is_superseded;
+        let versioned = is_due && put_version(db, &model.id, &model.version, model.updated_at)?;
         changed += u64::from(put || versioned);
     }
     Ok(changed)
@@ -296,7 +292,13 @@ fn put_model(db: &Connection, model: &NewModel, existing: Existing) -> Result<bo
     Ok(changed > 0)
 }
 
-/// Makes the version the active one; false when it was already.
+/// Whether the version of the model was published before, active or not.
+fn has_version(db: &Connection, model: &NewModel) -> Result<bool, Error> {
+    let version = "SELECT 1 FROM versions WHERE model = ? AND commit_hash = ?";
+    Ok(db.is_there(version, [&model.id, &model.version.commit_hash])?)
+}
+
+/// Makes the version the active one, which updates the model; false when it was already.
 fn put_version(db: &Connection, model: &str, version: &NewVersion, now: Moment) -> Result<bool, Error> {
     let active = "SELECT 1 FROM versions WHERE model = ? AND is_active = 1 AND commit_hash = ?";
     if db.is_there(active, [model, &version.commit_hash])? {
@@ -309,5 +311,6 @@ fn put_version(db: &Connection, model: &str, version: &NewVersion, now: Moment) 
          VALUES (?1, ?2, 1, ?3, ?4, ?5) ON CONFLICT (model, commit_hash) DO UPDATE SET is_active = 1",
         params![model, version.commit_hash, version.input_format, version.output_format, now],
     )?;
+    db.run("UPDATE models SET updated_at = max(updated_at, ?) WHERE id = ?", params![now, model])?;
     Ok(true)
 }

@@ -1,6 +1,7 @@
 //! The database in one SQLite file: one thread writes, a few connections read beside it.
 
 mod accounts;
+mod cache;
 mod catalog;
 mod checkpoints;
 mod files;
@@ -19,13 +20,17 @@ mod values;
 mod tests;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::Error;
+use crate::accounts::{Account, KeptKey};
+use crate::catalog::Published;
 use crate::database::Durability;
 use crate::error::DiskFailure;
+use cache::Cache;
 use checkpoints::Checkpoints;
 use group_commit::Writer;
 use readers::Readers;
@@ -52,6 +57,14 @@ const STATEMENT_CACHE: usize = 200;
 pub(crate) struct SqliteDatabase {
     writer: Writer,
     readers: Readers,
+    caches: Arc<Caches>,
+}
+
+/// What every request reads.
+#[derive(Default)]
+struct Caches {
+    keys: Cache<(KeptKey, Account)>,
+    models: Cache<Arc<Published>>,
 }
 
 impl SqliteDatabase {
@@ -64,7 +77,7 @@ impl SqliteDatabase {
             migrate(&writer, &doing)?;
             let readers = Readers::open(&file).map_err(|cause| failure(doing, cause))?;
             let checkpoints = Checkpoints::spawn(&file)?;
-            Ok(Self { writer: Writer::spawn(writer, checkpoints)?, readers })
+            Ok(Self { writer: Writer::spawn(writer, checkpoints)?, readers, caches: Arc::default() })
         });
         opened.await.map_err(|cause| Error::new("opening the database", cause))?
     }

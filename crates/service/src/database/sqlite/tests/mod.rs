@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may end when its set-up fails")]
 
 mod backup;
+mod cache;
 mod group_commit;
 mod plans;
 mod upgrade;
