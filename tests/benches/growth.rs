@@ -153,8 +153,8 @@ fn fill(file: &Path, size: u32) {
              CASE n % 2 WHEN 0 THEN '{{\"output\":\"done\"}}' END, now, now FROM numbers, me"
         ),
         format!(
-            "{numbers} INSERT INTO objects (id, bucket, key, owner, folder, category, mime, size, etag, blob, \
-             created_at) SELECT lower(hex(randomblob(16))), bucket, format('samples/%d.bin', n), account, \
+            "{numbers} INSERT INTO objects (id, bucket, key, owner, payer, folder, category, mime, size, etag, \
+             blob, created_at) SELECT lower(hex(randomblob(16))), bucket, format('samples/%d.bin', n), account, account, \
              'samples', CASE n % 2 WHEN 0 THEN 'image' ELSE 'video' END, \
              CASE n % 2 WHEN 0 THEN 'image/png' ELSE 'video/mp4' END, 1000, lower(hex(randomblob(16))), \
              lower(hex(randomblob(13))), now FROM numbers, me"

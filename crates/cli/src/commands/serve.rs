@@ -159,6 +159,7 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
         () = signals.next() => return Ok(()),
     };
     announce(&service, session, is_ready_json)?;
+    service.api_key_shown().await.map_err(failed_start)?;
     if is_key_given && service.api_key().is_none() {
         tracing::warn!("the first key was not used: the data folder has its first account already");
     }

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use inferstore_fetch::Fetcher;
 use inferstore_models::Model;
@@ -37,6 +38,7 @@ pub struct Service {
     operations_url: Option<String>,
     nodes_url: Option<String>,
     api_key: Option<NewKey>,
+    is_key_read: AtomicBool,
     folder: Folder,
     stop: CancellationToken,
     running: TaskTracker,
@@ -158,7 +160,17 @@ impl Service {
         }
         running.spawn(Objects::run_sweeper(Arc::clone(&app), stop.clone()));
         running.close();
-        Ok(Self { app, api_url, operations_url, nodes_url, api_key, folder, stop, running })
+        Ok(Self {
+            app,
+            api_url,
+            operations_url,
+            nodes_url,
+            api_key,
+            is_key_read: AtomicBool::new(false),
+            folder,
+            stop,
+            running,
+        })
     }
 
     /// The base URL of the API; it ends in `/api/v1`.
@@ -182,8 +194,9 @@ impl Service {
     }
 
     /// The API key of the first account, if this start created it: only its hash is kept. A start creates
-    /// one until `api_key_shown` or `shutdown` was called on a service that did.
+    /// one until `api_key_shown` was called, or `shutdown` after the key was read.
     pub fn api_key(&self) -> Option<&str> {
+        self.is_key_read.store(true, Ordering::Relaxed);
         self.api_key.as_ref().map(|key| key.text.as_str())
     }
 
@@ -223,7 +236,9 @@ impl Service {
     pub async fn shutdown(self) {
         self.stop.cancel();
         self.running.wait().await;
-        if let Err(cause) = self.api_key_shown().await {
+        if self.is_key_read.load(Ordering::Relaxed)
+            && let Err(cause) = self.api_key_shown().await
+        {
             tracing::warn!(%cause, "the next start creates another API key for the first account");
         }
         self.app.database.close().await;
