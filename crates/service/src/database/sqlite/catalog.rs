@@ -157,7 +157,10 @@ fn models(db: &Connection, search: &Search) -> Result<(Vec<Model>, u64), Error> 
     let snapshot = db.unchecked_transaction()?;
     let count = format!("SELECT count(*) FROM models WHERE {condition}");
     let total = snapshot.one(&count, params![search.caller, text], |row| row.get(0))?;
-    let page = format!("SELECT {COLUMNS} {FROM} WHERE {condition} ORDER BY {} LIMIT ?4 OFFSET ?5", order(search.sort));
+    let page = format!(
+        "SELECT {COLUMNS} {FROM} WHERE {condition} ORDER BY {} LIMIT ?4 OFFSET ?5",
+        order(search.sort)
+    );
     let params = params![search.caller, text, since, search.limit, signed(search.offset)];
     Ok((snapshot.all(&page, params, model)?, unsigned(total)))
 }
