@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::{Answer, ApiJson, ApiPath, Caller, Failure, Page, place};
 use crate::accounts::Account;
-use crate::catalog::{Filter, Model, Published, Search, Sort};
+use crate::catalog::{Filter, ModelSummary, Published, Search, Sort};
 use crate::clock::Moment;
 use crate::ledger::{Money, as_number};
 use crate::lifecycle::app::App;
@@ -58,8 +58,8 @@ struct ModelRecord {
     updated_at: Moment,
 }
 
-impl From<Model> for Headline {
-    fn from(model: Model) -> Self {
+impl From<ModelSummary> for Headline {
+    fn from(model: ModelSummary) -> Self {
         Self {
             id: model.id,
             name: model.name,
@@ -133,7 +133,7 @@ async fn read(
         model_metadata: model.metadata.clone(),
         created_at: model.created_at,
         updated_at: model.updated_at,
-        headline: model.into(),
+        headline: ModelSummary::from(model).into(),
     }))
 }
 

@@ -42,6 +42,34 @@ pub(crate) struct Model {
     pub(crate) updated_at: Moment,
 }
 
+/// A model as lists show it.
+#[derive(Debug, Clone)]
+pub(crate) struct ModelSummary {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) username: String,
+    pub(crate) description: String,
+    pub(crate) is_official: bool,
+    pub(crate) is_verified: bool,
+    pub(crate) is_public: bool,
+    pub(crate) price: Money,
+}
+
+impl From<Model> for ModelSummary {
+    fn from(model: Model) -> Self {
+        Self {
+            id: model.id,
+            name: model.name,
+            username: model.username,
+            description: model.description,
+            is_official: model.is_official,
+            is_verified: model.is_verified,
+            is_public: model.is_public,
+            price: model.price,
+        }
+    }
+}
+
 /// A version of a model.
 #[derive(Debug, Clone)]
 pub(crate) struct Version {
@@ -123,7 +151,7 @@ pub(crate) enum Existing {
 #[async_trait]
 pub(crate) trait Catalog: Send + Sync {
     /// A page of the models that the caller may see, and how many there are in all.
-    async fn models(&self, search: &Search) -> Result<(Vec<Model>, u64), Error>;
+    async fn models(&self, search: &Search) -> Result<(Vec<ModelSummary>, u64), Error>;
     /// A model with what it declares now, whoever may see it. What another process has changed may be
     /// missing for up to ten seconds.
     async fn published(&self, id: &str) -> Result<Option<Arc<Published>>, Error>;

@@ -46,7 +46,8 @@ pub(crate) struct Target {
     pub(crate) id: String,
     /// Whose storage the file goes to.
     pub(crate) owner: AccountId,
-    /// Whose balance has to be positive: the account of the key that asked for the target.
+    /// Who pays for the file, and whose balance has to be positive: the account of the key that asked for the
+    /// target.
     pub(crate) payer: AccountId,
     pub(crate) bucket: String,
     pub(crate) folder: String,

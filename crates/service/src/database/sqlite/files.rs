@@ -197,8 +197,8 @@ fn store_upload(db: &Connection, target_id: &str, id: &str, object: &Object) -> 
         "UPDATE upload_targets SET is_void = 1 WHERE bucket = ? AND key = ? AND is_used = 1 AND id <> ?";
     db.run(void, [&object.bucket, &object.key, target_id])?;
     let replaced = remove(db, &object.bucket, &object.key, object.created_at)?;
-    insert(db, id, object, Some((target.owner, &target.folder)))?;
-    meter_storage(db, target.owner, signed(object.size), object.created_at)?;
+    insert(db, id, object, Some(&target))?;
+    meter_storage(db, target.payer, signed(object.size), object.created_at)?;
     Ok(Stored::Kept { replaced })
 }
 
@@ -266,27 +266,28 @@ fn delete_file(
 
 /// Removes the object with the key, if there is one, and returns its blob.
 fn remove(db: &Connection, bucket: &str, key: &str, now: Moment) -> Result<Option<String>, Error> {
-    let delete = "DELETE FROM objects WHERE bucket = ? AND key = ? RETURNING owner, size, blob";
+    let delete = "DELETE FROM objects WHERE bucket = ? AND key = ? RETURNING payer, size, blob";
     let removed: Option<(Option<AccountId>, i64, String)> =
         db.first(delete, [bucket, key], |row| row.try_into())?;
-    let Some((owner, size, blob)) = removed else { return Ok(None) };
-    if let Some(owner) = owner {
-        meter_storage(db, owner, -size, now)?;
+    let Some((payer, size, blob)) = removed else { return Ok(None) };
+    if let Some(payer) = payer {
+        meter_storage(db, payer, -size, now)?;
     }
     Ok(Some(blob))
 }
 
-/// Adds an object: a file in the folder of its owner, or what a model produced.
-fn insert(db: &Connection, id: &str, object: &Object, file: Option<(AccountId, &str)>) -> Result<(), Error> {
+/// Adds an object: a file that was uploaded to a target, or what a model produced.
+fn insert(db: &Connection, id: &str, object: &Object, target: Option<&Target>) -> Result<(), Error> {
     db.run(
-        "INSERT INTO objects (id, bucket, key, owner, folder, category, mime, size, etag, blob, created_at) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO objects (id, bucket, key, owner, payer, folder, category, mime, size, etag, blob, \
+         created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         params![
             id,
             object.bucket,
             object.key,
-            file.map(|(owner, _)| owner),
-            file.map(|(_, folder)| folder),
+            target.map(|target| target.owner),
+            target.map(|target| target.payer),
+            target.map(|target| &target.folder),
             category(&object.mime),
             object.mime,
             signed(object.size),

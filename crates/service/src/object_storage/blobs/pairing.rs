@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use crate::Error;
-use crate::database::sqlite::SqliteDatabase;
+use crate::database::Database;
 use crate::random::Randomness;
 
 /// The setting of the database, and the file in the folder, that hold the identifier.
@@ -15,7 +15,7 @@ const MARKER: &str = "id";
 
 /// Pairs the folder of objects with the database, or refuses when it holds the files of another one.
 /// `is_new` says that the database was created just now.
-pub(crate) async fn pair(folder: &Path, database: &SqliteDatabase, is_new: bool) -> Result<(), Error> {
+pub(crate) async fn pair(folder: &Path, database: &dyn Database, is_new: bool) -> Result<(), Error> {
     let action = || format!("opening {}", folder.display());
     let failed = |cause| Error::keeping(action(), cause);
     let marker = read_marker(folder).map_err(failed)?;
