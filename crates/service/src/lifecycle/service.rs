@@ -73,7 +73,7 @@ impl Service {
         let database = database::open(folder.path(), durability).await?;
         let objects_folder = folder.path().join("objects");
         let is_new = !bootstrap::is_done(&*database).await?;
-        if let Err(refusal) = object_storage::pair(&objects_folder, &*database, is_new, &random).await {
+        if let Err(refusal) = object_storage::pair(&objects_folder, &*database, is_new).await {
             database.close().await;
             return Err(refusal);
         }

@@ -88,7 +88,8 @@ impl Objects {
         self.locations.url(bucket, key)
     }
 
-    /// Returns the bucket and the key behind a download URL of this service.
+    /// Returns the bucket and the key behind a URL of this object store; both are empty when it names no object.
+    /// None for URLs of others.
     pub(crate) fn locate(&self, url: &str) -> Option<(String, String)> {
         self.locations.locate(url)
     }

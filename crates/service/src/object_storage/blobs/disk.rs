@@ -202,7 +202,11 @@ impl Folder {
         self.sub_folders.lock().unwrap_or_else(PoisonError::into_inner).extend(known);
         self.sync(&self.blobs)?;
         self.sync(folder)?;
-        folder.parent().map_or(Ok(()), |parent| self.sync(parent))?;
+        // The data folder may be new as well. Its parent may belong to somebody else, and refuse.
+        let folder = std::path::absolute(folder)?;
+        for ancestor in folder.ancestors().skip(1).take(2) {
+            let _ = self.sync(ancestor);
+        }
         tempfile::tempfile_in(&self.incoming)?.metadata()?.modified()
     }
 
