@@ -78,7 +78,8 @@ async fn a_version_that_the_operator_published_for_a_built_in_model_survives_a_r
     let path = "/api-key/model/video-edge-map/versioning";
     let built_in = caller.get(path).await.data().clone();
     let inputs = built_in["input_format"].to_string();
-    let outputs = json!({ "output": { "type": "file", "mime_type": ["video/mp4"], "position": 0 } }).to_string();
+    let outputs =
+        json!({ "output": { "type": "file", "mime_type": ["video/mp4"], "position": 0 } }).to_string();
     service.publish_version("inferstore", "video-edge-map", &inputs, &outputs).await.expect("published");
     let own = caller.get(path).await.data().clone();
     assert_ne!(own["commit_hash"], built_in["commit_hash"]);

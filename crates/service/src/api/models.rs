@@ -128,9 +128,10 @@ async fn read(
     Caller(account): Caller,
     ApiPath(id): ApiPath,
 ) -> Result<Answer<ModelRecord>, Failure> {
-    let model = find_model(&app, &account, &id).await?.model.clone();
+    let found = find_model(&app, &account, &id).await?;
+    let model = found.model.clone();
     Ok(Answer::data(ModelRecord {
-        model_metadata: model.metadata.clone(),
+        model_metadata: found.metadata.clone(),
         created_at: model.created_at,
         updated_at: model.updated_at,
         headline: model.into(),

@@ -36,8 +36,6 @@ pub(crate) struct Model {
     pub(crate) is_verified: bool,
     pub(crate) is_public: bool,
     pub(crate) price: Money,
-    /// `model_metadata`, a JSON object.
-    pub(crate) metadata: Box<RawValue>,
     pub(crate) created_at: Moment,
     pub(crate) updated_at: Moment,
 }
@@ -56,6 +54,8 @@ pub(crate) struct Version {
 #[derive(Debug)]
 pub(crate) struct Published {
     pub(crate) model: Model,
+    /// `model_metadata`, a JSON object.
+    pub(crate) metadata: Box<RawValue>,
     pub(crate) version: Version,
     /// The input format of the version.
     pub(crate) inputs: Format,

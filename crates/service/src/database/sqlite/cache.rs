@@ -33,11 +33,7 @@ impl<V> Default for Cache<V> {
 
 impl<V: Clone> Cache<V> {
     /// Returns the value of the key, from the cache or else from the database.
-    pub(super) async fn get_or_read<F>(
-        &self,
-        key: &str,
-        read: impl FnOnce() -> F,
-    ) -> Result<Option<V>, Error>
+    pub(super) async fn get_or_read<F>(&self, key: &str, read: impl FnOnce() -> F) -> Result<Option<V>, Error>
     where
         F: Future<Output = Result<Option<V>, Error>>,
     {

@@ -21,7 +21,7 @@ use crate::ledger::Money;
 const TRENDING_DAYS: u32 = 7;
 
 const COLUMNS: &str = "models.id, name, owner, username, description, is_official, is_verified, is_public, \
-     price, metadata, models.created_at, updated_at";
+     price, models.created_at, updated_at";
 const FROM: &str = "FROM models JOIN accounts ON accounts.id = models.owner";
 
 /// Models that the account ?1 may access.
@@ -31,8 +31,9 @@ const ACCESSIBLE: &str = "(models.is_public = 1 OR models.owner = ?1 \
 /// Models that lists show to the account ?1 unless it asks for others.
 const LISTED: &str = "(models.is_public = 1 OR models.owner = ?1)";
 
-/// An empty text is part of every other, so no search is a search for it.
-const MATCHING: &str = "(instr(models.folded_name, ?2) > 0 OR instr(models.folded_description, ?2) > 0)";
+/// Models that match the search ?2; an empty one reads no text.
+const MATCHING: &str =
+    "(?2 = '' OR instr(models.folded_name, ?2) > 0 OR instr(models.folded_description, ?2) > 0)";
 
 fn model(row: &Row<'_>) -> rusqlite::Result<Model> {
     Ok(Model {
@@ -45,9 +46,8 @@ fn model(row: &Row<'_>) -> rusqlite::Result<Model> {
         is_verified: row.get(6)?,
         is_public: row.get(7)?,
         price: row.get(8)?,
-        metadata: row.get::<_, Json>(9)?.0,
-        created_at: row.get(10)?,
-        updated_at: row.get(11)?,
+        created_at: row.get(9)?,
+        updated_at: row.get(10)?,
     })
 }
 
@@ -157,14 +157,17 @@ fn models(db: &Connection, search: &Search) -> Result<(Vec<Model>, u64), Error> 
     let snapshot = db.unchecked_transaction()?;
     let count = format!("SELECT count(*) FROM models WHERE {condition}");
     let total = snapshot.one(&count, params![search.caller, text], |row| row.get(0))?;
-    let page = format!("SELECT {COLUMNS} {FROM} WHERE {condition} ORDER BY {} LIMIT ?4 OFFSET ?5", order(search.sort));
+    let page = format!(
+        "SELECT {COLUMNS} {FROM} WHERE {condition} ORDER BY {} LIMIT ?4 OFFSET ?5",
+        order(search.sort)
+    );
     let params = params![search.caller, text, since, search.limit, signed(search.offset)];
     Ok((snapshot.all(&page, params, model)?, unsigned(total)))
 }
 
 fn published(db: &Connection, id: &str) -> Result<Option<Arc<Published>>, Error> {
     let select = format!(
-        "SELECT {COLUMNS}, versions.id, commit_hash, input_format, output_format {FROM} \
+        "SELECT {COLUMNS}, metadata, versions.id, commit_hash, input_format, output_format {FROM} \
          JOIN versions ON versions.model = models.id AND versions.is_active = 1 WHERE models.id = ?"
     );
     let read = |row: &Row<'_>| {
@@ -174,11 +177,11 @@ fn published(db: &Connection, id: &str) -> Result<Option<Arc<Published>>, Error>
             input_format: row.get::<_, Json>(14)?.0,
             output_format: row.get::<_, Json>(15)?.0,
         };
-        Ok((model(row)?, version))
+        Ok((model(row)?, row.get::<_, Json>(11)?.0, version))
     };
-    let Some((model, version)) = db.first(&select, [id], read)? else { return Ok(None) };
+    let Some((model, metadata, version)) = db.first(&select, [id], read)? else { return Ok(None) };
     let inputs = Format::kept(version.input_format.get())?;
-    Ok(Some(Arc::new(Published { model, version, inputs })))
+    Ok(Some(Arc::new(Published { model, metadata, version, inputs })))
 }
 
 fn publish(db: &Connection, models: &[NewModel], existing: Existing) -> Result<u64, Error> {
