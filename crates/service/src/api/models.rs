@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::{Answer, ApiJson, ApiPath, Caller, Failure, Page, place};
 use crate::accounts::Account;
-use crate::catalog::{Filter, Model, Published, Search, Sort};
+use crate::catalog::{Filter, ModelSummary, Published, Search, Sort};
 use crate::clock::Moment;
 use crate::ledger::{Money, as_number};
 use crate::lifecycle::app::App;
@@ -58,8 +58,8 @@ struct ModelRecord {
     updated_at: Moment,
 }
 
-impl From<Model> for Headline {
-    fn from(model: Model) -> Self {
+impl From<ModelSummary> for Headline {
+    fn from(model: ModelSummary) -> Self {
         Self {
             id: model.id,
             name: model.name,
@@ -128,13 +128,12 @@ async fn read(
     Caller(account): Caller,
     ApiPath(id): ApiPath,
 ) -> Result<Answer<ModelRecord>, Failure> {
-    let found = find_model(&app, &account, &id).await?;
-    let model = found.model.clone();
+    let model = find_model(&app, &account, &id).await?.model.clone();
     Ok(Answer::data(ModelRecord {
-        model_metadata: found.metadata.clone(),
+        model_metadata: model.metadata.clone(),
         created_at: model.created_at,
         updated_at: model.updated_at,
-        headline: model.into(),
+        headline: ModelSummary::from(model).into(),
     }))
 }
 

@@ -36,8 +36,38 @@ pub(crate) struct Model {
     pub(crate) is_verified: bool,
     pub(crate) is_public: bool,
     pub(crate) price: Money,
+    /// `model_metadata`, a JSON object.
+    pub(crate) metadata: Box<RawValue>,
     pub(crate) created_at: Moment,
     pub(crate) updated_at: Moment,
+}
+
+/// A model as lists show it.
+#[derive(Debug, Clone)]
+pub(crate) struct ModelSummary {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) username: String,
+    pub(crate) description: String,
+    pub(crate) is_official: bool,
+    pub(crate) is_verified: bool,
+    pub(crate) is_public: bool,
+    pub(crate) price: Money,
+}
+
+impl From<Model> for ModelSummary {
+    fn from(model: Model) -> Self {
+        Self {
+            id: model.id,
+            name: model.name,
+            username: model.username,
+            description: model.description,
+            is_official: model.is_official,
+            is_verified: model.is_verified,
+            is_public: model.is_public,
+            price: model.price,
+        }
+    }
 }
 
 /// A version of a model.
@@ -54,8 +84,6 @@ pub(crate) struct Version {
 #[derive(Debug)]
 pub(crate) struct Published {
     pub(crate) model: Model,
-    /// `model_metadata`, a JSON object.
-    pub(crate) metadata: Box<RawValue>,
     pub(crate) version: Version,
     /// The input format of the version.
     pub(crate) inputs: Format,
@@ -123,7 +151,7 @@ pub(crate) enum Existing {
 #[async_trait]
 pub(crate) trait Catalog: Send + Sync {
     /// A page of the models that the caller may see, and how many there are in all.
-    async fn models(&self, search: &Search) -> Result<(Vec<Model>, u64), Error>;
+    async fn models(&self, search: &Search) -> Result<(Vec<ModelSummary>, u64), Error>;
     /// A model with what it declares now, whoever may see it. What another process has changed may be
     /// missing for up to ten seconds.
     async fn published(&self, id: &str) -> Result<Option<Arc<Published>>, Error>;

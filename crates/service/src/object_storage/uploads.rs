@@ -110,6 +110,11 @@ async fn store(
     let stored = app.database.store_upload(&target.id, &app.random.uuid()?, &object).await?;
     let (unneeded, response) = match stored {
         Stored::Kept { replaced } => (replaced, Ok(blob.etag)),
+        Stored::Again => (Some(blob.name), Ok(blob.etag)),
+        Stored::Different => {
+            let refusal = S3Error::denied("this target has stored other bytes already; ask for a new one.");
+            (Some(blob.name), Err(refusal))
+        }
         Stored::Void => (Some(blob.name), Err(S3Error::denied(VOID))),
     };
     if let Some(unneeded) = unneeded {

@@ -82,15 +82,7 @@ impl Accounts for SqliteDatabase {
     async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<(), Error> {
         let key = key.clone();
         let _invalidation = self.caches.keys.invalidate();
-        self.write(move |db| {
-            db.run(
-                "INSERT INTO api_keys (id, account, hash, created_at) VALUES (?, ?, ?, ?) \
-                 ON CONFLICT (id) DO UPDATE SET revoked_at = NULL, hash = excluded.hash",
-                params![key.id, owner, key.hash, now],
-            )?;
-            Ok(())
-        })
-        .await
+        self.write(move |db| add_key(db, owner, &key, now)).await
     }
 
     async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool, Error> {
@@ -120,11 +112,24 @@ fn key(db: &Connection, id: &str) -> Result<Option<(KeptKey, Account)>, Error> {
     )?)
 }
 
-fn add_account(db: &Connection, new: &NewAccount, now: Moment) -> Result<Account, Error> {
+pub(super) fn add_account(db: &Connection, new: &NewAccount, now: Moment) -> Result<Account, Error> {
     db.run(
         "INSERT INTO accounts (username, scope, wallet_address, bucket, created_at, metered_at) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?5) ON CONFLICT (username) DO NOTHING",
         params![new.username, new.scope, new.wallet_address, new.bucket, now],
     )?;
     Ok(db.one(BY_USERNAME, [&new.username], account)?)
+}
+
+pub(super) fn add_key(db: &Connection, owner: AccountId, key: &KeptKey, now: Moment) -> Result<(), Error> {
+    let added = db.run(
+        "INSERT INTO api_keys (id, account, hash, created_at) VALUES (?, ?, ?, ?) \
+         ON CONFLICT (id) DO UPDATE SET revoked_at = NULL \
+         WHERE account = excluded.account AND hash = excluded.hash",
+        params![key.id, owner, key.hash, now],
+    )?;
+    if added == 0 {
+        return Err(Error::new("adding a key", format!("{:?} is the identifier of another key", key.id)));
+    }
+    Ok(())
 }

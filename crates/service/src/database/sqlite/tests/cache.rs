@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Fixture, MODEL, open};
-use crate::accounts::{Accounts, NewKey};
-use crate::catalog::Catalog;
+use super::Folder;
+use crate::accounts::NewKey;
 use crate::clock::Moment;
+use crate::database::Database;
+use crate::database::conformance::{Engine, Fixture, MODEL};
 use crate::ledger::Money;
 
 /// Longer than an entry lives.
@@ -13,8 +14,8 @@ const EXPIRED: Duration = Duration::from_secs(10);
 
 #[tokio::test(start_paused = true)]
 async fn a_revoked_key_ends_at_once_here_and_within_ten_seconds_elsewhere() {
-    let here = Fixture::new(1).await;
-    let elsewhere = open(&here.folder).await;
+    let here = Fixture::new(Folder::new()).await;
+    let elsewhere = here.engine.open().await;
     let key = NewKey::draw(&here.random).unwrap().kept;
     here.database.add_key(here.customer, &key, Moment(0)).await.unwrap();
     for database in [&here.database, &elsewhere] {
@@ -32,17 +33,17 @@ async fn a_revoked_key_ends_at_once_here_and_within_ten_seconds_elsewhere() {
 
 #[tokio::test(start_paused = true)]
 async fn a_changed_model_is_seen_at_once_here_and_within_ten_seconds_elsewhere() {
-    let here = Fixture::new(2).await;
-    let elsewhere = open(&here.folder).await;
-    let is_public = async |database: &super::SqliteDatabase| {
+    let here = Fixture::new(Folder::new()).await;
+    let elsewhere = here.engine.open().await;
+    let is_public = async |database: &dyn Database| {
         database.published(MODEL).await.unwrap().is_some_and(|found| found.model.is_public)
     };
-    assert!(is_public(&here.database).await && is_public(&elsewhere).await);
+    assert!(is_public(&*here.database).await && is_public(&*elsewhere).await);
     assert!(here.database.set_public(MODEL, false, Moment(1)).await.unwrap());
     assert!(here.database.set_price(MODEL, Money::from_smallest(5), Moment(1)).await.unwrap());
-    assert!(!is_public(&here.database).await);
-    assert!(is_public(&elsewhere).await, "it is in memory, without a query");
+    assert!(!is_public(&*here.database).await);
+    assert!(is_public(&*elsewhere).await, "it is in memory, without a query");
     tokio::time::advance(EXPIRED).await;
-    assert!(!is_public(&elsewhere).await);
+    assert!(!is_public(&*elsewhere).await);
     assert_eq!(elsewhere.published(MODEL).await.unwrap().unwrap().model.price, Money::from_smallest(5));
 }
