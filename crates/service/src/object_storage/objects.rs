@@ -68,7 +68,7 @@ impl Objects {
         let blobs = Arc::new(Disk::open(folder, durability)?);
         let signing_secret = database.setting_or("signing secret", &random.word(40)?).await?;
         let url_secret = database.setting_or("download URL secret", &random.word(40)?).await?;
-        let former = former_addresses(database, &address).await?;
+        let former = former_addresses(&*database, &address).await?;
         Ok(Self {
             signer: Signer::new(address.clone(), signing_secret),
             locations: Locations::new(address, former, &url_secret)?,
@@ -127,7 +127,7 @@ impl Objects {
 }
 
 /// Returns the other addresses that download URLs have had, and remembers this one.
-async fn former_addresses(database: &SqliteDatabase, address: &str) -> Result<Vec<String>, Error> {
+async fn former_addresses(database: &dyn Database, address: &str) -> Result<Vec<String>, Error> {
     let mut former = Vec::new();
     let mut is_known = false;
     for number in 1.. {
