@@ -58,6 +58,7 @@ mod queue;
 mod random;
 
 pub use accounts::{AccountOverview, Scope};
+pub use admin::{Admin, AdminClient, AdminError, Backup};
 pub use catalog::{Metadata, ModelSpec, Visibility};
 pub use controls::{
     Amounts, Controls, Effect, Fault, JournalEntry, KeptFault, LoadedFixtures, Operation, Script, Side, Then,

@@ -1,13 +1,45 @@
-//! What the operator of a running service can do: accounts, memberships, keys, credits, keys of nodes.
-//! Meant for programs that embed the service; nothing of it is reachable over the API.
+//! Administration: accounts, memberships, keys, credits, models, keys of nodes, backups. As methods for
+//! programs that embed the service, and over HTTP on the socket `admin.sock` in the data folder; nothing of
+//! it is reachable over the API.
 
+mod backup;
+mod client;
+mod http;
 pub(crate) mod publish;
+#[cfg(unix)]
+pub(crate) mod socket;
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+pub use backup::Backup;
+pub(crate) use backup::Backups;
+pub use client::{AdminClient, AdminError};
 
 use crate::accounts::{Account, AccountOverview, NewAccount, NewKey, Scope, key_id};
-use crate::ledger::{Credit, Purses};
+use crate::ledger::{Audit, Credit, Purses};
+use crate::lifecycle::app::App;
 use crate::{Error, Service};
 
-impl Service {
+/// What an operator can do with a service. A [`Service`] derefs to it.
+#[derive(Clone)]
+pub struct Admin {
+    app: Arc<App>,
+}
+
+impl Deref for Service {
+    type Target = Admin;
+
+    fn deref(&self) -> &Admin {
+        &self.admin
+    }
+}
+
+impl Admin {
+    pub(crate) fn new(app: &Arc<App>) -> Self {
+        Self { app: Arc::clone(app) }
+    }
+
     /// Adds an account with nothing in it and no key.
     ///
     /// # Errors
@@ -148,6 +180,14 @@ impl Service {
         }
         let account = self.account(username, "crediting an account").await?;
         self.app.database.credit(account.id, credit, self.app.clock.now()).await
+    }
+
+    /// Recomputes every balance from the movements of money.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn audit(&self) -> Result<Audit, Error> {
+        self.app.database.audit().await
     }
 
     pub(crate) async fn account(&self, username: &str, doing: &str) -> Result<Account, Error> {

@@ -3,14 +3,15 @@
 
 use serde_json::value::to_raw_value;
 
+use super::Admin;
+use crate::Error;
 use crate::accounts::Account;
 use crate::catalog::{Existing, FullMetadata, ModelSpec, NewModel, NewVersion, Visibility, checked_formats};
 use crate::clock::Moment;
 use crate::ledger::Money;
 use crate::lifecycle::bootstrap::OPERATOR;
-use crate::{Error, Service};
 
-impl Service {
+impl Admin {
     /// Publishes a new model under an account, which earns what its tasks cost. Returns the hash of its
     /// first version. The model is not verified; it is served as soon as a node runs it.
     ///

@@ -1,9 +1,10 @@
-//! The seam between the service and its database: six small traits, each told by the part of the
+//! The seam between the service and its database: seven small traits, each told by the part of the
 //! service that needs it. SQLite implements them for one machine; another database can.
 
 pub(crate) mod sqlite;
 
 use crate::accounts::Accounts;
+use crate::admin::Backups;
 use crate::catalog::Catalog;
 use crate::ledger::Ledger;
 use crate::nodes::Registry;
@@ -11,6 +12,6 @@ use crate::object_storage::Files;
 use crate::queue::Queue;
 
 /// Everything the service keeps.
-pub(crate) trait Database: Accounts + Catalog + Files + Ledger + Queue + Registry {}
+pub(crate) trait Database: Accounts + Backups + Catalog + Files + Ledger + Queue + Registry {}
 
-impl<T: Accounts + Catalog + Files + Ledger + Queue + Registry> Database for T {}
+impl<T: Accounts + Backups + Catalog + Files + Ledger + Queue + Registry> Database for T {}

@@ -10,13 +10,13 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::admin::Admin;
 use crate::clock::Clock;
 use crate::controls::{Controls, Scripts, Tester};
 use crate::database::sqlite::{Durability, SqliteDatabase};
 use crate::http::account_limit::AccountLimit;
 use crate::http::listener::Listener;
 use crate::jobs::storage_billing;
-use crate::ledger::Audit;
 use crate::lifecycle::app::App;
 use crate::lifecycle::bootstrap;
 use crate::lifecycle::config::{Config, Data};
@@ -25,12 +25,13 @@ use crate::models::runners;
 use crate::object_storage::Objects;
 use crate::operations::metrics::Metrics;
 use crate::random::Randomness;
-use crate::{Error, api, controls, nodes, operations};
+use crate::{Error, admin, api, controls, nodes, operations};
 
 /// A running service. It ends when it is dropped; `shutdown` ends it in order.
 #[must_use = "a service ends when it is dropped"]
 pub struct Service {
     pub(crate) app: Arc<App>,
+    pub(crate) admin: Admin,
     database: SqliteDatabase,
     api_url: String,
     operations_url: Option<String>,
@@ -56,6 +57,17 @@ impl Service {
     /// # Errors
     /// As `start`.
     pub async fn start_with_models(config: Config, models: Vec<Arc<dyn Model>>) -> Result<Self, Error> {
+        Self::open(config, models, true).await
+    }
+
+    /// Opens the data of a stopped service for its operator: without listeners, node and jobs.
+    pub(crate) async fn open_stopped(folder: &Path) -> Result<Self, Error> {
+        let mut config = Config::folder(folder);
+        config.workers = 0;
+        Self::open(config, Vec::new(), false).await
+    }
+
+    async fn open(config: Config, models: Vec<Arc<dyn Model>>, serves: bool) -> Result<Self, Error> {
         if config.seed.is_some() && config.data != Data::Ephemeral {
             let cause = "a seed would draw the same identifiers after every start; it is for ephemeral data";
             return Err(Error::new("reading the settings", cause));
@@ -70,8 +82,8 @@ impl Service {
         let api_key = bootstrap::bootstrap(&database, &config.first_account, clock.now(), &random).await?;
 
         // All of them before anything runs, so that a start that fails leaves nothing behind.
-        let api_listener = Listener::bind(config.api).await?;
-        let storage_listener = Listener::bind(config.storage).await?;
+        let api_listener = Listener::bind_if_asked(serves.then_some(config.api)).await?;
+        let storage_listener = Listener::bind_if_asked(serves.then_some(config.storage)).await?;
         let operations_listener = Listener::bind_if_asked(config.operations).await?;
         let nodes_listener = Listener::bind_if_asked(config.nodes).await?;
         let controls_address = config.controls.as_ref().map(|controls| controls.address);
@@ -79,7 +91,7 @@ impl Service {
 
         let storage_url = match &config.storage_url {
             Some(url) => url.trim_end_matches('/').to_owned(),
-            None => storage_listener.url(),
+            None => storage_listener.as_ref().map(Listener::url).unwrap_or_default(),
         };
         let secret = database.setting_or("signing secret", &random.word(40)?).await?;
         let objects = Arc::new(Objects::open(
@@ -90,7 +102,7 @@ impl Service {
             secret,
         )?);
 
-        let api_url = format!("{}{}", api_listener.url(), api::ROOT);
+        let api_url = api_listener.as_ref().map(|listener| format!("{}{}", listener.url(), api::ROOT));
         let operations_url = operations_listener.as_ref().map(Listener::url);
         let nodes_url = nodes_listener.as_ref().map(Listener::url);
         let limits = config.limits;
@@ -124,12 +136,15 @@ impl Service {
             controls.start_from_here().await?;
         }
         nodes::start(&app, runners(models), &running, &stop).await?;
-        running.spawn(storage_billing::run(Arc::clone(&app), stop.clone()));
         let serve = |listener: Listener, router| {
             running.spawn(listener.serve(router, limits, stop.clone()));
         };
-        serve(api_listener, api::router(&app));
-        serve(storage_listener, Objects::router(&app));
+        if let Some(listener) = api_listener {
+            serve(listener, api::router(&app));
+        }
+        if let Some(listener) = storage_listener {
+            serve(listener, Objects::router(&app));
+        }
         if let Some(listener) = operations_listener {
             serve(listener, operations::router(&app));
         }
@@ -139,9 +154,16 @@ impl Service {
         if let Some(listener) = controls_listener {
             serve(listener, controls::router(&app));
         }
-        running.spawn(Objects::tend(Arc::clone(&app), stop.clone()));
+        if serves {
+            running.spawn(storage_billing::run(Arc::clone(&app), stop.clone()));
+            running.spawn(Objects::tend(Arc::clone(&app), stop.clone()));
+            #[cfg(unix)]
+            admin::socket::serve(&app, folder.path(), &running, &stop);
+        }
         running.close();
-        Ok(Self { app, database, api_url, operations_url, nodes_url, api_key, folder, stop, running })
+        let admin = Admin::new(&app);
+        let api_url = api_url.unwrap_or_default();
+        Ok(Self { app, admin, database, api_url, operations_url, nodes_url, api_key, folder, stop, running })
     }
 
     /// The base URL of the API; it ends in `/api/v1`.
@@ -181,14 +203,6 @@ impl Service {
     pub fn controls(&self) -> Result<Controls, Error> {
         let off = "they are off; set Config::controls to turn them on";
         Controls::of(&self.app).ok_or_else(|| Error::new("getting at the controls", off))
-    }
-
-    /// Recomputes every balance from the movements of money.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub async fn audit(&self) -> Result<Audit, Error> {
-        self.app.database.audit().await
     }
 
     /// Ends the service in order: no new connections, requests in progress end, everything is on disk.

@@ -46,7 +46,7 @@ impl Blobs {
     pub(super) fn open(folder: &Path, durability: Durability) -> Result<Self, Error> {
         let mut blobs = Self {
             incoming: folder.join("incoming"),
-            blobs: folder.join("blobs"),
+            blobs: self::folder(folder),
             is_durable: durability == Durability::Full,
             random: Randomness::new(None),
             opened: SystemTime::UNIX_EPOCH,
@@ -114,7 +114,7 @@ impl Blobs {
 
     /// Where a blob has its place: in one of about a thousand folders, so that none grows too large.
     pub(super) fn place(&self, name: &str) -> PathBuf {
-        self.blobs.join(name.get(..2).unwrap_or(name)).join(name)
+        place_in(&self.blobs, name)
     }
 
     /// Removes a blob. One that is gone already is no failure; one that cannot be removed now is found
@@ -149,6 +149,16 @@ impl Blobs {
             Err(cause) => Err(Error::new("opening an object", cause)),
         }
     }
+}
+
+/// The folder of the blobs of an object store.
+pub(super) fn folder(objects: &Path) -> PathBuf {
+    objects.join("blobs")
+}
+
+/// Where a blob has its place in a folder of blobs.
+pub(super) fn place_in(blobs: &Path, name: &str) -> PathBuf {
+    blobs.join(name.get(..2).unwrap_or(name)).join(name)
 }
 
 /// A part of a blob as a body.

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use tokio::fs::File;
 use tokio_util::sync::CancellationToken;
 
+use super::backup::Backups;
 use super::blobs::{Blobs, Bytes, Whole};
 use super::s3_api::edge;
 use super::{Object, Target, location};
@@ -31,6 +32,7 @@ pub(crate) struct Objects {
     signer: Signer,
     blobs: Arc<Blobs>,
     database: Arc<dyn Database>,
+    pub(super) backups: Backups,
 }
 
 /// An object, opened: it can be read to its end even when it is deleted meanwhile.
@@ -50,7 +52,8 @@ impl Objects {
         secret: String,
     ) -> Result<Self, Error> {
         let blobs = Arc::new(Blobs::open(folder, durability)?);
-        Ok(Self { signer: Signer::new(url.clone(), secret), url, blobs, database })
+        let signer = Signer::new(url.clone(), secret);
+        Ok(Self { signer, url, blobs, database, backups: Backups::default() })
     }
 
     /// The address that others reach the object store at.
@@ -132,8 +135,11 @@ impl Objects {
         Ok(self.download_url(bucket, key))
     }
 
-    /// Removes a blob that no object refers to any more.
+    /// Removes a blob that no object refers to any more; while a backup runs, it is left to the sweep.
     pub(crate) async fn delete_blob(&self, name: &str) {
+        if self.backups.are_running() {
+            return;
+        }
         let (blobs, name) = (Arc::clone(&self.blobs), name.to_owned());
         let _ = tokio::task::spawn_blocking(move || blobs.remove(&name)).await;
     }

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use async_trait::async_trait;
 use sqlx::{AssertSqlSafe, Row, SqliteConnection};
 
 use super::SqliteDatabase;
 use crate::Error;
+use crate::admin::Backups;
 
 /// Tables of the running service, which stay as they are.
 const OF_THE_PRESENT: [&str; 4] = ["node_keys", "nodes", "node_models", "settings"];
@@ -13,13 +15,20 @@ const OF_THE_PRESENT: [&str; 4] = ["node_keys", "nodes", "node_models", "setting
 /// Tables of files, which are emptied: the copy has no blobs.
 const OF_FILES: [&str; 4] = ["objects", "upload_targets", "folder_usage", "folder_stretches"];
 
-impl SqliteDatabase {
-    /// Writes a consistent copy into a file that does not exist yet.
-    pub(crate) async fn backup_to(&self, file: &Path) -> Result<(), Error> {
+#[async_trait]
+impl Backups for SqliteDatabase {
+    async fn backup_to(&self, file: &Path) -> Result<Vec<String>, Error> {
+        use sqlx::{ConnectOptions as _, Connection as _};
         sqlx::query("VACUUM INTO ?").bind(path(file)?).execute(&self.readers).await?;
-        Ok(())
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file);
+        let mut copy = options.connect().await?;
+        let blobs = sqlx::query_scalar("SELECT blob FROM objects").fetch_all(&mut copy).await?;
+        copy.close().await?;
+        Ok(blobs)
     }
+}
 
+impl SqliteDatabase {
     /// Replaces everything but files by the contents of a copy. Tasks that were computing can be claimed.
     /// Returns the blobs of the files that were there.
     pub(crate) async fn replace_from(&self, file: &Path) -> Result<Vec<String>, Error> {

@@ -1,0 +1,59 @@
+//! Online backup: a copy of the database, and links to the blobs that its rows name.
+
+use std::fs;
+use std::path::Path;
+
+use async_trait::async_trait;
+use serde::Serialize;
+
+use super::Admin;
+use crate::Error;
+
+/// What a backup holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Backup {
+    /// How many objects, uploads and outputs together.
+    pub objects: u64,
+    /// How many objects have a row and no bytes. Above 0, the data folder itself is damaged.
+    pub missing: u64,
+}
+
+/// Copies of the database. Every method is one transaction.
+#[async_trait]
+pub(crate) trait Backups: Send + Sync {
+    /// Writes a consistent copy into a file that does not exist yet, and returns the blobs that it names.
+    async fn backup_to(&self, file: &Path) -> Result<Vec<String>, Error>;
+}
+
+impl Admin {
+    /// Writes a consistent copy of everything into a folder that is empty or does not exist yet, while the
+    /// service works. The copy is a data folder: a service can be started on it. Blobs are hard links where
+    /// the file system allows it, so that the copy takes little room, and lies on the same disk.
+    ///
+    /// # Errors
+    /// When the folder is not empty or cannot be written.
+    pub async fn backup(&self, folder: &Path) -> Result<Backup, Error> {
+        let doing = || format!("writing a backup to {}", folder.display());
+        let prepared = prepare(folder).map_err(|cause| Error::keeping(doing(), cause))?;
+        if !prepared {
+            return Err(Error::new(doing(), "the folder is not empty"));
+        }
+        // Blobs that the copy names stay until they are linked, even when their rows are deleted meanwhile.
+        let blobs = self.app.objects.pause_deletions();
+        let names = self.app.database.backup_to(&folder.join("inferstore.db")).await?;
+        let to = folder.join("objects");
+        let linked = tokio::task::spawn_blocking(move || blobs.link_blobs(&names, &to)).await;
+        linked.map_err(|cause| Error::new(doing(), cause))?.map_err(|cause| Error::keeping(doing(), cause))
+    }
+}
+
+/// Creates the folder for its owner alone; false when there is something in it.
+fn prepare(folder: &Path) -> std::io::Result<bool> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)?;
+    Ok(fs::read_dir(folder)?.next().is_none())
+}
