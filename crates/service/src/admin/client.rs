@@ -103,8 +103,8 @@ impl AdminClient {
         Ok(Self { transport: Transport::Stopped { router, service } })
     }
 
-    /// Sends a request to the path of these segments, whose last one may have a query behind `?`, and returns
-    /// the `data` of the response.
+    /// Sends a request to the path of these segments, with a JSON body if there is one, and returns the `data`
+    /// of the response.
     ///
     /// # Errors
     /// When the service refuses: with its message.
@@ -112,14 +112,14 @@ impl AdminClient {
         &mut self,
         method: &str,
         segments: &[&str],
-        body: Option<Value>,
+        body: Option<String>,
     ) -> Result<Value, AdminError> {
         let path: String =
             segments.iter().map(|part| format!("/{}", utf8_percent_encode(part, NON_ALPHANUMERIC))).collect();
         self.send(method, &path, body).await
     }
 
-    /// The same for a path with a query.
+    /// Reads a list: the same with `GET` and a query.
     ///
     /// # Errors
     /// As `call`.
@@ -130,11 +130,11 @@ impl AdminClient {
         self.send("GET", &format!("/{path}?{}", pairs.join("&")), None).await
     }
 
-    async fn send(&mut self, method: &str, path: &str, body: Option<Value>) -> Result<Value, AdminError> {
+    async fn send(&mut self, method: &str, path: &str, body: Option<String>) -> Result<Value, AdminError> {
         let method = Method::from_bytes(method.as_bytes()).map_err(AdminError::connection)?;
         let request = Request::builder().method(method).uri(path).header(HOST, "localhost");
         let request = match body {
-            Some(body) => request.header(CONTENT_TYPE, "application/json").body(Body::from(body.to_string())),
+            Some(body) => request.header(CONTENT_TYPE, "application/json").body(Body::from(body)),
             None => request.body(Body::empty()),
         };
         let request = request.map_err(AdminError::connection)?;

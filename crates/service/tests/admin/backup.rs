@@ -25,7 +25,8 @@ async fn a_backup_under_load_is_a_whole_service_again() -> Outcome {
     let copies = tempfile::tempdir()?;
     for number in 0..5 {
         let folder = copies.path().join(number.to_string());
-        let backup = bench.admin.call("POST", &["backups"], Some(json!({"folder": folder}))).await?;
+        let backup =
+            bench.admin.call("POST", &["backups"], Some(json!({"folder": folder}).to_string())).await?;
         assert_eq!(backup["missing"], 0, "{backup}");
     }
     stop.store(true, Ordering::SeqCst);
@@ -76,11 +77,11 @@ async fn a_backup_overwrites_nothing_and_a_stopped_service_has_one_too() -> Outc
     let mut admin = AdminClient::open(&data).await?;
     let copies = tempfile::tempdir()?;
     let folder = copies.path().join("new");
-    let backup = admin.call("POST", &["backups"], Some(json!({"folder": folder}))).await?;
+    let backup = admin.call("POST", &["backups"], Some(json!({"folder": folder}).to_string())).await?;
     assert_eq!(backup, json!({"objects": 1, "missing": 0}));
-    let again = admin.call("POST", &["backups"], Some(json!({"folder": folder}))).await;
+    let again = admin.call("POST", &["backups"], Some(json!({"folder": folder}).to_string())).await;
     assert!(again.is_err_and(|error| error.to_string().contains("not empty")));
-    let relative = admin.call("POST", &["backups"], Some(json!({"folder": "here"}))).await;
+    let relative = admin.call("POST", &["backups"], Some(json!({"folder": "here"}).to_string())).await;
     assert!(relative.is_err_and(|error| error.to_string().contains("absolute")));
     Ok(())
 }

@@ -10,14 +10,14 @@ use crate::support::{Bench, Caller, Outcome, start};
 #[tokio::test]
 async fn a_leaked_key_is_revoked_while_the_service_runs() -> Outcome {
     let mut bench = Bench::start().await?;
-    bench.admin.call("POST", &["accounts"], Some(json!({"account": "lena"}))).await?;
+    bench.admin.call("POST", &["accounts"], Some(json!({"account": "lena"}).to_string())).await?;
     let drawn = bench.admin.call("POST", &["accounts", "lena", "keys"], None).await?;
     let key = drawn["api_key"].as_str().unwrap_or_default();
     let caller = Caller::new(&bench.service, key)?;
     assert_eq!(caller.status("/api-key/balance").await?, 200);
-    bench.admin.call("POST", &["keys", "revoke"], Some(json!({"key": key}))).await?;
+    bench.admin.call("POST", &["keys", "revoke"], Some(json!({"key": key}).to_string())).await?;
     assert_eq!(caller.status("/api-key/balance").await?, 401);
-    let again = bench.admin.call("POST", &["keys", "revoke"], Some(json!({"key": key}))).await;
+    let again = bench.admin.call("POST", &["keys", "revoke"], Some(json!({"key": key}).to_string())).await;
     assert!(again.is_err_and(|error| error.is_not_found()), "it is revoked already");
     Ok(())
 }
@@ -26,14 +26,18 @@ async fn a_leaked_key_is_revoked_while_the_service_runs() -> Outcome {
 async fn credits_and_prices_change_while_the_service_runs() -> Outcome {
     let mut bench = Bench::start().await?;
     let before = bench.caller.get("/api-key/balance").await?;
-    bench.admin.call("POST", &["accounts", "demo", "credits"], Some(json!({"paid": "2.5"}))).await?;
+    bench
+        .admin
+        .call("POST", &["accounts", "demo", "credits"], Some(json!({"paid": "2.5"}).to_string()))
+        .await?;
     let after = bench.caller.get("/api-key/balance").await?;
     assert_eq!((before["balance"].as_str(), after["balance"].as_str()), (Some("100"), Some("102.5")));
     let change = json!({"price": "0.5", "is_verified": true});
-    bench.admin.call("PATCH", &["models", "haze-removal"], Some(change)).await?;
+    bench.admin.call("PATCH", &["models", "haze-removal"], Some(change.to_string())).await?;
     let cost = bench.caller.get("/api-key/model/haze-removal/task/cost").await?;
     assert_eq!(cost["cost"].to_string(), "0.5");
-    let unknown = bench.admin.call("PATCH", &["models", "a/b"], Some(json!({"price": "1"}))).await;
+    let unknown =
+        bench.admin.call("PATCH", &["models", "a/b"], Some(json!({"price": "1"}).to_string())).await;
     assert!(unknown.is_err_and(|error| error.to_string().contains("\"a/b\"")), "segments are escaped");
     Ok(())
 }
@@ -74,7 +78,7 @@ async fn a_stopped_service_takes_the_same_requests_and_keeps_what_they_change() 
     assert!(format!("{admin:?}").contains("Stopped"));
     let second = AdminClient::open(folder.path()).await;
     assert!(second.is_err_and(|error| error.is_folder_taken()), "a folder has one user at a time");
-    admin.call("POST", &["accounts", "demo", "credits"], Some(json!({"free": "1"}))).await?;
+    admin.call("POST", &["accounts", "demo", "credits"], Some(json!({"free": "1"}).to_string())).await?;
     let audit = admin.call("GET", &["audit"], None).await?;
     assert_eq!(audit["faults"], json!([]));
     admin.close().await;
@@ -89,8 +93,8 @@ async fn a_refusal_names_what_is_wrong() -> Outcome {
     let mut bench = Bench::start().await?;
     for (method, path, body, wanted) in [
         ("POST", ["accounts", "nobody", "keys"], None, "there is no account \"nobody\""),
-        ("POST", ["accounts", "demo", "credits"], Some(json!({"paid": "a lot"})), "is no amount"),
-        ("POST", ["accounts", "demo", "credits"], Some(json!({"paid": "-1"})), "not above zero"),
+        ("POST", ["accounts", "demo", "credits"], Some(json!({"paid": "a lot"}).to_string()), "is no amount"),
+        ("POST", ["accounts", "demo", "credits"], Some(json!({"paid": "-1"}).to_string()), "not above zero"),
         ("GET", ["accounts", "demo", "nothing"], None, "no such request"),
     ] {
         let refused = bench.admin.call(method, &path, body).await.err().ok_or("it is refused")?;

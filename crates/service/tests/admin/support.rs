@@ -76,13 +76,16 @@ impl Caller {
 
     /// Uploads a file, and returns its URL.
     pub(crate) async fn upload(&self, name: &str, content: &str) -> Outcome<String> {
-        let target = json!({"folder": "documents", "mime": "text/plain", "name": name, "size": content.len()});
+        let target =
+            json!({"folder": "documents", "mime": "text/plain", "name": name, "size": content.len()});
         let target = self.send(Method::POST, "/api-key/storage/upload/create-presigned-url", target).await?;
         let fields: Value = serde_json::from_str(target["fields"].as_str().unwrap_or_default())?;
         let mut form = String::new();
         for (name, value) in fields.as_object().into_iter().flatten() {
             let value = value.as_str().unwrap_or_default();
-            form.push_str(&format!("--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"));
+            form.push_str(&format!(
+                "--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"
+            ));
         }
         form.push_str("--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\n");
         form.push_str(&format!("{content}\r\n--b--\r\n"));
