@@ -17,9 +17,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use inferstore_measure::{Better, Connection, Row, load};
+use rusqlite::Connection as Database;
 use service::{Service, payload};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
-use sqlx::{ConnectOptions, Executor};
 
 /// How many customers create at once.
 const CONNECTIONS: usize = 32;
@@ -30,15 +29,14 @@ fn main() {
     let folders = tempfile::tempdir().expect("a temporary folder");
     let synced = Service::start(Some(&folders.path().join("service")), 0);
     let ephemeral = Service::start(None, 0);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let file = folders.path().join("floor.db");
-    let mut database = runtime.block_on(open(&file));
+    let database = open(&file);
     println!("{CONNECTIONS} connections, {ROUNDS} rounds of {DURING:?}");
     let (mut durable, mut unsynced, mut floor) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         durable.push(creates(&synced));
         unsynced.push(creates(&ephemeral));
-        floor.push(runtime.block_on(inserts(&mut database)));
+        floor.push(inserts(&database));
     }
     let row = |against: &str, theirs: Vec<f64>, note: &str| Row {
         group: "service".to_owned(),
@@ -75,19 +73,20 @@ fn creates(service: &Service) -> f64 {
     load(&service.base_url, CONNECTIONS, DURING, step).expect("every create is answered").per_second
 }
 
-async fn open(file: &Path) -> SqliteConnection {
-    let options = SqliteConnectOptions::new().filename(file).create_if_missing(true);
-    let options = options.journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Full);
-    let mut database = options.connect().await.expect("the folder can be written");
-    database.execute("CREATE TABLE tasks (id INTEGER PRIMARY KEY, input TEXT)").await.expect("it is new");
+fn open(file: &Path) -> Database {
+    let database = Database::open(file).expect("the folder can be written");
+    database.pragma_update(None, "journal_mode", "WAL").expect("it is ours");
+    database.pragma_update(None, "synchronous", "FULL").expect("it is ours");
+    database.execute_batch("CREATE TABLE tasks (id INTEGER PRIMARY KEY, input TEXT)").expect("it is new");
     database
 }
 
-async fn inserts(database: &mut SqliteConnection) -> f64 {
+fn inserts(database: &Database) -> f64 {
+    let insert = "INSERT INTO tasks (input) VALUES ('{\"seconds\":\"0\"}')";
+    let mut insert = database.prepare(insert).expect("it is SQL");
     let (begun, mut count) = (Instant::now(), 0.0);
     while begun.elapsed() < DURING {
-        let insert = "INSERT INTO tasks (input) VALUES ('{\"seconds\":\"0\"}')";
-        database.execute(insert).await.expect("it is committed");
+        insert.execute([]).expect("it is committed");
         count += 1.0;
     }
     count / begun.elapsed().as_secs_f64()

@@ -16,8 +16,6 @@ use std::path::Path;
 
 use inferstore_measure::{Better, Connection, Row, figure, median, request, times};
 use service::{Service, payload};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteSynchronous};
-use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 
 const SIZES: [u32; 3] = [100, 10_000, 1_000_000];
 const ROUNDS: usize = 5;
@@ -109,8 +107,7 @@ impl Filled {
     /// Starts a service once for its tables, fills them while nobody looks, and starts it again.
     fn new(folder: &Path, size: u32) -> Self {
         drop(Service::start(Some(folder), 0));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(fill(&folder.join("inferstore.db"), size));
+        fill(&folder.join("inferstore.db"), size);
         let service = Service::start(Some(folder), 0);
         let mut nodes = Connection::open(&service.nodes).expect("it listens");
         println!("filled a service with {size} tasks and {size} files");
@@ -139,9 +136,9 @@ fn to_nodes(service: &Service, path: &str, body: &str) -> Vec<u8> {
 }
 
 /// Every other task is still queued, every other file is a picture.
-async fn fill(file: &Path, size: u32) {
-    let options = SqliteConnectOptions::new().filename(file).synchronous(SqliteSynchronous::Off);
-    let mut database: SqliteConnection = options.connect().await.expect("there is a database");
+fn fill(file: &Path, size: u32) {
+    let database = rusqlite::Connection::open(file).expect("there is a database");
+    database.pragma_update(None, "synchronous", "OFF").expect("it is ours");
     let numbers = format!(
         "WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < {size} - 1), \
          me(account, bucket, now) AS (SELECT id, bucket, created_at FROM accounts WHERE username = 'demo') "
@@ -164,10 +161,7 @@ async fn fill(file: &Path, size: u32) {
         ),
         format!("UPDATE accounts SET tasks = {size}, stored_bytes = 1000 * {size} WHERE username = 'demo'"),
     ] {
-        database
-            .execute(sqlx::raw_sql(AssertSqlSafe(insert)))
-            .await
-            .expect("the tables are as the schema says");
+        database.execute_batch(&insert).expect("the tables are as the schema says");
     }
-    sqlx::Connection::close(database).await.expect("it is written");
+    database.close().expect("it is written");
 }

@@ -6,9 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Error, Result, anyhow};
+pub(crate) use openapi_impact::{Place, one_line};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
-use serde_saphyr::{SnippetMode, Spanned, UserMessageFormatter, render_options};
+use serde_saphyr::Spanned;
 use sha2::{Digest, Sha256};
 
 /// The document as it stands on disk.
@@ -21,7 +22,7 @@ pub(crate) struct Document {
 impl Document {
     pub(crate) fn load(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let value = serde_saphyr::from_str(&text).map_err(|error| unreadable(path, &error))?;
+        let value = openapi_impact::parse(path, &text)?;
         Ok(Self { path: path.to_owned(), text, value })
     }
 
@@ -59,56 +60,6 @@ impl Document {
     }
 }
 
-fn unreadable(path: &Path, error: &serde_saphyr::Error) -> Error {
-    let position = error
-        .location()
-        .filter(|location| location.line() > 0)
-        .map_or_else(String::new, |location| format!(":{}:{}", location.line(), location.column()));
-    let message = error.render_with_options(render_options! {
-        formatter: &UserMessageFormatter,
-        snippets: SnippetMode::Off,
-    });
-    // The position stands in front already.
-    let message = message.split(" at line ").next().unwrap_or_default();
-    anyhow!("{}{position}: not readable as YAML: {}", path.display(), one_line(message))
-}
-
-/// Where something stands in the document: the keys that lead to it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place(Vec<String>);
-
-impl Place {
-    pub(crate) fn root() -> Self {
-        Self::default()
-    }
-
-    pub(crate) fn of(keys: &[&str]) -> Self {
-        Self(keys.iter().map(ToString::to_string).collect())
-    }
-
-    pub(crate) fn at(&self, key: impl ToString) -> Self {
-        let mut keys = self.0.clone();
-        keys.push(key.to_string());
-        Self(keys)
-    }
-
-    pub(crate) fn keys(&self) -> &[String] {
-        &self.0
-    }
-
-    fn is_root(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-/// As a JSON pointer, which is what the linters print too.
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("#")?;
-        self.0.iter().try_for_each(|key| write!(f, "/{}", key.replace('~', "~0").replace('/', "~1")))
-    }
-}
-
 /// One mistake in the document.
 #[derive(Debug)]
 pub(crate) struct Mistake {
@@ -136,7 +87,8 @@ impl Lines {
 
     /// The line of the place, or of the nearest thing around it that is there.
     fn of(&self, place: &Place) -> Option<u64> {
-        (1..=place.0.len()).rev().find_map(|depth| self.0.get(&Place(place.0[..depth].to_vec()))).copied()
+        let keys = place.keys();
+        (1..=keys.len()).rev().find_map(|depth| self.0.get(&Place::of(&keys[..depth]))).copied()
     }
 }
 
@@ -191,9 +143,4 @@ impl<'de> Visitor<'de> for LineWalk<'_> {
         }
         Ok(())
     }
-}
-
-/// The text without line breaks, for messages that promise one line.
-pub(crate) fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

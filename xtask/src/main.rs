@@ -24,7 +24,6 @@ mod tables;
 mod tidy;
 mod tools;
 mod torture;
-mod tree;
 mod validate;
 mod words;
 

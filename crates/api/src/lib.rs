@@ -82,7 +82,7 @@ pub use sample::Sample;
 pub use secret::{ApiKey, Secret};
 pub use timestamp::Timestamp;
 #[cfg(feature = "client")]
-pub use tls::{TlsError, http_client_builder, http_client_builder_for, https_support};
+pub use tls::{TlsError, http_client_builder, http_client_builder_for, https_support, is_plain_loopback};
 pub use words::UnknownVariant;
 
 /// Runs the examples of the README.

@@ -28,23 +28,24 @@ pub fn http_client_builder() -> ClientBuilder {
     builder
 }
 
-/// Like [`http_client_builder`], for one base URL: for plain `http` to this machine it uses no proxy. A proxy
-/// from the environment would carry the API key to another machine in the clear.
+/// Like [`http_client_builder`], for one base URL: for [plain `http` to this machine](is_plain_loopback) it uses
+/// no proxy. A proxy from the environment would carry the API key to another machine in the clear.
 pub fn http_client_builder_for(base_url: &str) -> ClientBuilder {
     let builder = http_client_builder();
-    if is_plain_loopback(base_url) { builder.no_proxy() } else { builder }
+    match Url::parse(base_url.trim()) {
+        Ok(url) if is_plain_loopback(&url) => builder.no_proxy(),
+        _ => builder,
+    }
 }
 
-fn is_plain_loopback(base_url: &str) -> bool {
-    Url::parse(base_url.trim()).is_ok_and(|url| url.scheme() == "http" && is_loopback(&url))
-}
-
-fn is_loopback(url: &Url) -> bool {
+/// Whether the URL is plain `http` to this machine, which needs no proxy and no encryption.
+pub fn is_plain_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
-    match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+    let is_loopback = match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
         Ok(address) => address.to_canonical().is_loopback(),
         Err(_) => host == "localhost" || host.ends_with(".localhost"),
-    }
+    };
+    url.scheme() == "http" && is_loopback
 }
 
 /// Reports why no `https` request can succeed.
@@ -158,10 +159,13 @@ mod over_rustls {
 
 #[cfg(test)]
 mod tests {
-    use super::{TlsError, check_support_for, is_plain_loopback};
+    use reqwest::Url;
+
+    use super::{TlsError, check_support_for};
 
     #[test]
     fn only_plain_http_to_this_machine_is_loopback() {
+        let is_plain_loopback = |text| Url::parse(text).is_ok_and(|url| super::is_plain_loopback(&url));
         for base_url in [
             "http://127.0.0.1:8787/api/v1",
             "http://127.9.9.9/api/v1",

@@ -5,7 +5,7 @@ use std::error::Error as _;
 use std::fmt::Display;
 
 use inferstore::types::TaskId;
-use inferstore::{CallContext, Error, TaskDisposition, Violation, ViolationKind};
+use inferstore::{CallContext, Error, TaskDisposition, ViolationKind};
 
 use crate::exit;
 
@@ -66,8 +66,9 @@ impl From<Error> for Failure {
 /// The failure and its causes in one line, or a line for each input that does not fit.
 fn headline(error: &Error) -> String {
     if let Error::Inputs(invalid) = error {
-        let mut lines: Vec<_> = invalid.violations().iter().map(Violation::message).collect();
-        let parameters = format!("the model takes: {}", invalid.parameters().join(", "));
+        let mut lines: Vec<_> =
+            invalid.violations.iter().map(|violation| violation.message.as_str()).collect();
+        let parameters = format!("the model takes: {}", invalid.parameters.join(", "));
         if invalid.has(ViolationKind::Undeclared) {
             lines.push(&parameters);
         }

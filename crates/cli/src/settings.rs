@@ -77,7 +77,7 @@ impl Session {
     /// A client of this service. What is wrong with its settings is wrong with the command line.
     pub(crate) fn client_of(&self, base_url: &str, key: &str) -> Result<Client> {
         let builder = Client::builder(base_url, key)
-            .user_agent(concat!("inferstore-cli/", env!("CARGO_PKG_VERSION")))
+            .configure_http(|http| http.user_agent(concat!("inferstore-cli/", env!("CARGO_PKG_VERSION"))))
             .allow_insecure_http(self.global.allow_insecure_http)
             .max_response_size(MAX_RESPONSE)
             .middleware(self.last_response.clone());

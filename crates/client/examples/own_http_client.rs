@@ -9,12 +9,11 @@ use inferstore::reqwest::{Certificate, Proxy};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let proxy = Proxy::all("http://proxy.example:3128")?;
+    let root = Certificate::from_pem(&std::fs::read("root.pem")?)?;
     let client = Client::builder(std::env::var("INFERSTORE_BASE_URL")?, std::env::var("INFERSTORE_API_KEY")?)
-        .user_agent("my-program/1.0")
-        .proxy(Proxy::all("http://proxy.example:3128")?)
-        .root_certificate(Certificate::from_pem(&std::fs::read("root.pem")?)?)
-        .connect_timeout(Duration::from_secs(3))
-        .configure_http(|http| http.pool_max_idle_per_host(8))
+        .configure_http(move |http| http.proxy(proxy.clone()).tls_certs_merge([root.clone()]))
+        .configure_http(|http| http.user_agent("my-program/1.0").connect_timeout(Duration::from_secs(3)))
         .build()?;
     println!("{:?}", client.account().balance().await?);
     Ok(())

@@ -4,18 +4,20 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use inferstore_api::{ApiKey, https_support};
+use inferstore_api::{
+    ApiKey, http_client_builder, http_client_builder_for, https_support, is_plain_loopback,
+};
 use reqwest::Url;
 use reqwest::redirect::Policy;
 use tokio::sync::Semaphore;
 
 use crate::client::Client;
 use crate::memory::Memory;
-use crate::transport::core::{Core, Timeouts};
 use crate::transport::error::{Error, Result};
 use crate::transport::middleware::{HttpStack, Middleware};
 use crate::transport::redact::Redactor;
 use crate::transport::retry::{Retries, Retry};
+use crate::transport::{Core, Timeouts};
 
 /// reqwest counts a read timeout from the start of the request, which would limit the length of an
 /// upload. Transfers have an idle timeout of their own.
@@ -31,7 +33,6 @@ type ConfigureHttp = Arc<dyn Fn(reqwest::ClientBuilder) -> reqwest::ClientBuilde
 /// use inferstore::Client;
 ///
 /// let client = Client::builder("https://host.example/api/v1", "key")
-///     .user_agent("my-program/1.0")
 ///     .read_timeout(Duration::from_secs(20))
 ///     .build()?;
 /// # Ok::<(), inferstore::Error>(())
@@ -41,8 +42,6 @@ type ConfigureHttp = Arc<dyn Fn(reqwest::ClientBuilder) -> reqwest::ClientBuilde
 pub struct ClientBuilder {
     base_url: String,
     key: ApiKey,
-    user_agent: String,
-    connect_timeout: Duration,
     timeouts: Timeouts,
     retry: Retry,
     declaration_ttl: Duration,
@@ -62,8 +61,6 @@ impl ClientBuilder {
         Self {
             base_url,
             key,
-            user_agent: concat!("inferstore-rust/", env!("CARGO_PKG_VERSION")).to_owned(),
-            connect_timeout: Duration::from_secs(10),
             timeouts: Timeouts { read: Duration::from_secs(60), transfer: Duration::from_secs(30) },
             retry: Retry::default(),
             declaration_ttl: Duration::from_secs(300),
@@ -76,18 +73,6 @@ impl ClientBuilder {
             middleware: Vec::new(),
             network: None,
         }
-    }
-
-    /// The `User-Agent` header. Default: `inferstore-rust/` and the version.
-    pub fn user_agent(mut self, user_agent: impl Into<String>) -> Self {
-        self.user_agent = user_agent.into();
-        self
-    }
-
-    /// Limits the time to connect. Default: 10 s.
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
     }
 
     /// Limits the gap between two reads of a response. Default: 60 s.
@@ -148,20 +133,17 @@ impl ClientBuilder {
         self
     }
 
-    /// Sends all requests through this proxy. Default: the proxies of the environment, but none for
-    /// plain `http` to this machine.
-    pub fn proxy(self, proxy: reqwest::Proxy) -> Self {
-        self.configure_http(move |http| http.proxy(proxy.clone()))
-    }
-
-    /// Also trusts this root certificate. Only with one of the TLS features.
-    #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc", feature = "native-tls"))]
-    pub fn root_certificate(self, certificate: reqwest::Certificate) -> Self {
-        self.configure_http(move |http| http.tls_certs_merge([certificate.clone()]))
-    }
-
-    /// Changes the HTTP clients, for the API and for object storage, in any other way. Redirects and
-    /// retries are decided by this crate, whatever is set here.
+    /// Changes the HTTP clients, for the API and for object storage. Default: the `User-Agent` is
+    /// `inferstore-rust/` and the version, a connection is made within 10 s, and the proxies are those of the
+    /// environment, with none for plain `http` to this machine. Redirects and retries are decided by this
+    /// crate, whatever is set here.
+    ///
+    /// ```
+    /// # let builder = inferstore::Client::builder("https://host.example/api/v1", "key");
+    /// let builder = builder.configure_http(|http| http.user_agent("my-program/1.0"));
+    /// ```
+    ///
+    /// The [cookbook](crate::cookbook::http_client) sets a proxy and a root certificate.
     pub fn configure_http(
         mut self,
         configure: impl Fn(reqwest::ClientBuilder) -> reqwest::ClientBuilder + Send + Sync + 'static,
@@ -196,20 +178,21 @@ impl ClientBuilder {
         if base_url.starts_with("https:") {
             https_support().map_err(|error| Error::Config(format!("{base_url} needs https: {error}")))?;
         }
-        let http = self.http(&base_url, |http| http.read_timeout(self.timeouts.read))?;
-        let storage =
-            self.http(&base_url, |http| http.read_timeout(NO_READ_TIMEOUT).redirect(Policy::none()))?;
+        let http = self.http(http_client_builder_for(&base_url), self.timeouts.read)?;
+        let storage = self.http(http_client_builder(), NO_READ_TIMEOUT)?;
+        let direct = self.http(http_client_builder().no_proxy(), NO_READ_TIMEOUT)?;
         let redactor = Redactor::new(self.key.expose());
         let middleware: Arc<[Arc<dyn Middleware>]> =
             self.middleware.into_iter().chain(self.network).collect();
         let mut api = inferstore_api::Client::new_with_client(&base_url, http.clone(), self.key)
             .with_max_response_body(self.max_response_size);
         if !middleware.is_empty() {
-            api = api.with_transport(Arc::new(HttpStack::new(http, Arc::clone(&middleware))));
+            let middleware = Arc::clone(&middleware);
+            api = api.with_transport(Arc::new(HttpStack { direct: http.clone(), http, middleware }));
         }
         let core = Core {
             api,
-            storage: HttpStack::new(storage, middleware),
+            storage: HttpStack { http: storage, direct, middleware },
             base_url,
             redactor,
             retries: Retries::new(self.retry),
@@ -224,20 +207,13 @@ impl ClientBuilder {
         Ok(Client { core: Arc::new(core) })
     }
 
-    fn http(
-        &self,
-        base_url: &str,
-        finish: impl FnOnce(reqwest::ClientBuilder) -> reqwest::ClientBuilder,
-    ) -> Result<reqwest::Client> {
-        let http = inferstore_api::http_client_builder_for(base_url)
-            .user_agent(&self.user_agent)
-            .connect_timeout(self.connect_timeout);
+    fn http(&self, http: reqwest::ClientBuilder, read_timeout: Duration) -> Result<reqwest::Client> {
+        let http = http.user_agent(concat!("inferstore-rust/", env!("CARGO_PKG_VERSION")));
         let http = self.configure_http.iter().fold(http, |http, configure| configure(http));
         // Set last, because the API key must not follow a redirect, and only this crate knows what may be
         // sent twice.
-        let http = http.redirect(Policy::none()).retry(reqwest::retry::never());
-        let http = finish(http).build();
-        http.map_err(|error| Error::Config(format!("the HTTP client cannot be built: {error}")))
+        let http = http.read_timeout(read_timeout).redirect(Policy::none()).retry(reqwest::retry::never());
+        http.build().map_err(|error| Error::Config(format!("the HTTP client cannot be built: {error}")))
     }
 }
 
@@ -262,7 +238,7 @@ fn check_base_url(text: &str, allow_insecure_http: bool) -> Result<String> {
     }
     match url.scheme() {
         "https" => {}
-        "http" if is_loopback(&url) || allow_insecure_http => {}
+        "http" if is_plain_loopback(&url) || allow_insecure_http => {}
         "http" => {
             return invalid(
                 "plain http would show the API key to everyone in between; use https, or allow_insecure_http",
@@ -283,13 +259,6 @@ fn shown(text: &str) -> String {
     crate::transport::redact::cut(&crate::transport::redact::printable(&shown), 200)
 }
 
-pub(crate) fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
-    address
-        .map_or_else(|_| host == "localhost" || host.ends_with(".localhost"), |address| address.is_loopback())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -304,6 +273,7 @@ mod tests {
         for text in [
             "http://127.0.0.1:1/api/v1",
             "http://[::1]/api/v2",
+            "http://[::ffff:127.0.0.1]/api/v1",
             "http://localhost/v1",
             "http://a.localhost/v10",
             "https://gateway.example/inferstore",

@@ -12,14 +12,9 @@ use serde_json::value::RawValue;
 use crate::builder::ClientBuilder;
 use crate::files::download::Download;
 use crate::profile;
-use crate::resources::account::Account;
-use crate::resources::models::{Model, Models};
-use crate::resources::raw;
-use crate::resources::storage::{Folder, Storage};
-use crate::resources::tasks::{Task, Tasks};
-use crate::run::prepared::{self, PreparedRun};
-use crate::transport::core::Core;
-use crate::transport::error::{Error, Result};
+use crate::resources::{self, Account, Folder, Model, Models, Storage, Task, Tasks};
+use crate::run::{self, PreparedRun};
+use crate::transport::{Core, Error, Result};
 
 /// The environment variable of the base URL.
 pub const BASE_URL_VARIABLE: &str = "INFERSTORE_BASE_URL";
@@ -141,7 +136,7 @@ impl Client {
     ///
     /// Those of a create; [`Error::OutcomeUnknown`] when the history could not be read completely.
     pub fn adopt_or_start(&self, prepared: PreparedRun) -> impl Future<Output = Result<Task>> + Send + use<> {
-        prepared::adopt_or_start(Arc::clone(&self.core), prepared)
+        run::adopt_or_start(Arc::clone(&self.core), prepared)
     }
 
     /// Sends any other request to a path below the base URL, with a JSON body or none, and returns the whole
@@ -158,7 +153,7 @@ impl Client {
         path: impl Into<String>,
         body: Option<Box<RawValue>>,
     ) -> BoxFuture<'static, Result<String>> {
-        Box::pin(raw::request(Arc::clone(&self.core), method, path.into(), body))
+        Box::pin(resources::request(Arc::clone(&self.core), method, path.into(), body))
     }
 
     /// The generated client below this one: each operation of the document as a method, sent once.

@@ -89,25 +89,14 @@ pub use inputs::{FileInput, Input, Inputs};
 pub use profile::{CONFIG_VARIABLE, PROFILE_VARIABLE};
 /// The HTTP client of this crate, for the types in [`ClientBuilder`] and [`middleware`].
 pub use reqwest;
-pub use resources::account::Account;
-pub use resources::models::{Model, Models};
-pub use resources::page::{Listing, Page};
-pub use resources::storage::{FileQuery, Folder, Storage};
-pub use resources::tasks::{Task, Tasks};
-pub use run::outcome::Outcome;
-pub use run::poll::PollInterval;
-pub use run::prepared::PreparedRun;
-pub use run::wait::Wait;
-pub use run::wait_all::WaitAll;
-pub use run::{Run, RunEvent, RunEvents};
-pub use transport::error::{
-    CallContext, CostLimit, DeadlineReached, Error, ModelOffline, OutputMismatch, Result, TaskDisposition,
-    TaskFailure, UnknownOutcome,
-};
-pub use transport::events::Events;
-pub use transport::file_error::{FileError, FileErrorKind};
+pub use resources::{Account, FileQuery, Folder, Listing, Model, Models, Page, Storage, Task, Tasks};
+pub use run::{Outcome, PollInterval, PreparedRun, Run, RunEvent, RunEvents, Wait, WaitAll};
+pub use transport::causes::{FileError, FileErrorKind, InvalidInputs, Violation, ViolationKind};
 pub use transport::retry::Retry;
-pub use transport::violation::{InvalidInputs, Violation, ViolationKind};
+pub use transport::{
+    CallContext, CostLimit, DeadlineReached, Error, Events, ModelOffline, OutputMismatch, Result,
+    TaskDisposition, TaskFailure, UnknownOutcome,
+};
 
 /// Code of the user around every request.
 pub mod middleware {

@@ -33,8 +33,7 @@
 //! dev-dependencies.
 //!
 //! Values that the crate returns can be made without a service too: [`Outcome::new`](crate::Outcome::new),
-//! [`CallContext::new`](crate::CallContext::new), [`RunEvent::upload`](crate::RunEvent::upload), and
-//! `Default`, `new` or `Deserialize` of the others.
+//! [`CallContext::new`](crate::CallContext::new), and `Default`, `new` or `Deserialize` of the others.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

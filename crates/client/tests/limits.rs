@@ -2,13 +2,16 @@
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+use std::sync::Mutex;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use inferstore::middleware::{BoxFuture, Middleware, Next};
+use inferstore::reqwest::{self, Request, Response};
 use inferstore::testing::ScriptedService;
 use inferstore::{Error, File, FileError, FileErrorKind, Inputs, PollInterval, TaskDisposition};
 use serde_json::json;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -75,6 +78,62 @@ async fn queued_tasks_are_canceled_before_the_deadline_and_the_others_waited_for
     assert_eq!((first, *canceled), (queued.id(), TaskDisposition::Canceled));
     assert_eq!((second, *running), (slow.id(), TaskDisposition::StillRunning));
     assert!(*early < 50 * SECOND && *late >= 50 * SECOND, "{early:?}, {late:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_are_read_once_more_just_before_the_deadline() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!({})).takes(15 * SECOND);
+    let client = service.client().unwrap();
+    let poll = PollInterval::every(10 * SECOND);
+    let first = client.model("m").run(Inputs::new()).start().await.unwrap();
+    first.wait().poll(poll.clone()).deadline(18 * SECOND).await.unwrap();
+
+    let second = client.model("m").run(Inputs::new()).start().await.unwrap();
+    let third = client.model("m").run(Inputs::new()).start().await.unwrap();
+    let mut all = client.tasks().wait_all([second.id(), third.id()]).poll(poll).deadline(18 * SECOND);
+    for _ in 0..2 {
+        all.next().await.unwrap().1.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_ended_just_before_its_cancel_has_its_outcome() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done")).takes(SECOND * 9 / 10);
+    let model = service.client().unwrap().model("m");
+    // It is queued at the last read, after 500 ms, and has ended at the cancel, after a second.
+    let deadline = SECOND * 5 / 4;
+    let poll = PollInterval::every(100 * SECOND);
+    let run = model.run(Inputs::new()).poll(poll.clone()).deadline(deadline).cancel_at_deadline(true);
+    assert_eq!(run.await.unwrap().output, "done");
+
+    let task = model.run(Inputs::new()).start().await.unwrap();
+    let wait = task.wait().poll(poll.clone()).deadline(deadline).cancel_at_deadline(true);
+    assert_eq!(wait.await.unwrap().output, "done");
+
+    let task = model.run(Inputs::new()).start().await.unwrap();
+    let all = service.client().unwrap().tasks().wait_all([task.id()]);
+    let (_, result) = all.poll(poll).deadline(deadline).cancel_at_deadline(true).next().await.unwrap();
+    assert_eq!(result.unwrap().output, "done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_end_although_the_history_shows_them_without_a_status() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!({}));
+    let client = service.client().unwrap();
+    let first = client.model("m").run(Inputs::new()).start().await.unwrap();
+    let second = client.model("m").run(Inputs::new()).start().await.unwrap();
+    let records = [json!({ "task_id": first.id() }), json!({ "task_id": second.id() })];
+    let data = json!({ "total": 2, "records": records });
+    for _ in 0..1_000 {
+        service.responds("listTasks", 200, json!({ "status": "success", "message": "ok", "data": data }));
+    }
+    let mut all = client.tasks().wait_all([first.id(), second.id()]).deadline(60 * SECOND);
+    while let Some((task, result)) = all.next().await {
+        result.unwrap_or_else(|error| panic!("{task}: {error}"));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,6 +212,74 @@ fn a_run_that_is_dropped_outside_of_its_runtime_is_canceled() {
     drop(run);
     runtime.block_on(async { sleep(SECOND).await });
     assert!(service.requests().contains(&"cancelTask"), "{:?}", service.requests());
+}
+
+/// Holds each request for a minute before it is sent on.
+struct Slow;
+
+impl Middleware for Slow {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        Box::pin(async move {
+            sleep(60 * SECOND).await;
+            next.run(request).await
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_waits_for_a_permit_is_not_sent_when_its_run_is_dropped() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let client = service.client_builder().max_concurrent_requests(1).middleware(Slow).build().unwrap();
+    let balance = tokio::spawn(client.account().balance());
+    tokio::task::yield_now().await;
+    let run = client.model("m").run(Inputs::new()).skip_validation(true).cancel_on_drop(true);
+    assert!(timeout(10 * SECOND, run).await.is_err());
+    balance.await.unwrap().unwrap();
+    sleep(600 * SECOND).await;
+    assert_eq!(service.requests(), ["getBalance"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_under_way_is_finished_and_canceled_when_its_run_is_dropped() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let client = service.client_builder().middleware(Slow).build().unwrap();
+    let run = client.model("m").run(Inputs::new()).skip_validation(true).cancel_on_drop(true);
+    assert!(timeout(10 * SECOND, run).await.is_err());
+    sleep(600 * SECOND).await;
+    assert_eq!(service.requests(), ["createTask", "cancelTask"]);
+}
+
+/// Refuses the first request with this error, as a closed port does.
+struct Refuses(Mutex<Option<reqwest::Error>>);
+
+impl Middleware for Refuses {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        match self.0.lock().unwrap().take() {
+            Some(error) => Box::pin(async { Err(error) }),
+            None => next.run(request),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_create_that_is_to_be_retried_is_not_sent_when_its_run_is_dropped() {
+    let closed = "http://127.0.0.1:1/";
+    let http = inferstore_api::http_client_builder_for(closed).build().unwrap();
+    let refused = http.get(closed).send().await.unwrap_err();
+    assert!(refused.is_connect(), "{refused}");
+    tokio::time::pause();
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let refuses = Refuses(Mutex::new(Some(refused)));
+    let mut retry = inferstore::Retry::default();
+    retry.initial_backoff = 10 * SECOND;
+    let client = service.client_builder().retry(retry).middleware(refuses).build().unwrap();
+    let run = client.model("m").run(Inputs::new()).skip_validation(true).cancel_on_drop(true);
+    assert!(timeout(SECOND / 1_000, run).await.is_err());
+    sleep(600 * SECOND).await;
+    assert!(service.requests().is_empty(), "{:?}", service.requests());
 }
 
 #[tokio::test(start_paused = true)]

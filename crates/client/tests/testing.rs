@@ -174,8 +174,8 @@ async fn events_of_a_run_can_be_compared_with_events_that_a_test_makes() -> Resu
         seen.push(event);
     }
     let expected = [
-        RunEvent::upload("input_image", UploadEvent::started(8)),
-        RunEvent::upload("input_image", UploadEvent::progress(8, 8)),
+        RunEvent::Upload { field: "input_image".to_owned(), event: UploadEvent::started(8) },
+        RunEvent::Upload { field: "input_image".to_owned(), event: UploadEvent::progress(8, 8) },
         RunEvent::Created("task-1".into()),
         RunEvent::Status(TaskStatus::Computing),
         RunEvent::Status(TaskStatus::Success),
@@ -328,9 +328,9 @@ fn every_error_event_and_result_can_be_made_by_hand() -> Result<(), Box<dyn std:
     }
 
     let events = [
-        RunEvent::upload("input", UploadEvent::started(1)),
-        RunEvent::upload("input", UploadEvent::progress(1, 1)),
-        RunEvent::upload("input", UploadEvent::retrying("lost")),
+        RunEvent::Upload { field: "input".to_owned(), event: UploadEvent::started(1) },
+        RunEvent::Upload { field: "input".to_owned(), event: UploadEvent::progress(1, 1) },
+        RunEvent::Upload { field: "input".to_owned(), event: UploadEvent::retrying("lost") },
         RunEvent::Warning("odd".to_owned()),
         RunEvent::Created("task-1".into()),
         RunEvent::Status(TaskStatus::InQueue),
@@ -349,4 +349,28 @@ fn every_error_event_and_result_can_be_made_by_hand() -> Result<(), Box<dyn std:
     let detail: TaskDetail = serde_json::from_value(json!({ "task_id": "task-1", "status": "success" }))?;
     assert_eq!(detail.status, Some(TaskStatus::Success));
     Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_hint_of_a_request_to_an_unknown_path_is_about_the_path() -> Result<()> {
+    let (service, client) = service()?;
+    service.responds("getModel", 404, "");
+    let error = |result: Result<_>| result.map_or_else(|error: Error| error.hint(), |()| "it worked");
+    assert_eq!(error(client.model("m").get().await.map(drop)), "check the identifier");
+    let request = client.request(reqwest::Method::GET, "/api-key/nothing", None).await;
+    assert_eq!(error(request.map(drop)), "check the path");
+    Ok(())
+}
+
+#[test]
+fn the_refusal_of_a_key_states_its_reason_once() {
+    let mut context = CallContext::new("getBalance", Some(401));
+    let without_message = "getBalance failed with 401: the API key is missing or wrong";
+    assert_eq!(
+        Error::Unauthorized(Box::new(CallContext::new("getBalance", Some(401)))).to_string(),
+        without_message
+    );
+    context.message = Some("the API key has expired".to_owned());
+    let error = Error::Unauthorized(Box::new(context));
+    assert_eq!(error.to_string(), "getBalance failed with 401: the API key has expired");
 }

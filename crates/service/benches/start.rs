@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use inferstore_measure::{Better, Row};
 use inferstore_service::{Config, Service};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
-use sqlx::{ConnectOptions, Connection, Executor};
+use rusqlite::Connection;
 
 const ROUNDS: usize = 20;
 
@@ -23,9 +22,9 @@ async fn main() {
     let (mut tables, mut synced_tables) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        tables.push(write_tables(&folder.path().join("1.db"), SqliteSynchronous::Off).await);
+        tables.push(write_tables(&folder.path().join("1.db"), "OFF"));
         fresh.push(start(Config::ephemeral()).await);
-        synced_tables.push(write_tables(&folder.path().join("2.db"), SqliteSynchronous::Full).await);
+        synced_tables.push(write_tables(&folder.path().join("2.db"), "FULL"));
         let config = Config::folder(folder.path().join("data"));
         synced.push(start(config.clone()).await);
         again.push(start(config).await);
@@ -44,14 +43,14 @@ async fn start(config: Config) -> f64 {
     milliseconds(elapsed)
 }
 
-async fn write_tables(file: &Path, synchronous: SqliteSynchronous) -> f64 {
-    let options = SqliteConnectOptions::new().filename(file).create_if_missing(true);
-    let options = options.journal_mode(SqliteJournalMode::Wal).synchronous(synchronous);
+fn write_tables(file: &Path, synchronous: &str) -> f64 {
     let begun = Instant::now();
-    let mut database: SqliteConnection = options.connect().await.expect("the folder can be written");
-    let mut tx = database.begin().await.expect("it is ours");
-    tx.execute(sqlx::raw_sql(include_str!("../src/database/sqlite/schema.sql"))).await.expect("it is SQL");
-    tx.commit().await.expect("it is written");
+    let mut database = Connection::open(file).expect("the folder can be written");
+    database.pragma_update(None, "journal_mode", "WAL").expect("it is ours");
+    database.pragma_update(None, "synchronous", synchronous).expect("it is ours");
+    let tx = database.transaction().expect("it is ours");
+    tx.execute_batch(include_str!("../src/database/sqlite/schema.sql")).expect("it is SQL");
+    tx.commit().expect("it is written");
     milliseconds(begun.elapsed())
 }
 

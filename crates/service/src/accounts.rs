@@ -78,6 +78,7 @@ pub(crate) struct NewKey {
 }
 
 /// What is kept of an API key.
+#[derive(Clone)]
 pub(crate) struct KeptKey {
     /// The part by which the key is found.
     pub(crate) id: String,
@@ -157,6 +158,7 @@ pub(crate) trait Accounts: Send + Sync {
 }
 
 /// An account to be added.
+#[derive(Clone)]
 pub(crate) struct NewAccount {
     pub(crate) username: String,
     pub(crate) scope: Scope,

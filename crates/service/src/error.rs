@@ -10,20 +10,21 @@ use std::io::{self, ErrorKind};
 pub struct Error {
     doing: String,
     cause: Box<dyn StdError + Send + Sync>,
-    trouble: Option<Trouble>,
+    disk: Option<DiskFailure>,
 }
 
-/// What is wrong with the data folder.
+/// Why nothing can be written to the data folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Trouble {
-    NoRoom,
+pub(crate) enum DiskFailure {
+    /// The disk is full, or a quota is used up.
+    Full,
     NotWritable,
 }
 
 impl Error {
     /// Something failed while `doing` it (a phrase like "opening the database").
     pub(crate) fn new(doing: impl Into<String>, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self { doing: doing.into(), cause: cause.into(), trouble: None }
+        Self { doing: doing.into(), cause: cause.into(), disk: None }
     }
 
     /// The same for what concerns the data folder: it says what to try when that is full or not writable.
@@ -32,17 +33,22 @@ impl Error {
         cause: impl Into<Box<dyn StdError + Send + Sync>>,
     ) -> Self {
         let error = Self::new(doing, cause);
-        Self { trouble: Trouble::behind(&*error.cause), ..error }
+        Self { disk: DiskFailure::behind(&*error.cause), ..error }
+    }
+
+    /// The same failure, with what the engine of the database reports of the disk.
+    pub(crate) fn with_disk_failure(self, disk: Option<DiskFailure>) -> Self {
+        Self { disk, ..self }
     }
 
     /// The same failure, for another one who waited for the same thing.
     pub(crate) fn again(&self) -> Self {
-        Self { doing: self.doing.clone(), cause: self.cause.to_string().into(), trouble: self.trouble }
+        Self { doing: self.doing.clone(), cause: self.cause.to_string().into(), disk: self.disk }
     }
 
     /// Whether the service works, and only cannot write anything.
     pub(crate) const fn is_of_the_disk(&self) -> bool {
-        self.trouble.is_some()
+        self.disk.is_some()
     }
 
     /// Whether the service did not start because another one, perhaps in another process, uses the data
@@ -66,17 +72,15 @@ impl Error {
     }
 }
 
-impl Trouble {
+impl DiskFailure {
     fn behind(cause: &(dyn StdError + 'static)) -> Option<Self> {
         let of_io = cause.downcast_ref().and_then(Self::of_io);
-        of_io
-            .or_else(|| cause.downcast_ref().and_then(Self::of_the_database))
-            .or_else(|| cause.source().and_then(Self::behind))
+        of_io.or_else(|| cause.source().and_then(Self::behind))
     }
 
     fn of_io(cause: &io::Error) -> Option<Self> {
         match cause.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => Some(Self::NoRoom),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => Some(Self::Full),
             // The last two: a file stands where a folder has to be.
             ErrorKind::PermissionDenied
             | ErrorKind::ReadOnlyFilesystem
@@ -86,22 +90,9 @@ impl Trouble {
         }
     }
 
-    /// By the result codes of SQLite.
-    fn of_the_database(cause: &sqlx::Error) -> Option<Self> {
-        let code = cause.as_database_error()?.code()?;
-        match code.parse::<i32>().ok()? {
-            // SQLITE_FULL; SQLITE_IOERR when writing, syncing, and making files longer or shorter, which
-            // is how SQLite tells of quotas and limits.
-            13 | 778 | 1034 | 1546 | 4874 => Some(Self::NoRoom),
-            // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN
-            code if matches!(code & 0xff, 3 | 8 | 14) => Some(Self::NotWritable),
-            _ => None,
-        }
-    }
-
     const fn remedy(self) -> &'static str {
         match self {
-            Self::NoRoom => {
+            Self::Full => {
                 "make room on the disk of the data folder, or raise the quota; a service that runs goes on \
                  by itself then"
             }
@@ -128,8 +119,8 @@ impl StdError for FolderTaken {}
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} failed: {}", self.doing, self.cause)?;
-        match self.trouble {
-            Some(trouble) => write!(f, "; {}", trouble.remedy()),
+        match self.disk {
+            Some(failure) => write!(f, "; {}", failure.remedy()),
             None => Ok(()),
         }
     }
@@ -138,11 +129,5 @@ impl fmt::Display for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         Some(&*self.cause)
-    }
-}
-
-impl From<sqlx::Error> for Error {
-    fn from(cause: sqlx::Error) -> Self {
-        Self::keeping("using the database", cause)
     }
 }

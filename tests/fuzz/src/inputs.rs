@@ -58,9 +58,9 @@ fn judge(by_client: &BTreeMap<String, Descriptor>, by_service: Option<&str>, giv
             }
         }
         Err(invalid) => {
-            for violation in invalid.violations() {
-                assert_eq!(violation.field(), "p");
-                assert!(violation.message().starts_with("p: "), "{violation}");
+            for violation in &invalid.violations {
+                assert_eq!(violation.field, "p");
+                assert!(violation.message.starts_with("p: "), "{violation}");
             }
             assert!(!invalid.to_string().contains(char::is_control), "{invalid}");
             let is_taken = complaints(given).is_some_and(|complaints| complaints.is_empty());

@@ -46,7 +46,7 @@ async fn inputs_that_do_not_fit_are_told_all_at_once_and_nothing_is_sent() {
         inferstore::Inputs::new().set("input_img", super::IMAGE).set("template", "V_shape").set("angle", 91);
     let error = client.model(DEFAULT_MODEL).run(wrong).quickly().await.expect_err("none of it fits");
     let Error::Inputs(invalid) = &error else { panic!("{error:?}") };
-    let fields: Vec<_> = invalid.violations().iter().map(|violation| violation.field().to_owned()).collect();
+    let fields: Vec<_> = invalid.violations.iter().map(|violation| violation.field.to_owned()).collect();
     for field in ["input_image", "input_img", "template", "angle"] {
         assert!(fields.contains(&field.to_owned()), "{field} is not among {fields:?}");
     }
@@ -67,6 +67,6 @@ async fn what_a_model_declares_is_read_once_and_again_after_a_create_was_refused
     assert!(matches!(refused, Error::Api(_)) && refused.to_string().contains("photo"), "{refused:?}");
     let error = model.run(inputs()).quickly().await.expect_err("the model takes something else now");
     let Error::Inputs(invalid) = &error else { panic!("{error:?}") };
-    assert!(invalid.violations().iter().any(|violation| violation.field() == "photo"), "{invalid}");
+    assert!(invalid.violations.iter().any(|violation| violation.field == "photo"), "{invalid}");
     assert_eq!((service.count(Route::GetModelVersioning), service.count(Route::CreateTask)), (2, 4));
 }

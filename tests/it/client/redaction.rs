@@ -271,7 +271,7 @@ async fn three_violations_of_inputs_are_one_line_and_come_once() {
     let run = super::client(&service).model(DEFAULT_MODEL).run(wrong.set("other\u{1b}[2J", foreign()));
     let error = run.await.expect_err("they do not fit");
     let Error::Inputs(invalid) = &error else { panic!("{error:?}") };
-    assert_eq!(invalid.violations().len(), 3, "{invalid}");
+    assert_eq!(invalid.violations.len(), 3, "{invalid}");
     let display = error.to_string();
     assert_harmless("the error", &display, false);
     assert!(error.source().is_none_or(|source| !display.contains(&source.to_string())), "{error:?}");

@@ -256,8 +256,10 @@ async fn a_folder_that_takes_no_uploads_is_refused_before_anything_is_sent() {
 #[tokio::test]
 async fn one_setting_of_the_http_client_applies_to_the_api_and_to_object_storage() {
     let service = ScriptedService::start().await;
-    let builder = super::quick(service.base_url(), service.key()).user_agent("my-program/1.0");
-    let client = super::built(builder.configure_http(|http| http.default_headers(traced())));
+    let builder = super::quick(service.base_url(), service.key());
+    let configured =
+        |http: reqwest::ClientBuilder| http.user_agent("my-program/1.0").default_headers(traced());
+    let client = super::built(builder.configure_http(configured));
     client.folder("samples").upload(File::bytes("a.png", PNG)).await.expect("it is stored");
     let journal = service.journal();
     let headers: Vec<_> =

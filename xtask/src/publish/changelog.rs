@@ -5,8 +5,10 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::diff::{Version, changes_as_markdown, compare, load, published, verdict_in_words};
-use crate::tree::Tree;
+use openapi_impact::{Version, compare, load, markdown, verdict_in_words};
+
+use crate::diff::published;
+use openapi_impact::Tree;
 
 /// The hand-written changelog, whose sections on the document say in words what changed.
 const CHANGELOG: &str = "CHANGELOG.md";
@@ -34,7 +36,7 @@ pub(super) fn changelog(root: &Path, document: &Tree) -> Result<String> {
         if let Some(words) = section(&written, &format!("### The document {new}")) {
             text.push_str(&format!("{words}\n\nEvery change with its place:\n\n"));
         }
-        text.push_str(&changes_as_markdown(&changes));
+        text.push_str(&markdown(&changes));
     }
     if let Some((first, _)) = versions.first() {
         text.push_str(&format!("\n## {first}\n\nThe first published version.\n"));

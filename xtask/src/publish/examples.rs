@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::json_schemas::JsonSchemas;
 use crate::document::Place;
-use crate::tree::Tree;
+use openapi_impact::Tree;
 
 /// How many examples there are; fails when one is not valid.
 pub(super) fn check(document: &Tree, schemas: &JsonSchemas) -> Result<usize> {

@@ -104,7 +104,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tree::Tree;
+    use openapi_impact::Tree;
 
     fn consumer(members: serde_json::Value) -> Result<Consumer> {
         let mut consumer = json!({"generator": "some generator 1.0", "build": "true", "run": "true"});

@@ -8,8 +8,8 @@ use indexmap::IndexMap;
 use serde_json::json;
 
 use super::view31;
-use crate::tree::Tree;
 use crate::words::OPEN;
+use openapi_impact::Tree;
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 const COMPONENTS: &str = "#/components/schemas/";

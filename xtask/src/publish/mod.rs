@@ -17,12 +17,14 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 
 use crate::consumers::Consumer;
-use crate::diff::{self, Version, published};
+use openapi_impact::Version;
+
+use crate::diff::{self, published};
 use crate::document::Document;
 use crate::lint::{LINTERS, REDOCLY_RULES, lint};
 use crate::tools::{Tools, absolute, must};
-use crate::tree::Tree;
 use json_schemas::JsonSchemas;
+use openapi_impact::Tree;
 
 const DOCUMENT: &str = "openapi/inferstore.yaml";
 const FLOWS: [&str; 2] = ["flows.arazzo.yaml", "upload-and-run.arazzo.yaml"];

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::lint::REDOCLY_RULES;
 use crate::tools::{Tools, must};
-use crate::tree::Tree;
+use openapi_impact::Tree;
 
 /// What Redocly's program would load from outside: pictures of its maker.
 const LOGOS: [&str; 2] =

@@ -4,7 +4,7 @@
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
-use crate::tree::Tree;
+use openapi_impact::Tree;
 
 /// The OpenAPI version of the view.
 const OPENAPI: &str = "3.1.1";
@@ -101,7 +101,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{schema, view};
-    use crate::tree::Tree;
+    use openapi_impact::Tree;
 
     fn as_value(tree: &Tree) -> Value {
         serde_json::to_value(tree).unwrap_or_default()

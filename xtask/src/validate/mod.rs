@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 use similar::get_close_matches;
 
-use crate::document::{Document, Mistake, Place};
+use openapi_impact::METHODS;
 
-pub(crate) const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
+use crate::document::{Document, Mistake, Place};
 
 /// The sections of the components whose entries must be of use.
 const SECTIONS: [&str; 6] = ["schemas", "responses", "parameters", "requestBodies", "headers", "examples"];

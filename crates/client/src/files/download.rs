@@ -19,13 +19,13 @@ use tempfile::TempPath;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
+use crate::files;
 use crate::files::source::blocking;
-use crate::files::store;
-use crate::transport::core::Core;
+use crate::transport::Core;
+use crate::transport::causes::{FileError, FileErrorKind};
 use crate::transport::deadline::Deadline;
 use crate::transport::error::{Error, Result};
-use crate::transport::events::{Events, Sink};
-use crate::transport::file_error::{FileError, FileErrorKind};
+use crate::transport::events::{Events, Sink, ignored};
 
 const MAX_REDIRECTS: u32 = 5;
 
@@ -175,7 +175,7 @@ impl Download {
     {
         let deadline = Deadline::after(self.deadline);
         let work = async move {
-            let mut transfer = self.transfer(deadline, Sink::none())?;
+            let mut transfer = self.transfer(deadline, ignored())?;
             transfer.copy_to(&mut writer, "the writer of a download").await?;
             Ok(transfer.received)
         };
@@ -185,7 +185,7 @@ impl Download {
     /// Downloads as a stream of bytes, which ends with an error if the content is incomplete.
     pub fn stream(self) -> DownloadStream {
         let deadline = Deadline::after(self.deadline);
-        let transfer = stream::once(async move { self.transfer(deadline, Sink::none()) });
+        let transfer = stream::once(async move { self.transfer(deadline, ignored()) });
         let chunks = transfer.map_ok(move |transfer| {
             stream::try_unfold(transfer, move |mut transfer| async move {
                 let bytes = deadline.bound(transfer.next()).await?;
@@ -337,7 +337,7 @@ impl Transfer {
             return Err(error);
         }
         self.received = received;
-        self.events.send(DownloadEvent::Progress { received, total: self.total });
+        (self.events)(DownloadEvent::Progress { received, total: self.total });
         self.response = Some(response);
         Ok(Some(bytes))
     }
@@ -355,7 +355,7 @@ impl Transfer {
         }
         if !status.is_success() {
             let redactor = self.core.redactor.with_target(&self.url, &[]).with_target(response.url(), &[]);
-            return Err(store::rejected(&self.host, response, &redactor).await);
+            return Err(files::rejected(&self.host, response, &redactor).await);
         }
         if status == StatusCode::PARTIAL_CONTENT {
             return Err(self.error(FileErrorKind::Rejected, "the server sent a part of the content only"));
@@ -376,7 +376,7 @@ impl Transfer {
         let mut url = self.url.clone();
         for _ in 0..=MAX_REDIRECTS {
             // A compressed content would have another length.
-            let mut request = storage.http().get(url.clone()).header(ACCEPT_ENCODING, "identity");
+            let mut request = storage.http.get(url.clone()).header(ACCEPT_ENCODING, "identity");
             if let Some(etag) = self.etag.as_ref().filter(|_| self.received > 0) {
                 request = request.header(RANGE, format!("bytes={}-", self.received)).header(IF_RANGE, etag);
             }
@@ -412,8 +412,8 @@ impl Transfer {
         work: impl Future<Output = reqwest::Result<T>>,
     ) -> Result<T, FileError> {
         match timeout(idle, work).await {
-            Ok(done) => done.map_err(|error| store::transport(&self.host, error)),
-            Err(_) => Err(store::idle(&self.host, idle)),
+            Ok(done) => done.map_err(|error| files::transport(&self.host, error)),
+            Err(_) => Err(files::idle(&self.host, idle)),
         }
     }
 

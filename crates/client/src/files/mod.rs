@@ -1,9 +1,130 @@
-//! Files: their sources and MIME types, uploads and downloads.
+//! Files: their sources and MIME types, uploads and downloads; and what a failed exchange with object
+//! storage says, with credentials masked.
 
-mod body;
 pub(crate) mod download;
 pub(crate) mod mime;
 pub(crate) mod source;
-mod store;
 pub(crate) mod target;
 pub(crate) mod upload;
+
+use std::time::Duration;
+
+use reqwest::{Response, StatusCode};
+
+use crate::transport::call::read_error_body;
+use crate::transport::causes::{FileError, FileErrorKind};
+use crate::transport::deadline::Deadline;
+use crate::transport::redact::Redactor;
+use crate::transport::retry;
+
+/// How much of an error response is read to find its message, in bytes.
+const MAX_ERROR_BODY: usize = 16 * 1024;
+
+/// The longest message and code of a store, in characters.
+const MAX_MESSAGE: usize = 300;
+const MAX_CODE: usize = 80;
+
+/// Codes with which stores reject an expired target, whatever the status.
+const EXPIRED_CODES: [&str; 3] = ["ExpiredToken", "RequestTimeTooSkewed", "AccessDenied"];
+
+/// Codes of transient failures, whatever the status.
+const TRANSIENT_CODES: [&str; 2] = ["RequestTimeout", "SlowDown"];
+
+/// Nothing was transferred within the timeout.
+fn idle(file: &str, timeout: Duration) -> FileError {
+    let message = format!("nothing was transferred for {:.1} s", timeout.as_secs_f64());
+    FileError::new(file, FileErrorKind::Transport, message)
+}
+
+/// No response, or an incomplete one.
+fn transport(file: &str, error: reqwest::Error) -> FileError {
+    let error = error.without_url();
+    let (kind, message) = if error.is_builder() {
+        (FileErrorKind::Rejected, "the request cannot be sent")
+    } else if error.is_connect() {
+        (FileErrorKind::Transport, "object storage cannot be reached")
+    } else {
+        (FileErrorKind::Transport, "the connection to object storage was lost")
+    };
+    FileError::new(file, kind, message).with_source(error)
+}
+
+/// A response that is a failure.
+async fn rejected(file: &str, response: Response, redactor: &Redactor) -> FileError {
+    let status = response.status();
+    let retry_after = retry::retry_after(response.headers());
+    // Every exchange with object storage is bounded by its own deadline as a whole.
+    let body = read_error_body(response, MAX_ERROR_BODY, Deadline::never()).await;
+    let (code, message) = parse(&String::from_utf8_lossy(&body));
+    let kind = kind(status, code.as_deref().unwrap_or_default());
+    let code = code.map(|code| redactor.foreign(&code, MAX_CODE));
+    let message = message.map(|message| redactor.foreign(&message, MAX_MESSAGE));
+    let mut text = format!("object storage answered {}", status.as_u16());
+    if status.is_redirection() {
+        text.push_str(", and this redirect is not followed");
+    }
+    if let Some(code) = &code {
+        text.push_str(&format!(" ({code})"));
+    }
+    if let Some(message) = message.filter(|message| !message.is_empty()) {
+        text.push_str(&format!(": {message}"));
+    }
+    let error = FileError::new(file, kind, text);
+    FileError { status: Some(status.as_u16()), code, retry_after, ..error }
+}
+
+fn kind(status: StatusCode, code: &str) -> FileErrorKind {
+    if TRANSIENT_CODES.contains(&code) || status.is_server_error() || matches!(status.as_u16(), 408 | 429) {
+        FileErrorKind::Transport
+    } else if status == StatusCode::FORBIDDEN || (status.is_client_error() && EXPIRED_CODES.contains(&code)) {
+        FileErrorKind::Forbidden
+    } else {
+        FileErrorKind::Rejected
+    }
+}
+
+/// The code and the message of an error in XML. Anything else is the message.
+fn parse(body: &str) -> (Option<String>, Option<String>) {
+    let code = element(body, "Code");
+    let message = element(body, "Message").or_else(|| code.is_none().then(|| body.to_owned()));
+    (code, message)
+}
+
+/// The text of the first element of this name. Such an error is too simple for an XML parser.
+fn element(xml: &str, name: &str) -> Option<String> {
+    let (_, rest) = xml.split_once(&format!("<{name}>"))?;
+    let (text, _) = rest.split_once(&format!("</{name}>"))?;
+    let escapes =
+        [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&#34;", "\""), ("&#39;", "'")];
+    let text = escapes.iter().fold(text.to_owned(), |text, (escape, c)| text.replace(escape, c));
+    // Last, so that nothing is unescaped twice.
+    Some(text.replace("&amp;", "&"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_and_the_message_of_a_store_are_parsed() {
+        let body = "<?xml version=\"1.0\"?>\n<Error><Code>AccessDenied</Code><Message>Invalid according \
+            to Policy: &quot;Policy expired&quot; &amp;lt;</Message><RequestId>1</RequestId></Error>";
+        let message = "Invalid according to Policy: \"Policy expired\" &lt;";
+        assert_eq!(parse(body), (Some("AccessDenied".to_owned()), Some(message.to_owned())));
+        assert_eq!(parse("<html>502</html>"), (None, Some("<html>502</html>".to_owned())));
+    }
+
+    #[test]
+    fn status_and_code_decide_what_a_failure_is() {
+        let of = |status: u16, code: &str| StatusCode::from_u16(status).map(|status| kind(status, code)).ok();
+        for status in [408, 429, 500, 501, 502, 503, 504, 599] {
+            assert_eq!(of(status, ""), Some(FileErrorKind::Transport), "{status}");
+        }
+        for status in [301, 307, 400, 401, 404, 409, 411, 412, 413] {
+            assert_eq!(of(status, "EntityTooLarge"), Some(FileErrorKind::Rejected), "{status}");
+        }
+        assert_eq!(of(403, "SignatureDoesNotMatch"), Some(FileErrorKind::Forbidden));
+        assert_eq!(of(400, "ExpiredToken"), Some(FileErrorKind::Forbidden));
+        assert_eq!(of(400, "RequestTimeout"), Some(FileErrorKind::Transport));
+    }
+}

@@ -2,21 +2,21 @@
 //! sent.
 
 use std::fmt;
-use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use futures_util::future::{BoxFuture, FutureExt, Shared, TryFutureExt};
 use tempfile::TempPath;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 
 use crate::files::mime;
-use crate::memory::lock;
+use crate::memory::Hasher128;
+use crate::transport::causes::{FileError, FileErrorKind};
 use crate::transport::error::Result;
-use crate::transport::file_error::{FileError, FileErrorKind};
 
 /// The largest file that the storage accepts: 100 MiB.
 pub(crate) const MAX_SIZE: u64 = inferstore_api::limits::MAX_PRESIGN_REQUEST_SIZE;
@@ -52,7 +52,7 @@ pub struct File {
 enum Source {
     Path(PathBuf),
     Bytes(Bytes),
-    Reader(Arc<Spool>),
+    Reader(Spool),
 }
 
 impl File {
@@ -71,8 +71,8 @@ impl File {
     /// The content of a reader. It is copied to a temporary file at first use, because its size must be
     /// known before the upload and a retry sends it again. The last clone deletes the temporary file.
     pub fn reader(name: impl Into<String>, reader: impl AsyncRead + Send + Unpin + 'static) -> Self {
-        let spool = Spool { reader: Mutex::new(Some(Box::new(reader))), spooled: OnceCell::new() };
-        Self { source: Source::Reader(Arc::new(spool)), name: name.into(), mime: None }
+        let spool = Spool(spool(reader).map_err(Arc::new).boxed().shared());
+        Self { source: Source::Reader(spool), name: name.into(), mime: None }
     }
 
     /// The file under another name.
@@ -160,18 +160,11 @@ impl Source {
     }
 }
 
-/// Converts paths in all their forms.
-macro_rules! from_paths {
-    ($($path:ty),+) => {$(
-        impl From<$path> for File {
-            fn from(path: $path) -> Self {
-                Self::path(path)
-            }
-        }
-    )+};
+impl<P: Into<PathBuf>> From<P> for File {
+    fn from(path: P) -> Self {
+        Self::path(path)
+    }
 }
-
-from_paths!(&str, String, &String, PathBuf, &PathBuf, &Path);
 
 /// Shows where the bytes come from, and not the bytes.
 impl fmt::Debug for Source {
@@ -216,28 +209,24 @@ impl Prepared {
 #[derive(Clone)]
 pub(super) struct Digest {
     pub(super) size: u64,
-    hashers: [DefaultHasher; 2],
+    hasher: Hasher128,
     beginning: Vec<u8>,
 }
 
 impl Digest {
     pub(super) fn new() -> Self {
-        static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(|| [RandomState::new(), RandomState::new()]);
-        let [first, second] = &*KEYS;
-        Self { size: 0, hashers: [first.build_hasher(), second.build_hasher()], beginning: Vec::new() }
+        Self { size: 0, hasher: Hasher128::new(), beginning: Vec::new() }
     }
 
     pub(super) fn update(&mut self, chunk: &[u8]) {
         let missing = SNIFF_LENGTH.saturating_sub(self.beginning.len());
         self.beginning.extend_from_slice(&chunk[..chunk.len().min(missing)]);
         self.size += chunk.len() as u64;
-        for hasher in &mut self.hashers {
-            hasher.write(chunk);
-        }
+        self.hasher.write(chunk);
     }
 
     pub(super) fn id(&self) -> u128 {
-        self.hashers.iter().fold(0, |id, hasher| id << 64 | u128::from(hasher.finish()))
+        self.hasher.hash()
     }
 
     /// Stops when the size is known to be too large: a reader may be endless.
@@ -254,39 +243,30 @@ impl Digest {
     }
 }
 
-/// A reader, and the temporary file with its content once it was read.
-struct Spool {
-    reader: Mutex<Option<Box<dyn AsyncRead + Send + Unpin>>>,
-    spooled: OnceCell<Result<Spooled, (io::ErrorKind, String)>>,
-}
+/// The content of a reader, which is read when it is first waited for. A waiter that is dropped leaves the
+/// rest to the next one.
+#[derive(Clone)]
+struct Spool(Shared<BoxFuture<'static, Result<Arc<Spooled>, Arc<io::Error>>>>);
 
 impl PartialEq for Spool {
     fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other)
+        self.0.ptr_eq(&other.0)
     }
 }
 
+/// The temporary file with the content of a reader.
 struct Spooled {
     path: TempPath,
     digest: Digest,
 }
 
 impl Spool {
-    /// The content. The first caller reads it, concurrent callers wait for that.
-    async fn read(&self) -> io::Result<&Spooled> {
-        let spooled = self.spooled.get_or_init(|| async {
-            let reader = lock(&self.reader).take();
-            match reader {
-                Some(reader) => spool(reader).await.map_err(|error| (error.kind(), error.to_string())),
-                // A canceled read took the reader, and a part of the content with it.
-                None => Err((io::ErrorKind::Other, "reading it was interrupted before".to_owned())),
-            }
-        });
-        spooled.await.as_ref().map_err(|(kind, message)| io::Error::new(*kind, message.clone()))
+    async fn read(&self) -> io::Result<Arc<Spooled>> {
+        self.0.clone().await.map_err(|error| io::Error::new(error.kind(), error))
     }
 }
 
-async fn spool(mut reader: Box<dyn AsyncRead + Send + Unpin>) -> io::Result<Spooled> {
+async fn spool(mut reader: impl AsyncRead + Unpin) -> io::Result<Arc<Spooled>> {
     let temporary = blocking(|| tempfile::Builder::new().prefix("inferstore-").tempfile()).await?;
     let (file, path) = temporary.into_parts();
     let mut file = tokio::fs::File::from_std(file);
@@ -298,7 +278,7 @@ async fn spool(mut reader: Box<dyn AsyncRead + Send + Unpin>) -> io::Result<Spoo
         chunk.clear();
     }
     file.flush().await?;
-    Ok(Spooled { path, digest })
+    Ok(Arc::new(Spooled { path, digest }))
 }
 
 pub(super) fn unreadable(file: &str, error: io::Error) -> FileError {

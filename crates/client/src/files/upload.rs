@@ -2,31 +2,33 @@
 
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::future::{Either, TryFutureExt, select};
-use futures_util::stream::{self, Stream, StreamExt};
+use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
 use inferstore_api::operations::CREATE_PRESIGNED_UPLOAD;
 use inferstore_api::types::{PresignRequest, UploadFolder};
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use reqwest::{Body, RequestBuilder, Response};
+use reqwest::{RequestBuilder, Response};
 use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::{Instrument, debug_span};
 
-use crate::files::source::{File, Prepared};
+use crate::files;
+use crate::files::source::{CHUNK, Digest, File, Prepared, unreadable};
 use crate::files::target::{Form, Target, UploadMethod};
-use crate::files::{body, store};
-use crate::resources::storage::Folder;
-use crate::transport::core::{Core, Timeouts};
+use crate::memory::lock;
+use crate::resources::Folder;
+use crate::transport::causes::{FileError, FileErrorKind};
 use crate::transport::deadline::Deadline;
 use crate::transport::error::Result;
-use crate::transport::events::{Events, Lazy, Sink};
-use crate::transport::file_error::{FileError, FileErrorKind};
+use crate::transport::events::{Events, Lazy, Sink, ignored};
+use crate::transport::{Core, Timeouts};
 
 /// How many targets replace a rejected one.
 const MAX_FRESH_TARGETS: u32 = 2;
@@ -190,7 +192,7 @@ impl Future for Upload {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let upload = self.get_mut();
         let mut running = std::mem::take(&mut upload.running);
-        let polled = running.poll(context, || upload.clone().run(Sink::none()));
+        let polled = running.poll(context, || upload.clone().run(ignored()));
         upload.running = running;
         polled
     }
@@ -231,7 +233,7 @@ struct Transfer<'a> {
 impl Transfer<'_> {
     async fn run(mut self) -> Result<UploadedFile> {
         let size = self.file.size;
-        self.events.send(UploadEvent::Started { size });
+        (self.events)(UploadEvent::Started { size });
         let mut target = self.presign().await?;
         let mut attempts = self.core.retries.start("upload", self.deadline);
         let mut fresh_targets = 0;
@@ -244,7 +246,7 @@ impl Transfer<'_> {
             if !may_retry || !attempts.backoff(error.retry_after).await {
                 return Err(error.into());
             }
-            self.events.send(UploadEvent::Retrying { problem: error.message });
+            (self.events)(UploadEvent::Retrying { problem: error.message });
             if error.kind == FileErrorKind::Forbidden {
                 fresh_targets += 1;
                 target = self.presign().await?;
@@ -265,7 +267,7 @@ impl Transfer<'_> {
 
     /// Sends the whole file once.
     async fn send(&mut self, target: &Target) -> Result<(), FileError> {
-        let (chunks, mut observer) = body::stream(self.file);
+        let (chunks, mut observer) = observed(self.file);
         let request = self.request(target, chunks);
         let response = self.response(request, &mut observer.sent).await;
         if let Some(error) = observer.take_failure() {
@@ -273,7 +275,7 @@ impl Transfer<'_> {
         }
         let response = response?;
         if !response.status().is_success() {
-            return Err(store::rejected(&self.file.label, response, &target.redactor).await);
+            return Err(files::rejected(&self.file.label, response, &target.redactor).await);
         }
         if *observer.sent.borrow() < self.file.size {
             let message = "object storage answered before it had the whole file";
@@ -288,12 +290,12 @@ impl Transfer<'_> {
         target: &Target,
         chunks: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
     ) -> RequestBuilder {
-        let http = self.core.storage.http();
+        let http = &self.core.storage.http;
         let url = target.url.clone();
         let (request, length, body) = match &target.method {
             UploadMethod::Put { content_type } => {
                 let request = http.put(url).header(CONTENT_TYPE, content_type);
-                (request, self.file.size, Body::wrap_stream(chunks))
+                (request, self.file.size, reqwest::Body::wrap_stream(chunks))
             }
             UploadMethod::Form { fields } => {
                 let form = Form::new(fields, &self.file.name, &self.file.mime);
@@ -301,7 +303,7 @@ impl Transfer<'_> {
                 let length = form.length(self.file.size);
                 let part = |bytes| stream::iter([Ok(bytes)]);
                 let whole = part(form.before_file).chain(chunks).chain(part(form.after_file));
-                (request, length, Body::wrap_stream(whole))
+                (request, length, reqwest::Body::wrap_stream(whole))
             }
         };
         request.header(CONTENT_LENGTH, length).body(body)
@@ -319,19 +321,19 @@ impl Transfer<'_> {
         let response_timeout = response_timeout(self.core.timeouts, self.file.size);
         let storage = &self.core.storage;
         let mut response = pin!(
-            async { storage.execute(request.build()?).await }.map_err(|error| store::transport(file, error))
+            async { storage.execute(request.build()?).await }.map_err(|error| files::transport(file, error))
         );
         loop {
             let handed_over = match timeout(idle, select(response.as_mut(), pin!(sent.changed()))).await {
                 Ok(Either::Left((response, _))) => return response,
                 Ok(Either::Right((handed_over, _))) => handed_over,
-                Err(_) => return Err(store::idle(file, idle)),
+                Err(_) => return Err(files::idle(file, idle)),
             };
             if handed_over.is_err() {
                 // The body ended.
                 return match timeout(response_timeout, response).await {
                     Ok(response) => response,
-                    Err(_) => Err(store::idle(file, response_timeout)),
+                    Err(_) => Err(files::idle(file, response_timeout)),
                 };
             }
             let sent = *sent.borrow_and_update();
@@ -343,12 +345,87 @@ impl Transfer<'_> {
     fn progress(&mut self, sent: u64) {
         if sent > self.sent {
             self.sent = sent;
-            self.events.send(UploadEvent::Progress { sent, size: self.file.size });
+            (self.events)(UploadEvent::Progress { sent, size: self.file.size });
         }
     }
 
     fn error(&self, kind: FileErrorKind, message: impl Into<String>) -> FileError {
         FileError::new(&self.file.label, kind, message)
+    }
+}
+
+/// What the sender of a body sees of it.
+struct Observer {
+    /// How many bytes were handed over. The channel closes when the body ends or is dropped.
+    sent: watch::Receiver<u64>,
+    failure: Arc<Mutex<Option<FileError>>>,
+}
+
+impl Observer {
+    /// Why the body stopped, if the file is the reason.
+    fn take_failure(&self) -> Option<FileError> {
+        lock(&self.failure).take()
+    }
+}
+
+/// The body of a file, and its observer.
+fn observed(file: &Prepared) -> (impl Stream<Item = io::Result<Bytes>> + Send + use<>, Observer) {
+    let (counter, sent) = watch::channel(0);
+    let failure = Arc::new(Mutex::new(None));
+    let observer = Observer { sent, failure: Arc::clone(&failure) };
+    let body = Body { file: file.clone(), reader: None, digest: Digest::new() };
+    let chunks = stream::try_unfold(body, Body::next)
+        .inspect_ok(move |chunk| counter.send_modify(|sent| *sent += chunk.len() as u64))
+        .map_err(move |error| {
+            let message = error.to_string();
+            *lock(&failure) = Some(error);
+            io::Error::other(message)
+        });
+    (chunks, observer)
+}
+
+struct Body {
+    /// Also keeps the temporary file of a reader.
+    file: Prepared,
+    reader: Option<Box<dyn AsyncRead + Send + Unpin>>,
+    digest: Digest,
+}
+
+impl Body {
+    async fn next(mut self) -> Result<Option<(Bytes, Self)>, FileError> {
+        let left = self.file.size - self.digest.size;
+        if left == 0 {
+            return Ok(None);
+        }
+        let mut reader = match self.reader.take() {
+            Some(reader) => reader,
+            None => self.file.open().await?,
+        };
+        let length = left.min(CHUNK as u64) as usize;
+        let mut chunk = BytesMut::with_capacity(length);
+        let mut limited = (&mut reader).take(length as u64);
+        // Without this bound the last read would grow the full buffer to find the end.
+        while chunk.len() < length {
+            if limited.read_buf(&mut chunk).await.map_err(|error| unreadable(&self.file.label, error))? == 0 {
+                return Err(self.changed());
+            }
+        }
+        self.digest.update(&chunk);
+        // Before the last chunk is handed over, because the store keeps nothing without it.
+        if length as u64 == left {
+            let has_more =
+                reader.read(&mut [0]).await.map_err(|error| unreadable(&self.file.label, error))? > 0;
+            if has_more || self.digest.id() != self.file.content_id {
+                return Err(self.changed());
+            }
+        }
+        self.reader = Some(reader);
+        Ok(Some((chunk.freeze(), self)))
+    }
+
+    fn changed(&self) -> FileError {
+        let message = "it changed while it was uploaded, so the upload was stopped";
+        FileError::new(&self.file.label, FileErrorKind::Changed, message)
     }
 }
 

@@ -12,10 +12,28 @@ use reqwest::Url;
 use serde_json::{Map, Value};
 
 use super::is_http;
-use super::message;
 use super::number::{Form, Numeric, Range};
 use crate::files::mime;
-use crate::transport::violation::{InvalidInputs, Violation, ViolationKind};
+use crate::transport::causes::{InvalidInputs, Violation, ViolationKind};
+use crate::transport::redact::cut;
+
+/// Messages show this many characters of a value or a name.
+const MAX_TEXT: usize = 80;
+
+/// Messages list this many items.
+const MAX_LISTED: usize = 20;
+
+/// Minimum similarity of a suggestion. Lower values suggest names that share a few letters by chance.
+const MIN_SIMILARITY: f64 = 0.8;
+
+/// Similarity of a word and a name that contains it, such as `image` and `input_image`.
+const CONTAINED_SIMILARITY: f64 = 0.9;
+
+/// Shorter words are contained in too many names.
+const MIN_CONTAINED: usize = 3;
+
+/// Longer words are not compared: no name is so long, and the time grows with both lengths.
+const MAX_COMPARED: usize = 200;
 
 /// What is given for one parameter.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,7 +77,7 @@ impl Checked {
     }
 
     fn warn(&mut self, name: &str, warning: &str) {
-        self.warnings.push(format!("{}: {warning}, it is sent as it is", message::plain(name)));
+        self.warnings.push(format!("{}: {warning}, it is sent as it is", plain(name)));
     }
 }
 
@@ -72,14 +90,14 @@ struct Problem(ViolationKind, String);
 impl Problem {
     fn suggest(self, options: &[Sample], given: &Value) -> Self {
         let text = text_of(given);
-        match message::nearest(&text, options.iter().map(Sample::as_str)) {
-            Some(option) => Self(self.0, format!("{}, did you mean {}?", self.1, message::quoted(option))),
+        match nearest(&text, options.iter().map(Sample::as_str)) {
+            Some(option) => Self(self.0, format!("{}, did you mean {}?", self.1, quoted(option))),
             None => self,
         }
     }
 
     fn of(self, name: &str) -> Violation {
-        Violation::new(name, self.0, format!("{}: {}", message::plain(name), self.1))
+        Violation::new(name, self.0, format!("{}: {}", plain(name), self.1))
     }
 }
 
@@ -141,9 +159,9 @@ fn in_order(declared: &BTreeMap<String, Descriptor>) -> Vec<(&str, &Descriptor)>
 }
 
 fn undeclared_name(name: &str, names: &[&str]) -> Problem {
-    let explanation = match message::nearest(name, names.iter().copied()) {
-        Some(nearest) => format!("did you mean {}?", message::quoted(nearest)),
-        None => format!("expected one of {}", message::listed(names.iter().copied(), message::plain)),
+    let explanation = match nearest(name, names.iter().copied()) {
+        Some(nearest) => format!("did you mean {}?", quoted(nearest)),
+        None => format!("expected one of {}", listed(names.iter().copied(), plain)),
     };
     Problem(ViolationKind::Undeclared, format!("the model declares no such parameter, {explanation}"))
 }
@@ -164,7 +182,7 @@ fn fit_file(descriptor: &Descriptor, mime: Option<&str>) -> Result<(), Problem> 
     let accepted = descriptor.mime_type.as_deref().unwrap_or_default();
     match mime {
         Some(mime) if !mime::is_accepted(mime, accepted) => {
-            let got = format!("a file of type {}", message::plain(mime));
+            let got = format!("a file of type {}", plain(mime));
             Err(mismatch(ViolationKind::MimeType, descriptor, &got))
         }
         _ => Ok(()),
@@ -174,7 +192,7 @@ fn fit_file(descriptor: &Descriptor, mime: Option<&str>) -> Result<(), Problem> 
 fn fit_value(descriptor: &Descriptor, value: &Value) -> Result<Value, Problem> {
     use DescriptorType::{File, Float, Int, Options, Other, String};
     let samples = samples(descriptor);
-    let refused = |kind| Err(mismatch(kind, descriptor, &message::value(value)));
+    let refused = |kind| Err(mismatch(kind, descriptor, &value_shown(value)));
     match (kind_of(descriptor), value) {
         // Of an unknown type only the typing rule is known.
         (Other(_), Value::Number(_)) if Form::of(samples) == Some(Form::Text) => {
@@ -239,7 +257,7 @@ fn step_warning(descriptor: &Descriptor, fitting: &Candidate) -> Option<String> 
         return None;
     }
     let steps = Range::of(descriptor).step_missed_by(&Numeric::of(value)?.value)?;
-    Some(format!("{} is not {steps}", message::value(value)))
+    Some(format!("{} is not {steps}", value_shown(value)))
 }
 
 fn mismatch(kind: ViolationKind, descriptor: &Descriptor, got: &str) -> Problem {
@@ -253,13 +271,13 @@ fn expected(descriptor: &Descriptor) -> String {
     match (kind_of(descriptor), descriptor.mime_type.as_deref().unwrap_or_default()) {
         (DescriptorType::File, []) => format!("a file to upload, or {URL}"),
         (DescriptorType::File | DescriptorType::String | DescriptorType::Other(_), types @ [_, ..]) => {
-            let types = message::listed(types.iter().map(String::as_str), message::plain);
+            let types = listed(types.iter().map(String::as_str), plain);
             format!("a file to upload ({types}), or {URL}")
         }
         (DescriptorType::Int, _) => format!("a whole number{}", bounds()),
         (DescriptorType::Float, _) => format!("a number{}", bounds()),
         (DescriptorType::Options, _) if samples(descriptor).is_empty() => "one of its options".to_owned(),
-        (DescriptorType::Options, _) => format!("one of {}", message::listed(options(), message::quoted)),
+        (DescriptorType::Options, _) => format!("one of {}", listed(options(), quoted)),
         (DescriptorType::String, []) => "text".to_owned(),
         _ => "a value".to_owned(),
     }
@@ -288,5 +306,181 @@ fn is_web_url(text: &str) -> bool {
 impl Candidate {
     fn is_given(&self) -> bool {
         !matches!(self, Self::Value(Value::Null))
+    }
+}
+
+/// Shows a value. The content of a list or an object is left out.
+fn value_shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => quoted(text),
+        Value::Array(items) => format!("a list of {}", items.len()),
+        Value::Object(_) => "an object".to_owned(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => plain(&value.to_string()),
+    }
+}
+
+/// Shows foreign text in quotes: bounded, with control characters escaped, and with secrets masked.
+fn quoted(text: &str) -> String {
+    // The one place where messages of this module take foreign text in.
+    format!("{:?}", cut(&mask_url_secrets(text), MAX_TEXT))
+}
+
+/// Shows foreign text, such as a name, without the quotes.
+pub(super) fn plain(text: &str) -> String {
+    quoted(text).trim_matches('"').to_owned()
+}
+
+/// Shows a list, separated by commas.
+fn listed<'a>(texts: impl IntoIterator<Item = &'a str>, shown: fn(&str) -> String) -> String {
+    let mut texts = texts.into_iter();
+    let mut list = texts.by_ref().take(MAX_LISTED).map(shown).collect::<Vec<_>>().join(", ");
+    match texts.count() {
+        0 => {}
+        more => list.push_str(&format!(" and {more} more")),
+    }
+    list
+}
+
+/// Masks user information, query and fragment of a URL: each may be a credential. The text need not
+/// be a valid URL.
+fn mask_url_secrets(text: &str) -> String {
+    let query = text.find(['?', '#']).filter(|&at| text.contains("://") || text[at..].contains('='));
+    let kept = query.map_or(text, |at| &text[..=at]);
+    let mut pieces = kept.split("://");
+    let mut masked = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        masked.push_str("://");
+        let host_end = piece.find(|c: char| c.is_whitespace() || matches!(c, '/' | '\\'));
+        match piece[..host_end.unwrap_or(piece.len())].rfind('@') {
+            Some(at) => masked.extend(["…", &piece[at..]]),
+            None => masked.push_str(piece),
+        }
+    }
+    if query.is_some() {
+        masked.push('…');
+    }
+    masked
+}
+
+/// Returns the name that is most similar to the word, if one is similar enough; the first of equals.
+fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = normalized(word)?;
+    let mut best: Option<(f64, &str)> = None;
+    for name in names {
+        let Some(normalized) = normalized(name) else { continue };
+        let similarity = similarity(&word, &normalized);
+        if similarity >= MIN_SIMILARITY && best.is_none_or(|(highest, _)| similarity > highest) {
+            best = Some((similarity, name));
+        }
+    }
+    best.map(|(_, name)| name)
+}
+
+/// The word without what is mistyped most: case, surrounding space, and `-` or a space for `_`.
+fn normalized(word: &str) -> Option<String> {
+    let word = word.trim();
+    let is_comparable = !word.is_empty() && word.len() <= MAX_COMPARED;
+    is_comparable.then(|| word.to_lowercase().replace(['-', ' '], "_"))
+}
+
+fn similarity(word: &str, name: &str) -> f64 {
+    let contains = |long: &str, short: &str| short.chars().count() >= MIN_CONTAINED && long.contains(short);
+    let similarity = strsim::jaro_winkler(word, name);
+    if word != name && (contains(name, word) || contains(word, name)) {
+        return similarity.max(CONTAINED_SIMILARITY);
+    }
+    similarity
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn short_values_are_shown_as_they_are() {
+        for (given, shown) in [
+            (json!(30), "30"),
+            (json!("30"), "\"30\""),
+            (json!(0.5), "0.5"),
+            (json!(true), "true"),
+            (json!("what? no # sign"), "\"what? no # sign\""),
+            (json!("https://files.test/a@b.png"), "\"https://files.test/a@b.png\""),
+            (json!(["https://files.test/a?sig=planted"]), "a list of 1"),
+            (json!({ "url": "planted" }), "an object"),
+        ] {
+            assert_eq!(value_shown(&given), shown);
+        }
+    }
+
+    #[test]
+    fn no_secret_of_a_url_is_shown() {
+        for (given, shown) in [
+            ("https://files.test/a.png?sig=planted", "\"https://files.test/a.png?…\""),
+            ("https://files.test/a.png?planted", "\"https://files.test/a.png?…\""),
+            ("https://files.test/a.png#planted", "\"https://files.test/a.png#…\""),
+            ("https://me:planted@files.test/a.png", "\"https://…@files.test/a.png\""),
+            ("ftp://planted@files.test?x@y", "\"ftp://…@files.test?…\""),
+            ("a.png?X-Amz-Signature=planted", "\"a.png?…\""),
+            ("a?u=planted://b?planted", "\"a?…\""),
+            ("see x://y z://planted@b/c", "\"see x://y z://…@b/c\""),
+        ] {
+            assert_eq!(quoted(given), shown);
+        }
+    }
+
+    #[test]
+    fn foreign_text_is_short_and_has_no_control_characters() {
+        let long = quoted(&"ä\n".repeat(1000));
+        assert!(long.ends_with("…\"") && !long.contains('\n'));
+        assert!(quoted(&"x".repeat(1000)).chars().count() <= MAX_TEXT + 3);
+        assert_eq!(plain("a\nb"), "a\\nb");
+        for control in ['\u{1b}', '\0', '\u{9b}', '\u{202e}', '\u{2066}', '\u{200f}', '\u{2028}'] {
+            assert!(!plain(&format!("a{control}b")).contains(control), "{control:?}");
+        }
+        let many: Vec<String> = (0..25).map(|number| number.to_string()).collect();
+        assert!(listed(many.iter().map(String::as_str), plain).ends_with("18, 19 and 5 more"));
+        assert_eq!(listed(["0", "1"], quoted), "\"0\", \"1\"");
+    }
+
+    #[test]
+    fn a_mistyped_name_is_recognized() {
+        let names = ["input_image", "template", "angle", "confidence"];
+        for (word, name) in [
+            ("templat", "template"),
+            ("Template", "template"),
+            ("angel", "angle"),
+            ("Input-Image", "input_image"),
+            ("input image", "input_image"),
+            ("image", "input_image"),
+            ("confidense", "confidence"),
+            (" angle ", "angle"),
+        ] {
+            assert_eq!(nearest(word, names), Some(name), "{word}");
+        }
+    }
+
+    #[test]
+    fn a_word_unlike_all_names_gets_no_suggestion() {
+        let long = "template".repeat(100);
+        for word in ["", " ", "x", "seed", "prompt", long.as_str()] {
+            assert_eq!(nearest(word, ["input_image", "template", "angle"]), None, "{word}");
+        }
+    }
+
+    #[test]
+    fn the_same_word_in_another_case_wins_over_a_longer_one() {
+        assert_eq!(nearest("V_Shape", ["v_shape_wide", "v_shape"]), Some("v_shape"));
+    }
+
+    #[test]
+    fn a_long_option_is_recognized_by_its_beginning() {
+        let options = [
+            "Short-range model (best for faces within 2 meters)",
+            "Full-range model (best for faces within 5 meters)",
+        ];
+        assert_eq!(nearest("full-range", options), Some(options[1]));
+        assert_eq!(nearest("Short range model", options), Some(options[0]));
     }
 }

@@ -1,7 +1,6 @@
 //! Inputs of a run: values, and files that are uploaded before the task is created.
 
 mod check;
-mod message;
 mod number;
 #[cfg(test)]
 mod tests;
@@ -171,7 +170,7 @@ impl Inputs {
     /// [`Error::InvalidArgument`] if the value does not serialize to a JSON object.
     pub fn from_serialize(value: &impl Serialize) -> Result<Self> {
         let value = as_json(value).map_err(|error| {
-            let error = message::plain(&error.to_string());
+            let error = check::plain(&error.to_string());
             Error::InvalidArgument(format!("the inputs cannot be written as JSON: {error}"))
         })?;
         Self::try_from(value)
@@ -187,7 +186,7 @@ impl Inputs {
 
     fn error(&self) -> Option<String> {
         let (name, error) = self.errors.first_key_value()?;
-        Some(format!("{} cannot be written as JSON: {}", message::plain(name), message::plain(error)))
+        Some(format!("{} cannot be written as JSON: {}", check::plain(name), check::plain(error)))
     }
 }
 

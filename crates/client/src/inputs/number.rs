@@ -4,7 +4,7 @@ use inferstore_api::types::Descriptor;
 use inferstore_api::{Decimal, Sample};
 use serde_json::{Number, Value};
 
-use super::message;
+use super::check::plain;
 
 /// The JSON type in which a parameter takes numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -138,7 +138,7 @@ impl Range {
 }
 
 fn shown(number: &Decimal) -> String {
-    message::plain(number.as_str())
+    plain(number.as_str())
 }
 
 /// The remainder of `(value - base) / step`, as a multiple of the smallest decimal place of the

@@ -18,7 +18,7 @@ use inferstore_api::types::Descriptor;
 use serde_json::{Value, json};
 
 use super::check::{Candidate, Checked, Undeclared, check};
-use crate::transport::violation::{InvalidInputs, ViolationKind};
+use crate::transport::causes::{InvalidInputs, ViolationKind};
 
 fn descriptors(schema: Value) -> BTreeMap<String, Descriptor> {
     serde_json::from_value(schema).unwrap()
@@ -42,8 +42,8 @@ fn sent(descriptor: &Value, given: Value) -> Result<Value, ViolationKind> {
 }
 
 fn only_kind(invalid: &InvalidInputs) -> ViolationKind {
-    let [violation] = invalid.violations() else { panic!("more than one violation: {invalid}") };
-    violation.kind()
+    let [violation] = &invalid.violations[..] else { panic!("more than one violation: {invalid}") };
+    violation.kind
 }
 
 fn check_file(descriptor: &Value, mime: Option<&str>) -> Result<Checked, InvalidInputs> {
@@ -218,7 +218,7 @@ fn undeclared_inputs_are_sent_with_a_warning_if_that_is_allowed() {
     assert_eq!(checked.files, ["mask"]);
     assert_eq!(checked.warnings.len(), 2);
     let invalid = check(&declared, &given, Undeclared::Refuse).unwrap_err();
-    assert_eq!(invalid.violations().iter().filter(|one| one.kind() == ViolationKind::Undeclared).count(), 2);
+    assert_eq!(invalid.violations.iter().filter(|one| one.kind == ViolationKind::Undeclared).count(), 2);
 }
 
 #[test]

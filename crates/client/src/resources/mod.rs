@@ -1,13 +1,79 @@
 //! The operations of the service by noun: account, models, tasks, storage, and any other request.
 
-pub(crate) mod account;
-pub(crate) mod models;
-pub(crate) mod page;
-pub(crate) mod raw;
-pub(crate) mod storage;
-pub(crate) mod tasks;
+mod models;
+mod page;
+mod storage;
+mod tasks;
 
-use crate::transport::error::{Error, Result};
+use std::sync::Arc;
+
+use inferstore_api::types::AccountBalance;
+use inferstore_api::{Envelope, Error as RawError, NoData, ResponseValue, Safety, operations};
+use reqwest::Method;
+use serde_json::value::RawValue;
+
+pub use models::{Model, Models};
+pub use page::{Listing, Page};
+pub use storage::{FileQuery, Folder, Storage};
+pub(crate) use tasks::MAX_RECORDS;
+pub use tasks::{Task, Tasks};
+
+use crate::transport::error::OTHER_REQUEST;
+use crate::transport::{Core, Error, Result};
+
+/// The account that owns the API key.
+#[derive(Clone, Debug)]
+pub struct Account {
+    pub(crate) core: Arc<Core>,
+}
+
+impl Account {
+    /// The balance, free credits, debt and earnings, as exact decimals.
+    ///
+    /// ```no_run
+    /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
+    /// let balance = client.account().balance().await?;
+    /// println!("{}", balance.balance.unwrap_or_default());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Dropping the future is safe: a read has no effect.
+    ///
+    /// # Errors
+    ///
+    /// Those of every call: see [`Error`](crate::Error).
+    pub fn balance(&self) -> impl Future<Output = Result<AccountBalance>> + Send + use<> {
+        let core = Arc::clone(&self.core);
+        async move { core.call(operations::GET_BALANCE).send(|api| api.get_balance()).await }
+    }
+}
+
+/// Sends a request and returns the whole response as the service wrote it, envelope included.
+pub(crate) async fn request(
+    core: Arc<Core>,
+    method: Method,
+    path: String,
+    body: Option<Box<RawValue>>,
+) -> Result<String> {
+    let safety = if method == Method::GET { Safety::Repeatable } else { Safety::Once };
+    let body = body.as_deref().map(RawValue::get);
+    let call = core.call_unlisted(OTHER_REQUEST, safety);
+    call.send(|api| around_text(api.send(method.clone(), &path, body))).await
+}
+
+/// The envelope of a response around its own text.
+async fn around_text(
+    sent: impl Future<Output = Result<ResponseValue<Box<RawValue>>, RawError>>,
+) -> Result<ResponseValue<Envelope<String>>, RawError> {
+    let response = sent.await?;
+    match serde_json::from_str::<Envelope<NoData>>(response.get()) {
+        Ok(Envelope { status, message, data: NoData }) => {
+            response.map(|text| Envelope { status, message, data: String::from(Box::<str>::from(text)) })
+        }
+        Err(error) => Err(RawError::InvalidResponsePayload(response.get().to_owned().into(), error)),
+    }
+}
 
 /// The text as an identifier, unless it would change the path that it becomes a segment of.
 pub(crate) fn identifier<Id: From<String>>(what: &str, text: &str) -> Result<Id> {

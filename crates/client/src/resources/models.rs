@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
+use inferstore_api::operations;
 use inferstore_api::types::{
     ModelDetail, ModelId, ModelListRequest, ModelSummary, ModelVersioning, ServingStatus, TaskCost,
 };
 
 use crate::memory::DeclaredInputs;
-use crate::resources::identifier;
-use crate::resources::page::{Listing, Page};
-use crate::transport::core::Core;
-use crate::transport::deadline::Deadline;
-use crate::transport::error::Result;
-use inferstore_api::operations;
+use crate::resources::{Listing, Page, identifier};
+use crate::transport::{Core, Deadline, Result};
 
 /// How many records a stream asks for at once, unless the query says otherwise. The document states no
 /// limit; this is below any plausible one.

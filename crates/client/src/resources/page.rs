@@ -1,13 +1,12 @@
 //! Lists: one page, or a stream over all pages.
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use futures_util::stream::{self, BoxStream, Stream, StreamExt};
+use futures_util::stream::{self, BoxStream, Stream, StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
-use crate::transport::error::Result;
+use crate::transport::{Error, Result};
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,18 +50,16 @@ impl<T: Send + 'static> Listing<T> {
     where
         Fetched: Future<Output = Result<Page<T>>> + Send + 'static,
     {
-        let start = State { next: Some(Position { offset: first, pages: 0 }), records: VecDeque::new() };
-        let records = stream::try_unfold((start, fetch), |(mut state, fetch)| async move {
-            loop {
-                if let Some(record) = state.records.pop_front() {
-                    return Ok(Some((record, (state, fetch))));
-                }
-                let Some(position) = state.next else { return Ok(None) };
-                let page = fetch(position).await?;
-                state.advance(position, page);
-            }
+        let start = Some(Position { offset: first, pages: 0 });
+        let pages = stream::try_unfold((start, fetch), |(position, fetch)| async move {
+            let Some(position) = position else { return Ok::<_, Error>(None) };
+            let page = fetch(position).await?;
+            let offset = position.offset + page.records.len() as u64;
+            let has_more = !page.records.is_empty() && page.total.is_none_or(|total| offset < total);
+            let next = has_more.then_some(Position { offset, pages: position.pages + 1 });
+            Ok(Some((stream::iter(page.records).map(Ok), (next, fetch))))
         });
-        Self { records: records.boxed() }
+        Self { records: pages.try_flatten().boxed() }
     }
 
     /// The next record, or `None` at the end.
@@ -75,26 +72,8 @@ impl<T: Send + 'static> Listing<T> {
     /// # Errors
     ///
     /// The first error of the stream.
-    pub async fn try_collect(mut self) -> Result<Vec<T>> {
-        let mut all = Vec::new();
-        while let Some(record) = self.next().await {
-            all.push(record?);
-        }
-        Ok(all)
-    }
-}
-
-struct State<T> {
-    next: Option<Position>,
-    records: VecDeque<T>,
-}
-
-impl<T> State<T> {
-    fn advance(&mut self, position: Position, page: Page<T>) {
-        let offset = position.offset + page.records.len() as u64;
-        let has_more = !page.records.is_empty() && page.total.is_none_or(|total| offset < total);
-        self.next = has_more.then_some(Position { offset, pages: position.pages + 1 });
-        self.records = page.records.into();
+    pub async fn try_collect(self) -> Result<Vec<T>> {
+        self.records.try_collect().await
     }
 }
 

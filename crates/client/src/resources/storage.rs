@@ -3,16 +3,13 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use inferstore_api::limits;
 use inferstore_api::types::{
     FileUrl, FolderName, MimeCategory, StorageFile, StorageStatistics, UploadFolder,
 };
+use inferstore_api::{limits, operations};
 
-use crate::resources::identifier;
-use crate::resources::page::{Listing, Page};
-use crate::transport::core::Core;
-use crate::transport::error::{Error, Result};
-use inferstore_api::operations;
+use crate::resources::{Listing, Page, identifier};
+use crate::transport::{Core, Error, Result};
 
 /// How many files a stream asks for at once.
 const FILES_PER_PAGE: u32 = 100;

@@ -3,15 +3,11 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use inferstore_api::limits;
 use inferstore_api::types::{TaskDetail, TaskId, TaskRecord};
+use inferstore_api::{limits, operations};
 
-use crate::resources::identifier;
-use crate::resources::page::{Listing, Page};
-use crate::transport::core::Core;
-use crate::transport::deadline::Deadline;
-use crate::transport::error::Result;
-use inferstore_api::operations;
+use crate::resources::{Listing, Page, identifier};
+use crate::transport::{Core, Deadline, Result};
 
 /// The largest page of the task history.
 pub(crate) const MAX_RECORDS: u32 = limits::MAX_LIST_TASKS_LIMIT;
@@ -78,7 +74,8 @@ impl Tasks {
     }
 
     /// Marks tasks as known to this program, such as those that a journal lists after a restart. They are
-    /// never adopted for another create: see [`Client::adopt_or_start`](crate::Client::adopt_or_start).
+    /// never adopted for another create: see [`Client::adopt_or_start`](crate::Client::adopt_or_start). The
+    /// latest 100,000 are remembered, together with the tasks that this client created.
     pub fn claim<Ids: IntoIterator<Item: Into<TaskId>>>(&self, tasks: Ids) {
         for task in tasks {
             self.core.memory.own_tasks.claim(&task.into());

@@ -8,31 +8,123 @@
 //!    the task history: the model, the inputs and the time must match, and the task must not belong to
 //!    another create of this client. Exactly one match is adopted; anything else is
 //!    [`Error::OutcomeUnknown`].
+//! 4. A prepared run that an earlier process may have created is looked for in the same way, and created when
+//!    no create of it can appear any more.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use inferstore_api::types::{ModelId, TaskId, TaskInput};
-use serde_json::Value;
+use futures_util::stream::{self, StreamExt};
+use inferstore_api::operations;
+use inferstore_api::types::{ModelId, TaskId, TaskInput, TaskRecord};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use crate::memory::{CreateKey, Fingerprint, PendingCreate, fingerprint};
-use crate::run::history::Search;
-use crate::transport::core::Core;
-use crate::transport::deadline::Deadline;
-use crate::transport::error::{CallContext, DeadlineReached, Error, Result, UnknownOutcome};
-use inferstore_api::operations;
+use crate::resources::{MAX_RECORDS, Task, Tasks};
+use crate::transport::{CallContext, Core, Deadline, DeadlineReached, Error, Result, UnknownOutcome};
 
 /// How many times the history is searched: the service may still be working on the create.
 const MAX_SEARCHES: u32 = 3;
 
+/// How far the times of the service may be off for a task still to match.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
+
+/// How many tasks are read at the same time to learn their inputs.
+const MAX_CONCURRENT_READS: usize = 8;
+
+/// A run whose inputs are checked and uploaded, and whose task is created by
+/// [`Client::adopt_or_start`](crate::Client::adopt_or_start).
+///
+/// It serializes: note it in a journal before its task is created. After a crash, read it back and
+/// hand it to `adopt_or_start` again, which finds the task that it may have become, or creates it.
+///
+/// ```no_run
+/// # async fn example(client: inferstore::Client, inputs: inferstore::Inputs) -> Result<(), Box<dyn std::error::Error>> {
+/// let prepared = client.model("haze-removal").prepare(inputs).await?;
+/// std::fs::write("run.json", serde_json::to_vec(&prepared)?)?;
+/// let task = client.adopt_or_start(prepared).await?; // a crash up to here costs nothing twice
+/// std::fs::write("task.txt", task.id().as_str())?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Two prepared runs with the same inputs are told apart by their uploaded files. Those without files
+/// are not, but each becomes one task: a task that is known already is never adopted again. Make known
+/// what a journal lists with [`Tasks::claim`](crate::Tasks::claim) before the first `adopt_or_start`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PreparedRun {
+    /// The model.
+    pub model: ModelId,
+    /// The inputs as they are sent, with the URLs of the uploaded files.
+    pub inputs: Map<String, Value>,
+    /// The URLs of the files that were uploaded for this run.
+    pub uploaded: Vec<String>,
+    /// When it was prepared, by the clock of this machine.
+    pub prepared_at: SystemTime,
+    #[serde(skip)]
+    pub(crate) progress: Progress,
+}
+
+/// What this process knows of the create, shared by the clones of a prepared run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Progress(pub(crate) Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+pub(crate) enum State {
+    /// A create may have been sent, by this process or an earlier one.
+    #[default]
+    Unknown,
+    /// No create was sent.
+    New,
+    Created(TaskId),
+}
+
+/// Two prepared runs are equal when their creates are.
+impl PartialEq for Progress {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl PreparedRun {
+    pub(crate) fn new(
+        model: ModelId,
+        input: TaskInput,
+        uploaded: Vec<String>,
+        prepared_at: SystemTime,
+    ) -> Self {
+        let progress = Progress(Arc::new(Mutex::new(State::New)));
+        Self { model, inputs: input.0, uploaded, prepared_at, progress }
+    }
+}
+
+/// Finds the task that a prepared run has become, or creates it.
+pub(crate) async fn adopt_or_start(core: Arc<Core>, prepared: PreparedRun) -> Result<Task> {
+    let mut state = prepared.progress.0.lock().await;
+    let create = Create::new(Arc::clone(&core), prepared.model, TaskInput(prepared.inputs));
+    let id = match std::mem::take(&mut *state) {
+        State::Created(id) => id,
+        State::New => create.send(&|| true).await?,
+        State::Unknown => create.adopt_or_send(prepared.prepared_at).await?,
+    };
+    *state = State::Created(id.clone());
+    drop(state);
+    Ok(Task { core, id })
+}
+
+/// Whether the caller still waits for the task.
+type IsWanted<'a> = dyn Fn() -> bool + Sync + 'a;
+
 /// A create, with all that is needed to recognize its task.
-#[derive(Clone)]
 pub(crate) struct Create {
     pub(crate) core: Arc<Core>,
-    pub(crate) model: ModelId,
-    pub(crate) input: TaskInput,
+    pub(super) input: TaskInput,
+    pub(super) key: CreateKey,
     /// Sends it again after 429 and 503.
     pub(crate) retry_on_rejection: bool,
     /// Sends it again when its response was lost, and the history, read after this time, shows no
@@ -41,11 +133,26 @@ pub(crate) struct Create {
     pub(crate) deadline: Deadline,
 }
 
+/// What a search of the history found.
+struct Found {
+    /// Oldest first.
+    matches: Vec<TaskId>,
+    /// Whether everything that may match could be read.
+    is_complete: bool,
+}
+
 impl Create {
-    /// Creates the task, or finds the one that a lost create became.
-    pub(crate) async fn send(&self) -> Result<TaskId> {
+    /// A create without a deadline, which is sent again only when nothing reached the service.
+    pub(crate) fn new(core: Arc<Core>, model: ModelId, input: TaskInput) -> Self {
+        let key = (model, fingerprint_of(&input.0));
+        let deadline = Deadline::never();
+        Self { core, input, key, retry_on_rejection: false, retry_if_absent_after: None, deadline }
+    }
+
+    /// Creates the task, or finds the one that a lost create became. Sends nothing once `is_wanted` is false.
+    pub(crate) async fn send(&self, is_wanted: &IsWanted<'_>) -> Result<TaskId> {
         let own_tasks = &self.core.memory.own_tasks;
-        let gate = own_tasks.gate(&self.key()).read_owned();
+        let gate = own_tasks.gate(&self.key).read_owned();
         let Some(_shared) = self.deadline.timeout(gate).await else {
             return Err(self.deadline.reached(DeadlineReached::default()));
         };
@@ -54,12 +161,12 @@ impl Create {
             return Err(self.deadline.reached(DeadlineReached::default()));
         }
         // One for all attempts: a task of an earlier one is a task of this create.
-        let pending = own_tasks.start_create(self.key());
+        let pending = own_tasks.start_create(self.key.clone());
         let mut is_in_doubt = false;
         let mut sent = 0;
         loop {
             sent += 1;
-            let result = self.send_once(&pending).await;
+            let result = self.send_once(&pending, is_wanted).await;
             if let Err(Error::OutcomeUnknown(unknown)) = &result {
                 // It may still add its task to the history.
                 is_in_doubt = true;
@@ -80,10 +187,11 @@ impl Create {
     pub(crate) async fn adopt_or_send(&self, prepared_at: SystemTime) -> Result<TaskId> {
         let core = &*self.core;
         // No create of this client with the same inputs is under way during the search.
-        let alone = core.memory.own_tasks.gate(&self.key()).write_owned().await;
+        let alone = core.memory.own_tasks.gate(&self.key).write_owned().await;
         for search in 1.. {
             let unsettled = self.unsettled();
-            let found = self.search().since_local_time(prepared_at).await?;
+            // A clock that was set back says nothing of the age: then the whole history is searched.
+            let found = self.search(|| prepared_at.elapsed().ok()).await?;
             if let Some(task) = found.matches.iter().find(|task| core.memory.own_tasks.claim(task)) {
                 info!(%task, "a prepared run was found in the history");
                 return Ok(task.clone());
@@ -98,7 +206,7 @@ impl Create {
             sleep(unsettled.min(core.retries.policy.initial_backoff.saturating_mul(search))).await;
         }
         drop(alone);
-        self.send().await
+        self.send(&|| true).await
     }
 
     /// How long a create of the same run may still appear in the history: one of an earlier process was
@@ -106,7 +214,7 @@ impl Create {
     fn unsettled(&self) -> Duration {
         let core = &*self.core;
         let of_earlier_process = core.create_settle_time.saturating_sub(core.built.elapsed());
-        let of_this_client = core.memory.own_tasks.doubt_left(&self.key()).min(core.create_settle_time);
+        let of_this_client = core.memory.own_tasks.doubt_left(&self.key).min(core.create_settle_time);
         of_earlier_process.max(of_this_client)
     }
 
@@ -116,12 +224,20 @@ impl Create {
         is_allowed && sent < retries.policy.max_attempts && retries.take()
     }
 
-    async fn send_once(&self, pending: &PendingCreate<'_>) -> Result<TaskId> {
+    async fn send_once(&self, pending: &PendingCreate<'_>, is_wanted: &IsWanted<'_>) -> Result<TaskId> {
         let sent_at = Instant::now();
         let call = self.core.call(operations::CREATE_TASK).until(self.deadline);
         let call = call.retry_on_rejection(self.retry_on_rejection);
-        let sent = call.send(|api| api.create_task(&self.model, &self.input)).await;
-        match sent {
+        let sent = call.send(async |api: &_| {
+            // Checked last, after the wait for a permit or for the backoff before a retry.
+            if !is_wanted() {
+                return Err(inferstore_api::Error::Custom(
+                    "the run was dropped before its create".to_owned(),
+                ));
+            }
+            api.create_task(&self.key.0, &self.input).await
+        });
+        match sent.await {
             Ok(created) => {
                 self.core.memory.own_tasks.claim(&created.data);
                 Ok(created.data)
@@ -149,7 +265,7 @@ impl Create {
         let mut candidates = Vec::new();
         let mut is_complete = false;
         for search in 1.. {
-            let found = self.deadline.timeout(self.search().since(sent_at)).await;
+            let found = self.deadline.timeout(self.search(|| Some(sent_at.elapsed()))).await;
             is_complete = matches!(&found, Some(Ok(found)) if found.is_complete);
             match found {
                 Some(Ok(found)) => candidates = found.matches,
@@ -190,19 +306,72 @@ impl Create {
         let _ = self.deadline.timeout(sleep(pause)).await;
     }
 
-    fn search(&self) -> Search<'_> {
-        Search::new(&self.core, &self.model, self.fingerprint(), self.deadline)
+    /// Searches the history, which is ordered oldest first, from its end backwards for tasks that this
+    /// create may have become. `age` is that of the oldest one that matters, once the first page was read;
+    /// without it the whole history is searched.
+    async fn search(&self, age: impl FnOnce() -> Option<Duration>) -> Result<Found> {
+        let tasks = Tasks { core: Arc::clone(&self.core) };
+        let (first, date) = tasks.page_until(MAX_RECORDS, 0, self.deadline).await?;
+        let age = age().map(|age| age.saturating_add(CLOCK_TOLERANCE));
+        let earliest = age.and_then(|age| date.unwrap_or_else(SystemTime::now).checked_sub(age));
+        let page_size = u64::from(MAX_RECORDS);
+        let read = first.records.len() as u64;
+        let mut found = Found { matches: Vec::new(), is_complete: first.total.is_some() || read < page_size };
+        let mut end = first.total.unwrap_or(read);
+        let mut first_page = Some(first.records).filter(|_| end <= page_size);
+        loop {
+            let offset = end.saturating_sub(page_size);
+            let limit = u32::try_from(end - offset).unwrap_or(MAX_RECORDS).max(1);
+            let records = match first_page.take() {
+                Some(records) => records,
+                None => tasks.page_until(limit, offset, self.deadline).await?.0.records,
+            };
+            found.is_complete &= records.len() as u64 >= end - offset;
+            let candidates = records.iter().rev().filter(|record| self.may_match(record, earliest));
+            let candidates: Vec<TaskId> = candidates.map(|record| record.task_id.clone()).collect();
+            let inputs =
+                stream::iter(candidates).map(|task| async move { (self.inputs_of(&task).await, task) });
+            let inputs: Vec<_> = inputs.buffered(MAX_CONCURRENT_READS).collect().await;
+            found.is_complete &= inputs.iter().all(|(inputs, _)| inputs.is_some());
+            let matching = inputs.into_iter().filter(|(inputs, _)| *inputs == Some(self.key.1));
+            found.matches.extend(matching.map(|(_, task)| task));
+            if offset == 0 || records.first().is_none_or(|oldest| is_before(oldest, earliest)) {
+                found.matches.reverse();
+                return Ok(found);
+            }
+            end = offset;
+        }
     }
 
-    fn key(&self) -> CreateKey {
-        (self.model.clone(), self.fingerprint())
+    fn may_match(&self, record: &TaskRecord, earliest: Option<SystemTime>) -> bool {
+        let is_same_model = record.model_id.as_deref().is_none_or(|model| model == self.key.0.as_str());
+        is_same_model && !is_before(record, earliest) && !self.core.memory.own_tasks.contains(&record.task_id)
     }
 
-    fn fingerprint(&self) -> Fingerprint {
-        fingerprint(&Value::Object(self.input.0.clone()))
+    /// The inputs of a task, or `None` when they cannot be read.
+    async fn inputs_of(&self, task: &TaskId) -> Option<Fingerprint> {
+        let cache = &self.core.memory.task_inputs;
+        if let Some(inputs) = cache.get(task, Duration::MAX) {
+            return Some(inputs);
+        }
+        let handle = Task { core: Arc::clone(&self.core), id: task.clone() };
+        let detail = handle.get_until(self.deadline).await.ok()?;
+        let inputs = fingerprint_of(&detail.input_data?);
+        cache.insert(task.clone(), inputs);
+        Some(inputs)
     }
 
     fn unknown(&self, context: CallContext, candidates: Vec<TaskId>, history_was_read: bool) -> Error {
         Error::OutcomeUnknown(Box::new(UnknownOutcome { context, candidates, history_was_read }))
     }
+}
+
+fn fingerprint_of(inputs: &Map<String, Value>) -> Fingerprint {
+    fingerprint(&Value::Object(inputs.clone()))
+}
+
+fn is_before(record: &TaskRecord, earliest: Option<SystemTime>) -> bool {
+    // A record without a readable time may match.
+    let created = record.created_at.as_ref().and_then(|created| created.to_system_time());
+    created.zip(earliest).is_some_and(|(created, earliest)| created < earliest)
 }

@@ -1,34 +1,33 @@
 //! The steps of a run, from its inputs to its outcome.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use inferstore_api::types::{TaskId, TaskInput, TaskStatus};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use inferstore_api::types::{TaskId, TaskInput, TaskStatus, UploadFolder};
 use serde_json::{Map, Value};
-use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tracing::warn;
 
-use crate::inputs::{Candidate, Input, check};
-use crate::memory::{DeclaredInputs, lock};
-use crate::resources::models::Model;
-use crate::resources::storage::Storage;
-use crate::resources::tasks::{MAX_RECORDS, Task, Tasks};
+use crate::files::mime;
+use crate::files::source::Prepared;
+use crate::files::upload::upload;
+use crate::inputs::{Candidate, Input, Undeclared, check};
+use crate::memory::{DeclaredInputs, UPLOAD_TTL, UploadKey};
+use crate::resources::{MAX_RECORDS, Model, Storage, Task, Tasks};
 use crate::run::create::Create;
-use crate::run::outcome::{self, Outcome};
-use crate::run::prepared::PreparedRun;
-use crate::run::uploads::{self, InputFile, InputUploads};
-use crate::run::wait::{Waiter, cancel};
-use crate::run::{RunEvent, RunOptions};
-use crate::transport::core::Core;
-use crate::transport::deadline::Deadline;
-use crate::transport::error::{CostLimit, Error, ModelOffline, Result, TaskDisposition};
-use crate::transport::events::Sink;
+use crate::run::wait::Waiter;
+use crate::run::{Outcome, PreparedRun, RunEvent, RunOptions, outcome};
+use crate::transport::{Core, CostLimit, Deadline, Error, ModelOffline, Result, Sink, TaskDisposition};
 
 /// How long the uploaded inputs of a run that has ended may take to be deleted.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(10);
 
 type Fields = BTreeMap<String, Input>;
+
+/// The files among the inputs, by field.
+type Files = BTreeMap<String, Prepared>;
 
 /// One run under way.
 pub(crate) struct Execution {
@@ -42,7 +41,7 @@ pub(crate) struct Execution {
 
 /// What is ready to be uploaded.
 struct Checked {
-    files: Vec<InputFile>,
+    files: Files,
     values: Map<String, Value>,
 }
 
@@ -65,9 +64,8 @@ impl Execution {
         if self.options.learn_from_history {
             self.learn().await;
         }
-        let guard = self.options.cancel_on_drop.then(|| CancelOnDrop::new(&self.core));
-        let task = match Box::pin(self.create(&ready, guard.as_ref())).await {
-            Ok(task) => task,
+        let (task, guard) = match Box::pin(self.create(&ready)).await {
+            Ok(created) => created,
             Err(error) => {
                 let is_certain = !matches!(error, Error::OutcomeUnknown(_));
                 if self.options.delete_inputs_after && is_certain {
@@ -76,13 +74,11 @@ impl Execution {
                 return Err(error);
             }
         };
-        let model = Some(self.model.checked_id()?);
+        let model = self.model.checked_id()?;
         let wait = self.options.wait.clone();
-        let waiter = Waiter::new(&self.core, task, model, wait, self.deadline, self.sink.clone());
-        let ended = Box::pin(waiter.run(false)).await;
-        if let Some(guard) = guard {
-            guard.disarm();
-        }
+        let waiter = Waiter::new(&self.core, wait, self.deadline, self.sink.clone()).of_run(model);
+        let ended = Box::pin(waiter.one(task)).await;
+        guard.map(CancelOnDrop::disarm);
         let mut stored_inputs = ready.uploaded;
         if self.options.delete_inputs_after && has_ended(&ended) {
             stored_inputs = self.delete(stored_inputs).await;
@@ -95,11 +91,8 @@ impl Execution {
     /// Creates the task without waiting for its end.
     pub(crate) async fn start(self) -> Result<Task> {
         let ready = self.deadline.bound(Box::pin(self.ready(true))).await?;
-        let guard = self.options.cancel_on_drop.then(|| CancelOnDrop::new(&self.core));
-        let id = Box::pin(self.create(&ready, guard.as_ref())).await?;
-        if let Some(guard) = guard {
-            guard.disarm();
-        }
+        let (id, guard) = Box::pin(self.create(&ready)).await?;
+        guard.map(CancelOnDrop::disarm);
         Ok(Task { core: self.core, id })
     }
 
@@ -117,27 +110,40 @@ impl Execution {
     }
 
     async fn checked(&self) -> Result<Checked> {
-        let files = uploads::prepare(&self.fields).await?;
-        let declared = match self.options.skip_validation {
-            true => DeclaredInputs::default(),
-            false => self.model.declared(self.deadline).await?,
-        };
+        let files = self.files().await?;
+        let mut declared = DeclaredInputs::default();
+        if !self.options.skip_validation {
+            declared = self.model.declared(self.deadline).await?;
+        }
         let candidates = self.candidates(&files);
-        let checked = check(&declared, &candidates, self.options.undeclared).map_err(Error::Inputs)?;
+        let undeclared = if self.options.allow_undeclared { Undeclared::Send } else { Undeclared::Refuse };
+        let checked = check(&declared, &candidates, undeclared).map_err(Error::Inputs)?;
         for warning in checked.warnings {
             warn!(model = self.model.id(), "{warning}");
-            self.sink.send(RunEvent::Warning(warning));
+            (self.sink)(RunEvent::Warning(warning));
         }
         self.check_limits().await?;
         Ok(Checked { files, values: checked.values })
     }
 
-    fn candidates(&self, files: &[InputFile]) -> BTreeMap<String, Candidate> {
+    /// Prepares all files among the inputs, so that a missing one fails the run before anything is sent.
+    async fn files(&self) -> Result<Files> {
+        let mut files = Files::new();
+        for (field, input) in &self.fields {
+            if let Input::File(file) = input {
+                let prepared = file.prepare().await.map_err(|error| error.in_field(field))?;
+                files.insert(field.clone(), prepared.with_unique_name());
+            }
+        }
+        Ok(files)
+    }
+
+    fn candidates(&self, files: &Files) -> BTreeMap<String, Candidate> {
         let candidate = |name: &String, input: &Input| match input {
             Input::Value(value) => Candidate::Value(value.clone()),
             Input::File(_) => {
-                let file = files.iter().find(|file| file.field == *name);
-                Candidate::File { mime: file.and_then(InputFile::known_mime).map(str::to_owned) }
+                let mime = files.get(name).map(|file| file.mime.clone());
+                Candidate::File { mime: mime.filter(|mime| mime::is_known(mime)) }
             }
         };
         self.fields.iter().map(|(name, input)| (name.clone(), candidate(name, input))).collect()
@@ -169,36 +175,67 @@ impl Execution {
 
     async fn ready(&self, is_shared: bool) -> Result<Ready> {
         let Checked { files, values: mut input } = self.checked().await?;
-        let uploads = InputUploads {
-            core: &self.core,
-            folder: self.options.upload_folder,
-            org_username: self.options.org_username.clone(),
-            is_shared,
-            deadline: self.deadline,
-            sink: self.sink.clone(),
-        };
-        let urls = uploads.urls(files).await?;
+        let urls = self.upload(files, is_shared).await?;
         let uploaded = urls.values().cloned().collect();
         input.extend(urls.into_iter().map(|(field, url)| (field, Value::String(url))));
         Ok(Ready { input: TaskInput(input), uploaded })
     }
 
-    async fn create(&self, ready: &Ready, guard: Option<&CancelOnDrop>) -> Result<TaskId> {
+    /// Uploads the files concurrently, the same content once, and returns the URL for each field.
+    /// `is_shared` when the uploads of other runs are reused, and these by them.
+    async fn upload(&self, files: Files, is_shared: bool) -> Result<BTreeMap<String, String>> {
+        let mut contents: HashMap<UploadKey, (Prepared, Vec<String>)> = HashMap::new();
+        for (field, file) in files {
+            let key = UploadKey {
+                folder: self.options.upload_folder.unwrap_or(UploadFolder::Samples),
+                organization: self.options.org_username.clone(),
+                mime: file.mime.clone(),
+                content: file.content_id,
+            };
+            contents.entry(key).or_insert_with(|| (file, Vec::new())).1.push(field);
+        }
+        let uploads = contents.into_iter().map(|(key, (file, fields))| async move {
+            let first = fields.first().cloned().unwrap_or_default();
+            let url = self.url(key, &file, first, is_shared).await?;
+            Ok::<_, Error>(fields.into_iter().map(move |field| (field, url.clone())))
+        });
+        let concurrency = self.core.max_concurrent_uploads.max(1);
+        let urls: Vec<_> = stream::iter(uploads).buffer_unordered(concurrency).try_collect().await?;
+        Ok(urls.into_iter().flatten().collect())
+    }
+
+    /// The URL of the content, perhaps of an earlier run.
+    async fn url(&self, key: UploadKey, file: &Prepared, field: String, is_shared: bool) -> Result<String> {
+        let cache = &self.core.memory.uploads;
+        if is_shared && let Some(url) = cache.get(&key, UPLOAD_TTL) {
+            return Ok(url);
+        }
+        let events = Arc::clone(&self.sink);
+        let event_field = field.clone();
+        let sink = Arc::new(move |event| events(RunEvent::Upload { field: event_field.clone(), event }));
+        let upload = upload(&self.core, key.folder, file, key.organization.clone(), self.deadline, sink);
+        let url = upload.await.map_err(|error| error.in_field(&field))?.download_url;
+        if is_shared {
+            cache.insert(key, url.clone());
+        }
+        Ok(url)
+    }
+
+    async fn create(&self, ready: &Ready) -> Result<(TaskId, Option<CancelOnDrop>)> {
         let create = Create {
-            core: Arc::clone(&self.core),
-            model: self.model.checked_id()?,
-            input: ready.input.clone(),
             retry_on_rejection: self.options.retry_create_on_rejection,
             retry_if_absent_after: self.options.retry_create_if_absent_after,
             deadline: self.deadline,
+            ..Create::new(Arc::clone(&self.core), self.model.checked_id()?, ready.input.clone())
         };
-        let created = match guard {
-            Some(guard) => guard.create(create).await,
-            None => create.send().await,
+        let created = if self.options.cancel_on_drop {
+            CancelOnDrop::create(create).await.map(|(task, guard)| (task, Some(guard)))
+        } else {
+            create.send(&|| true).await.map(|task| (task, None))
         };
-        let task = created.inspect_err(|error| self.forget_after(error, &ready.uploaded))?;
-        self.sink.send(RunEvent::Created(task.clone()));
-        Ok(task)
+        let (task, guard) = created.inspect_err(|error| self.forget_after(error, &ready.uploaded))?;
+        (self.sink)(RunEvent::Created(task.clone()));
+        Ok((task, guard))
     }
 
     /// A refused create may mean that the declaration was outdated or an uploaded file is gone.
@@ -261,64 +298,35 @@ fn has_ended<T>(ended: &Result<T>) -> bool {
     disposition == TaskDisposition::Canceled
 }
 
-/// Cancels the task of a run that is dropped before its end.
-struct CancelOnDrop {
-    core: Arc<Core>,
-    /// The runtime that polls the run; the run may be dropped outside of it.
-    runtime: Handle,
-    state: Arc<Mutex<GuardState>>,
-}
-
-#[derive(Default)]
-struct GuardState {
-    is_dropped: bool,
-    task: Option<TaskId>,
-}
+/// Cancels the task of a run that is dropped before its end. Dropping the sender is the signal.
+struct CancelOnDrop(oneshot::Sender<()>);
 
 impl CancelOnDrop {
-    fn new(core: &Arc<Core>) -> Self {
-        Self { core: Arc::clone(core), runtime: Handle::current(), state: Arc::default() }
-    }
-
-    /// Creates the task in a Tokio task of its own, which outlives the run.
-    async fn create(&self, create: Create) -> Result<TaskId> {
-        let core = Arc::clone(&self.core);
-        let state = Arc::clone(&self.state);
-        let created = tokio::spawn(async move {
-            let created = create.send().await;
-            let is_dropped = {
-                let mut state = lock(&state);
-                state.task = created.as_ref().ok().cloned();
-                state.is_dropped
-            };
-            match &created {
-                Ok(task) if is_dropped => drop(cancel(&core, task, Deadline::never()).await),
-                Err(error) if is_dropped => warn!(%error, "the create of a dropped run failed"),
-                _ => {}
+    /// Creates the task in a Tokio task of its own, which outlives the run: a create that was sent finishes,
+    /// and one that was not is never sent when the run has been dropped.
+    async fn create(create: Create) -> Result<(TaskId, Self)> {
+        let (created, receive_created) = oneshot::channel();
+        let (end, receive_end) = oneshot::channel();
+        tokio::spawn(async move {
+            let result = create.send(&|| !created.is_closed()).await;
+            let task = result.as_ref().ok().cloned();
+            if let Err(Err(error)) = created.send(result) {
+                warn!(%error, "the create of a dropped run failed");
             }
-            created
+            if let Some(id) = task
+                && receive_end.await.is_err()
+                && let Err(error) = (Task { core: create.core, id }).cancel().await
+            {
+                warn!(%error, "the task of a dropped run could not be canceled");
+            }
         });
-        match created.await {
-            Ok(created) => created,
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            // The runtime shuts down, and the create may have been sent.
-            Err(_) => Err(Error::OutcomeUnknown(Box::default())),
-        }
+        // Without a result the runtime shuts down, and the create may have been sent.
+        let created = receive_created.await.unwrap_or_else(|_| Err(Error::OutcomeUnknown(Box::default())));
+        Ok((created?, Self(end)))
     }
 
     fn disarm(self) {
-        let mut state = lock(&self.state);
-        state.task = None;
-    }
-}
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        let mut state = lock(&self.state);
-        state.is_dropped = true;
-        if let Some(task) = state.task.take() {
-            let core = Arc::clone(&self.core);
-            self.runtime.spawn(async move { cancel(&core, &task, Deadline::never()).await });
-        }
+        // A receiver that is gone needs no signal.
+        let _ = self.0.send(());
     }
 }

@@ -1,14 +1,11 @@
 //! Running a model: checks, uploads, the create, the wait, the outcome.
 
-pub(crate) mod create;
+mod create;
 mod execution;
-mod history;
-pub(crate) mod outcome;
-pub(crate) mod poll;
-pub(crate) mod prepared;
-mod uploads;
-pub(crate) mod wait;
-pub(crate) mod wait_all;
+mod outcome;
+mod poll;
+mod wait;
+mod wait_all;
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -19,24 +16,25 @@ use inferstore_api::types::{TaskId, TaskStatus, UploadFolder};
 use inferstore_api::{Decimal, ModelKind};
 use serde_json::{Map, Value};
 
+pub use create::PreparedRun;
+pub(crate) use create::adopt_or_start;
+pub use outcome::Outcome;
+pub use poll::PollInterval;
+pub use wait::Wait;
+pub use wait_all::WaitAll;
+
 use crate::files::upload::UploadEvent;
-use crate::inputs::{FileInput, Inputs, Undeclared};
-use crate::resources::models::Model;
-use crate::resources::tasks::Task;
+use crate::inputs::{FileInput, Inputs};
+use crate::resources::{Model, Task};
 use crate::run::execution::Execution;
-use crate::run::outcome::Outcome;
-use crate::run::poll::PollInterval;
-use crate::run::prepared::PreparedRun;
-use crate::run::wait::WaitOptions;
-use crate::transport::error::Result;
-use crate::transport::events::{Events, Lazy, Sink};
+use crate::run::wait::{OFFLINE_TIMEOUT, WaitOptions};
+use crate::transport::{Events, Lazy, Result, Sink, ignored};
 
 /// What happens while a model runs.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum RunEvent {
     /// A file among the inputs is uploaded.
-    #[non_exhaustive]
     Upload {
         /// The field that named it.
         field: String,
@@ -53,13 +51,6 @@ pub enum RunEvent {
     ReadFailed(String),
     /// The task is queued, and no node serves its model.
     ModelOffline,
-}
-
-impl RunEvent {
-    /// The progress of an upload, for tests of code that reads events.
-    pub fn upload(field: impl Into<String>, event: UploadEvent) -> Self {
-        Self::Upload { field: field.into(), event }
-    }
 }
 
 /// The events of a run or a wait; [`finish`](Events::finish) returns the outcome.
@@ -103,16 +94,16 @@ pub struct Run<T = Value> {
 }
 
 /// The options of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RunOptions {
     pub(crate) wait: WaitOptions,
     pub(crate) max_cost: Option<Decimal>,
     pub(crate) require_serving: bool,
     pub(crate) skip_validation: bool,
-    pub(crate) undeclared: Undeclared,
+    pub(crate) allow_undeclared: bool,
     pub(crate) retry_create_on_rejection: bool,
     pub(crate) retry_create_if_absent_after: Option<Duration>,
-    pub(crate) upload_folder: UploadFolder,
+    pub(crate) upload_folder: Option<UploadFolder>,
     pub(crate) org_username: Option<String>,
     pub(crate) delete_inputs_after: bool,
     pub(crate) cancel_on_drop: bool,
@@ -170,20 +161,6 @@ impl Model {
     }
 }
 
-// Derived, it would ask for an output that can be cloned.
-impl<T> Clone for Run<T> {
-    fn clone(&self) -> Self {
-        let Self { model, inputs, options, convert, running } = self;
-        Self {
-            model: model.clone(),
-            inputs: inputs.clone(),
-            options: options.clone(),
-            convert: *convert,
-            running: running.clone(),
-        }
-    }
-}
-
 impl<T> std::fmt::Debug for Run<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Run")
@@ -195,20 +172,8 @@ impl<T> std::fmt::Debug for Run<T> {
 
 impl<T> Run<T> {
     fn new(model: Model, inputs: Result<Inputs, String>, convert: fn(Outcome) -> Result<Outcome<T>>) -> Self {
-        let options = RunOptions {
-            wait: WaitOptions::default(),
-            max_cost: None,
-            require_serving: false,
-            skip_validation: false,
-            undeclared: Undeclared::Refuse,
-            retry_create_on_rejection: false,
-            retry_create_if_absent_after: None,
-            upload_folder: UploadFolder::Samples,
-            org_username: None,
-            delete_inputs_after: false,
-            cancel_on_drop: false,
-            learn_from_history: false,
-        };
+        let mut options = RunOptions::default();
+        options.wait.offline_timeout = Some(OFFLINE_TIMEOUT);
         Self { model, inputs, options, convert, running: Lazy::default() }
     }
 
@@ -272,7 +237,7 @@ impl<T> Run<T> {
     /// Sends inputs that the model does not declare, instead of refusing them: a mistyped name would
     /// cost a run. Default: `false`.
     pub fn allow_undeclared(mut self, allow: bool) -> Self {
-        self.options.undeclared = if allow { Undeclared::Send } else { Undeclared::Refuse };
+        self.options.allow_undeclared = allow;
         self
     }
 
@@ -285,7 +250,7 @@ impl<T> Run<T> {
 
     /// The folder that the files among the inputs are uploaded into. Default: `samples`.
     pub fn upload_folder(mut self, folder: UploadFolder) -> Self {
-        self.options.upload_folder = folder;
+        self.options.upload_folder = Some(folder);
         self
     }
 
@@ -327,7 +292,7 @@ impl<T> Run<T> {
     ///
     /// Those of the run up to the create. Dropping the future during the create may leave a task.
     pub fn start(self) -> impl Future<Output = Result<Task>> + Send + use<T> {
-        let execution = self.execution(Sink::none());
+        let execution = self.execution(ignored());
         async move { execution?.start().await }
     }
 
@@ -339,7 +304,7 @@ impl<T> Run<T> {
     ///
     /// Those of the run up to the first upload.
     pub fn check(self) -> impl Future<Output = Result<Map<String, Value>>> + Send + use<T> {
-        let execution = self.execution(Sink::none());
+        let execution = self.execution(ignored());
         async move { execution?.check().await }
     }
 
@@ -350,25 +315,26 @@ impl<T> Run<T> {
     ///
     /// Those of the run up to the create.
     pub fn prepare(self) -> impl Future<Output = Result<PreparedRun>> + Send + use<T> {
-        let execution = self.execution(Sink::none());
+        let execution = self.execution(ignored());
         async move { execution?.prepare().await }
     }
 
-    fn execution(self, sink: Sink<RunEvent>) -> Result<Execution> {
-        let inputs = self.inputs.map_err(crate::Error::InvalidArgument)?;
-        Ok(Execution::new(self.model, inputs.into_fields()?, self.options, sink))
+    fn execution(&self, sink: Sink<RunEvent>) -> Result<Execution> {
+        let inputs = self.inputs.clone().map_err(crate::Error::InvalidArgument)?;
+        Ok(Execution::new(self.model.clone(), inputs.into_fields()?, self.options.clone(), sink))
     }
 }
 
 impl<T: Send + 'static> Run<T> {
     /// The run as a stream of events.
     pub fn events(self) -> RunEvents<T> {
-        Events::new(|sink| self.finish(sink))
+        Events::new(|sink| async move { self.finish(sink).await })
     }
 
-    async fn finish(self, sink: Sink<RunEvent>) -> Result<Outcome<T>> {
+    fn finish(&self, sink: Sink<RunEvent>) -> impl Future<Output = Result<Outcome<T>>> + Send + use<T> {
+        let execution = self.execution(sink);
         let convert = self.convert;
-        convert(self.execution(sink)?.finish().await?)
+        async move { convert(execution?.finish().await?) }
     }
 }
 
@@ -378,7 +344,7 @@ impl<T: Send + 'static> Future for Run<T> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let run = self.get_mut();
         let mut running = std::mem::take(&mut run.running);
-        let polled = running.poll(context, || run.clone().finish(Sink::none()));
+        let polled = running.poll(context, || run.finish(ignored()));
         run.running = running;
         polled
     }

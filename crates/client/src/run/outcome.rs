@@ -11,9 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::files::download::Download;
-use crate::transport::core::Core;
-use crate::transport::error::{Error, OutputMismatch, Result};
 use crate::transport::redact::{MAX_MESSAGE, Redactor};
+use crate::transport::{Core, Error, OutputMismatch, Result};
 
 /// What a task that succeeded returned.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,23 +1,23 @@
-//! Waiting for one task.
+//! Waiting for tasks until they end: when they are read, what a read means, and what the deadline does.
 
+use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::stream::{self, StreamExt};
 use inferstore_api::types::{ModelId, TaskDetail, TaskId, TaskStatus};
 use tokio::time::{Instant, sleep_until};
 
-use crate::resources::models::Model;
-use crate::resources::tasks::Task;
-use crate::run::outcome::{self, Outcome};
-use crate::run::poll::{PollInterval, Schedule};
-use crate::run::{RunEvent, RunEvents};
-use crate::transport::core::Core;
-use crate::transport::deadline::Deadline;
-use crate::transport::error::{DeadlineReached, Error, ModelOffline, Result, TaskDisposition, TaskFailure};
-use crate::transport::events::{Events, Lazy, Sink};
+use crate::resources::{Model, Task, Tasks};
+use crate::run::poll::Schedule;
+use crate::run::{Outcome, PollInterval, RunEvent, RunEvents, outcome};
 use crate::transport::redact::MAX_MESSAGE;
+use crate::transport::{
+    Core, Deadline, DeadlineReached, Error, Events, Lazy, ModelOffline, Result, Sink, TaskDisposition,
+    TaskFailure, ignored,
+};
 
 /// A last read comes this long before the deadline, when the schedule has none that late.
 const LAST_READ: Duration = Duration::from_millis(500);
@@ -36,11 +36,15 @@ const ASK_SERVING_AFTER: Duration = Duration::from_secs(10);
 /// How long the question for a serving node may take; it only explains the wait.
 const SERVING_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How many tasks are read or canceled at the same time.
+const MAX_CONCURRENT_READS: usize = 8;
+const MAX_CONCURRENT_CANCELS: usize = 32;
+
 /// How long a task may stay queued while no node serves its model, unless the caller says otherwise.
 pub(crate) const OFFLINE_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// How a task is waited for.
-#[derive(Clone, Debug)]
+/// How tasks are waited for.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct WaitOptions {
     pub(crate) deadline: Option<Duration>,
     pub(crate) poll: PollInterval,
@@ -48,23 +52,12 @@ pub(crate) struct WaitOptions {
     pub(crate) offline_timeout: Option<Duration>,
 }
 
-impl Default for WaitOptions {
-    fn default() -> Self {
-        Self {
-            deadline: None,
-            poll: PollInterval::default(),
-            cancel_at_deadline: false,
-            offline_timeout: Some(OFFLINE_TIMEOUT),
-        }
-    }
-}
-
 /// The wait for a task: await it for its outcome, or read its [`events`](Self::events).
 ///
 /// It ends when the task does, at its deadline, or when the service refuses to show the task for good
 /// (401, 404 and other 4xx except 408 and 429). Failures that pass do not end it: 5xx, 429, HTML pages
 /// of a gateway, dropped connections. Dropping it leaves the task alone.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[must_use = "a wait does nothing until it is awaited"]
 pub struct Wait {
     task: Task,
@@ -90,8 +83,7 @@ impl Task {
     /// When awaited: [`Error::TaskFailed`] and [`Error::TaskCanceled`] when the task ended so,
     /// [`Error::DeadlineReached`] when it did not end in time.
     pub fn wait(&self) -> Wait {
-        let options = WaitOptions { offline_timeout: None, ..WaitOptions::default() };
-        Wait { task: self.clone(), options, running: Lazy::default() }
+        Wait { task: self.clone(), options: WaitOptions::default(), running: Lazy::default() }
     }
 }
 
@@ -120,12 +112,14 @@ impl Wait {
         Events::new(|sink| self.run(sink))
     }
 
-    async fn run(self, sink: Sink<RunEvent>) -> Result<Outcome> {
-        self.task.check_id()?;
-        let deadline = Deadline::after(self.options.deadline);
-        let core = Arc::clone(&self.task.core);
-        let waiter = Waiter::new(&core, self.task.id.clone(), None, self.options, deadline, sink);
-        Ok(Outcome::of(waiter.run(true).await?, &core))
+    fn run(&self, sink: Sink<RunEvent>) -> impl Future<Output = Result<Outcome>> + Send + use<> {
+        let Task { core, id } = self.task.clone();
+        let options = self.options.clone();
+        async move {
+            let deadline = Deadline::after(options.deadline);
+            let waiter = Waiter::new(&core, options, deadline, sink);
+            Ok(Outcome::of(waiter.one(id).await?, &core))
+        }
     }
 }
 
@@ -135,225 +129,317 @@ impl Future for Wait {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let wait = self.get_mut();
         let mut running = std::mem::take(&mut wait.running);
-        let polled = running.poll(context, || wait.clone().run(Sink::none()));
+        let polled = running.poll(context, || wait.run(ignored()));
         wait.running = running;
         polled
     }
 }
 
-/// One wait for one task.
-pub(crate) struct Waiter<'a> {
-    core: &'a Arc<Core>,
-    task: Task,
-    /// Known when the wait belongs to a run.
-    model: Option<ModelId>,
+/// A task that is no longer waited for, with its last state or the error that ended the wait.
+pub(super) type Ended = (TaskId, Result<TaskDetail>);
+
+/// One wait, for one task or for many.
+pub(crate) struct Waiter {
+    pub(super) tasks: Tasks,
     options: WaitOptions,
     /// Of the whole operation, which started before the wait in a run.
     deadline: Deadline,
     schedule: Schedule,
     sink: Sink<RunEvent>,
     started: Instant,
-    last_status: Option<TaskStatus>,
-    last_error: Option<Error>,
-    /// When the model was last known to be served, or the task not to be queued.
-    last_served: Instant,
-    /// Whether the caller knows that the model is offline.
-    is_offline_reported: bool,
-    next_serving_check: Duration,
+    reads: u32,
+    /// The delay before the next read.
+    delay: Duration,
+    /// The longest `Retry-After` since the last delay.
+    retry_after: Option<Duration>,
+    pub(super) pending: HashMap<TaskId, Pending>,
+    pub(super) ended: VecDeque<Ended>,
+    /// Whether tasks are to be looked for in the history.
+    pub(super) is_search_due: bool,
+    /// Known when the wait belongs to a run.
+    model: Option<ServedModel>,
 }
 
-impl<'a> Waiter<'a> {
+/// A task that has not ended.
+#[derive(Default)]
+pub(super) struct Pending {
+    /// Where the history last showed the task.
+    pub(super) position: Option<u64>,
+    pub(super) status: Option<TaskStatus>,
+    last_error: Option<Error>,
+}
+
+/// The model of a run, and whether it is served.
+struct ServedModel {
+    id: ModelId,
+    /// When it was last known to be served, or the task not to be queued.
+    last_served: Instant,
+    /// Whether the caller knows that it is offline.
+    is_offline_reported: bool,
+    next_check: Duration,
+}
+
+impl Waiter {
+    /// A wait for tasks that may have ended already.
     pub(crate) fn new(
-        core: &'a Arc<Core>,
-        task: TaskId,
-        model: Option<ModelId>,
+        core: &Arc<Core>,
         options: WaitOptions,
         deadline: Deadline,
         sink: Sink<RunEvent>,
     ) -> Self {
-        let durations = model.as_ref().map(|model| core.memory.durations.of(model)).unwrap_or_default();
         Self {
-            core,
-            task: Task { core: Arc::clone(core), id: task },
-            model,
-            schedule: Schedule::new(options.poll.clone(), &durations),
+            tasks: Tasks { core: Arc::clone(core) },
+            schedule: Schedule::new(options.poll.clone(), &[]),
             options,
             deadline,
             sink,
             started: Instant::now(),
-            last_status: None,
-            last_error: None,
+            reads: 0,
+            delay: Duration::ZERO,
+            retry_after: None,
+            pending: HashMap::new(),
+            ended: VecDeque::new(),
+            is_search_due: false,
+            model: None,
+        }
+    }
+
+    /// The wait for the task of a run, which was just created.
+    pub(crate) fn of_run(mut self, model: ModelId) -> Self {
+        let durations = self.tasks.core.memory.durations.of(&model);
+        self.schedule = Schedule::new(self.options.poll.clone(), &durations);
+        self.delay = self.schedule.delay(0, Duration::ZERO);
+        self.model = Some(ServedModel {
+            id: model,
             last_served: Instant::now(),
             is_offline_reported: false,
-            next_serving_check: ASK_SERVING_AFTER,
-        }
+            next_check: ASK_SERVING_AFTER,
+        });
+        self
     }
 
-    /// Reads the task on schedule until it has ended, and returns it if it succeeded. `read_at_once`
-    /// when it may have ended already.
-    pub(crate) async fn run(mut self, read_at_once: bool) -> Result<TaskDetail> {
-        let mut reads = 0;
-        let mut delay = if read_at_once { Duration::ZERO } else { self.schedule.delay(0, Duration::ZERO) };
+    /// Waits for this task alone, and returns it if it succeeded.
+    pub(crate) async fn one(mut self, task: TaskId) -> Result<TaskDetail> {
+        self.add(task);
         loop {
-            if !self.sleep(delay).await {
-                return Err(self.at_deadline().await);
+            if let Some((_, end)) = self.ended.pop_front() {
+                return end;
             }
-            let mut retry_after = None;
-            match self.task.get_until(self.end()).await {
-                Ok(task) => {
-                    if let Some(end) = self.observe(task) {
-                        return end;
-                    }
-                    self.check_serving().await?;
-                }
-                Err(error) if ends_wait(&error) => return Err(error),
-                Err(error) => {
-                    retry_after = error.retry_after();
-                    self.sink.send(RunEvent::ReadFailed(error.to_string()));
-                    self.last_error = Some(error);
-                }
-            }
-            reads += 1;
-            delay = self.schedule.delay_after(reads, self.started.elapsed(), retry_after);
+            self.round().await;
         }
     }
 
-    /// Waits for the next read; `false` at the deadline.
-    async fn sleep(&self, delay: Duration) -> bool {
-        let now = Instant::now();
-        let next = now.checked_add(delay).unwrap_or(now);
-        let Some(deadline) = self.end().at else {
-            sleep_until(next).await;
-            return true;
-        };
-        if now >= deadline {
-            return false;
-        }
-        if next < deadline {
-            sleep_until(next).await;
-            return true;
-        }
-        // One more read before the end, unless this was it.
-        match deadline.checked_sub(LAST_READ).filter(|last_read| *last_read > now) {
-            Some(last_read) => {
-                sleep_until(last_read).await;
-                true
-            }
-            None => {
-                sleep_until(deadline).await;
-                false
+    /// Also waits for this task.
+    pub(super) fn add(&mut self, id: TaskId) {
+        match self.handle(&id).check_id() {
+            Err(error) => self.ended.push_back((id, Err(error))),
+            Ok(()) if self.pending.contains_key(&id) => {}
+            Ok(()) => {
+                self.pending.insert(id, Pending::default());
+                self.is_search_due = true;
             }
         }
     }
 
-    /// When the wait ends: at the deadline, or early enough to cancel a queued task before it.
-    fn end(&self) -> Deadline {
-        let cancels = self.options.cancel_at_deadline && may_be_queued(self.last_status.as_ref());
-        cancel_before(self.deadline, cancels)
+    fn handle(&self, id: &TaskId) -> Task {
+        Task { core: Arc::clone(&self.tasks.core), id: id.clone() }
     }
 
-    /// What a read of the task means: the end of the wait, or nothing.
-    fn observe(&mut self, task: TaskDetail) -> Option<Result<TaskDetail>> {
-        let status = task.status.clone()?;
-        if self.last_status.as_ref() != Some(&status) {
-            self.sink.send(RunEvent::Status(status.clone()));
+    /// Waits for the next read, reads, and notes the tasks that have ended.
+    pub(super) async fn round(&mut self) {
+        let has_queued = self.pending.values().any(Pending::may_be_queued);
+        let cancels = self.options.cancel_at_deadline && has_queued;
+        let end = if cancels { cancel_before(self.deadline) } else { self.deadline };
+        if !sleep(self.delay, end).await {
+            return self.give_up(cancels).await;
         }
-        self.last_status = Some(status.clone());
-        // A word that the document does not know is no end: the service may have added one.
-        if !status.is_terminal() {
-            return None;
-        }
-        if let (Some(model), Some(duration)) = (&self.model, outcome::duration(&task)) {
-            self.core.memory.durations.insert(model, duration);
-        }
-        Some(ended(task, self.core))
-    }
-
-    /// Finds out whether a task stays queued because no node serves its model.
-    async fn check_serving(&mut self) -> Result<()> {
+        self.read_history(end).await;
+        self.read_tasks(end).await;
+        self.check_serving(end).await;
+        self.reads += 1;
         let waited = self.started.elapsed();
-        let Some(model) = self.model.clone() else { return Ok(()) };
-        if self.last_status != Some(TaskStatus::InQueue) {
-            self.last_served = Instant::now();
-            return Ok(());
+        self.delay = self.schedule.delay_after(self.reads, waited, self.retry_after.take());
+    }
+
+    /// Reads the tasks that have ended, and those that no page of the history shows.
+    async fn read_tasks(&mut self, end: Deadline) {
+        let due = self.pending.iter().filter(|(_, task)| task.has_ended() || task.position.is_none());
+        let due: Vec<Task> = due.map(|(id, _)| self.handle(id)).collect();
+        let reads = stream::iter(due).map(|task| async move {
+            let read = task.get_until(end).await;
+            (task.id, read)
+        });
+        let reads: Vec<_> = reads.buffer_unordered(MAX_CONCURRENT_READS).collect().await;
+        for (id, read) in reads {
+            self.observe(id, read);
         }
-        if waited < self.next_serving_check {
-            return Ok(());
+    }
+
+    /// What a read of a task means: its end, or nothing.
+    fn observe(&mut self, id: TaskId, read: Result<TaskDetail>) {
+        let Some(pending) = self.pending.get_mut(&id) else { return };
+        let core = &self.tasks.core;
+        let end = match read {
+            Ok(task) => {
+                let Some(status) = task.status.clone() else { return };
+                if pending.status.as_ref() != Some(&status) {
+                    (self.sink)(RunEvent::Status(status.clone()));
+                }
+                // A word that the document does not know is no end: the service may have added one.
+                let is_end = status.is_terminal();
+                pending.status = Some(status);
+                if !is_end {
+                    return;
+                }
+                if let (Some(model), Some(duration)) = (&self.model, outcome::duration(&task)) {
+                    core.memory.durations.insert(&model.id, duration);
+                }
+                ended(task, core)
+            }
+            Err(error) if ends_wait(&error) => Err(error),
+            Err(error) => {
+                (self.sink)(RunEvent::ReadFailed(error.to_string()));
+                self.retry_after = self.retry_after.max(error.retry_after());
+                pending.last_error = Some(error);
+                return;
+            }
+        };
+        self.pending.remove(&id);
+        self.ended.push_back((id, end));
+    }
+
+    pub(super) fn note_retry_after(&mut self, error: &Error) {
+        self.retry_after = self.retry_after.max(error.retry_after());
+    }
+
+    /// The deadline: every task that is left ends with an error; first those that can be canceled.
+    async fn give_up(&mut self, cancels: bool) {
+        let left = self.pending.iter().filter(|(_, task)| !cancels || task.may_be_queued());
+        let left = left.map(|(id, _)| id.clone()).collect();
+        let deadline = self.deadline;
+        let reached = |id, disposition, task: Pending| {
+            let is_unknown = task.status.is_none() && disposition == TaskDisposition::StillRunning;
+            deadline.reached(DeadlineReached {
+                task: Some(id),
+                disposition: if is_unknown { TaskDisposition::Unknown } else { disposition },
+                last_status: task.status,
+                source: task.last_error.map(Box::new),
+                ..DeadlineReached::default()
+            })
+        };
+        self.abandon(left, cancels, deadline, reached).await;
+    }
+
+    /// Finds out whether the task of a run stays queued because no node serves its model.
+    async fn check_serving(&mut self, end: Deadline) {
+        let Some(model) = &mut self.model else { return };
+        let Some((id, task)) = self.pending.iter().next() else { return };
+        let waited = self.started.elapsed();
+        if task.status != Some(TaskStatus::InQueue) {
+            model.last_served = Instant::now();
+            return;
         }
-        self.next_serving_check = waited.saturating_mul(2);
-        let handle = Model { core: Arc::clone(self.core), id: model.to_string() };
-        let end = self.end().or_earlier(Deadline::after(Some(SERVING_TIMEOUT)));
+        if waited < model.next_check {
+            return;
+        }
+        model.next_check = waited.saturating_mul(2);
+        let handle = Model { core: Arc::clone(&self.tasks.core), id: model.id.to_string() };
+        let end = end.or_earlier(Deadline::after(Some(SERVING_TIMEOUT)));
         match handle.serving_until(end).await {
             Ok(serving) if serving.serving == Some(false) => {}
             Ok(_) => {
-                self.last_served = Instant::now();
-                self.is_offline_reported = false;
-                return Ok(());
+                model.last_served = Instant::now();
+                model.is_offline_reported = false;
+                return;
             }
             // The check only explains the wait; it does not end it.
-            Err(_) => return Ok(()),
+            Err(_) => return,
         }
-        if !self.is_offline_reported {
-            self.is_offline_reported = true;
-            self.sink.send(RunEvent::ModelOffline);
-            tracing::warn!(%model, "a task is queued, and no node serves its model");
+        if !model.is_offline_reported {
+            model.is_offline_reported = true;
+            (self.sink)(RunEvent::ModelOffline);
+            tracing::warn!(model = %model.id, "a task is queued, and no node serves its model");
         }
-        let Some(timeout) = self.options.offline_timeout else { return Ok(()) };
-        let offline_for = self.last_served.elapsed();
-        if offline_for >= timeout {
-            return Err(self.offline(model).await);
+        let Some(timeout) = self.options.offline_timeout else { return };
+        let remaining = timeout.saturating_sub(model.last_served.elapsed());
+        if !remaining.is_zero() {
+            model.next_check = model.next_check.min(waited.saturating_add(remaining));
+            return;
         }
-        let remaining = timeout.saturating_sub(offline_for);
-        self.next_serving_check = self.next_serving_check.min(waited.saturating_add(remaining));
-        Ok(())
+        let model = model.id.clone();
+        let left = vec![id.clone()];
+        let offline = |id, disposition, _| {
+            Error::ModelOffline(Box::new(ModelOffline { model: model.clone(), task: Some(id), disposition }))
+        };
+        let deadline = Deadline::after(Some(MAX_CANCEL_RESERVE));
+        self.abandon(left, self.options.cancel_at_deadline, deadline, offline).await;
     }
 
-    async fn offline(&self, model: ModelId) -> Error {
-        let disposition = if self.options.cancel_at_deadline {
-            cancel(self.core, &self.task.id, Deadline::after(Some(MAX_CANCEL_RESERVE))).await
-        } else {
-            TaskDisposition::StillRunning
-        };
-        Error::ModelOffline(Box::new(ModelOffline { model, task: Some(self.task.id.clone()), disposition }))
-    }
-
-    async fn at_deadline(&mut self) -> Error {
-        let mut canceled = None;
-        if self.options.cancel_at_deadline && may_be_queued(self.last_status.as_ref()) {
-            canceled = Some(cancel(self.core, &self.task.id, self.deadline).await);
+    /// Waits no longer for these tasks, and cancels them if asked. Those that have not ended meanwhile end
+    /// with an error that states what became of them.
+    async fn abandon(
+        &mut self,
+        tasks: Vec<TaskId>,
+        cancels: bool,
+        deadline: Deadline,
+        error: impl Fn(TaskId, TaskDisposition, Pending) -> Error,
+    ) {
+        let tasks: Vec<Task> = tasks.iter().map(|id| self.handle(id)).collect();
+        let tasks = stream::iter(tasks).map(|task| async move {
+            let left_alone = (TaskDisposition::StillRunning, None);
+            let (disposition, read) = if cancels { cancel(&task, deadline).await } else { left_alone };
+            (task.id, disposition, read)
+        });
+        let tasks: Vec<_> = tasks.buffer_unordered(MAX_CONCURRENT_CANCELS).collect().await;
+        for (id, disposition, read) in tasks {
+            if let Some(read) = read {
+                self.observe(id.clone(), Ok(read));
+            }
+            if let Some(task) = self.pending.remove(&id) {
+                let error = error(id.clone(), disposition, task);
+                self.ended.push_back((id, Err(error)));
+            }
         }
-        let disposition = match (canceled, &self.last_status) {
-            (Some(TaskDisposition::StillRunning) | None, None) => TaskDisposition::Unknown,
-            (canceled, _) => canceled.unwrap_or(TaskDisposition::StillRunning),
-        };
-        self.deadline.reached(DeadlineReached {
-            task: Some(self.task.id.clone()),
-            disposition,
-            last_status: self.last_status.take(),
-            source: self.last_error.take().map(Box::new),
-            ..DeadlineReached::default()
-        })
     }
 }
 
-/// The deadline, or early enough before it for a cancel.
-pub(crate) fn cancel_before(deadline: Deadline, cancel_at_deadline: bool) -> Deadline {
-    match deadline.at {
-        Some(at) if cancel_at_deadline => {
-            let length = at.saturating_duration_since(deadline.started);
-            deadline.less((length / CANCEL_SHARE).min(MAX_CANCEL_RESERVE))
-        }
-        _ => deadline,
+impl Pending {
+    /// Whether the task can still be canceled, as far as it is known.
+    fn may_be_queued(&self) -> bool {
+        matches!(self.status, None | Some(TaskStatus::InQueue))
+    }
+
+    fn has_ended(&self) -> bool {
+        self.status.as_ref().is_some_and(TaskStatus::is_terminal)
     }
 }
 
-/// Whether a task that was last seen so can still be canceled.
-pub(crate) fn may_be_queued(last_status: Option<&TaskStatus>) -> bool {
-    matches!(last_status, None | Some(TaskStatus::InQueue))
+/// Waits for the next read; `false` at the end of the wait.
+async fn sleep(delay: Duration, end: Deadline) -> bool {
+    let now = Instant::now();
+    let next = now.checked_add(delay).unwrap_or(now);
+    let Some(end) = end.at else {
+        sleep_until(next).await;
+        return true;
+    };
+    if now < end && next < end {
+        sleep_until(next).await;
+        return true;
+    }
+    // One more read before the end, unless this was it.
+    let last_read = end.checked_sub(LAST_READ).filter(|last_read| *last_read > now);
+    sleep_until(last_read.unwrap_or(end)).await;
+    last_read.is_some()
+}
+
+/// Early enough before the deadline for a cancel.
+fn cancel_before(deadline: Deadline) -> Deadline {
+    let length = deadline.at.map(|at| at.saturating_duration_since(deadline.started));
+    deadline.less((length.unwrap_or_default() / CANCEL_SHARE).min(MAX_CANCEL_RESERVE))
 }
 
 /// Whether a failed read ends the wait: when every further one would fail the same way.
-pub(crate) fn ends_wait(error: &Error) -> bool {
+fn ends_wait(error: &Error) -> bool {
     match error {
         Error::InvalidArgument(_) => true,
         // A response above the size limit.
@@ -365,7 +451,7 @@ pub(crate) fn ends_wait(error: &Error) -> bool {
 }
 
 /// The task that has ended, if it succeeded.
-pub(crate) fn ended(task: TaskDetail, core: &Core) -> Result<TaskDetail> {
+fn ended(task: TaskDetail, core: &Core) -> Result<TaskDetail> {
     match task.status {
         Some(TaskStatus::Failed) => {
             // Perhaps an uploaded file is no longer there; the next run uploads it again.
@@ -386,14 +472,17 @@ pub(crate) fn ended(task: TaskDetail, core: &Core) -> Result<TaskDetail> {
     }
 }
 
-/// Cancels a task that may be queued, and returns what became of it.
-pub(crate) async fn cancel(core: &Arc<Core>, id: &TaskId, deadline: Deadline) -> TaskDisposition {
+/// Cancels a task that may be queued. Returns what became of it, and the task as it was read when the cancel
+/// was refused: perhaps it had ended.
+async fn cancel(task: &Task, deadline: Deadline) -> (TaskDisposition, Option<TaskDetail>) {
     let end = Deadline { at: deadline.at.and_then(|at| at.checked_add(CANCEL_GRACE)), ..deadline };
-    let task = Task { core: Arc::clone(core), id: id.clone() };
     match end.timeout(task.cancel_until(end)).await {
-        Some(Ok(())) => TaskDisposition::Canceled,
+        Some(Ok(())) => (TaskDisposition::Canceled, None),
         // A gateway that gave up says nothing about the service behind it.
-        Some(Err(Error::Api(context))) if !context.is_ambiguous() => TaskDisposition::StillRunning,
-        _ => TaskDisposition::CancelUnknown,
+        Some(Err(Error::Api(context))) if !context.is_ambiguous() => {
+            let read = end.timeout(task.get_until(end)).await;
+            (TaskDisposition::StillRunning, read.and_then(Result::ok))
+        }
+        _ => (TaskDisposition::CancelUnknown, None),
     }
 }

@@ -4,27 +4,19 @@
 //! A page is only a hint: each round forgets where it saw the tasks of a page before it reads that page
 //! again, so that a task which moved, or a page that cannot be read, is noticed in the same round.
 
-use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, Stream, StreamExt};
-use inferstore_api::types::{TaskDetail, TaskId, TaskStatus};
-use tokio::time::{Instant, sleep_until};
+use inferstore_api::types::TaskId;
 
 use crate::memory::lock;
-use crate::resources::tasks::{MAX_RECORDS, Task, Tasks};
-use crate::run::outcome::Outcome;
-use crate::run::poll::{PollInterval, Schedule};
-use crate::run::wait::{WaitOptions, cancel, cancel_before, ended, ends_wait, may_be_queued};
-use crate::transport::deadline::Deadline;
-use crate::transport::error::{DeadlineReached, Error, Result, TaskDisposition};
-
-/// How many tasks are read or canceled at the same time.
-const MAX_CONCURRENT_READS: usize = 8;
-const MAX_CONCURRENT_CANCELS: usize = 32;
+use crate::resources::{MAX_RECORDS, Tasks};
+use crate::run::wait::{WaitOptions, Waiter};
+use crate::run::{Outcome, PollInterval};
+use crate::transport::{Deadline, Result, ignored};
 
 impl Tasks {
     /// Waits for many tasks at once, and returns each as it ends.
@@ -39,7 +31,7 @@ impl Tasks {
     /// ```
     ///
     /// Every task comes exactly once, with its outcome or its error; at the deadline all that are left
-    /// come with [`Error::DeadlineReached`]. Failures that pass do not end the wait for a task, a refusal
+    /// come with [`Error::DeadlineReached`](crate::Error::DeadlineReached). Failures that pass do not end the wait for a task, a refusal
     /// such as 404 ends it for that task. Dropping the stream leaves the tasks alone.
     pub fn wait_all<Ids: IntoIterator<Item: Into<TaskId>>>(&self, tasks: Ids) -> WaitAll {
         let added = tasks.into_iter().map(Into::into).collect();
@@ -60,28 +52,6 @@ pub struct WaitAll {
 }
 
 type Ended = (TaskId, Result<Outcome>);
-
-struct State {
-    tasks: Tasks,
-    options: WaitOptions,
-    deadline: Deadline,
-    rounds: u32,
-    added: Arc<Mutex<Vec<TaskId>>>,
-    pending: HashMap<TaskId, Pending>,
-    ended: VecDeque<Ended>,
-    /// Whether tasks are to be looked for in the history.
-    is_search_due: bool,
-    /// The longest `Retry-After` of the round.
-    retry_after: Option<Duration>,
-}
-
-#[derive(Default)]
-struct Pending {
-    /// Where the history last showed the task.
-    position: Option<u64>,
-    status: Option<TaskStatus>,
-    last_error: Option<Error>,
-}
 
 impl WaitAll {
     /// Ends the wait after this time, from the first read on. Default: none.
@@ -115,18 +85,23 @@ impl WaitAll {
     }
 
     fn start(&self) -> BoxStream<'static, Ended> {
-        let state = State {
-            tasks: self.tasks.clone(),
-            options: self.options.clone(),
-            deadline: Deadline::after(self.options.deadline),
-            rounds: 0,
-            added: Arc::clone(&self.added),
-            pending: HashMap::new(),
-            ended: VecDeque::new(),
-            is_search_due: true,
-            retry_after: None,
-        };
-        stream::unfold(state, State::next).boxed()
+        let core = Arc::clone(&self.tasks.core);
+        let deadline = Deadline::after(self.options.deadline);
+        let waiter = Waiter::new(&core, self.options.clone(), deadline, ignored());
+        let ended = stream::unfold((waiter, Arc::clone(&self.added)), |(mut waiter, added)| async move {
+            loop {
+                let new = std::mem::take(&mut *lock(&added));
+                new.into_iter().for_each(|id| waiter.add(id));
+                if let Some(ended) = waiter.ended.pop_front() {
+                    return Some((ended, (waiter, added)));
+                }
+                if waiter.pending.is_empty() {
+                    return None;
+                }
+                waiter.round().await;
+            }
+        });
+        ended.map(move |(id, end)| (id, end.map(|task| Outcome::of(task, &core)))).boxed()
     }
 }
 
@@ -144,60 +119,13 @@ impl Stream for WaitAll {
     }
 }
 
-impl State {
-    async fn next(mut self) -> Option<(Ended, Self)> {
-        loop {
-            let added = std::mem::take(&mut *lock(&self.added));
-            for id in added {
-                self.add(id);
-            }
-            if let Some(ended) = self.ended.pop_front() {
-                return Some((ended, self));
-            }
-            if self.pending.is_empty() {
-                return None;
-            }
-            let ended = self.round().await;
-            self.ended.extend(ended);
-        }
-    }
-
-    fn add(&mut self, id: TaskId) {
-        match self.handle(&id).check_id() {
-            Err(error) => self.ended.push_back((id, Err(error))),
-            Ok(()) if self.pending.contains_key(&id) => {}
-            Ok(()) => {
-                self.pending.insert(id, Pending::default());
-                self.is_search_due = true;
-            }
-        }
-    }
-
-    fn handle(&self, id: &TaskId) -> Task {
-        Task { core: Arc::clone(&self.tasks.core), id: id.clone() }
-    }
-
-    /// Waits for the next read, reads, and returns the tasks that have ended.
-    async fn round(&mut self) -> Vec<Ended> {
-        let has_queued = self.pending.values().any(|task| may_be_queued(task.status.as_ref()));
-        let cancels = self.options.cancel_at_deadline && has_queued;
-        let deadline = cancel_before(self.deadline, cancels);
-        if self.rounds > 0 {
-            let waited = self.deadline.started.elapsed();
-            let schedule = Schedule::new(self.options.poll.clone(), &[]);
-            let delay = schedule.delay_after(self.rounds - 1, waited, self.retry_after.take());
-            let next = Instant::now() + delay;
-            sleep_until(deadline.at.map_or(next, |at| next.min(at))).await;
-        }
-        if deadline.is_over() {
-            return self.give_up(cancels).await;
-        }
-        self.rounds += 1;
+impl Waiter {
+    /// Reads what the history shows of the tasks.
+    pub(super) async fn read_history(&mut self, deadline: Deadline) {
         if self.is_search_due && self.pending.len() > 1 {
             self.search(deadline).await;
         }
         self.read_pages(deadline).await;
-        self.read_tasks(deadline).await
     }
 
     /// Finds where the history shows the tasks, from its end backwards. Stops when all are found, or when
@@ -248,79 +176,14 @@ impl State {
             Err(error) => return self.note_retry_after(&error),
         };
         for (position, record) in (start..).zip(page.records) {
-            if let Some(task) = self.pending.get_mut(&record.task_id) {
+            // A record without a status shows nothing of its task.
+            if let Some(task) = self.pending.get_mut(&record.task_id)
+                && record.status.is_some()
+            {
                 task.position = Some(position);
                 task.status = record.status;
             }
         }
-    }
-
-    /// Reads the tasks that have ended, and those that no page shows.
-    async fn read_tasks(&mut self, deadline: Deadline) -> Vec<Ended> {
-        let has_ended = |task: &Pending| task.status.as_ref().is_some_and(TaskStatus::is_terminal);
-        let due = self.pending.iter().filter(|(_, task)| has_ended(task) || task.position.is_none());
-        let due: Vec<Task> = due.map(|(id, _)| self.handle(id)).collect();
-        let reads = stream::iter(due).map(|task| async move {
-            let read = task.get_until(deadline).await;
-            (task.id, read)
-        });
-        let reads: Vec<_> = reads.buffer_unordered(MAX_CONCURRENT_READS).collect().await;
-        reads.into_iter().filter_map(|(id, read)| self.observe(id, read)).collect()
-    }
-
-    fn note_retry_after(&mut self, error: &Error) {
-        self.retry_after = self.retry_after.max(error.retry_after());
-    }
-
-    /// What a read of the task means: its end, or nothing.
-    fn observe(&mut self, id: TaskId, read: Result<TaskDetail>) -> Option<Ended> {
-        let core = Arc::clone(&self.tasks.core);
-        let end = match read {
-            Ok(task) if task.status.as_ref().is_some_and(TaskStatus::is_terminal) => {
-                ended(task, &core).map(|task| Outcome::of(task, &core))
-            }
-            Ok(task) => {
-                let pending = self.pending.get_mut(&id)?;
-                pending.status = task.status;
-                return None;
-            }
-            Err(error) if ends_wait(&error) => Err(error),
-            Err(error) => {
-                self.note_retry_after(&error);
-                let pending = self.pending.get_mut(&id)?;
-                pending.last_error = Some(error);
-                return None;
-            }
-        };
-        self.pending.remove(&id)?;
-        Some((id, end))
-    }
-
-    /// The deadline: every task that is left ends with an error that states what became of it; first those
-    /// that can be canceled.
-    async fn give_up(&mut self, cancels: bool) -> Vec<Ended> {
-        let deadline = self.deadline;
-        let core = &self.tasks.core;
-        let left = self.pending.extract_if(|_, task| !cancels || may_be_queued(task.status.as_ref()));
-        let left: Vec<_> = left.collect();
-        let ends = stream::iter(left).map(|(id, task)| async move {
-            let mut disposition = TaskDisposition::StillRunning;
-            if cancels {
-                disposition = cancel(core, &id, deadline).await;
-            }
-            if task.status.is_none() && disposition == TaskDisposition::StillRunning {
-                disposition = TaskDisposition::Unknown;
-            }
-            let reached = deadline.reached(DeadlineReached {
-                task: Some(id.clone()),
-                disposition,
-                last_status: task.status,
-                source: task.last_error.map(Box::new),
-                ..DeadlineReached::default()
-            });
-            (id, Err(reached))
-        });
-        ends.buffer_unordered(MAX_CONCURRENT_CANCELS).collect().await
     }
 }
 

@@ -5,13 +5,12 @@ use std::error::Error as StdError;
 use std::time::{Duration, SystemTime};
 
 use inferstore_api::types::{EnvelopeStatus, TaskId};
-use inferstore_api::{BodyTooLarge, Error as RawError, Operation, ResponseValue, Safety};
+use inferstore_api::{BodyTooLarge, Envelope, Error as RawError, Operation, ResponseValue, Safety};
 use reqwest::header::{DATE, HeaderMap};
 use tracing::{Instrument, Span, debug, debug_span, field};
 
-use crate::transport::core::Core;
+use crate::transport::Core;
 use crate::transport::deadline::Deadline;
-use crate::transport::envelope::Enveloped;
 use crate::transport::error::{CallContext, Error, ForeignText, Result};
 use crate::transport::redact::{MAX_MESSAGE, Redactor};
 use crate::transport::retry::{self, Attempts, Failure};
@@ -74,13 +73,9 @@ impl<'a> Call<'a> {
     }
 
     /// Sends the call, and retries it as far as its safety, the budget and the deadline allow.
-    pub(crate) async fn send<E, Sent>(
-        self,
-        send: impl Fn(&'a inferstore_api::Client) -> Sent,
-    ) -> Result<E::Data>
+    pub(crate) async fn send<T, Sent>(self, send: impl Fn(&'a inferstore_api::Client) -> Sent) -> Result<T>
     where
-        E: Enveloped,
-        Sent: Future<Output = Result<ResponseValue<E>, RawError>>,
+        Sent: Future<Output = Result<ResponseValue<Envelope<T>>, RawError>>,
     {
         let span = debug_span!(
             "inferstore",
@@ -92,14 +87,13 @@ impl<'a> Call<'a> {
         Box::pin(self.attempts(send, &span)).instrument(span.clone()).await
     }
 
-    async fn attempts<E, Sent>(
+    async fn attempts<T, Sent>(
         mut self,
         send: impl Fn(&'a inferstore_api::Client) -> Sent,
         span: &Span,
-    ) -> Result<E::Data>
+    ) -> Result<T>
     where
-        E: Enveloped,
-        Sent: Future<Output = Result<ResponseValue<E>, RawError>>,
+        Sent: Future<Output = Result<ResponseValue<Envelope<T>>, RawError>>,
     {
         let core = self.core;
         let mut attempts = core.retries.start(self.operation, self.deadline);
@@ -122,10 +116,10 @@ impl<'a> Call<'a> {
     }
 
     /// One attempt: the status and the payload, or how it failed; an error if nothing can be sent at all.
-    async fn attempt<E: Enveloped>(
+    async fn attempt<T>(
         &mut self,
-        sent: impl Future<Output = Result<ResponseValue<E>, RawError>>,
-    ) -> Result<Result<(u16, E::Data), Fault>> {
+        sent: impl Future<Output = Result<ResponseValue<Envelope<T>>, RawError>>,
+    ) -> Result<Result<(u16, T), Fault>> {
         let Some(_permit) = self.deadline.timeout(self.core.permit()).await else {
             let problem = "the deadline passed before a request was permitted".to_owned();
             return Ok(Err(Fault::because(Failure::NotSent, ForeignText(problem))));
@@ -242,14 +236,13 @@ impl Fault {
     }
 }
 
-fn open<E: Enveloped>(response: ResponseValue<E>, redactor: &Redactor) -> Result<(u16, E::Data), Fault> {
+fn open<T>(response: ResponseValue<Envelope<T>>, redactor: &Redactor) -> Result<(u16, T), Fault> {
     let status = response.status().as_u16();
     if response.is_success() {
-        return Ok((status, response.into_inner().open().1));
+        return Ok((status, response.into_inner().data));
     }
     let request_id = request_id(response.headers(), redactor);
-    let (message, _) = response.into_inner().open();
-    let message = message.map(|message| redactor.foreign(&message, MAX_MESSAGE));
+    let message = response.into_inner().message.map(|message| redactor.foreign(&message, MAX_MESSAGE));
     let context = CallContext { status: Some(status), request_id, message, ..CallContext::default() };
     Err(Fault::new(Failure::Permanent, context))
 }

@@ -8,9 +8,11 @@ use inferstore_api::Decimal;
 use inferstore_api::types::{ModelId, TaskId, TaskStatus};
 use serde_json::Value;
 
-use crate::transport::file_error::{FileError, FileErrorKind};
+use crate::transport::causes::{FileError, FileErrorKind, InvalidInputs};
 use crate::transport::redact::{cut, printable};
-use crate::transport::violation::InvalidInputs;
+
+/// The operation of [`Client::request`](crate::Client::request), which the document does not list.
+pub(crate) const OTHER_REQUEST: &str = "the request";
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -310,6 +312,7 @@ impl Error {
             Self::Api(context) if context.is_retry_safe && !self.is_permanent() => "try again later",
             Self::Api(context) => match context.status {
                 Some(402) => "top up the balance of the account",
+                Some(404) if context.operation == OTHER_REQUEST => "check the path",
                 Some(404) => "check the identifier",
                 Some(429 | 503) => {
                     "try again later, if the service promises that such a refusal had no effect"
@@ -427,7 +430,8 @@ impl fmt::Display for Error {
             Self::File(error) => error.fmt(f),
             Self::Unauthorized(context) => {
                 context.refusal(f)?;
-                f.write_str("; the API key is missing or wrong")
+                let reason = if context.message.is_none() { ": the API key is missing or wrong" } else { "" };
+                f.write_str(reason)
             }
             Self::Api(context) => {
                 context.refusal(f)?;

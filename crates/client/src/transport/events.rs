@@ -11,36 +11,12 @@ use futures_util::future::BoxFuture;
 use crate::memory::lock;
 use crate::transport::error::Result;
 
-/// The receiver of the events of an operation. Clones send to the same receiver.
-pub(crate) struct Sink<E>(Option<Arc<dyn Fn(E) + Send + Sync>>);
+/// The receiver of the events of an operation.
+pub(crate) type Sink<E> = Arc<dyn Fn(E) + Send + Sync>;
 
-impl<E> Clone for Sink<E> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<E: 'static> Sink<E> {
-    /// Drops every event.
-    pub(crate) fn none() -> Self {
-        Self(None)
-    }
-
-    pub(crate) fn new(receive: impl Fn(E) + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(receive)))
-    }
-
-    pub(crate) fn send(&self, event: E) {
-        if let Some(receive) = &self.0 {
-            receive(event);
-        }
-    }
-
-    /// A sink of other events, each of which becomes one of these.
-    pub(crate) fn map<F: 'static>(&self, convert: impl Fn(F) -> E + Send + Sync + 'static) -> Sink<F> {
-        let Some(receive) = self.0.clone() else { return Sink::none() };
-        Sink::new(move |event| receive(convert(event)))
-    }
+/// A receiver that drops every event.
+pub(crate) fn ignored<E>() -> Sink<E> {
+    Arc::new(|_| ())
 }
 
 /// An operation that starts when it is polled first. A clone has not started.
@@ -96,7 +72,7 @@ impl<E: Send + 'static, T: Send + 'static> Events<E, T> {
     {
         let queue = Arc::new(Mutex::new(VecDeque::new()));
         let filled = Arc::clone(&queue);
-        let sink = Sink::new(move |event| lock(&filled).push_back(event));
+        let sink = Arc::new(move |event| lock(&filled).push_back(event));
         Self { operation: Some(Box::pin(start(sink))), queue, result: None }
     }
 
@@ -168,10 +144,9 @@ mod tests {
     fn counting() -> Events<u32, &'static str> {
         Events::new(|sink| async move {
             for number in 1..=3 {
-                sink.send(number);
+                sink(number);
                 tokio::task::yield_now().await;
             }
-            sink.map(|number: u32| number * 10).send(1);
             Ok("done")
         })
     }
@@ -183,7 +158,7 @@ mod tests {
         while let Some(event) = events.next().await {
             seen.push(event);
         }
-        assert_eq!(seen, [1, 2, 3, 10]);
+        assert_eq!(seen, [1, 2, 3]);
         assert_eq!(events.next().await, None);
         assert!(matches!(events.finish().await, Ok("done")));
     }

@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use inferstore_api::is_plain_loopback;
 use reqwest::{Request, Response};
 
 /// A boxed future that owns or borrows for `'a`.
@@ -35,7 +36,7 @@ pub trait Middleware: Send + Sync + 'static {
 
 /// The rest of the stack: further middleware, then the network.
 pub struct Next<'a> {
-    http: &'a reqwest::Client,
+    stack: &'a HttpStack,
     rest: &'a [Arc<dyn Middleware>],
 }
 
@@ -43,32 +44,26 @@ impl<'a> Next<'a> {
     /// Passes the request on.
     pub fn run(self, request: Request) -> BoxFuture<'a, reqwest::Result<Response>> {
         match self.rest.split_first() {
-            Some((first, rest)) => first.handle(request, Next { http: self.http, rest }),
-            None => Box::pin(self.http.execute(request)),
+            Some((first, rest)) => first.handle(request, Next { stack: self.stack, rest }),
+            None if is_plain_loopback(request.url()) => Box::pin(self.stack.direct.execute(request)),
+            None => Box::pin(self.stack.http.execute(request)),
         }
     }
 }
 
-/// An HTTP client below the middleware.
+/// HTTP clients below the middleware.
 #[derive(Clone)]
 pub(crate) struct HttpStack {
-    http: reqwest::Client,
-    middleware: Arc<[Arc<dyn Middleware>]>,
+    pub(crate) http: reqwest::Client,
+    /// Sends plain `http` to this machine, without the proxies of the environment.
+    pub(crate) direct: reqwest::Client,
+    pub(crate) middleware: Arc<[Arc<dyn Middleware>]>,
 }
 
 impl HttpStack {
-    pub(crate) fn new(http: reqwest::Client, middleware: Arc<[Arc<dyn Middleware>]>) -> Self {
-        Self { http, middleware }
-    }
-
-    /// The client that requests are built with.
-    pub(crate) fn http(&self) -> &reqwest::Client {
-        &self.http
-    }
-
     /// Sends a request through the middleware.
     pub(crate) fn execute(&self, request: Request) -> BoxFuture<'_, reqwest::Result<Response>> {
-        Next { http: &self.http, rest: &self.middleware }.run(request)
+        Next { stack: self, rest: &self.middleware }.run(request)
     }
 }
 

@@ -1,13 +1,73 @@
-//! Sending requests: retries, deadlines, middleware, errors, and redaction of foreign text.
+//! Sending requests: retries, deadlines, middleware, errors, redaction of foreign text, and what all
+//! handles of a client share.
 
 pub(crate) mod call;
-pub(crate) mod core;
+pub(crate) mod causes;
 pub(crate) mod deadline;
-pub(crate) mod envelope;
 pub(crate) mod error;
 pub(crate) mod events;
-pub(crate) mod file_error;
 pub(crate) mod middleware;
 pub(crate) mod redact;
 pub(crate) mod retry;
-pub(crate) mod violation;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+pub(crate) use deadline::Deadline;
+pub use error::{
+    CallContext, CostLimit, DeadlineReached, Error, ModelOffline, OutputMismatch, Result, TaskDisposition,
+    TaskFailure, UnknownOutcome,
+};
+pub use events::Events;
+pub(crate) use events::{Lazy, Sink, ignored};
+
+use crate::memory::Memory;
+use crate::transport::middleware::HttpStack;
+use crate::transport::redact::Redactor;
+use crate::transport::retry::Retries;
+
+/// What all handles of a client share.
+pub(crate) struct Core {
+    /// The generated client, which carries the key.
+    pub(crate) api: inferstore_api::Client,
+    /// For object storage: it never sees the key, and follows no redirect.
+    pub(crate) storage: HttpStack,
+    pub(crate) base_url: String,
+    pub(crate) redactor: Redactor,
+    pub(crate) retries: Retries,
+    pub(crate) timeouts: Timeouts,
+    /// How long declared inputs are cached.
+    pub(crate) declaration_ttl: Duration,
+    pub(crate) max_concurrent_uploads: usize,
+    /// How long a create that was sent may still appear in the task history.
+    pub(crate) create_settle_time: Duration,
+    pub(crate) built: Instant,
+    pub(crate) requests: Option<Arc<Semaphore>>,
+    pub(crate) memory: Memory,
+}
+
+/// Timeouts of silence; none of them limits a whole transfer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timeouts {
+    /// The longest gap between two reads of a response.
+    pub(crate) read: Duration,
+    /// The longest pause of an upload or a download.
+    pub(crate) transfer: Duration,
+}
+
+impl Core {
+    /// Waits for one of the concurrent requests, if they are limited.
+    pub(crate) async fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        let requests = self.requests.clone()?;
+        requests.acquire_owned().await.ok()
+    }
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core").field("base_url", &self.base_url).finish_non_exhaustive()
+    }
+}

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 
-use async_trait::async_trait;
 use serde::Serialize;
 
 use super::Admin;
@@ -17,13 +16,6 @@ pub struct Backup {
     pub objects: u64,
     /// How many objects have a row and no bytes. Above 0, the data folder itself is damaged.
     pub missing: u64,
-}
-
-/// Copies of the database. Every method is one transaction.
-#[async_trait]
-pub(crate) trait Backups: Send + Sync {
-    /// Writes a consistent copy into a file that does not exist yet, and returns the blobs that it names.
-    async fn backup_to(&self, file: &Path) -> Result<Vec<String>, Error>;
 }
 
 impl Admin {

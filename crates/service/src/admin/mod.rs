@@ -6,6 +6,7 @@ mod backup;
 mod client;
 mod http;
 pub(crate) mod publish;
+mod records;
 #[cfg(unix)]
 pub(crate) mod socket;
 
@@ -13,11 +14,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 pub use backup::Backup;
-pub(crate) use backup::Backups;
 pub use client::{AdminClient, AdminError};
+pub(crate) use records::{
+    AdminDatabase, KeyOverview, ModelOverview, NodeOverview, Refund, TaskDetail, TaskFilter, TaskOverview,
+};
 
 use crate::accounts::{Account, AccountOverview, NewAccount, NewKey, Scope, key_id};
-use crate::ledger::{Audit, Credit, Purses};
+use crate::ledger::{Audit, Credit, Money, Purses};
 use crate::lifecycle::app::App;
 use crate::{Error, Service};
 
@@ -111,17 +114,45 @@ impl Admin {
         Ok(key.text)
     }
 
-    /// Revokes an API key; false when it was not valid.
+    /// Revokes an API key, given whole, or by its identifier, or by a beginning of at least four characters
+    /// that no other valid key has, with or without `isk_`. False when there is no such valid key.
     ///
     /// # Errors
-    /// When the database cannot be written.
+    /// When several keys begin like this, or the database cannot be written.
     pub async fn revoke_key(&self, key: &str) -> Result<bool, Error> {
+        let doing = "revoking a key";
         let id = key_id(key);
-        match self.app.database.key(&id).await? {
-            Some((kept, _)) if kept.is_of(key) => {
-                self.app.database.revoke_key(&id, self.app.clock.now()).await
+        if let Some((kept, _)) = self.app.database.key(&id).await?
+            && kept.is_of(key)
+        {
+            return self.app.database.revoke_key(&id, self.app.clock.now()).await;
+        }
+        let beginning = key.strip_prefix("isk_").unwrap_or(key);
+        if beginning.len() < 4 {
+            return Err(Error::new(doing, "a beginning of a key has at least four characters"));
+        }
+        match &self.app.database.keys_like(beginning).await?[..] {
+            [] => Ok(false),
+            [id] => self.app.database.revoke_key(id, self.app.clock.now()).await,
+            _ => Err(Error::new(doing, "several keys begin like this; name more of the one")),
+        }
+    }
+
+    /// Returns the charge of a successful task from the earnings of its publisher, once: to which account, and
+    /// how much. None when there is no such task.
+    ///
+    /// # Errors
+    /// When nothing was charged, it was refunded before, or the publisher has earned less since.
+    pub async fn refund_task(&self, task: &str) -> Result<Option<(String, Money)>, Error> {
+        let no = |cause: String| Err(Error::new(format!("refunding the task {task:?}"), cause));
+        match self.app.database.refund(task, self.app.clock.now()).await? {
+            Refund::Done { account, amount } => Ok(Some((account, amount))),
+            Refund::NotCharged => no("it has cost nothing".to_owned()),
+            Refund::Already => no("it was refunded before".to_owned()),
+            Refund::EarningsTooSmall { earnings } => {
+                no(format!("its publisher has earnings of {earnings} only"))
             }
-            _ => Ok(false),
+            Refund::Unknown => Ok(None),
         }
     }
 

@@ -87,6 +87,15 @@ impl Admin {
         let done = self.app.database.set_verified(model, is_verified, self.app.clock.now()).await?;
         known(done, || format!("verifying the model {model:?}"))
     }
+
+    /// Says that a model belongs to the playground, or that it does not.
+    ///
+    /// # Errors
+    /// When there is no such model, or the database cannot be written.
+    pub async fn set_playground(&self, model: &str, is_playground: bool) -> Result<(), Error> {
+        let done = self.app.database.set_playground(model, is_playground, self.app.clock.now()).await?;
+        known(done, || format!("changing the playground for the model {model:?}"))
+    }
 }
 
 /// What an account publishes, if it can be. The model is official when the operator publishes it.

@@ -18,7 +18,7 @@ const LONGEST_NAME: usize = 100;
 const LONGEST_DESCRIPTION: usize = 10_000;
 
 /// Who sees a model and may run it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Visibility {
     /// Everyone.

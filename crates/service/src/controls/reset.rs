@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Controls;
 use crate::Error;
-use crate::admin::Backups as _;
+use crate::admin::AdminDatabase as _;
 use crate::database::sqlite::SqliteDatabase;
 use crate::object_storage::Objects;
 

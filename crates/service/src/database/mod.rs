@@ -4,7 +4,7 @@
 pub(crate) mod sqlite;
 
 use crate::accounts::Accounts;
-use crate::admin::Backups;
+use crate::admin::AdminDatabase;
 use crate::catalog::Catalog;
 use crate::ledger::Ledger;
 use crate::nodes::Registry;
@@ -12,6 +12,9 @@ use crate::object_storage::Files;
 use crate::queue::Queue;
 
 /// Everything the service keeps.
-pub(crate) trait Database: Accounts + Backups + Catalog + Files + Ledger + Queue + Registry {}
+pub(crate) trait Database:
+    Accounts + AdminDatabase + Catalog + Files + Ledger + Queue + Registry
+{
+}
 
-impl<T: Accounts + Backups + Catalog + Files + Ledger + Queue + Registry> Database for T {}
+impl<T: Accounts + AdminDatabase + Catalog + Files + Ledger + Queue + Registry> Database for T {}

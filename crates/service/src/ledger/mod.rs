@@ -112,6 +112,8 @@ pub(crate) enum Reason {
     Release,
     /// A task succeeded, and its price went to the publisher of the model.
     Charge,
+    /// The operator returned the charge of a task.
+    Refund,
     /// Files were stored.
     Storage,
     /// A credit paid a debt.
@@ -127,6 +129,7 @@ impl Reason {
             Self::Reserve => "reserve",
             Self::Release => "release",
             Self::Charge => "charge",
+            Self::Refund => "refund",
             Self::Storage => "storage",
             Self::Settle => "settle",
             Self::Set => "set",

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use inferstore_fetch::over_ring;
-use inferstore_service::{AdminClient, Config, Service};
+use inferstore_service::{AdminClient, Config, Data, Service};
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -30,8 +30,15 @@ pub(crate) struct Caller {
 
 impl Bench {
     pub(crate) async fn start() -> Outcome<Self> {
+        Self::with(Config::ephemeral()).await
+    }
+
+    /// The same with settings; the data are in the folder.
+    pub(crate) async fn with(config: Config) -> Outcome<Self> {
         let folder = tempfile::tempdir()?;
-        let service = start(folder.path()).await?;
+        let mut config = config.with_controls();
+        config.data = Data::Folder(folder.path().to_owned());
+        let service = Service::start(config).await?;
         let admin = AdminClient::open(folder.path()).await?;
         let caller = Caller::new(&service, service.api_key().ok_or("the folder is new")?)?;
         Ok(Self { folder, service, admin, caller })

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{DownloadEvent, DownloadedFile};
 use crate::files::upload::tests::loopback::{KEY, Reaction, SIGNATURE, Scratch, Server, TestResult, said};
-use crate::transport::file_error::FileErrorKind;
+use crate::transport::causes::FileErrorKind;
 use crate::{Client, Error};
 
 /// An answer with this content and these headers.

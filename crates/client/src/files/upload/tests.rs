@@ -8,7 +8,10 @@ use crate::{Client, File, Result};
 use loopback::{FORM_CEILING, KEY, Reaction, Scratch, Server, TestResult, said};
 
 /// An upload into `samples`, and its events.
-async fn told(client: &Client, file: impl Into<File>) -> (Result<UploadedFile>, Vec<UploadEvent>) {
+async fn upload_with_events(
+    client: &Client,
+    file: impl Into<File>,
+) -> (Result<UploadedFile>, Vec<UploadEvent>) {
     let mut stream = client.folder("samples").upload(file).events();
     let mut events = Vec::new();
     while let Some(event) = stream.next().await {
@@ -47,7 +50,7 @@ async fn both_methods_send_exactly_the_file_with_its_length() -> TestResult {
     ] {
         let server = Server::start(at_first([])).await?;
         let path = scratch.sparse("a.png", size)?;
-        let (uploaded, events) = told(&server.client()?, path.as_path()).await;
+        let (uploaded, events) = upload_with_events(&server.client()?, path.as_path()).await;
         let uploaded = uploaded?;
         assert_eq!(
             (uploaded.size, uploaded.mime.as_str(), uploaded.name.as_str()),
@@ -141,7 +144,7 @@ async fn a_reader_is_read_once_and_sent_as_often_as_need_be() -> TestResult {
     let size = FORM_CEILING + 1;
     let file = File::reader("a.bin", BufReader::new(repeat(7)).take(size));
     let client = server.client()?;
-    let (uploaded, events) = told(&client, file.clone()).await;
+    let (uploaded, events) = upload_with_events(&client, file.clone()).await;
     assert_eq!((uploaded?.size, end_of_progress(&events)), (size, size));
     assert_eq!(client.folder("samples").upload(file).await?.size, size, "a clone of it");
     let whole: Vec<_> = server.stored().into_iter().filter(|request| request.body_length == size).collect();

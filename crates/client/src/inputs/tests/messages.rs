@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{candidates, check_json, descriptors};
 use crate::inputs::check::{Candidate, Undeclared, check};
-use crate::transport::violation::{InvalidInputs, Violation, ViolationKind};
+use crate::transport::causes::{InvalidInputs, ViolationKind};
 
 fn schema() -> Value {
     json!({
@@ -20,7 +20,7 @@ fn schema() -> Value {
 }
 
 fn messages(invalid: &InvalidInputs) -> Vec<&str> {
-    invalid.violations().iter().map(Violation::message).collect()
+    invalid.violations.iter().map(|violation| violation.message.as_str()).collect()
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn all_violations_are_reported_at_once_in_the_order_of_the_parameters() {
             "templte: the model declares no such parameter, did you mean \"template\"?",
         ]
     );
-    assert_eq!(invalid.parameters(), ["input_image", "template", "angle", "note", "zoom"]);
+    assert_eq!(invalid.parameters, ["input_image", "template", "angle", "note", "zoom"]);
     assert_eq!(invalid.to_string(), messages(&invalid).join("; "));
 }
 
@@ -120,7 +120,7 @@ fn no_secret_of_a_url_is_shown() {
         "note": { signed: signed }, "unknown": signed, signed: 1,
     });
     let invalid = check_json(&schema(), values).unwrap_err();
-    assert_eq!(invalid.violations().len(), 7);
+    assert_eq!(invalid.violations.len(), 7);
     assert!(!invalid.to_string().contains("planted"), "{invalid}");
 }
 
@@ -148,6 +148,6 @@ fn hostile_text_is_bounded_and_has_no_control_characters() {
 fn the_text_of_many_violations_is_bounded() {
     let values: Value = (0..1_000).map(|index| (format!("unknown {index}"), json!(1))).collect();
     let invalid = check_json(&json!({ "p": {} }), values).unwrap_err();
-    assert_eq!(invalid.violations().len(), 1_000);
+    assert_eq!(invalid.violations.len(), 1_000);
     assert!(invalid.to_string().ends_with("; and 980 more"), "{invalid}");
 }

@@ -10,7 +10,7 @@ use proptest::sample::select;
 use serde_json::{Map, Value, json};
 
 use crate::inputs::check::{Candidate, Checked, Undeclared, check};
-use crate::transport::violation::ViolationKind;
+use crate::transport::causes::ViolationKind;
 
 /// Few enough that what is given is often what is declared.
 const NAMES: [&str; 6] = ["angle", "input", "input_image", "model", "template", "Änderung"];
@@ -162,16 +162,16 @@ proptest! {
                 prop_assert!(checked.files.iter().all(|name| !checked.values.contains_key(name)));
             }
             Err(invalid) => {
-                prop_assert!(!invalid.violations().is_empty());
-                prop_assert_eq!(invalid.parameters().len(), declared.len());
-                for violation in invalid.violations() {
-                    let field = violation.field();
+                prop_assert!(!invalid.violations.is_empty());
+                prop_assert_eq!(invalid.parameters.len(), declared.len());
+                for violation in &invalid.violations {
+                    let field = violation.field.as_str();
                     prop_assert!(declared.contains_key(field) || names.contains(field));
-                    prop_assert_eq!(violation.kind() == ViolationKind::Missing, !names.contains(field));
-                    prop_assert!(!violation.message().contains(char::is_control));
+                    prop_assert_eq!(violation.kind == ViolationKind::Missing, !names.contains(field));
+                    prop_assert!(!violation.message.contains(char::is_control));
                     prop_assert_eq!(violation.to_string().lines().count(), 1);
                 }
-                let named = invalid.violations().iter().map(|violation| violation.field()).collect::<BTreeSet<_>>();
+                let named = invalid.violations.iter().map(|violation| violation.field.as_str()).collect::<BTreeSet<_>>();
                 prop_assert!(names.iter().all(|name| declared.contains_key(*name) || named.contains(name)));
             }
         }

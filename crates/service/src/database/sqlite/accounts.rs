@@ -1,143 +1,126 @@
 //! Accounts, memberships and hashed keys in SQLite.
 
 use async_trait::async_trait;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
+use rusqlite::{Connection, Row, params};
 
 use super::SqliteDatabase;
 use super::movements::purses;
+use super::statements::Statements as _;
 use crate::Error;
-use crate::accounts::{Account, AccountId, Accounts, KeptKey, NewAccount, Scope};
+use crate::accounts::{Account, AccountId, Accounts, KeptKey, NewAccount};
 use crate::clock::Moment;
 use crate::ledger::Purses;
 
-const ACCOUNT: &str =
-    "accounts.id, accounts.username, accounts.scope, accounts.wallet_address, accounts.bucket";
+const BY_USERNAME: &str =
+    "SELECT id, username, scope, wallet_address, bucket FROM accounts WHERE username = ?";
 
-fn account(row: &SqliteRow) -> Result<Account, Error> {
-    let word: String = row.try_get("scope")?;
-    let scope = Scope::from_word(&word)
-        .ok_or_else(|| Error::new("reading an account", format!("{word:?} is no scope")))?;
+/// Reads an account from the first columns of a row.
+fn account(row: &Row<'_>) -> rusqlite::Result<Account> {
     Ok(Account {
-        id: AccountId(row.try_get("id")?),
-        username: row.try_get("username")?,
-        scope,
-        wallet_address: row.try_get("wallet_address")?,
-        bucket: row.try_get("bucket")?,
+        id: row.get(0)?,
+        username: row.get(1)?,
+        scope: row.get(2)?,
+        wallet_address: row.get(3)?,
+        bucket: row.get(4)?,
     })
 }
 
 #[async_trait]
 impl Accounts for SqliteDatabase {
     async fn add_account(&self, new: &NewAccount, now: Moment) -> Result<Account, Error> {
-        let mut tx = self.write().await?;
-        sqlx::query(
-            "INSERT INTO accounts (username, scope, wallet_address, bucket, created_at, metered_at) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?5) ON CONFLICT (username) DO NOTHING",
-        )
-        .bind(&new.username)
-        .bind(new.scope.word())
-        .bind(&new.wallet_address)
-        .bind(&new.bucket)
-        .bind(now.0)
-        .execute(&mut *tx)
-        .await?;
-        let row = sqlx::query(by_username()).bind(&new.username).fetch_one(&mut *tx).await?;
-        tx.commit().await?;
-        account(&row)
+        let new = new.clone();
+        self.write(move |db| add_account(db, &new, now)).await
     }
 
     async fn account(&self, username: &str) -> Result<Option<Account>, Error> {
-        let row = sqlx::query(by_username()).bind(username).fetch_optional(&self.readers).await?;
-        row.as_ref().map(account).transpose()
+        let username = username.to_owned();
+        self.read(move |db| Ok(db.first(BY_USERNAME, [username], account)?)).await
     }
 
     async fn accounts(&self) -> Result<Vec<(Account, Purses)>, Error> {
-        // A transaction, so that money that moves meanwhile is not seen twice.
-        let mut reader = self.readers.begin().await?;
-        let sql = sqlx::AssertSqlSafe(format!("SELECT {ACCOUNT} FROM accounts ORDER BY id"));
-        let mut accounts = Vec::new();
-        for row in sqlx::query(sql).fetch_all(&mut *reader).await? {
-            let account = account(&row)?;
-            let purses = purses(&mut reader, account.id).await?;
-            accounts.push((account, purses));
-        }
-        Ok(accounts)
+        self.read(|db| {
+            // A transaction, so that money that moves meanwhile is not seen twice.
+            let snapshot = db.unchecked_transaction()?;
+            let all = "SELECT id, username, scope, wallet_address, bucket FROM accounts ORDER BY id";
+            let accounts = snapshot.all(all, [], account)?;
+            let with_purses = accounts.into_iter().map(|account| {
+                let purses = purses(&snapshot, account.id)?;
+                Ok((account, purses))
+            });
+            with_purses.collect()
+        })
+        .await
     }
 
     async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<(), Error> {
-        sqlx::query("INSERT INTO members (organization, person) VALUES (?, ?) ON CONFLICT DO NOTHING")
-            .bind(organization.0)
-            .bind(person.0)
-            .execute(&self.writer)
-            .await?;
-        Ok(())
+        self.write(move |db| {
+            let insert = "INSERT INTO members (organization, person) VALUES (?, ?) ON CONFLICT DO NOTHING";
+            db.run(insert, params![organization, person])?;
+            Ok(())
+        })
+        .await
     }
 
     async fn remove_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error> {
-        let mut tx = self.write().await?;
-        let done = sqlx::query("DELETE FROM members WHERE organization = ? AND person = ?")
-            .bind(organization.0)
-            .bind(person.0)
-            .execute(&mut *tx)
-            .await?;
-        sqlx::query("UPDATE upload_targets SET is_void = 1 WHERE owner = ? AND payer = ?")
-            .bind(organization.0)
-            .bind(person.0)
-            .execute(&mut *tx)
-            .await?;
-        tx.commit().await?;
-        Ok(done.rows_affected() > 0)
+        self.write(move |db| {
+            let both = params![organization, person];
+            let removed = db.run("DELETE FROM members WHERE organization = ? AND person = ?", both)?;
+            db.run("UPDATE upload_targets SET is_void = 1 WHERE owner = ? AND payer = ?", both)?;
+            Ok(removed > 0)
+        })
+        .await
     }
 
     async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error> {
-        let found: Option<i64> =
-            sqlx::query_scalar("SELECT 1 FROM members WHERE organization = ? AND person = ?")
-                .bind(organization.0)
-                .bind(person.0)
-                .fetch_optional(&self.readers)
-                .await?;
-        Ok(found.is_some())
+        self.read(move |db| {
+            let member = "SELECT 1 FROM members WHERE organization = ? AND person = ?";
+            Ok(db.is_there(member, params![organization, person])?)
+        })
+        .await
     }
 
     async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<(), Error> {
-        sqlx::query(
-            "INSERT INTO api_keys (id, account, hash, created_at) VALUES (?, ?, ?, ?) \
-             ON CONFLICT (id) DO UPDATE SET revoked_at = NULL, hash = excluded.hash",
-        )
-        .bind(&key.id)
-        .bind(owner.0)
-        .bind(key.hash.as_slice())
-        .bind(now.0)
-        .execute(&self.writer)
-        .await?;
-        Ok(())
+        let key = key.clone();
+        self.write(move |db| {
+            db.run(
+                "INSERT INTO api_keys (id, account, hash, created_at) VALUES (?, ?, ?, ?) \
+                 ON CONFLICT (id) DO UPDATE SET revoked_at = NULL, hash = excluded.hash",
+                params![key.id, owner, key.hash, now],
+            )?;
+            Ok(())
+        })
+        .await
     }
 
     async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool, Error> {
-        let done = sqlx::query("UPDATE api_keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL")
-            .bind(now.0)
-            .bind(id)
-            .execute(&self.writer)
-            .await?;
-        Ok(done.rows_affected() > 0)
+        let id = id.to_owned();
+        self.write(move |db| {
+            let revoke = "UPDATE api_keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL";
+            Ok(db.run(revoke, params![now, id])? > 0)
+        })
+        .await
     }
 
     async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>, Error> {
-        let sql = sqlx::AssertSqlSafe(format!(
-            "SELECT api_keys.hash AS hash, {ACCOUNT} FROM api_keys \
-             JOIN accounts ON accounts.id = api_keys.account \
-             WHERE api_keys.id = ? AND api_keys.revoked_at IS NULL"
-        ));
-        let Some(row) = sqlx::query(sql).bind(id).fetch_optional(&self.readers).await? else {
-            return Ok(None);
-        };
-        let hash: Vec<u8> = row.try_get("hash")?;
-        let hash = hash.try_into().map_err(|_| Error::new("reading a key", "its hash has not 32 bytes"))?;
-        Ok(Some((KeptKey { id: id.to_owned(), hash }, account(&row)?)))
+        let id = id.to_owned();
+        self.read(move |db| {
+            Ok(db.first(
+                "SELECT accounts.id, username, scope, wallet_address, bucket, api_keys.id, hash \
+                 FROM api_keys JOIN accounts ON accounts.id = api_keys.account \
+                 WHERE api_keys.id = ? AND revoked_at IS NULL",
+                [id],
+                |row| Ok((KeptKey { id: row.get(5)?, hash: row.get(6)? }, account(row)?)),
+            )?)
+        })
+        .await
     }
 }
 
-fn by_username() -> sqlx::AssertSqlSafe<String> {
-    sqlx::AssertSqlSafe(format!("SELECT {ACCOUNT} FROM accounts WHERE username = ?"))
+fn add_account(db: &Connection, new: &NewAccount, now: Moment) -> Result<Account, Error> {
+    db.run(
+        "INSERT INTO accounts (username, scope, wallet_address, bucket, created_at, metered_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?5) ON CONFLICT (username) DO NOTHING",
+        params![new.username, new.scope, new.wallet_address, new.bucket, now],
+    )?;
+    Ok(db.one(BY_USERNAME, [&new.username], account)?)
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::value::RawValue;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{AssertSqlSafe, Row, SqliteConnection};
+use rusqlite::{Connection, Row, ToSql, params};
 
+use super::statements::Statements as _;
+use super::values::Json;
 use super::{SqliteDatabase, signed, unsigned};
 use crate::Error;
 use crate::accounts::AccountId;
@@ -17,7 +17,8 @@ use crate::ledger::Money;
 /// How far back `trending` looks.
 const TRENDING_DAYS: u32 = 7;
 
-const SELECT: &str = "SELECT models.*, accounts.username FROM models \
+const SELECT: &str = "SELECT models.id, name, owner, username, description, is_official, is_verified, \
+     is_public, price, metadata, models.created_at, updated_at FROM models \
      JOIN accounts ON accounts.id = models.owner";
 
 /// Models that the account ?1 may access.
@@ -30,22 +31,20 @@ const LISTED: &str = "(models.is_public = 1 OR models.owner = ?1)";
 /// An empty text is part of every other, so no search is a search for it.
 const MATCHING: &str = "(instr(models.folded_name, ?2) > 0 OR instr(models.folded_description, ?2) > 0)";
 
-fn model(row: &SqliteRow) -> Result<Model, Error> {
-    let metadata = RawValue::from_string(row.try_get("metadata")?)
-        .map_err(|cause| Error::new("reading the metadata of a model", cause))?;
+fn model(row: &Row<'_>) -> rusqlite::Result<Model> {
     Ok(Model {
-        id: row.try_get("id")?,
-        name: row.try_get("name")?,
-        owner: AccountId(row.try_get("owner")?),
-        username: row.try_get("username")?,
-        description: row.try_get("description")?,
-        is_official: row.try_get("is_official")?,
-        is_verified: row.try_get("is_verified")?,
-        is_public: row.try_get("is_public")?,
-        price: Money::from_smallest(row.try_get("price")?),
-        metadata,
-        created_at: Moment(row.try_get("created_at")?),
-        updated_at: Moment(row.try_get("updated_at")?),
+        id: row.get(0)?,
+        name: row.get(1)?,
+        owner: row.get(2)?,
+        username: row.get(3)?,
+        description: row.get(4)?,
+        is_official: row.get(5)?,
+        is_verified: row.get(6)?,
+        is_public: row.get(7)?,
+        price: row.get(8)?,
+        metadata: row.get::<_, Json>(9)?.0,
+        created_at: row.get(10)?,
+        updated_at: row.get(11)?,
     })
 }
 
@@ -80,65 +79,41 @@ const fn order(sort: Sort) -> &'static str {
 #[async_trait]
 impl Catalog for SqliteDatabase {
     async fn models(&self, search: &Search) -> Result<(Vec<Model>, u64), Error> {
-        let condition = condition(search.filter);
-        let bound = |sql: String| {
-            let since = search.now.before(Duration::from_hours(24 * u64::from(TRENDING_DAYS)));
-            sqlx::query(AssertSqlSafe(sql))
-                .bind(search.caller.0)
-                .bind(folded(search.text.as_deref().unwrap_or_default()))
-                .bind(since.day())
-        };
-        // One transaction, so that the count belongs to the page.
-        let mut tx = self.readers.begin().await?;
-        let total =
-            bound(format!("SELECT count(*) FROM models WHERE {condition}")).fetch_one(&mut *tx).await?;
-        let page = format!("{SELECT} WHERE {condition} ORDER BY {} LIMIT ?4 OFFSET ?5", order(search.sort));
-        let rows = bound(page).bind(search.limit).bind(signed(search.offset)).fetch_all(&mut *tx).await?;
-        tx.commit().await?;
-        Ok((rows.iter().map(model).collect::<Result<_, _>>()?, unsigned(total.try_get(0)?)))
+        let search = search.clone();
+        self.read(move |db| models(db, &search)).await
     }
 
     async fn model(&self, caller: AccountId, id: &str) -> Result<Option<Model>, Error> {
-        let sql = AssertSqlSafe(format!("{SELECT} WHERE {ACCESSIBLE} AND models.id = ?2"));
-        let row = sqlx::query(sql).bind(caller.0).bind(id).fetch_optional(&self.readers).await?;
-        row.as_ref().map(model).transpose()
+        let id = id.to_owned();
+        self.read(move |db| {
+            let select = format!("{SELECT} WHERE {ACCESSIBLE} AND models.id = ?2");
+            Ok(db.first(&select, params![caller, id], model)?)
+        })
+        .await
     }
 
     async fn active_version(&self, model: &str) -> Result<Option<Version>, Error> {
-        let row = sqlx::query("SELECT * FROM versions WHERE model = ? AND is_active = 1")
-            .bind(model)
-            .fetch_optional(&self.readers)
-            .await?;
-        let Some(row) = row else { return Ok(None) };
-        Ok(Some(Version {
-            id: row.try_get("id")?,
-            model: row.try_get("model")?,
-            commit_hash: row.try_get("commit_hash")?,
-            is_active: row.try_get("is_active")?,
-            input_format: row.try_get("input_format")?,
-            output_format: row.try_get("output_format")?,
-        }))
+        let model = model.to_owned();
+        self.read(move |db| {
+            let select = "SELECT id, model, commit_hash, is_active, input_format, output_format \
+                          FROM versions WHERE model = ? AND is_active = 1";
+            Ok(db.first(select, [model], |row| {
+                Ok(Version {
+                    id: row.get(0)?,
+                    model: row.get(1)?,
+                    commit_hash: row.get(2)?,
+                    is_active: row.get(3)?,
+                    input_format: row.get(4)?,
+                    output_format: row.get(5)?,
+                })
+            })?)
+        })
+        .await
     }
 
     async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64, Error> {
-        let mut tx = self.write().await?;
-        let mut changed = 0;
-        for model in models {
-            let put = put_model(&mut tx, model, existing).await?;
-            if existing == Existing::Keep && !put {
-                continue;
-            }
-            let owner: i64 = sqlx::query_scalar("SELECT owner FROM models WHERE id = ?")
-                .bind(&model.id)
-                .fetch_one(&mut *tx)
-                .await?;
-            let is_ours = owner == model.owner.0;
-            let versioned =
-                is_ours && put_version(&mut tx, &model.id, &model.version, model.updated_at).await?;
-            changed += u64::from(put || versioned);
-        }
-        tx.commit().await?;
-        Ok(changed)
+        let models = models.to_vec();
+        self.write(move |db| publish(db, &models, existing)).await
     }
 
     async fn publish_version(
@@ -148,60 +123,83 @@ impl Catalog for SqliteDatabase {
         version: &NewVersion,
         now: Moment,
     ) -> Result<Option<bool>, Error> {
-        let mut tx = self.write().await?;
-        let owned: Option<i64> = sqlx::query_scalar("SELECT 1 FROM models WHERE id = ? AND owner = ?")
-            .bind(model)
-            .bind(owner.0)
-            .fetch_optional(&mut *tx)
-            .await?;
-        if owned.is_none() {
-            return Ok(None);
-        }
-        let is_new = put_version(&mut tx, model, version, now).await?;
-        if is_new {
-            sqlx::query("UPDATE models SET updated_at = ? WHERE id = ?")
-                .bind(now.0)
-                .bind(model)
-                .execute(&mut *tx)
-                .await?;
-        }
-        tx.commit().await?;
-        Ok(Some(is_new))
+        let (model, version) = (model.to_owned(), version.clone());
+        self.write(move |db| {
+            let own = "SELECT 1 FROM models WHERE id = ? AND owner = ?";
+            if !db.is_there(own, params![model, owner])? {
+                return Ok(None);
+            }
+            let is_new = put_version(db, &model, &version, now)?;
+            if is_new {
+                db.run("UPDATE models SET updated_at = ? WHERE id = ?", params![now, model])?;
+            }
+            Ok(Some(is_new))
+        })
+        .await
     }
 
     async fn set_public(&self, model: &str, is_public: bool, now: Moment) -> Result<bool, Error> {
-        let done = sqlx::query("UPDATE models SET is_public = ?, updated_at = ? WHERE id = ?")
-            .bind(is_public)
-            .bind(now.0)
-            .bind(model)
-            .execute(&self.writer)
-            .await?;
-        Ok(done.rows_affected() > 0)
+        self.set("is_public", is_public, model, now).await
     }
 
     async fn set_verified(&self, model: &str, is_verified: bool, now: Moment) -> Result<bool, Error> {
-        let done = sqlx::query("UPDATE models SET is_verified = ?, updated_at = ? WHERE id = ?")
-            .bind(is_verified)
-            .bind(now.0)
-            .bind(model)
-            .execute(&self.writer)
-            .await?;
-        Ok(done.rows_affected() > 0)
+        self.set("is_verified", is_verified, model, now).await
     }
 
     async fn set_price(&self, model: &str, price: Money, now: Moment) -> Result<bool, Error> {
-        let done = sqlx::query("UPDATE models SET price = ?, updated_at = ? WHERE id = ?")
-            .bind(price.smallest())
-            .bind(now.0)
-            .bind(model)
-            .execute(&self.writer)
-            .await?;
-        Ok(done.rows_affected() > 0)
+        self.set("price", price, model, now).await
     }
 }
 
+impl SqliteDatabase {
+    /// Sets one column of a model; false when there is no such model.
+    async fn set(
+        &self,
+        column: &'static str,
+        value: impl ToSql + Send + 'static,
+        model: &str,
+        now: Moment,
+    ) -> Result<bool, Error> {
+        let model = model.to_owned();
+        self.write(move |db| {
+            let update = format!("UPDATE models SET {column} = ?, updated_at = ? WHERE id = ?");
+            Ok(db.run(&update, params![value, now, model])? > 0)
+        })
+        .await
+    }
+}
+
+fn models(db: &Connection, search: &Search) -> Result<(Vec<Model>, u64), Error> {
+    let condition = condition(search.filter);
+    let text = folded(search.text.as_deref().unwrap_or_default());
+    let since = search.now.before(Duration::from_hours(24 * u64::from(TRENDING_DAYS))).day();
+    // One transaction, so that the count belongs to the page.
+    let snapshot = db.unchecked_transaction()?;
+    let count = format!("SELECT count(*) FROM models WHERE {condition}");
+    let total = snapshot.one(&count, params![search.caller, text], |row| row.get(0))?;
+    let page = format!("{SELECT} WHERE {condition} ORDER BY {} LIMIT ?4 OFFSET ?5", order(search.sort));
+    let params = params![search.caller, text, since, search.limit, signed(search.offset)];
+    Ok((snapshot.all(&page, params, model)?, unsigned(total)))
+}
+
+fn publish(db: &Connection, models: &[NewModel], existing: Existing) -> Result<u64, Error> {
+    let mut changed = 0;
+    for model in models {
+        let put = put_model(db, model, existing)?;
+        if existing == Existing::Keep && !put {
+            continue;
+        }
+        let owner: AccountId =
+            db.one("SELECT owner FROM models WHERE id = ?", [&model.id], |row| row.get(0))?;
+        let is_ours = owner == model.owner;
+        let versioned = is_ours && put_version(db, &model.id, &model.version, model.updated_at)?;
+        changed += u64::from(put || versioned);
+    }
+    Ok(changed)
+}
+
 /// Whether the model is new or has changed.
-async fn put_model(tx: &mut SqliteConnection, model: &NewModel, existing: Existing) -> Result<bool, Error> {
+fn put_model(db: &Connection, model: &NewModel, existing: Existing) -> Result<bool, Error> {
     let replaced = match existing {
         Existing::Replace => {
             ", is_public = excluded.is_public, price = excluded.price, likes = excluded.likes, \
@@ -225,60 +223,44 @@ async fn put_model(tx: &mut SqliteConnection, model: &NewModel, existing: Existi
          is_playground, metadata) IS NOT (excluded.name, excluded.description, excluded.is_official, \
          excluded.is_verified, excluded.is_playground, excluded.metadata))"
     );
-    let done = sqlx::query(AssertSqlSafe(sql))
-        .bind(&model.id)
-        .bind(&model.name)
-        .bind(model.owner.0)
-        .bind(&model.description)
-        .bind(model.is_official)
-        .bind(model.is_verified)
-        .bind(model.is_public)
-        .bind(model.is_playground)
-        .bind(model.price.smallest())
-        .bind(model.metadata.get())
-        .bind(model.likes)
-        .bind(model.downloads)
-        .bind(model.created_at.0)
-        .bind(model.updated_at.0)
-        .bind(folded(&model.name))
-        .bind(folded(&model.description))
-        .bind(existing == Existing::Replace)
-        .bind(existing == Existing::Keep)
-        .execute(tx)
-        .await?;
-    Ok(done.rows_affected() > 0)
+    let changed = db.run(
+        &sql,
+        params![
+            model.id,
+            model.name,
+            model.owner,
+            model.description,
+            model.is_official,
+            model.is_verified,
+            model.is_public,
+            model.is_playground,
+            model.price,
+            model.metadata.get(),
+            model.likes,
+            model.downloads,
+            model.created_at,
+            model.updated_at,
+            folded(&model.name),
+            folded(&model.description),
+            existing == Existing::Replace,
+            existing == Existing::Keep,
+        ],
+    )?;
+    Ok(changed > 0)
 }
 
 /// Makes the version the active one; false when it was already.
-async fn put_version(
-    tx: &mut SqliteConnection,
-    model: &str,
-    version: &NewVersion,
-    now: Moment,
-) -> Result<bool, Error> {
-    let active: Option<String> =
-        sqlx::query_scalar("SELECT commit_hash FROM versions WHERE model = ? AND is_active = 1")
-            .bind(model)
-            .fetch_optional(&mut *tx)
-            .await?;
-    if active.as_ref() == Some(&version.commit_hash) {
+fn put_version(db: &Connection, model: &str, version: &NewVersion, now: Moment) -> Result<bool, Error> {
+    let active = "SELECT 1 FROM versions WHERE model = ? AND is_active = 1 AND commit_hash = ?";
+    if db.is_there(active, [model, &version.commit_hash])? {
         return Ok(false);
     }
-    sqlx::query("UPDATE versions SET is_active = 0 WHERE model = ? AND is_active = 1")
-        .bind(model)
-        .execute(&mut *tx)
-        .await?;
+    db.run("UPDATE versions SET is_active = 0 WHERE model = ? AND is_active = 1", [model])?;
     // A version that was active once may become so again.
-    sqlx::query(
+    db.run(
         "INSERT INTO versions (model, commit_hash, is_active, input_format, output_format, created_at) \
          VALUES (?1, ?2, 1, ?3, ?4, ?5) ON CONFLICT (model, commit_hash) DO UPDATE SET is_active = 1",
-    )
-    .bind(model)
-    .bind(&version.commit_hash)
-    .bind(&version.input_format)
-    .bind(&version.output_format)
-    .bind(now.0)
-    .execute(tx)
-    .await?;
+        params![model, version.commit_hash, version.input_format, version.output_format, now],
+    )?;
     Ok(true)
 }

@@ -1,55 +1,28 @@
 //! Upload targets and stored objects in SQLite.
 
-mod listing;
-
 use async_trait::async_trait;
-use listing::Listing;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
+use rusqlite::{Connection, Row, params};
 
 use super::movements::meter_storage;
+use super::statements::Statements as _;
 use super::{SqliteDatabase, signed, unsigned};
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::object_storage::{Files, Object, Stored, StoredFile, Target, Usage, category};
 
-fn target(row: &SqliteRow) -> Result<Target, Error> {
+fn target(row: &Row<'_>) -> rusqlite::Result<Target> {
     Ok(Target {
-        id: row.try_get("id")?,
-        owner: AccountId(row.try_get("owner")?),
-        payer: AccountId(row.try_get("payer")?),
-        bucket: row.try_get("bucket")?,
-        folder: row.try_get("folder")?,
-        key: row.try_get("key")?,
-        mime: row.try_get("mime")?,
-        size: unsigned(row.try_get("size")?),
-        expires_at: Moment(row.try_get("expires_at")?),
-        is_void: row.try_get("is_void")?,
-    })
-}
-
-fn object(row: &SqliteRow) -> Result<Object, Error> {
-    Ok(Object {
-        bucket: row.try_get("bucket")?,
-        key: row.try_get("key")?,
-        blob: row.try_get("blob")?,
-        mime: row.try_get("mime")?,
-        size: unsigned(row.try_get("size")?),
-        etag: row.try_get("etag")?,
-        created_at: Moment(row.try_get("created_at")?),
-    })
-}
-
-fn stored_file(row: &SqliteRow) -> Result<StoredFile, Error> {
-    Ok(StoredFile {
-        id: row.try_get("id")?,
-        bucket: row.try_get("bucket")?,
-        folder: row.try_get("folder")?,
-        key: row.try_get("key")?,
-        mime: row.try_get("mime")?,
-        size: unsigned(row.try_get("size")?),
-        created_at: Moment(row.try_get("created_at")?),
+        id: row.get("id")?,
+        owner: row.get("owner")?,
+        payer: row.get("payer")?,
+        bucket: row.get("bucket")?,
+        folder: row.get("folder")?,
+        key: row.get("key")?,
+        mime: row.get("mime")?,
+        size: unsigned(row.get("size")?),
+        expires_at: row.get("expires_at")?,
+        is_void: row.get("is_void")?,
     })
 }
 
@@ -57,37 +30,50 @@ fn stored_file(row: &SqliteRow) -> Result<StoredFile, Error> {
 impl Files for SqliteDatabase {
     async fn add_target(&self, target: &Target) -> Result<(), Error> {
         let target = target.clone();
-        self.together(move |tx| Box::pin(async move { add_target(tx, &target).await })).await
+        self.write(move |db| {
+            db.run(
+                "INSERT INTO upload_targets (id, owner, payer, bucket, folder, key, mime, size, expires_at) \
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                params![
+                    target.id,
+                    target.owner,
+                    target.payer,
+                    target.bucket,
+                    target.folder,
+                    target.key,
+                    target.mime,
+                    signed(target.size),
+                    target.expires_at,
+                ],
+            )?;
+            Ok(())
+        })
+        .await
     }
 
     async fn target(&self, id: &str) -> Result<Option<Target>, Error> {
-        let row = sqlx::query("SELECT * FROM upload_targets WHERE id = ?")
-            .bind(id)
-            .fetch_optional(&self.readers)
-            .await?;
-        row.as_ref().map(target).transpose()
+        let id = id.to_owned();
+        self.read(move |db| Ok(db.first("SELECT * FROM upload_targets WHERE id = ?", [id], target)?)).await
     }
 
     async fn store_upload(&self, target_id: &str, id: &str, object: &Object) -> Result<Stored, Error> {
-        let (target, id, object) = (target_id.to_owned(), id.to_owned(), object.clone());
-        self.together(move |tx| Box::pin(async move { store_upload(tx, &target, &id, &object).await })).await
+        let (target_id, id, object) = (target_id.to_owned(), id.to_owned(), object.clone());
+        self.write(move |db| store_upload(db, &target_id, &id, &object)).await
     }
 
     async fn store_output(&self, id: &str, object: &Object) -> Result<Option<String>, Error> {
-        let mut tx = self.write().await?;
-        let replaced = remove(&mut tx, &object.bucket, &object.key, object.created_at).await?;
-        insert(&mut tx, id, object, None).await?;
-        tx.commit().await?;
-        Ok(replaced)
+        let (id, object) = (id.to_owned(), object.clone());
+        self.write(move |db| {
+            let replaced = remove(db, &object.bucket, &object.key, object.created_at)?;
+            insert(db, &id, &object, None)?;
+            Ok(replaced)
+        })
+        .await
     }
 
     async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>, Error> {
-        let row = sqlx::query("SELECT * FROM objects WHERE bucket = ? AND key = ?")
-            .bind(bucket)
-            .bind(key)
-            .fetch_optional(&self.readers)
-            .await?;
-        row.as_ref().map(object).transpose()
+        let (bucket, key) = (bucket.to_owned(), key.to_owned());
+        self.read(move |db| object(db, &bucket, &key)).await
     }
 
     async fn files(
@@ -99,18 +85,19 @@ impl Files for SqliteDatabase {
         page_size: u32,
     ) -> Result<(Vec<StoredFile>, u64), Error> {
         let offset = page.saturating_sub(1).saturating_mul(u64::from(page_size));
-        Listing { owner, folder, category }.page(&self.readers, offset, page_size).await
+        let (folder, category) = (folder.to_owned(), category.map(str::to_owned));
+        self.read(move |db| files(db, owner, &folder, category.as_deref(), offset, page_size)).await
     }
 
     async fn usage(&self, owner: AccountId) -> Result<Usage, Error> {
-        let row = sqlx::query(
-            "SELECT coalesce(sum(files), 0) AS files, coalesce(sum(bytes), 0) AS bytes \
-             FROM folder_usage WHERE owner = ?",
-        )
-        .bind(owner.0)
-        .fetch_one(&self.readers)
-        .await?;
-        Ok(Usage { files: unsigned(row.try_get("files")?), bytes: unsigned(row.try_get("bytes")?) })
+        self.read(move |db| {
+            let sums = "SELECT coalesce(sum(files), 0), coalesce(sum(bytes), 0) \
+                        FROM folder_usage WHERE owner = ?";
+            Ok(db.one(sums, [owner], |row| {
+                Ok(Usage { files: unsigned(row.get(0)?), bytes: unsigned(row.get(1)?) })
+            })?)
+        })
+        .await
     }
 
     async fn delete_file(
@@ -120,124 +107,131 @@ impl Files for SqliteDatabase {
         key: &str,
         now: Moment,
     ) -> Result<Option<String>, Error> {
-        let mut tx = self.write().await?;
-        let found: Option<i64> =
-            sqlx::query_scalar("SELECT 1 FROM objects WHERE bucket = ? AND key = ? AND owner = ?")
-                .bind(bucket)
-                .bind(key)
-                .bind(owner.0)
-                .fetch_optional(&mut *tx)
-                .await?;
-        if found.is_none() {
-            return Ok(None);
-        }
-        let blob = remove(&mut tx, bucket, key, now).await?;
-        // Targets that were not used yet stand for files that are still to come.
-        sqlx::query("UPDATE upload_targets SET is_void = 1 WHERE bucket = ? AND key = ? AND is_used = 1")
-            .bind(bucket)
-            .bind(key)
-            .execute(&mut *tx)
-            .await?;
-        tx.commit().await?;
-        Ok(blob)
+        let (bucket, key) = (bucket.to_owned(), key.to_owned());
+        self.write(move |db| delete_file(db, owner, &bucket, &key, now)).await
     }
 
     async fn forget_targets(&self, before: Moment) -> Result<u64, Error> {
-        let done = sqlx::query("DELETE FROM upload_targets WHERE expires_at < ?")
-            .bind(before.0)
-            .execute(&self.writer)
-            .await?;
-        Ok(done.rows_affected())
+        self.write(move |db| Ok(db.run("DELETE FROM upload_targets WHERE expires_at < ?", [before])? as u64))
+            .await
     }
 
     async fn has_blob(&self, blob: &str) -> Result<bool, Error> {
-        let found: Option<i64> = sqlx::query_scalar("SELECT 1 FROM objects WHERE blob = ?")
-            .bind(blob)
-            .fetch_optional(&self.readers)
-            .await?;
-        Ok(found.is_some())
+        let blob = blob.to_owned();
+        self.read(move |db| Ok(db.is_there("SELECT 1 FROM objects WHERE blob = ?", [blob])?)).await
     }
 }
 
-async fn add_target(tx: &mut SqliteConnection, target: &Target) -> Result<(), Error> {
-    sqlx::query(
-        "INSERT INTO upload_targets (id, owner, payer, bucket, folder, key, mime, size, expires_at) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    )
-    .bind(&target.id)
-    .bind(target.owner.0)
-    .bind(target.payer.0)
-    .bind(&target.bucket)
-    .bind(&target.folder)
-    .bind(&target.key)
-    .bind(&target.mime)
-    .bind(signed(target.size))
-    .bind(target.expires_at.0)
-    .execute(tx)
-    .await?;
-    Ok(())
+fn object(db: &Connection, bucket: &str, key: &str) -> Result<Option<Object>, Error> {
+    let select = "SELECT bucket, key, blob, mime, size, etag, created_at FROM objects \
+                  WHERE bucket = ? AND key = ?";
+    Ok(db.first(select, [bucket, key], |row| {
+        Ok(Object {
+            bucket: row.get(0)?,
+            key: row.get(1)?,
+            blob: row.get(2)?,
+            mime: row.get(3)?,
+            size: unsigned(row.get(4)?),
+            etag: row.get(5)?,
+            created_at: row.get(6)?,
+        })
+    })?)
 }
 
-async fn store_upload(
-    tx: &mut SqliteConnection,
-    target_id: &str,
-    id: &str,
-    object: &Object,
-) -> Result<Stored, Error> {
-    let row = sqlx::query("UPDATE upload_targets SET is_used = 1 WHERE id = ? AND is_void = 0 RETURNING *")
-        .bind(target_id)
-        .fetch_optional(&mut *tx)
-        .await?;
-    let Some(target) = row.as_ref().map(target).transpose()? else { return Ok(Stored::Void) };
-    let replaced = remove(tx, &object.bucket, &object.key, object.created_at).await?;
-    insert(tx, id, object, Some((target.owner, &target.folder))).await?;
-    meter_storage(tx, target.owner, signed(object.size), object.created_at).await?;
+/// A page in the order in which files were stored, and how many there are in all.
+fn files(
+    db: &Connection,
+    owner: AccountId,
+    folder: &str,
+    category: Option<&str>,
+    offset: u64,
+    limit: u32,
+) -> Result<(Vec<StoredFile>, u64), Error> {
+    // One transaction, so that the count belongs to the page.
+    let snapshot = db.unchecked_transaction()?;
+    let total = snapshot.one(
+        "SELECT coalesce(sum(files), 0) FROM folder_usage \
+         WHERE owner = ?1 AND folder = ?2 AND (?3 IS NULL OR category = ?3)",
+        params![owner, folder, category],
+        |row| row.get(0),
+    )?;
+    // The offset is counted in an index, before any row is read. One statement for each of the indexes.
+    let of_category = if category.is_some() { "AND category = ?3" } else { "" };
+    let page = format!(
+        "SELECT id, bucket, folder, key, mime, size, created_at FROM objects WHERE sequence IN ( \
+         SELECT sequence FROM objects WHERE owner = ?1 AND folder = ?2 {of_category} \
+         ORDER BY sequence LIMIT ?4 OFFSET ?5) ORDER BY sequence"
+    );
+    let files = snapshot.all(&page, params![owner, folder, category, limit, signed(offset)], |row| {
+        Ok(StoredFile {
+            id: row.get(0)?,
+            bucket: row.get(1)?,
+            folder: row.get(2)?,
+            key: row.get(3)?,
+            mime: row.get(4)?,
+            size: unsigned(row.get(5)?),
+            created_at: row.get(6)?,
+        })
+    })?;
+    Ok((files, unsigned(total)))
+}
+
+fn store_upload(db: &Connection, target_id: &str, id: &str, object: &Object) -> Result<Stored, Error> {
+    let used = "UPDATE upload_targets SET is_used = 1 WHERE id = ? AND is_void = 0 RETURNING *";
+    let Some(target) = db.first(used, [target_id], target)? else { return Ok(Stored::Void) };
+    let replaced = remove(db, &object.bucket, &object.key, object.created_at)?;
+    insert(db, id, object, Some((target.owner, &target.folder)))?;
+    meter_storage(db, target.owner, signed(object.size), object.created_at)?;
     Ok(Stored::Kept { replaced })
 }
 
-/// Removes the object with the key, if there is one, and returns its blob.
-async fn remove(
-    tx: &mut SqliteConnection,
+fn delete_file(
+    db: &Connection,
+    owner: AccountId,
     bucket: &str,
     key: &str,
     now: Moment,
 ) -> Result<Option<String>, Error> {
-    let row = sqlx::query("DELETE FROM objects WHERE bucket = ? AND key = ? RETURNING owner, size, blob")
-        .bind(bucket)
-        .bind(key)
-        .fetch_optional(&mut *tx)
-        .await?;
-    let Some(row) = row else { return Ok(None) };
-    if let Some(owner) = row.try_get::<Option<i64>, _>("owner")? {
-        let size: i64 = row.try_get("size")?;
-        meter_storage(tx, AccountId(owner), -size, now).await?;
+    let own = "SELECT 1 FROM objects WHERE bucket = ? AND key = ? AND owner = ?";
+    if !db.is_there(own, params![bucket, key, owner])? {
+        return Ok(None);
     }
-    Ok(Some(row.try_get("blob")?))
+    // Targets that were not used yet stand for files that are still to come.
+    let void = "UPDATE upload_targets SET is_void = 1 WHERE bucket = ? AND key = ? AND is_used = 1";
+    db.run(void, [bucket, key])?;
+    remove(db, bucket, key, now)
+}
+
+/// Removes the object with the key, if there is one, and returns its blob.
+fn remove(db: &Connection, bucket: &str, key: &str, now: Moment) -> Result<Option<String>, Error> {
+    let delete = "DELETE FROM objects WHERE bucket = ? AND key = ? RETURNING owner, size, blob";
+    let removed: Option<(Option<AccountId>, i64, String)> =
+        db.first(delete, [bucket, key], |row| row.try_into())?;
+    let Some((owner, size, blob)) = removed else { return Ok(None) };
+    if let Some(owner) = owner {
+        meter_storage(db, owner, -size, now)?;
+    }
+    Ok(Some(blob))
 }
 
 /// Adds an object: a file in the folder of its owner, or what a model produced.
-async fn insert(
-    tx: &mut SqliteConnection,
-    id: &str,
-    object: &Object,
-    file: Option<(AccountId, &str)>,
-) -> Result<(), Error> {
-    sqlx::query(
+fn insert(db: &Connection, id: &str, object: &Object, file: Option<(AccountId, &str)>) -> Result<(), Error> {
+    db.run(
         "INSERT INTO objects (id, bucket, key, owner, folder, category, mime, size, etag, blob, created_at) \
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    )
-    .bind(id)
-    .bind(&object.bucket)
-    .bind(&object.key)
-    .bind(file.map(|(owner, _)| owner.0))
-    .bind(file.map(|(_, folder)| folder))
-    .bind(category(&object.mime))
-    .bind(&object.mime)
-    .bind(signed(object.size))
-    .bind(&object.etag)
-    .bind(&object.blob)
-    .bind(object.created_at.0)
-    .execute(tx)
-    .await?;
+        params![
+            id,
+            object.bucket,
+            object.key,
+            file.map(|(owner, _)| owner),
+            file.map(|(_, folder)| folder),
+            category(&object.mime),
+            object.mime,
+            signed(object.size),
+            object.etag,
+            object.blob,
+            object.created_at,
+        ],
+    )?;
     Ok(())
 }

@@ -1,129 +1,171 @@
-//! Writes that wait at the same time share one commit: what takes long is the disk, not the rows. Each is
-//! answered only after the commit, and undone alone when it fails.
+//! Group commit: writes that wait at the same time share one transaction, and so one sync of the disk. Each
+//! runs in a savepoint of its own, and gets its response after the commit.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
-use futures_util::future::BoxFuture;
-use sqlx::{Executor, SqliteConnection};
+use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::SqliteDatabase;
+use super::statements::Statements as _;
 use crate::Error;
 
-/// How many writes share a commit at most, so that whoever else writes does not wait long.
-const MOST: usize = 64;
+/// How many writes share a commit at most, so that the first of them does not wait long.
+const MAX_BATCH: usize = 64;
 
-/// A write that waits for its turn.
-struct Job {
-    work: Work,
-    answer: Answer,
+/// What the thread that writes is asked to do.
+enum Job {
+    /// A write that may share a transaction with others.
+    Write(Write),
+    /// Something that needs the connection outside of a transaction.
+    Exclusive(Box<dyn FnOnce(&Connection) + Send>),
 }
 
-/// Writes inside a transaction, and says how that went.
-type Work = Box<dyn for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<(), Error>> + Send>;
+/// Writes inside a transaction, or takes note that the transaction was lost before.
+type Write = Box<dyn FnOnce(Result<&Connection, &Error>) -> Written + Send>;
 
-/// Tells whoever waits for a write how its commit went, and what came of it.
-type Answer = Box<dyn FnOnce(Result<(), Error>) + Send>;
-
-/// The writes that wait, of all clones of a store.
-#[derive(Clone, Default)]
-pub(super) struct Waiting(Arc<Mutex<Line>>);
-
-#[derive(Default)]
-struct Line {
-    jobs: Vec<Job>,
-    /// Whether somebody sees to them.
-    is_moving: bool,
+/// A write that has run, before the commit.
+struct Written {
+    is_ok: bool,
+    /// Sends the response, given why the commit failed if it did.
+    respond: Box<dyn FnOnce(Option<&Error>)>,
 }
 
-impl std::fmt::Debug for Waiting {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Waiting")
+/// The thread that owns the connection that writes. Clones use the same one.
+#[derive(Clone)]
+pub(super) struct Writer {
+    /// None once it is closed.
+    jobs: Arc<Mutex<Option<Sender<Job>>>>,
+    /// Resolves when the connection is closed.
+    closed: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
+}
+
+impl Writer {
+    pub(super) fn spawn(connection: Connection) -> Result<Self, Error> {
+        let (jobs, waiting) = channel();
+        let (on_close, closed) = oneshot::channel();
+        let run = move || {
+            run(&connection, &waiting);
+            drop(connection);
+            // Fails when nobody waits for it.
+            let _ = on_close.send(());
+        };
+        let spawned = thread::Builder::new().name("database".to_owned()).spawn(run);
+        spawned.map_err(|cause| Error::new("starting the thread of the database", cause))?;
+        let closed = Arc::new(Mutex::new(Some(closed)));
+        Ok(Self { jobs: Arc::new(Mutex::new(Some(jobs))), closed })
+    }
+
+    fn send(&self, job: Job) -> Result<(), Error> {
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
+        if sent { Ok(()) } else { Err(lost()) }
+    }
+
+    /// Closes the connection after the writes that wait. Later ones fail.
+    pub(super) async fn close(&self) {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(closed) = closed {
+            let _ = closed.await;
+        }
     }
 }
 
-impl Waiting {
-    /// Adds a job to the line; true when nobody sees to it yet.
-    fn push(&self, job: Job) -> bool {
-        let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        line.jobs.push(job);
-        !std::mem::replace(&mut line.is_moving, true)
-    }
-
-    /// Whether there is more to do. After a no, the next one to push has to see to it.
-    fn goes_on(&self) -> bool {
-        let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        line.is_moving = !line.jobs.is_empty();
-        line.is_moving
-    }
-
-    fn next(&self) -> Vec<Job> {
-        let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = line.jobs.len().min(MOST);
-        line.jobs.drain(..count).collect()
-    }
+fn lost() -> Error {
+    Error::new("writing to the database", "it was closed")
 }
 
 impl SqliteDatabase {
-    /// Does the work inside a transaction that it may share with others, and returns what came of it once
-    /// that is committed. Nothing of it stays when it fails.
-    pub(super) async fn together<T: Send + 'static>(
+    /// Runs a write in a transaction that it may share with others, and returns its result once that is
+    /// committed. Nothing of it stays when it fails or panics. It is done even if the caller goes away.
+    pub(super) async fn write<T: Send + 'static>(
         &self,
-        work: impl for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T, Error>> + Send + 'static,
+        work: impl FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        let (answer, answered) = oneshot::channel();
-        let (done, mut what_came) = oneshot::channel();
-        let work: Work = Box::new(move |tx| {
-            Box::pin(async move {
-                let result = work(tx).await;
-                let went = result.as_ref().map(drop).map_err(Error::again);
-                // Whoever has gone away meanwhile does not wait for it.
-                let _ = done.send(result);
-                went
-            })
-        });
-        let lost = || Error::new("writing to the database", "it is too busy, or it was closed");
-        let answer = Box::new(move |committed: Result<(), Error>| {
-            let result = committed.and_then(|()| what_came.try_recv().unwrap_or_else(|_| Err(lost())));
-            let _ = answer.send(result);
-        });
-        if self.waiting.push(Job { work, answer }) {
-            // On a task of its own: a caller that goes away must not take the others along.
-            tokio::spawn(move_on(self.clone()));
-        }
-        answered.await.unwrap_or_else(|_| Err(lost()))
+        let (respond, response) = oneshot::channel();
+        self.writer.send(Job::Write(Box::new(move |transaction| {
+            let result = match transaction {
+                Ok(db) => guarded(|| work(db)),
+                Err(cause) => Err(cause.again()),
+            };
+            let is_ok = result.is_ok();
+            let respond = move |failed: Option<&Error>| {
+                let result = failed.map_or(result, |cause| Err(cause.again()));
+                let _ = respond.send(result);
+            };
+            Written { is_ok, respond: Box::new(respond) }
+        })))?;
+        response.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    /// Runs something with the connection that writes to itself, outside of a transaction.
+    pub(super) async fn exclusively<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let (respond, response) = oneshot::channel();
+        self.writer.send(Job::Exclusive(Box::new(move |db| {
+            let _ = respond.send(guarded(|| work(db)));
+        })))?;
+        response.await.unwrap_or_else(|_| Err(lost()))
     }
 }
 
-/// Does what waits, until nothing does.
-async fn move_on(database: SqliteDatabase) {
-    while database.waiting.goes_on() {
-        // While this waits for its turn to write, more may come.
-        let begun = database.write().await;
-        let jobs = database.waiting.next();
-        let (works, answers): (Vec<_>, Vec<_>) = jobs.into_iter().map(|job| (job.work, job.answer)).unzip();
-        let committed = match begun {
-            Ok(mut tx) => match all(&mut tx, works).await {
-                Ok(()) => tx.commit().await.map_err(Error::from),
-                Err(cause) => Err(cause),
-            },
-            Err(cause) => Err(cause),
-        };
-        for answer in answers {
-            answer(committed.as_ref().copied().map_err(Error::again));
+/// A panic fails the one write, and the thread goes on: SQLite's state does not depend on ours.
+fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    let panicked = |_| Err(Error::new("writing to the database", "the service has a defect: it panicked"));
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(panicked)
+}
+
+/// Takes jobs until there can be no more.
+fn run(db: &Connection, jobs: &Receiver<Job>) {
+    while let Ok(job) = jobs.recv() {
+        let mut next = Some(job);
+        let mut batch = Vec::new();
+        while let Some(Job::Write(write)) = next {
+            batch.push(write);
+            next = if batch.len() < MAX_BATCH { jobs.try_recv().ok() } else { None };
+        }
+        commit(db, batch);
+        if let Some(Job::Exclusive(work)) = next {
+            work(db);
         }
     }
 }
 
-/// Does each work in a savepoint of its own. Fails when the transaction as a whole is lost.
-async fn all(tx: &mut SqliteConnection, works: Vec<Work>) -> Result<(), Error> {
-    for work in works {
-        tx.execute("SAVEPOINT job").await?;
-        if let Err(cause) = work(tx).await {
-            // Fails when the database has given up the whole transaction by itself, for the same cause.
-            tx.execute("ROLLBACK TO job").await.map_err(|_| cause)?;
-        }
-        tx.execute("RELEASE job").await?;
+fn commit(db: &Connection, batch: Vec<Write>) {
+    let mut responses = Vec::with_capacity(batch.len());
+    let mut lost = db.run("BEGIN IMMEDIATE", []).err().map(Error::from);
+    for write in batch {
+        let written = in_savepoint(db, write, &mut lost);
+        responses.push(written.respond);
     }
-    Ok(())
+    if lost.is_none() {
+        lost = db.run("COMMIT", []).err().map(Error::from);
+    }
+    // SQLite rolls some failed transactions back by itself, and leaves others open.
+    if !db.is_autocommit() {
+        let _ = db.run("ROLLBACK", []);
+    }
+    for respond in responses {
+        respond(lost.as_ref());
+    }
+}
+
+/// Runs a write so that it can be undone alone. Sets `lost` when the transaction as a whole is.
+fn in_savepoint(db: &Connection, write: Write, lost: &mut Option<Error>) -> Written {
+    if lost.is_none() {
+        *lost = db.run("SAVEPOINT write", []).err().map(Error::from);
+    }
+    let written = write(lost.as_ref().map_or(Ok(db), Err));
+    if lost.is_none() {
+        let undone = if written.is_ok { Ok(0) } else { db.run("ROLLBACK TO write", []) };
+        // Fails when SQLite has rolled back the whole transaction by itself.
+        *lost = undone.and_then(|_| db.run("RELEASE write", [])).err().map(Error::from);
+    }
+    written
 }

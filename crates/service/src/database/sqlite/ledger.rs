@@ -1,9 +1,10 @@
 //! Balances, credits, the bill for storage and the audit in SQLite.
 
 use async_trait::async_trait;
-use sqlx::{Row, SqliteConnection};
+use rusqlite::{Connection, params};
 
 use super::movements::{meter_storage, move_money, purses};
+use super::statements::Statements as _;
 use super::{SqliteDatabase, unsigned};
 use crate::Error;
 use crate::accounts::AccountId;
@@ -13,27 +14,11 @@ use crate::ledger::{Audit, Credit, Ledger, Money, Purse, Purses, Reason, Storage
 #[async_trait]
 impl Ledger for SqliteDatabase {
     async fn purses(&self, account: AccountId) -> Result<Purses, Error> {
-        let mut reader = self.readers.acquire().await?;
-        purses(&mut reader, account).await
+        self.read(move |db| purses(db, account)).await
     }
 
-    async fn credit(&self, account: AccountId, credit: Credit, now: Moment) -> Result<(), Error> {
-        let mut tx = self.write().await?;
-        match credit {
-            Credit::Free(amount) => {
-                let to = Some((account, Purse::Free));
-                move_money(&mut tx, amount, None, to, Reason::Credit, None, now).await?;
-            }
-            Credit::Paid(amount) => {
-                let to = Some((account, Purse::Balance));
-                move_money(&mut tx, amount, None, to, Reason::Credit, None, now).await?;
-                let owed = purses(&mut tx, account).await?.owed();
-                let back = Some((account, Purse::Debt));
-                move_money(&mut tx, owed.min(amount), to, back, Reason::Settle, None, now).await?;
-            }
-        }
-        tx.commit().await?;
-        Ok(())
+    async fn credit(&self, account: AccountId, amount: Credit, now: Moment) -> Result<(), Error> {
+        self.write(move |db| credit(db, account, amount, now)).await
     }
 
     async fn set_purses(
@@ -42,65 +27,44 @@ impl Ledger for SqliteDatabase {
         amounts: &[(Purse, Money)],
         now: Moment,
     ) -> Result<(), Error> {
-        let mut tx = self.write().await?;
-        for &(purse, wanted) in amounts {
-            let there_is = *purses(&mut tx, account).await?.of(purse);
-            let (more, less) = (wanted.checked_sub(there_is), there_is.checked_sub(wanted));
-            let (more, less) = (more.unwrap_or_default(), less.unwrap_or_default());
-            let side = Some((account, purse));
-            if more.is_positive() {
-                move_money(&mut tx, more, None, side, Reason::Set, None, now).await?;
-            } else {
-                move_money(&mut tx, less, side, None, Reason::Set, None, now).await?;
+        let amounts = amounts.to_vec();
+        self.write(move |db| {
+            for (purse, wanted) in amounts {
+                let present = *purses(db, account)?.of(purse);
+                let more = wanted.checked_sub(present).unwrap_or_default();
+                let less = present.checked_sub(wanted).unwrap_or_default();
+                let side = Some((account, purse));
+                if more.is_positive() {
+                    move_money(db, more, None, side, Reason::Set, None, now)?;
+                } else {
+                    move_money(db, less, side, None, Reason::Set, None, now)?;
+                }
             }
-        }
-        tx.commit().await?;
-        Ok(())
+            Ok(())
+        })
+        .await
     }
 
     async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64, Error> {
-        let mut tx = self.write().await?;
-        let operator: i64 = sqlx::query_scalar("SELECT min(id) FROM accounts").fetch_one(&mut *tx).await?;
-        let storing: Vec<i64> =
-            sqlx::query_scalar("SELECT id FROM accounts WHERE stored_bytes > 0 OR byte_seconds > 0")
-                .fetch_all(&mut *tx)
-                .await?;
-        let mut charged = 0;
-        for account in storing.into_iter().map(AccountId) {
-            meter_storage(&mut tx, account, 0, now).await?;
-            let byte_seconds: i64 = sqlx::query_scalar("SELECT byte_seconds FROM accounts WHERE id = ?")
-                .bind(account.0)
-                .fetch_one(&mut *tx)
-                .await?;
-            let (charge, left) = rate.charge(byte_seconds);
-            sqlx::query("UPDATE accounts SET byte_seconds = ? WHERE id = ?")
-                .bind(left)
-                .bind(account.0)
-                .execute(&mut *tx)
-                .await?;
-            if charge.is_positive() {
-                bill(&mut tx, account, AccountId(operator), charge, now).await?;
-                charged += 1;
-            }
-        }
-        tx.commit().await?;
-        Ok(charged)
+        self.write(move |db| charge_storage(db, rate, now)).await
     }
 
     async fn audit(&self) -> Result<Audit, Error> {
-        // The right to write keeps everything still while it is added up.
-        let mut tx = self.write().await?;
-        let movements: i64 = sqlx::query_scalar("SELECT count(*) FROM movements").fetch_one(&mut *tx).await?;
-        let mut faults = Vec::new();
-        for (query, sentence) in AUDITS {
-            for row in sqlx::query(*query).fetch_all(&mut *tx).await? {
-                let what: String = row.try_get(0)?;
-                let (kept, computed): (i64, i64) = (row.try_get(1)?, row.try_get(2)?);
-                faults.push(format!("{what}: {sentence}; {kept} is kept, {computed} was computed"));
+        self.read(|db| {
+            // One transaction: writes go on meanwhile, and are not seen.
+            let snapshot = db.unchecked_transaction()?;
+            let count = "SELECT count(*) FROM movements";
+            let movements: i64 = snapshot.one(count, [], |row| row.get(0))?;
+            let mut faults = Vec::new();
+            for (query, sentence) in AUDITS {
+                let rows: Vec<(String, i64, i64)> = snapshot.all(query, [], |row| row.try_into())?;
+                faults.extend(rows.into_iter().map(|(what, kept, computed)| {
+                    format!("{what}: {sentence}; {kept} is kept, {computed} was computed")
+                }));
             }
-        }
-        tx.commit().await?;
-        Ok(Audit { movements: unsigned(movements), faults })
+            Ok(Audit { movements: unsigned(movements), faults })
+        })
+        .await
     }
 }
 
@@ -139,6 +103,14 @@ const AUDITS: &[(&str, &str)] = &[
         "a task was not charged exactly once",
     ),
     (
+        "WITH refunds AS ( \
+           SELECT task, sum(amount) AS amount FROM movements WHERE reason = 'refund' GROUP BY task) \
+         SELECT format('task %s', r.task), coalesce(t.price, 0), r.amount \
+         FROM refunds r LEFT JOIN tasks t ON t.id = r.task AND t.status = 'success' \
+         WHERE coalesce(t.price, 0) <> r.amount",
+        "a refund is not what the task has cost",
+    ),
+    (
         "WITH stored AS ( \
            SELECT owner, sum(size) AS bytes FROM objects WHERE owner IS NOT NULL GROUP BY owner) \
          SELECT format('bytes of account %d', a.id), a.stored_bytes, coalesce(s.bytes, 0) \
@@ -148,21 +120,53 @@ const AUDITS: &[(&str, &str)] = &[
     ),
 ];
 
+fn credit(db: &Connection, account: AccountId, credit: Credit, now: Moment) -> Result<(), Error> {
+    match credit {
+        Credit::Free(amount) => {
+            move_money(db, amount, None, Some((account, Purse::Free)), Reason::Credit, None, now)
+        }
+        Credit::Paid(amount) => {
+            let balance = Some((account, Purse::Balance));
+            move_money(db, amount, None, balance, Reason::Credit, None, now)?;
+            let owed = purses(db, account)?.owed();
+            let debt = Some((account, Purse::Debt));
+            move_money(db, owed.min(amount), balance, debt, Reason::Settle, None, now)
+        }
+    }
+}
+
+fn charge_storage(db: &Connection, rate: StorageRate, now: Moment) -> Result<u64, Error> {
+    let operator = db.one("SELECT min(id) FROM accounts", [], |row| row.get(0))?;
+    let storing = "SELECT id FROM accounts WHERE stored_bytes > 0 OR byte_seconds > 0";
+    let mut charged = 0;
+    for account in db.all(storing, [], |row| row.get::<_, AccountId>(0))? {
+        meter_storage(db, account, 0, now)?;
+        let metered = "SELECT byte_seconds FROM accounts WHERE id = ?";
+        let (charge, left) = rate.charge(db.one(metered, [account], |row| row.get(0))?);
+        db.run("UPDATE accounts SET byte_seconds = ? WHERE id = ?", params![left, account])?;
+        if charge.is_positive() {
+            bill(db, account, operator, charge, now)?;
+            charged += 1;
+        }
+    }
+    Ok(charged)
+}
+
 /// Takes a bill from free credits, then from the balance; the rest becomes debt.
-async fn bill(
-    tx: &mut SqliteConnection,
+fn bill(
+    db: &Connection,
     account: AccountId,
     operator: AccountId,
     charge: Money,
     now: Moment,
 ) -> Result<(), Error> {
     let to = Some((operator, Purse::Revenue));
-    let owned = purses(tx, account).await?;
+    let owned = purses(db, account)?;
     let mut left = charge;
     for (purse, there_is) in [(Purse::Free, owned.free), (Purse::Balance, owned.balance)] {
         let part = left.min(there_is);
-        move_money(tx, part, Some((account, purse)), to, Reason::Storage, None, now).await?;
+        move_money(db, part, Some((account, purse)), to, Reason::Storage, None, now)?;
         left = left.checked_sub(part).unwrap_or_default();
     }
-    move_money(tx, left, Some((account, Purse::Debt)), to, Reason::Storage, None, now).await
+    move_money(db, left, Some((account, Purse::Debt)), to, Reason::Storage, None, now)
 }

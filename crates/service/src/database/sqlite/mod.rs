@@ -1,6 +1,7 @@
-//! The store in one SQLite file: a single connection that writes, a few that read beside it.
+//! The database in one SQLite file: one thread writes, a few connections read beside it.
 
 mod accounts;
+mod admin;
 mod catalog;
 mod files;
 mod group_commit;
@@ -8,7 +9,10 @@ mod ledger;
 mod movements;
 mod nodes;
 mod queue;
-mod snapshot;
+mod readers;
+mod reset;
+mod statements;
+mod values;
 
 #[cfg(test)]
 mod tests;
@@ -16,24 +20,29 @@ mod tests;
 use std::path::Path;
 use std::time::Duration;
 
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
-};
-use sqlx::{Connection, Sqlite, Transaction};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 
 use crate::Error;
+use crate::error::DiskFailure;
+use group_commit::Writer;
+use readers::Readers;
+use statements::Statements as _;
 
 /// The schema, version by version. Only ever added to.
-const SCHEMA: &[&str] =
-    &[include_str!("schema.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
+const SCHEMA: &[&str] = &[
+    include_str!("schema.sql"),
+    include_str!("schema_2.sql"),
+    include_str!("schema_3.sql"),
+    include_str!("schema_4.sql"),
+];
 
-/// How many connections read side by side.
-const READERS: u32 = 4;
+/// How long SQLite waits for a lock of another connection.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a write waits for its turn before it fails.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How many prepared statements a connection keeps.
+const STATEMENT_CACHE: usize = 200;
 
-/// Whether an answered write survives the loss of power.
+/// Whether an acknowledged write survives the loss of power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
     /// Every commit is synced to the disk before it is acknowledged.
@@ -42,63 +51,42 @@ pub(crate) enum Durability {
     None,
 }
 
-/// The store in one SQLite file.
-#[derive(Debug, Clone)]
+/// The database in one SQLite file. Clones share its connections.
+#[derive(Clone)]
 pub(crate) struct SqliteDatabase {
-    /// One connection: SQLite has one writer at a time, and waiting here is fair where its lock is not.
-    writer: SqlitePool,
-    readers: SqlitePool,
-    /// Writes that are going to share a commit.
-    waiting: group_commit::Waiting,
+    writer: Writer,
+    readers: Readers,
 }
 
 impl SqliteDatabase {
     /// Opens the file, creates it if it is missing, and brings its schema up to date.
     pub(crate) async fn open(file: &Path, durability: Durability) -> Result<Self, Error> {
-        let doing = || format!("opening the database {}", file.display());
-        let options = SqliteConnectOptions::new()
-            .filename(file)
-            .create_if_missing(true)
-            .foreign_keys(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(match durability {
-                Durability::Full => SqliteSynchronous::Full,
-                Durability::None => SqliteSynchronous::Off,
-            })
-            .busy_timeout(PATIENCE)
-            .statement_cache_capacity(200);
-        let writer =
-            pool(1).connect_with(options.clone()).await.map_err(|cause| Error::keeping(doing(), cause))?;
-        migrate(&writer).await.map_err(|cause| Error::keeping(doing(), cause))?;
-        let readers = pool(READERS).connect_lazy_with(options.read_only(true).create_if_missing(false));
-        Ok(Self { writer, readers, waiting: group_commit::Waiting::default() })
-    }
-
-    /// Begins a transaction that holds the right to write from its first statement on.
-    async fn write(&self) -> Result<Transaction<'_, Sqlite>, Error> {
-        Ok(self.writer.begin_with("BEGIN IMMEDIATE").await?)
+        let doing = format!("opening the database {}", file.display());
+        let file = file.to_owned();
+        let opened = tokio::task::spawn_blocking(move || {
+            let writer = open_writer(&file, durability).map_err(|cause| failure(doing.clone(), cause))?;
+            migrate(&writer, &doing)?;
+            let readers = Readers::open(&file).map_err(|cause| failure(doing, cause))?;
+            Ok(Self { writer: Writer::spawn(writer)?, readers })
+        });
+        opened.await.map_err(|cause| Error::new("opening the database", cause))?
     }
 
     /// The value of a setting, if there is one.
     pub(crate) async fn setting(&self, name: &str) -> Result<Option<String>, Error> {
-        let query = sqlx::query_scalar("SELECT value FROM settings WHERE name = ?").bind(name);
-        Ok(query.fetch_optional(&self.readers).await?)
+        let name = name.to_owned();
+        self.read(move |db| setting(db, &name)).await
     }
 
     /// The value of a setting; the given one is kept and returned when there is none yet.
     pub(crate) async fn setting_or(&self, name: &str, value: &str) -> Result<String, Error> {
-        let mut tx = self.write().await?;
-        sqlx::query("INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT DO NOTHING")
-            .bind(name)
-            .bind(value)
-            .execute(&mut *tx)
-            .await?;
-        let kept = sqlx::query_scalar("SELECT value FROM settings WHERE name = ?")
-            .bind(name)
-            .fetch_one(&mut *tx)
-            .await?;
-        tx.commit().await?;
-        Ok(kept)
+        let (name, value) = (name.to_owned(), value.to_owned());
+        self.write(move |db| {
+            let insert = "INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT DO NOTHING";
+            db.run(insert, params![name, value])?;
+            Ok(setting(db, &name)?.unwrap_or(value))
+        })
+        .await
     }
 
     /// Closes the file in order: what is in the log moves into it.
@@ -108,40 +96,51 @@ impl SqliteDatabase {
     }
 }
 
-fn pool(connections: u32) -> SqlitePoolOptions {
-    SqlitePoolOptions::new()
-        .max_connections(connections)
-        .acquire_timeout(PATIENCE)
-        .idle_timeout(None)
-        .max_lifetime(None)
-        // When a commit fails, because the disk is full, SQLite ends the transaction and sqlx does not know:
-        // that connection would refuse every further one.
-        .before_acquire(|connection, _| Box::pin(async { Ok(!connection.is_in_transaction()) }))
+fn setting(db: &Connection, name: &str) -> Result<Option<String>, Error> {
+    Ok(db.first("SELECT value FROM settings WHERE name = ?", [name], |row| row.get(0))?)
 }
 
-async fn migrate(writer: &SqlitePool) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let version: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(writer).await?;
-    let applied = usize::try_from(version)?;
+fn open_writer(file: &Path, durability: Durability) -> rusqlite::Result<Connection> {
+    let writer = connect(file, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
+    let synchronous = match durability {
+        Durability::Full => "FULL",
+        Durability::None => "OFF",
+    };
+    writer.pragma_update(None, "journal_mode", "WAL")?;
+    writer.pragma_update(None, "synchronous", synchronous)?;
+    writer.pragma_update(None, "foreign_keys", true)?;
+    Ok(writer)
+}
+
+/// A connection that is used by one thread at a time.
+fn connect(file: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(file, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE);
+    Ok(connection)
+}
+
+fn migrate(writer: &Connection, doing: &str) -> Result<(), Error> {
+    let failed = |cause| failure(doing, cause);
+    let version: u32 = writer.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
+    let applied = version as usize;
     if applied > SCHEMA.len() {
-        return Err(format!(
+        let cause = format!(
             "it was written by a newer version of the service (schema {applied}, this one knows {}); \
              use that version",
             SCHEMA.len()
-        )
-        .into());
+        );
+        return Err(Error::new(doing, cause));
     }
-    if applied == SCHEMA.len() {
-        return Ok(());
-    }
-    let mut tx = writer.begin_with("BEGIN IMMEDIATE").await?;
-    for sql in &SCHEMA[applied..] {
-        sqlx::raw_sql(*sql).execute(&mut *tx).await?;
-    }
-    // A pragma takes no parameters; the number is ours.
-    let stamp = format!("PRAGMA user_version = {}", SCHEMA.len());
-    sqlx::raw_sql(sqlx::AssertSqlSafe(stamp)).execute(&mut *tx).await?;
-    tx.commit().await?;
-    Ok(())
+    let upgrade = || {
+        let tx = rusqlite::Transaction::new_unchecked(writer, TransactionBehavior::Immediate)?;
+        for sql in &SCHEMA[applied..] {
+            tx.execute_batch(sql)?;
+        }
+        tx.pragma_update(None, "user_version", signed(SCHEMA.len() as u64))?;
+        tx.commit()
+    };
+    if applied == SCHEMA.len() { Ok(()) } else { upgrade().map_err(failed) }
 }
 
 /// A count or size that the database keeps as a signed number.
@@ -152,4 +151,24 @@ fn unsigned(number: i64) -> u64 {
 /// A count or size as the database keeps it.
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A failure of SQLite: says what to try when the disk is full or cannot be written.
+fn failure(doing: impl Into<String>, cause: rusqlite::Error) -> Error {
+    let extended = cause.sqlite_error().map(|error| error.extended_code);
+    let disk = extended.and_then(|code| match code {
+        // SQLITE_FULL; SQLITE_IOERR when writing, syncing, and making files longer or shorter, which is how
+        // SQLite reports quotas and limits.
+        13 | 778 | 1034 | 1546 | 4874 => Some(DiskFailure::Full),
+        // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN
+        code if matches!(code & 0xff, 3 | 8 | 14) => Some(DiskFailure::NotWritable),
+        _ => None,
+    });
+    Error::new(doing, cause).with_disk_failure(disk)
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(cause: rusqlite::Error) -> Self {
+        failure("using the database", cause)
+    }
 }

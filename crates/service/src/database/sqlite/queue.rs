@@ -5,14 +5,16 @@ mod lease;
 mod read;
 
 use async_trait::async_trait;
-use sqlx::{Row, SqliteConnection};
+use rusqlite::{Connection, params};
 
+use super::SqliteDatabase;
 use super::movements::move_money;
-use super::{SqliteDatabase, unsigned};
+use super::statements::Statements as _;
+use super::values::json;
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::ledger::{Money, Purse, Reason, Split};
+use crate::ledger::{Purse, Reason, Split};
 use crate::queue::{
     Cancel, Created, Ending, InsufficientBalance, Lease, LeaseRules, LeaseState, NewTask, Queue, Serving,
     Status, Task, TaskSummary,
@@ -27,36 +29,17 @@ impl Queue for SqliteDatabase {
         now: Moment,
     ) -> Result<Created, Error> {
         let task = task.clone();
-        self.together(move |tx| Box::pin(async move { create::create(tx, &task, otherwise, now).await }))
-            .await
+        self.write(move |db| create::create(db, &task, otherwise, now)).await
     }
 
     async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel, Error> {
-        let mut tx = self.write().await?;
-        let row = sqlx::query("SELECT status FROM tasks WHERE id = ? AND account = ?")
-            .bind(id)
-            .bind(account.0)
-            .fetch_optional(&mut *tx)
-            .await?;
-        let Some(row) = row else {
-            return Ok(Cancel::Unknown);
-        };
-        let status = status(row.try_get("status")?)?;
-        if status != Status::Queued {
-            return Ok(Cancel::Refused(status));
-        }
-        release(&mut tx, id, now).await?;
-        sqlx::query("UPDATE tasks SET status = 'canceled', updated_at = ? WHERE id = ?")
-            .bind(now.0)
-            .bind(id)
-            .execute(&mut *tx)
-            .await?;
-        tx.commit().await?;
-        Ok(Cancel::Canceled)
+        let id = id.to_owned();
+        self.write(move |db| cancel(db, account, &id, now)).await
     }
 
     async fn task(&self, account: AccountId, id: &str) -> Result<Option<Task>, Error> {
-        read::task(&self.readers, account, id).await
+        let id = id.to_owned();
+        self.read(move |db| read::task(db, account, &id)).await
     }
 
     async fn history(
@@ -65,16 +48,16 @@ impl Queue for SqliteDatabase {
         limit: u32,
         offset: u64,
     ) -> Result<(Vec<TaskSummary>, u64), Error> {
-        read::history(&self.readers, account, limit, offset).await
+        self.read(move |db| read::history(db, account, limit, offset)).await
     }
 
     async fn serving(&self, model: &str, since: Moment) -> Result<Serving, Error> {
-        read::serving(&self.readers, model, since).await
+        let model = model.to_owned();
+        self.read(move |db| read::serving(db, &model, since)).await
     }
 
     async fn depths(&self) -> Result<Vec<(Status, u64)>, Error> {
-        let rows = sqlx::query("SELECT status, tasks FROM task_counts").fetch_all(&self.readers).await?;
-        rows.iter().map(|row| Ok((status(row.try_get(0)?)?, unsigned(row.try_get(1)?)))).collect()
+        self.read(read::depths).await
     }
 
     async fn claim(
@@ -84,12 +67,13 @@ impl Queue for SqliteDatabase {
         rules: LeaseRules,
         now: Moment,
     ) -> Result<Option<Lease>, Error> {
-        if !lease::is_there_work(&self.readers, models, now).await? {
+        let (node, models) = (node.to_owned(), json(models));
+        let wanted = models.clone();
+        // A look without the right to write, so that idle nodes do not delay writes.
+        if !self.read(move |db| lease::is_there_work(db, &wanted, now)).await? {
             return Ok(None);
         }
-        let (node, models) = (node.to_owned(), models.to_vec());
-        self.together(move |tx| Box::pin(async move { lease::claim(tx, &node, &models, rules, now).await }))
-            .await
+        self.write(move |db| lease::claim(db, &node, &models, rules, now)).await
     }
 
     async fn heartbeat(
@@ -100,19 +84,17 @@ impl Queue for SqliteDatabase {
         until: Moment,
         oldest: Option<Moment>,
     ) -> Result<bool, Error> {
-        let done = sqlx::query(
-            "UPDATE tasks SET lease_until = ? \
-             WHERE id = ? AND status = 'computing' AND node = ? AND attempt = ? \
-             AND coalesce(leased_at >= ?, 1)",
-        )
-        .bind(until.0)
-        .bind(task)
-        .bind(node)
-        .bind(attempt)
-        .bind(oldest.map(|oldest| oldest.0))
-        .execute(&self.writer)
-        .await?;
-        Ok(done.rows_affected() > 0)
+        let (node, task) = (node.to_owned(), task.to_owned());
+        self.write(move |db| {
+            let prolonged = db.run(
+                "UPDATE tasks SET lease_until = ? \
+                 WHERE id = ? AND status = 'computing' AND node = ? AND attempt = ? \
+                 AND coalesce(leased_at >= ?, 1)",
+                params![until, task, node, attempt, oldest],
+            )?;
+            Ok(prolonged > 0)
+        })
+        .await
     }
 
     async fn finish(
@@ -124,61 +106,64 @@ impl Queue for SqliteDatabase {
         now: Moment,
     ) -> Result<bool, Error> {
         let (node, task, ending) = (node.to_owned(), task.to_owned(), ending.clone());
-        self.together(move |tx| {
-            Box::pin(async move { lease::finish(tx, &node, &task, attempt, &ending, now).await })
+        self.write(move |db| lease::finish(db, &node, &task, attempt, &ending, now)).await
+    }
+
+    async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState, Error> {
+        let (node, task) = (node.to_owned(), task.to_owned());
+        self.read(move |db| {
+            let lease = db.first(
+                "SELECT status, output_format FROM tasks JOIN versions ON versions.id = tasks.version \
+                 WHERE tasks.id = ? AND node = ? AND attempt = ?",
+                params![task, node, attempt],
+                |row| row.try_into(),
+            )?;
+            Ok(match lease {
+                Some((Status::Computing, output_format)) => LeaseState::Running { output_format },
+                Some(_) => LeaseState::Ended,
+                None => LeaseState::Lost,
+            })
         })
         .await
     }
 
-    async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState, Error> {
-        let row = sqlx::query(
-            "SELECT status, output_format FROM tasks JOIN versions ON versions.id = tasks.version \
-             WHERE tasks.id = ? AND node = ? AND attempt = ?",
-        )
-        .bind(task)
-        .bind(node)
-        .bind(attempt)
-        .fetch_optional(&self.readers)
-        .await?;
-        let Some(row) = row else { return Ok(LeaseState::Lost) };
-        Ok(match status(row.try_get("status")?)? {
-            Status::Computing => LeaseState::Running { output_format: row.try_get("output_format")? },
-            _ => LeaseState::Ended,
-        })
-    }
-
     async fn node_seen(&self, node: &str, models: &[String], now: Moment) -> Result<(), Error> {
-        let mut tx = self.write().await?;
-        sqlx::query("INSERT INTO nodes (id, seen_at) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET seen_at = ?2")
-            .bind(node)
-            .bind(now.0)
-            .execute(&mut *tx)
-            .await?;
-        sqlx::query("DELETE FROM node_models WHERE node = ?").bind(node).execute(&mut *tx).await?;
-        sqlx::query("INSERT INTO node_models SELECT DISTINCT value, ?1 FROM json_each(?2)")
-            .bind(node)
-            .bind(serde_json::json!(models).to_string())
-            .execute(&mut *tx)
-            .await?;
-        tx.commit().await?;
-        Ok(())
+        let (node, models) = (node.to_owned(), json(models));
+        self.write(move |db| {
+            let seen =
+                "INSERT INTO nodes (id, seen_at) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET seen_at = ?2";
+            db.run(seen, params![node, now])?;
+            db.run("DELETE FROM node_models WHERE node = ?", [&node])?;
+            db.run("INSERT INTO node_models SELECT DISTINCT value, ?1 FROM json_each(?2)", [node, models])?;
+            Ok(())
+        })
+        .await
     }
 
     async fn node_gone(&self, node: &str, now: Moment) -> Result<(), Error> {
-        let mut tx = self.write().await?;
-        sqlx::query("DELETE FROM nodes WHERE id = ?").bind(node).execute(&mut *tx).await?;
-        sqlx::query("UPDATE tasks SET lease_until = ? WHERE status = 'computing' AND node = ?")
-            .bind(now.0 - 1)
-            .bind(node)
-            .execute(&mut *tx)
-            .await?;
-        tx.commit().await?;
-        Ok(())
+        let node = node.to_owned();
+        self.write(move |db| {
+            db.run("DELETE FROM nodes WHERE id = ?", [&node])?;
+            let expire = "UPDATE tasks SET lease_until = ? WHERE status = 'computing' AND node = ?";
+            db.run(expire, params![now.0 - 1, node])?;
+            Ok(())
+        })
+        .await
     }
 }
 
-fn status(word: String) -> Result<Status, Error> {
-    Status::from_word(&word).ok_or_else(|| Error::new("reading a task", format!("{word:?} is no status")))
+fn cancel(db: &Connection, account: AccountId, id: &str, now: Moment) -> Result<Cancel, Error> {
+    let select = "SELECT status FROM tasks WHERE id = ? AND account = ?";
+    match db.first(select, params![id, account], |row| row.get(0))? {
+        None => Ok(Cancel::Unknown),
+        Some(Status::Queued) => {
+            release(db, id, now)?;
+            let update = "UPDATE tasks SET status = 'canceled', updated_at = ? WHERE id = ?";
+            db.run(update, params![now, id])?;
+            Ok(Cancel::Canceled)
+        }
+        Some(status) => Ok(Cancel::Refused(status)),
+    }
 }
 
 /// Whose money a task holds.
@@ -188,36 +173,32 @@ struct Hold {
     held: Split,
 }
 
-async fn hold(tx: &mut SqliteConnection, task: &str) -> Result<Hold, Error> {
-    let row = sqlx::query("SELECT account, publisher, held_free, held_balance FROM tasks WHERE id = ?")
-        .bind(task)
-        .fetch_one(tx)
-        .await?;
-    Ok(Hold {
-        account: AccountId(row.try_get("account")?),
-        publisher: AccountId(row.try_get("publisher")?),
-        held: Split {
-            free: Money::from_smallest(row.try_get("held_free")?),
-            balance: Money::from_smallest(row.try_get("held_balance")?),
-        },
-    })
+fn hold(db: &Connection, task: &str) -> Result<Hold, Error> {
+    let select = "SELECT account, publisher, held_free, held_balance FROM tasks WHERE id = ?";
+    Ok(db.one(select, [task], |row| {
+        Ok(Hold {
+            account: row.get(0)?,
+            publisher: row.get(1)?,
+            held: Split { free: row.get(2)?, balance: row.get(3)? },
+        })
+    })?)
 }
 
 /// Gives what a task holds back to the purses that it came from.
-async fn release(tx: &mut SqliteConnection, task: &str, now: Moment) -> Result<(), Error> {
-    let hold = hold(tx, task).await?;
-    let from = Some((hold.account, Purse::Held));
-    for (purse, part) in [(Purse::Free, hold.held.free), (Purse::Balance, hold.held.balance)] {
-        let to = Some((hold.account, purse));
-        move_money(tx, part, from, to, Reason::Release, Some(task), now).await?;
+fn release(db: &Connection, task: &str, now: Moment) -> Result<(), Error> {
+    let Hold { account, held, .. } = hold(db, task)?;
+    let from = Some((account, Purse::Held));
+    for (purse, part) in [(Purse::Free, held.free), (Purse::Balance, held.balance)] {
+        move_money(db, part, from, Some((account, purse)), Reason::Release, Some(task), now)?;
     }
     Ok(())
 }
 
 /// Pays what a task holds to the publisher of its model.
-async fn charge(tx: &mut SqliteConnection, task: &str, now: Moment) -> Result<(), Error> {
-    let hold = hold(tx, task).await?;
-    let price = hold.held.free.checked_add(hold.held.balance).unwrap_or_default();
-    let (from, to) = (Some((hold.account, Purse::Held)), Some((hold.publisher, Purse::Earnings)));
-    move_money(tx, price, from, to, Reason::Charge, Some(task), now).await
+fn charge(db: &Connection, task: &str, now: Moment) -> Result<(), Error> {
+    let Hold { account, publisher, held } = hold(db, task)?;
+    let price = held.free.checked_add(held.balance).unwrap_or_default();
+    let from = Some((account, Purse::Held));
+    let to = Some((publisher, Purse::Earnings));
+    move_money(db, price, from, to, Reason::Charge, Some(task), now)
 }

@@ -3,7 +3,7 @@
 use super::{client, content, url};
 use crate::Error;
 use crate::files::upload::tests::loopback::{Reaction, Request, Scratch, Server, TestResult, said};
-use crate::transport::file_error::FileErrorKind;
+use crate::transport::causes::FileErrorKind;
 
 /// What is downloaded here.
 fn whole() -> Vec<u8> {

@@ -1,23 +1,23 @@
-//! Uploads that break: what is sent again, where to, and what is told in the end.
+//! Uploads that break: what is sent again, where to, and which error ends them.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::loopback::{FORM_CEILING, KEY, Reaction, SIGNATURE, Scratch, Server, TestResult, said};
-use super::{at_first, end_of_progress, told};
+use super::{at_first, end_of_progress, upload_with_events};
 use crate::files::source::Prepared;
 use crate::files::upload::{UploadEvent, UploadedFile, response_timeout, upload};
-use crate::transport::core::Timeouts;
+use crate::transport::Timeouts;
+use crate::transport::causes::FileErrorKind;
 use crate::transport::deadline::Deadline;
-use crate::transport::events::Sink;
-use crate::transport::file_error::FileErrorKind;
+use crate::transport::events::ignored;
 use crate::{Client, Error, File};
 
 /// Uploads a file that was prepared before.
 async fn send(client: &Client, file: &Prepared) -> crate::Result<UploadedFile> {
     let (folder, deadline) = (crate::types::UploadFolder::Samples, Deadline::never());
-    upload(&client.core, folder, file, None, deadline, Sink::none()).await
+    upload(&client.core, folder, file, None, deadline, ignored()).await
 }
 
 fn retries(events: &[UploadEvent]) -> usize {
@@ -32,7 +32,7 @@ async fn a_failure_that_passes_is_answered_with_the_same_bytes_to_the_same_targe
             [Reaction::DropAfter(500), Reaction::status(500), Reaction::refusal(400, "RequestTimeout")];
         let server = Server::start(at_first(failures)).await?;
         let path = scratch.sparse("a.png", size)?;
-        let (uploaded, events) = told(&server.client()?, path).await;
+        let (uploaded, events) = upload_with_events(&server.client()?, path).await;
         assert_eq!(uploaded?.download_url, "https://host.example/1");
         assert_eq!((end_of_progress(&events), retries(&events)), (size, 3));
         let stored = server.stored();
@@ -48,14 +48,14 @@ async fn a_failure_that_passes_is_answered_with_the_same_bytes_to_the_same_targe
 async fn a_refused_target_is_replaced_at_most_twice() -> TestResult {
     let server =
         Server::start(at_first([403, 403].map(|status| Reaction::refusal(status, "AccessDenied")))).await?;
-    let (uploaded, events) = told(&server.client()?, File::bytes("a.txt", &b"text"[..])).await;
+    let (uploaded, events) = upload_with_events(&server.client()?, File::bytes("a.txt", &b"text"[..])).await;
     assert_eq!(uploaded?.download_url, "https://host.example/3", "of the target that took it");
     assert_eq!((server.presigned().len(), retries(&events)), (3, 2));
     let targets: Vec<_> = server.stored().into_iter().map(|request| request.target).collect();
     assert_eq!(targets, ["/bucket?target=1", "/bucket?target=2", "/bucket?target=3"]);
 
     let server = Server::start(|_| Reaction::refusal(403, "AccessDenied")).await?;
-    let (uploaded, _) = told(&server.client()?, File::bytes("a.txt", &b"text"[..])).await;
+    let (uploaded, _) = upload_with_events(&server.client()?, File::bytes("a.txt", &b"text"[..])).await;
     assert_eq!((server.presigned().len(), server.stored().len()), (3, 3));
     let Err(Error::File(error)) = uploaded else { return Err("it was stored".into()) };
     assert_eq!((error.kind, error.status), (FileErrorKind::Forbidden, Some(403)));
@@ -78,7 +78,7 @@ async fn a_refusal_of_the_file_is_not_repeated() -> TestResult {
         (moved(), "answered 307, and this redirect is not followed"),
     ] {
         let server = Server::start(at_first([reaction])).await?;
-        let (uploaded, _) = told(&server.client()?, File::bytes("a.txt", &b"text"[..])).await;
+        let (uploaded, _) = upload_with_events(&server.client()?, File::bytes("a.txt", &b"text"[..])).await;
         let error = said(uploaded);
         assert!(error.contains(problem), "{error}");
         assert_eq!((server.presigned().len(), server.stored().len()), (1, 1));
@@ -91,7 +91,7 @@ async fn an_answer_that_comes_before_the_end_of_the_file_counts_if_it_is_a_refus
     let scratch = Scratch::new()?;
     let path = scratch.sparse("a.bin", 24 * 1024 * 1024)?;
     let server = Server::start(at_first([Reaction::Early(403), Reaction::Early(200)])).await?;
-    let (uploaded, events) = told(&server.client()?, path).await;
+    let (uploaded, events) = upload_with_events(&server.client()?, path).await;
     assert_eq!(uploaded?.download_url, "https://host.example/2");
     let problems: Vec<_> = events
         .iter()
@@ -120,7 +120,7 @@ async fn a_file_that_changes_meanwhile_is_not_stored() -> TestResult {
             Reaction::status(if is_changed { 200 } else { 500 })
         })
         .await?;
-        let (uploaded, events) = told(&server.client()?, path).await;
+        let (uploaded, events) = upload_with_events(&server.client()?, path).await;
         let error = said(uploaded);
         assert!(error.contains("a.bin: it changed while it was uploaded"), "{error}");
         assert!(end_of_progress(&events) < size);
@@ -176,7 +176,7 @@ async fn an_upload_that_moves_may_take_its_time() -> TestResult {
     let scratch = Scratch::new()?;
     let size = 24 * 1024 * 1024;
     let server = Server::start(at_first([Reaction::Slowly(IDLE * 4)])).await?;
-    let (uploaded, _) = told(&strict_client(&server)?, scratch.sparse("a.bin", size)?).await;
+    let (uploaded, _) = upload_with_events(&strict_client(&server)?, scratch.sparse("a.bin", size)?).await;
     assert_eq!(uploaded?.size, size);
     Ok(())
 }
@@ -195,7 +195,7 @@ fn the_response_timeout_allows_a_slow_line_to_empty_the_buffers() {
 async fn a_retry_later_than_allowed_is_left_to_the_caller() -> TestResult {
     let later = Reaction::Answer(429, vec![("retry-after", "3600".to_owned())], Vec::new());
     let server = Server::start(at_first([later])).await?;
-    let (uploaded, events) = told(&server.client()?, File::bytes("a.txt", &b"text"[..])).await;
+    let (uploaded, events) = upload_with_events(&server.client()?, File::bytes("a.txt", &b"text"[..])).await;
     let Err(Error::File(error)) = uploaded else { return Err("it was stored".into()) };
     assert_eq!((error.kind, error.retry_after), (FileErrorKind::Transport, Some(Duration::from_secs(3600))));
     assert_eq!((server.stored().len(), retries(&events)), (1, 0));
@@ -207,7 +207,8 @@ async fn an_idle_upload_times_out() -> TestResult {
     let scratch = Scratch::new()?;
     let server = Server::start(|_| Reaction::Silence).await?;
     for size in [1, 24 * 1024 * 1024] {
-        let (uploaded, _) = told(&strict_client(&server)?, scratch.sparse("a.bin", size)?).await;
+        let (uploaded, _) =
+            upload_with_events(&strict_client(&server)?, scratch.sparse("a.bin", size)?).await;
         let error = said(uploaded);
         assert!(error.contains("nothing was transferred for 0.5 s"), "{error}");
     }
@@ -234,7 +235,7 @@ async fn a_refused_presign_comes_as_it_is() -> TestResult {
     let server = Server::start(at_first([])).await?;
     let client =
         crate::Client::new(format!("http://{}/elsewhere/v1", server.address), crate::ApiKey::new(KEY))?;
-    let (uploaded, _) = told(&client, File::bytes("a.txt", &b"text"[..])).await;
+    let (uploaded, _) = upload_with_events(&client, File::bytes("a.txt", &b"text"[..])).await;
     let operation = uploaded.err().and_then(|error| error.context().map(|context| context.operation));
     assert_eq!(operation, Some("createPresignedUpload"));
     Ok(())

@@ -1,8 +1,8 @@
 //! Claiming tasks by lease and ending them, inside a transaction.
 
-use sqlx::sqlite::SqlitePool;
-use sqlx::{Row, SqliteConnection};
+use rusqlite::{Connection, params};
 
+use super::super::statements::Statements as _;
 use super::{charge, release};
 use crate::Error;
 use crate::clock::Moment;
@@ -15,140 +15,97 @@ const FIRST_IN_QUEUE: &str = "SELECT (SELECT min(sequence) FROM tasks \
      FROM json_each(?1) AS wanted WHERE first IS NOT NULL ORDER BY first LIMIT 1";
 
 /// Leased tasks whose node has gone silent, by a query of their own.
-const EXPIRED: &str = "SELECT sequence FROM tasks \
+const EXPIRED: &str = "SELECT sequence, id, attempt FROM tasks \
      WHERE status = 'computing' AND lease_until < ?2 AND model IN (SELECT value FROM json_each(?1)) \
      ORDER BY lease_until LIMIT 1";
 
-/// A look without the right to write, so that idle nodes keep nobody waiting.
-pub(super) async fn is_there_work(
-    readers: &SqlitePool,
-    models: &[String],
-    now: Moment,
-) -> Result<bool, Error> {
-    let models = serde_json::json!(models).to_string();
-    let queued: Option<i64> =
-        sqlx::query_scalar(FIRST_IN_QUEUE).bind(&models).fetch_optional(readers).await?;
-    if queued.is_some() {
-        return Ok(true);
-    }
-    let expired: Option<i64> =
-        sqlx::query_scalar(EXPIRED).bind(&models).bind(now.0).fetch_optional(readers).await?;
-    Ok(expired.is_some())
+pub(super) fn is_there_work(db: &Connection, models: &str, now: Moment) -> Result<bool, Error> {
+    Ok(db.is_there(FIRST_IN_QUEUE, [models])? || db.is_there(EXPIRED, params![models, now])?)
 }
 
-pub(super) async fn claim(
-    tx: &mut SqliteConnection,
+/// `models` is a JSON array.
+pub(super) fn claim(
+    db: &Connection,
     node: &str,
-    models: &[String],
+    models: &str,
     rules: LeaseRules,
     now: Moment,
 ) -> Result<Option<Lease>, Error> {
-    let models = serde_json::json!(models).to_string();
     loop {
-        let expired: Option<i64> =
-            sqlx::query_scalar(EXPIRED).bind(&models).bind(now.0).fetch_optional(&mut *tx).await?;
-        let Some(sequence) = expired else { break };
-        let row = sqlx::query("SELECT id, attempt FROM tasks WHERE sequence = ?")
-            .bind(sequence)
-            .fetch_one(&mut *tx)
-            .await?;
-        let (id, attempts): (String, i64) = (row.try_get("id")?, row.try_get("attempt")?);
+        let expired: Option<(i64, String, i64)> =
+            db.first(EXPIRED, params![models, now], |row| row.try_into())?;
+        let Some((sequence, id, attempts)) = expired else { break };
         if attempts < rules.attempts {
-            return lease(tx, sequence, node, rules, now).await.map(Some);
+            return lease(db, sequence, node, rules, now).map(Some);
         }
         // Whatever this task does to nodes, it has done it often enough.
         let message = format!("no node survived this task: {attempts} of them fell silent while they ran it");
         let detail = serde_json::json!({ "message": message }).to_string();
-        end(tx, &id, &Ending::Error { message, detail }, now).await?;
+        end(db, &id, &Ending::Error { message, detail }, now)?;
     }
-    let first: Option<i64> =
-        sqlx::query_scalar(FIRST_IN_QUEUE).bind(&models).fetch_optional(&mut *tx).await?;
-    match first {
-        Some(sequence) => lease(tx, sequence, node, rules, now).await.map(Some),
-        None => Ok(None),
-    }
+    let first = db.first(FIRST_IN_QUEUE, [models], |row| row.get(0))?;
+    first.map(|sequence| lease(db, sequence, node, rules, now)).transpose()
 }
 
-async fn lease(
-    tx: &mut SqliteConnection,
-    sequence: i64,
-    node: &str,
-    rules: LeaseRules,
-    now: Moment,
-) -> Result<Lease, Error> {
-    sqlx::query(
+fn lease(db: &Connection, sequence: i64, node: &str, rules: LeaseRules, now: Moment) -> Result<Lease, Error> {
+    db.run(
         "UPDATE tasks SET updated_at = CASE status WHEN 'in_queue' THEN ?1 ELSE updated_at END, \
          status = 'computing', node = ?2, attempt = attempt + 1, lease_until = ?3, leased_at = ?1 \
          WHERE sequence = ?4",
-    )
-    .bind(now.0)
-    .bind(node)
-    .bind(now.after(rules.length).0)
-    .bind(sequence)
-    .execute(&mut *tx)
-    .await?;
-    let row = sqlx::query(
-        "SELECT tasks.id, tasks.model, input, attempt, input_format, output_format \
+        params![now, node, now.after(rules.length), sequence],
+    )?;
+    Ok(db.one(
+        "SELECT tasks.id, tasks.model, input, input_format, output_format, attempt \
          FROM tasks JOIN versions ON versions.id = tasks.version WHERE sequence = ?",
-    )
-    .bind(sequence)
-    .fetch_one(&mut *tx)
-    .await?;
-    Ok(Lease {
-        task: row.try_get("id")?,
-        model: row.try_get("model")?,
-        input: row.try_get("input")?,
-        input_format: row.try_get("input_format")?,
-        output_format: row.try_get("output_format")?,
-        attempt: row.try_get("attempt")?,
-    })
+        [sequence],
+        |row| {
+            Ok(Lease {
+                task: row.get(0)?,
+                model: row.get(1)?,
+                input: row.get(2)?,
+                input_format: row.get(3)?,
+                output_format: row.get(4)?,
+                attempt: row.get(5)?,
+            })
+        },
+    )?)
 }
 
 /// Ends the task if the lease is the latest one and still runs.
-pub(super) async fn finish(
-    tx: &mut SqliteConnection,
+pub(super) fn finish(
+    db: &Connection,
     node: &str,
     task: &str,
     attempt: i64,
     ending: &Ending,
     now: Moment,
 ) -> Result<bool, Error> {
-    let ours: Option<i64> = sqlx::query_scalar(
-        "SELECT sequence FROM tasks WHERE id = ? AND status = 'computing' AND node = ? AND attempt = ?",
-    )
-    .bind(task)
-    .bind(node)
-    .bind(attempt)
-    .fetch_optional(&mut *tx)
-    .await?;
-    if ours.is_none() {
-        return Ok(false);
+    let ours = "SELECT 1 FROM tasks WHERE id = ? AND status = 'computing' AND node = ? AND attempt = ?";
+    let is_ours = db.is_there(ours, params![task, node, attempt])?;
+    if is_ours {
+        end(db, task, ending, now)?;
     }
-    end(tx, task, ending, now).await?;
-    Ok(true)
+    Ok(is_ours)
 }
 
-async fn end(tx: &mut SqliteConnection, task: &str, ending: &Ending, now: Moment) -> Result<(), Error> {
-    let update = match ending {
+fn end(db: &Connection, task: &str, ending: &Ending, now: Moment) -> Result<(), Error> {
+    match ending {
         Ending::Output(output) => {
-            charge(tx, task, now).await?;
-            sqlx::query(
-                "UPDATE tasks SET status = 'success', cost = price, output = ?1, updated_at = ?3, \
-                 lease_until = NULL WHERE id = ?4",
-            )
-            .bind(output)
-            .bind(None::<String>)
+            charge(db, task, now)?;
+            db.run(
+                "UPDATE tasks SET status = 'success', cost = price, output = ?, updated_at = ?, \
+                 lease_until = NULL WHERE id = ?",
+                params![output, now, task],
+            )?;
         }
         Ending::Error { message, detail } => {
-            release(tx, task, now).await?;
-            sqlx::query(
-                "UPDATE tasks SET status = 'failed', message = ?1, error = ?2, updated_at = ?3, \
-                 lease_until = NULL WHERE id = ?4",
-            )
-            .bind(message)
-            .bind(Some(detail.clone()))
+            release(db, task, now)?;
+            db.run(
+                "UPDATE tasks SET status = 'failed', message = ?, error = ?, updated_at = ?, \
+                 lease_until = NULL WHERE id = ?",
+                params![message, detail, now, task],
+            )?;
         }
-    };
-    update.bind(now.0).bind(task).execute(tx).await?;
+    }
     Ok(())
 }

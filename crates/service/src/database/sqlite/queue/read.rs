@@ -1,81 +1,70 @@
 //! Reading tasks, histories and who serves what.
 
-use sqlx::Row;
-use sqlx::sqlite::SqlitePool;
+use rusqlite::{Connection, params};
 
+use super::super::statements::Statements as _;
 use super::super::{signed, unsigned};
-use super::status;
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::ledger::Money;
-use crate::queue::{Serving, Task, TaskSummary};
+use crate::queue::{Serving, Status, Task, TaskSummary};
 
-pub(super) async fn task(readers: &SqlitePool, account: AccountId, id: &str) -> Result<Option<Task>, Error> {
-    let row = sqlx::query(
-        "SELECT tasks.*, input_format, output_format FROM tasks \
-         JOIN versions ON versions.id = tasks.version WHERE tasks.id = ? AND account = ?",
-    )
-    .bind(id)
-    .bind(account.0)
-    .fetch_optional(readers)
-    .await?;
-    let Some(row) = row else { return Ok(None) };
-    Ok(Some(Task {
-        id: row.try_get("id")?,
-        status: status(row.try_get("status")?)?,
-        cost: row.try_get::<Option<i64>, _>("cost")?.map(Money::from_smallest),
-        message: row.try_get("message")?,
-        input: row.try_get("input")?,
-        input_format: row.try_get("input_format")?,
-        output_format: row.try_get("output_format")?,
-        output: row.try_get("output")?,
-        error: row.try_get("error")?,
-        created_at: Moment(row.try_get("created_at")?),
-        updated_at: Moment(row.try_get("updated_at")?),
-    }))
+pub(super) fn task(db: &Connection, account: AccountId, id: &str) -> Result<Option<Task>, Error> {
+    Ok(db.first(
+        "SELECT tasks.id, status, cost, message, input, input_format, output_format, output, error, \
+         tasks.created_at, updated_at \
+         FROM tasks JOIN versions ON versions.id = tasks.version WHERE tasks.id = ? AND account = ?",
+        params![id, account],
+        |row| {
+            Ok(Task {
+                id: row.get(0)?,
+                status: row.get(1)?,
+                cost: row.get(2)?,
+                message: row.get(3)?,
+                input: row.get(4)?,
+                input_format: row.get(5)?,
+                output_format: row.get(6)?,
+                output: row.get(7)?,
+                error: row.get(8)?,
+                created_at: row.get(9)?,
+                updated_at: row.get(10)?,
+            })
+        },
+    )?)
 }
 
 /// Places have no gaps, so a page is found by its first place however deep in the history it is, and
 /// the count is the next place.
-pub(super) async fn history(
-    readers: &SqlitePool,
+pub(super) fn history(
+    db: &Connection,
     account: AccountId,
     limit: u32,
     offset: u64,
 ) -> Result<(Vec<TaskSummary>, u64), Error> {
     // One transaction, so that the count belongs to the page.
-    let mut tx = readers.begin().await?;
-    let total: i64 = sqlx::query_scalar("SELECT tasks FROM accounts WHERE id = ?")
-        .bind(account.0)
-        .fetch_one(&mut *tx)
-        .await?;
-    let rows = sqlx::query(
+    let snapshot = db.unchecked_transaction()?;
+    let total = snapshot.one("SELECT tasks FROM accounts WHERE id = ?", [account], |row| row.get(0))?;
+    let page = snapshot.all(
         "SELECT id, model, status, cost, created_at, updated_at FROM tasks \
          WHERE account = ? AND place >= ? ORDER BY place LIMIT ?",
-    )
-    .bind(account.0)
-    .bind(signed(offset))
-    .bind(limit)
-    .fetch_all(&mut *tx)
-    .await?;
-    tx.commit().await?;
-    let summaries = rows.iter().map(|row| {
-        Ok::<_, Error>(TaskSummary {
-            id: row.try_get("id")?,
-            model: row.try_get("model")?,
-            status: status(row.try_get("status")?)?,
-            cost: row.try_get::<Option<i64>, _>("cost")?.map(Money::from_smallest),
-            created_at: Moment(row.try_get("created_at")?),
-            updated_at: Moment(row.try_get("updated_at")?),
-        })
-    });
-    Ok((summaries.collect::<Result<_, _>>()?, unsigned(total)))
+        params![account, signed(offset), limit],
+        |row| {
+            Ok(TaskSummary {
+                id: row.get(0)?,
+                model: row.get(1)?,
+                status: row.get(2)?,
+                cost: row.get(3)?,
+                created_at: row.get(4)?,
+                updated_at: row.get(5)?,
+            })
+        },
+    )?;
+    Ok((page, unsigned(total)))
 }
 
 /// Consumers are found by a step in the index for each, however many tasks they have.
-pub(super) async fn serving(readers: &SqlitePool, model: &str, since: Moment) -> Result<Serving, Error> {
-    let row = sqlx::query(
+pub(super) fn serving(db: &Connection, model: &str, since: Moment) -> Result<Serving, Error> {
+    Ok(db.one(
         "SELECT EXISTS (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
                         WHERE model = ?1 AND seen_at >= ?2), \
                 (WITH RECURSIVE consumers (account) AS ( \
@@ -86,10 +75,12 @@ pub(super) async fn serving(readers: &SqlitePool, model: &str, since: Moment) ->
                      AND tasks.account > consumers.account) \
                    FROM consumers WHERE consumers.account IS NOT NULL) \
                  SELECT count(account) FROM consumers)",
-    )
-    .bind(model)
-    .bind(since.0)
-    .fetch_one(readers)
-    .await?;
-    Ok(Serving { serving: row.try_get::<i64, _>(0)? != 0, consumers: unsigned(row.try_get(1)?) })
+        params![model, since],
+        |row| Ok(Serving { serving: row.get(0)?, consumers: unsigned(row.get(1)?) }),
+    )?)
+}
+
+pub(super) fn depths(db: &Connection) -> Result<Vec<(Status, u64)>, Error> {
+    let select = "SELECT status, tasks FROM task_counts";
+    Ok(db.all(select, [], |row| Ok((row.get(0)?, unsigned(row.get(1)?))))?)
 }

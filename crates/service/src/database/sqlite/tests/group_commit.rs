@@ -1,85 +1,127 @@
-//! Writes that share a commit do not share their failures.
+//! Group commit: writes that share a commit do not share their failures.
+
+use std::sync::mpsc;
 
 use futures_util::future::join_all;
-use sqlx::{Executor, SqliteConnection};
+use rusqlite::Connection;
 
 use super::super::SqliteDatabase;
+use super::super::statements::Statements as _;
 use super::Fixture;
 use crate::Error;
 
-async fn note(tx: &mut SqliteConnection, name: &str) -> Result<(), Error> {
-    sqlx::query("INSERT INTO settings VALUES (?, 'kept')").bind(name).execute(tx).await?;
-    Ok(())
+/// What a write does after it has written.
+#[derive(Clone, Copy)]
+enum Then {
+    Succeed,
+    Fail,
+    Panic,
+    /// What SQLite does by itself when the disk is full.
+    LoseTransaction,
 }
 
-/// Writes a setting, and then fails if told to; `ROLLBACK` is what SQLite does by itself when the disk is
-/// full.
-async fn write(database: &SqliteDatabase, name: &str, then: Option<&'static str>) -> Result<(), Error> {
+fn note(db: &Connection, name: &str, then: Then) -> Result<(), Error> {
+    db.run("INSERT INTO settings VALUES (?, 'kept')", [name])?;
+    match then {
+        Then::Succeed => return Ok(()),
+        Then::Fail => {}
+        Then::Panic => std::panic::resume_unwind(Box::new("it had to")),
+        Then::LoseTransaction => db.execute_batch("ROLLBACK")?,
+    }
+    Err(Error::new("trying", "it had to fail"))
+}
+
+async fn write(database: &SqliteDatabase, name: &str, then: Then) -> Result<(), Error> {
     let name = name.to_owned();
-    database
-        .together(move |tx| {
-            Box::pin(async move {
-                note(tx, &name).await?;
-                let Some(sql) = then else { return Ok(()) };
-                tx.execute(sql).await?;
-                Err(Error::new("trying", "it was told to fail"))
-            })
-        })
-        .await
+    database.write(move |db| note(db, &name, then)).await
 }
 
 async fn is_kept(database: &SqliteDatabase, name: &str) -> bool {
     database.setting(name).await.unwrap().is_some()
 }
 
+/// Keeps the thread that writes busy until the sender is dropped, so that writes gather.
+fn occupy(database: &SqliteDatabase) -> mpsc::Sender<()> {
+    let (end, ended) = mpsc::channel::<()>();
+    let database = database.clone();
+    tokio::spawn(async move {
+        let wait = move |_: &Connection| Ok(ended.recv().is_ok());
+        database.exclusively(wait).await.unwrap();
+    });
+    end
+}
+
 #[tokio::test]
-async fn a_write_that_fails_is_undone_alone() {
+async fn a_write_that_fails_or_panics_is_undone_alone() {
     let Fixture { database, folder: _folder, .. } = Fixture::new(1).await;
-    // As long as somebody else writes, they gather.
-    let other = database.write().await.unwrap();
+    let busy = occupy(&database);
     let names: Vec<String> = (0..100).map(|number| number.to_string()).collect();
-    let writes = join_all(
-        names
-            .iter()
-            .enumerate()
-            .map(|(number, name)| write(&database, name, (number % 10 == 3).then_some("SELECT 1"))),
-    );
-    let (done, ()) = tokio::join!(writes, async { drop(other) });
+    let then = |number: usize| match number % 10 {
+        3 => Then::Fail,
+        7 => Then::Panic,
+        _ => Then::Succeed,
+    };
+    let writes = names.iter().enumerate().map(|(number, name)| write(&database, name, then(number)));
+    let (done, ()) = tokio::join!(join_all(writes), async { drop(busy) });
     for (number, done) in done.into_iter().enumerate() {
-        assert_eq!(done.is_ok(), number % 10 != 3);
-        assert_eq!(is_kept(&database, &number.to_string()).await, number % 10 != 3, "{number}");
+        let succeeds = matches!(then(number), Then::Succeed);
+        assert_eq!(done.is_ok(), succeeds);
+        assert_eq!(is_kept(&database, &number.to_string()).await, succeeds, "{number}");
     }
 }
 
 #[tokio::test]
-async fn nobody_is_told_that_a_write_was_done_whose_transaction_was_lost() {
+async fn every_write_of_a_transaction_that_was_lost_fails_and_the_next_one_succeeds() {
     let Fixture { database, folder: _folder, .. } = Fixture::new(2).await;
-    let other = database.write().await.unwrap();
+    let busy = occupy(&database);
     let lost = async {
         tokio::join!(
-            write(&database, "one", None),
-            write(&database, "two", Some("ROLLBACK")),
-            write(&database, "three", None)
+            write(&database, "one", Then::Succeed),
+            write(&database, "two", Then::LoseTransaction),
+            write(&database, "three", Then::Succeed)
         )
     };
-    let (lost, ()) = tokio::join!(lost, async { drop(other) });
+    let (lost, ()) = tokio::join!(lost, async { drop(busy) });
     assert!(lost.0.is_err() && lost.1.is_err() && lost.2.is_err(), "{lost:?}");
     for name in ["one", "two", "three"] {
         assert!(!is_kept(&database, name).await, "{name}");
     }
-    write(&database, "four", None).await.unwrap();
+    write(&database, "four", Then::Succeed).await.unwrap();
     assert!(is_kept(&database, "four").await);
 }
 
 #[tokio::test]
-async fn a_write_is_done_though_whoever_wanted_it_has_gone() {
+async fn a_write_is_done_though_its_caller_has_gone() {
     let Fixture { database, folder: _folder, .. } = Fixture::new(3).await;
-    let other = database.write().await.unwrap();
+    let busy = occupy(&database);
     {
-        let mut gone = std::pin::pin!(write(&database, "gone", None));
+        let mut gone = std::pin::pin!(write(&database, "gone", Then::Succeed));
         assert!(futures_util::poll!(&mut gone).is_pending());
     }
-    let (stays, ()) = tokio::join!(write(&database, "stays", None), async { drop(other) });
+    let (stays, ()) = tokio::join!(write(&database, "stays", Then::Succeed), async { drop(busy) });
     stays.unwrap();
     assert!(is_kept(&database, "gone").await && is_kept(&database, "stays").await);
+}
+
+#[tokio::test]
+async fn a_query_that_panics_leaves_its_connection_to_the_next_one() {
+    let Fixture { database, folder: _folder, .. } = Fixture::new(4).await;
+    for _ in 0..50 {
+        let panicked = database.read::<()>(|_| std::panic::resume_unwind(Box::new("it had to"))).await;
+        assert!(panicked.is_err());
+    }
+    assert!(!is_kept(&database, "anything").await);
+}
+
+#[tokio::test]
+async fn a_database_that_was_closed_refuses_and_keeps_what_was_written() {
+    let mut fixture = Fixture::new(5).await;
+    write(&fixture.database, "before", Then::Succeed).await.unwrap();
+    fixture.database.close().await;
+    fixture.database.close().await;
+    assert!(write(&fixture.database, "after", Then::Succeed).await.is_err());
+    assert!(fixture.database.setting("before").await.is_err());
+    assert!(!fixture.folder.path().join("test.db-wal").exists(), "the log was not moved into the file");
+    fixture.crash().await;
+    assert!(is_kept(&fixture.database, "before").await);
 }

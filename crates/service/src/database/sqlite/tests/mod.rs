@@ -5,6 +5,7 @@
 mod group_commit;
 mod listing;
 mod state_table;
+mod upgrade;
 
 use serde_json::value::RawValue;
 

@@ -1,0 +1,234 @@
+//! Names that differ in the document and are the same in generated code, such as `isExpired` and
+//! `is_expired`: they are declared twice there, or renamed.
+
+use std::collections::BTreeMap;
+
+use super::Comparison;
+use super::clients::{
+    Clients, OPENAPI_GENERATOR, OWN, PROGENITOR, naming_by_title, naming_words, of, with_named_types,
+};
+use super::names::{has_named_type, word_name, words};
+use super::node::{EXAMPLES, Node};
+use crate::place::Place;
+use crate::tree::Tree;
+
+/// Texts for people: they are no part of the shape of a schema.
+const TEXTS: [&str; 5] = ["title", "description", "example", "examples", "externalDocs"];
+
+impl Comparison {
+    pub(super) fn property_collisions(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        let names = |schema: &Node<'_>| -> Vec<String> { schema.keys().map(str::to_owned).collect() };
+        let clients = of(&[OPENAPI_GENERATOR, PROGENITOR, OWN, &["openapi-python-client"]]);
+        for (added, other) in new_collisions(&names(old), &names(new)) {
+            self.collision(clients.clone(), &new.place.at(&added), ("property", &added, &other));
+        }
+    }
+
+    pub(super) fn parameter_collisions(&mut self, old: &[&str], new: &[&str], place: &Place) {
+        let clients = of(&[OPENAPI_GENERATOR, PROGENITOR, OWN, &["openapi-python-client"]]);
+        let [old, new] = [old, new].map(|names| names.iter().map(ToString::to_string).collect::<Vec<_>>());
+        for (added, other) in new_collisions(&old, &new) {
+            self.collision(clients.clone(), place, ("parameter", &added, &other));
+        }
+    }
+
+    pub(super) fn schema_collisions(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        let names = |schemas: &Node<'_>| -> Vec<String> { schemas.keys().map(str::to_owned).collect() };
+        let mut clients = with_named_types();
+        clients.insert("hey-api");
+        for (added, other) in new_collisions(&names(old), &names(new)) {
+            self.collision(clients.clone(), &new.place.at(&added), ("schema", &added, &other));
+        }
+    }
+
+    pub(super) fn word_collisions(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        let names = |schema: &Node<'_>| -> Vec<String> {
+            words(schema).items().filter_map(|word| word_name(schema, &word)).collect()
+        };
+        let mut clients = of(&[OWN]);
+        if new.has("enum") {
+            clients.extend(naming_words());
+            clients.extend(PROGENITOR);
+        }
+        for (added, other) in new_collisions(&names(old), &names(new)) {
+            self.collision(clients.clone(), &words(new).place, ("word", &added, &other));
+        }
+    }
+
+    fn collision(&mut self, clients: Clients, place: &Place, (what, added, other): (&str, &str, &str)) {
+        let message =
+            format!("the {what} {added} is new beside {other}: both have one name in generated code");
+        self.breaks_only(clients, place, message);
+    }
+
+    /// `operationId`s: methods are named after them.
+    pub(super) fn operation_collisions(&mut self, old: &[Node<'_>], new: &[Node<'_>]) {
+        let ids = |operations: &[Node<'_>]| -> Vec<String> {
+            operations
+                .iter()
+                .filter_map(|operation| operation.text("operationId"))
+                .map(str::to_owned)
+                .collect()
+        };
+        let (old_ids, new_ids) = (ids(old), ids(new));
+        let count = |ids: &[String], id: &str| ids.iter().filter(|other| *other == id).count();
+        for operation in new {
+            let Some(id) = operation.text("operationId") else { continue };
+            let uses = count(&new_ids, id);
+            if uses > 1 && uses > count(&old_ids, id) {
+                self.about(Some(id));
+                let message =
+                    format!("{uses} operations have the operationId {id}: generated code does not compile");
+                self.breaks(&operation.place.at("operationId"), message);
+            }
+        }
+        let mut clients = with_named_types();
+        clients.insert("hey-api");
+        for (added, other) in new_collisions(&old_ids, &new_ids) {
+            let Some(operation) = new.iter().find(|node| node.text("operationId") == Some(&added)) else {
+                continue;
+            };
+            self.about(Some(&added));
+            let place = operation.place.at("operationId");
+            self.collision(clients.clone(), &place, ("operationId", &added, &other));
+        }
+    }
+
+    /// typescript-fetch declares the arguments of an operation as `<OperationId>Request`. A schema of that
+    /// name takes it over.
+    pub(super) fn argument_type_collision(&mut self, name: &str, schema: &Node<'_>, operations: &[Node<'_>]) {
+        let takes_name = |operation: &&Node<'_>| {
+            let id = operation.text("operationId").unwrap_or_default();
+            format!("{}Request", pascal_case(id)) == pascal_case(name)
+        };
+        if let Some(operation) = operations.iter().find(takes_name) {
+            let id = operation.text("operationId").unwrap_or_default();
+            let message =
+                format!("{name} is what the arguments of {id} were called: their type has another name");
+            self.breaks_only(of(&[&["TypeScript"]]), &schema.place, message);
+        }
+    }
+
+    /// Titles that name the types of two inline schemas, or one and a component, of different shapes: one
+    /// of the types gets a number.
+    pub(super) fn title_collisions(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        let (known, now) = (taken_titles(old), taken_titles(new));
+        let times = |title: &str| known.get(title).map_or(0, |(times, _)| *times);
+        for (title, (_, place)) in now.iter().filter(|(title, (now, _))| *now > times(title)) {
+            let message =
+                format!("the title {title} is that of another schema too: generated code numbers the types");
+            self.breaks_only(naming_by_title(), place, message);
+        }
+    }
+}
+
+/// The names that came beside another one with the same name in generated code, each with that one.
+fn new_collisions(old: &[String], new: &[String]) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for (index, added) in new.iter().enumerate().filter(|(_, name)| !old.contains(name)) {
+        let is_other = |(at, other): &(usize, &String)| {
+            *other != added && (*at < index || old.contains(other)) && collide(added, other)
+        };
+        if let Some((_, other)) = new.iter().enumerate().find(is_other) {
+            found.push((added.clone(), other.clone()));
+        }
+    }
+    found
+}
+
+fn collide(name: &str, other: &str) -> bool {
+    let is_same = |case: fn(&str) -> String| !case(name).is_empty() && case(name) == case(other);
+    is_same(snake_case) || is_same(pascal_case)
+}
+
+/// `userID`, `UserId` and `user-id` are all `user_id`.
+fn snake_case(name: &str) -> String {
+    let letters: Vec<char> = name.chars().collect();
+    let mut snake = String::new();
+    for (index, letter) in letters.iter().enumerate() {
+        if !letter.is_alphanumeric() {
+            snake.push('_');
+            continue;
+        }
+        let before = index.checked_sub(1).map(|before| letters[before]);
+        let after = letters.get(index + 1);
+        let begins = letter.is_uppercase()
+            && before.is_some_and(|before| {
+                before.is_lowercase()
+                    || before.is_numeric()
+                    || before.is_uppercase() && after.is_some_and(|after| after.is_lowercase())
+            });
+        if begins {
+            snake.push('_');
+        }
+        snake.extend(letter.to_lowercase());
+    }
+    let words: Vec<&str> = snake.split('_').filter(|word| !word.is_empty()).collect();
+    words.join("_")
+}
+
+/// `page_2` and `page2` are both `Page2`.
+fn pascal_case(name: &str) -> String {
+    let words = name.split(|letter: char| !letter.is_alphanumeric());
+    let capital = |word: &str| -> String {
+        let mut letters = word.chars();
+        letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    };
+    words.map(capital).collect()
+}
+
+/// The titles of inline schemas that another schema of another shape has as its name too: how many there
+/// are, and where the last one stands.
+fn taken_titles(document: &Node<'_>) -> BTreeMap<String, (usize, Place)> {
+    let mut inline = Vec::new();
+    inline_titles(document, &mut inline);
+    let schemas = document.document_schemas();
+    let mut all: BTreeMap<String, Vec<Tree>> = BTreeMap::new();
+    for (name, schema) in schemas.members() {
+        all.entry(pascal_case(name)).or_default().push(shape(schema.value));
+    }
+    let mut taken = BTreeMap::new();
+    for schema in inline {
+        let title = schema.text("title").unwrap_or_default();
+        let shape = shape(schema.value);
+        let others = all.entry(pascal_case(title)).or_default();
+        if others.iter().any(|other| *other != shape) {
+            let (times, place) = taken.entry(title.to_owned()).or_insert((0, schema.place.clone()));
+            *times += 1;
+            *place = schema.place;
+        }
+        others.push(shape);
+    }
+    taken
+}
+
+/// The inline schemas whose titles name types.
+fn inline_titles<'a>(value: &Node<'a>, found: &mut Vec<Node<'a>>) {
+    let is_component = value.place.keys().len() == 3;
+    if !is_component && value.text("title").is_some() && has_named_type(value) {
+        found.push(value.clone());
+    }
+    for (key, member) in value.members() {
+        if !EXAMPLES.contains(&key) && key != "default" {
+            inline_titles(&member, found);
+        }
+    }
+    for item in value.items() {
+        inline_titles(&item, found);
+    }
+}
+
+/// The schema without texts for people.
+fn shape(schema: &Tree) -> Tree {
+    match schema {
+        Tree::Map(members) => {
+            let kept = members.iter().filter(|(key, value)| {
+                !TEXTS.contains(&key.as_str())
+                    || (value.as_str().is_none() && !EXAMPLES.contains(&key.as_str()))
+            });
+            Tree::Map(kept.map(|(key, value)| (key.clone(), shape(value))).collect())
+        }
+        Tree::List(items) => Tree::List(items.iter().map(shape).collect()),
+        scalar => scalar.clone(),
+    }
+}

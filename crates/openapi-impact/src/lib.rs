@@ -1,0 +1,303 @@
+//! Comparison of two versions of an OpenAPI document: what changed, and which callers break.
+//!
+//! A change is breaking when code that relies on the old document needs a change: a request that was
+//! accepted may be refused, a response may hold what it never held or lack what it always had, or code
+//! generated from the new document does not fit its callers any more. It is compatible when the new
+//! document only accepts more or promises more, and docs when only texts for people changed. Shared
+//! schemas are compared where they are used, since the same change may break a request and not a
+//! response.
+//!
+//! A breaking change of what travels breaks every client. One of generated code names the clients
+//! (see [`clients`]) where it depends on the generator.
+
+mod bodies;
+mod clients;
+mod collisions;
+mod limits;
+mod names;
+mod node;
+mod operations;
+mod parameters;
+mod place;
+mod read;
+mod report;
+mod schemas;
+mod security;
+mod tree;
+mod values;
+mod version;
+mod whole;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ptr;
+
+use clients::{OPENAPI_GENERATOR, of};
+use node::{Node, without_single_all_of};
+
+pub use clients::Clients;
+pub use operations::METHODS;
+pub use place::Place;
+pub use read::{load, one_line, parse};
+pub use report::{json, markdown, text, verdict_in_words};
+pub use tree::{NULL, Tree};
+pub use version::{Version, check_version};
+
+/// Extensions that openapi-generator acts on: it leaves out what is internal, and names the argument of a
+/// body.
+const ACTED_ON: [&str; 2] = ["x-internal", "x-codegen-request-body-name"];
+
+/// How bad a change is. The worst one is the verdict on them all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Only texts for people changed.
+    Docs,
+    /// The new document accepts more or promises more.
+    Compatible,
+    /// Callers or their generated code need a change.
+    Breaking,
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The generated clients that break, when it depends on the generator. Of a compatible change those
+    /// that break at run time, because they refuse what the document announces.
+    pub breaks: Clients,
+    /// The operation, or the model kind; none for what concerns the document as a whole.
+    pub operation: Option<String>,
+    /// In the new document, unless it is gone from there.
+    pub place: Place,
+    /// What changed and why that matters.
+    pub message: String,
+}
+
+/// All changes, in the order of the old document.
+pub struct Changes {
+    /// In the order of the old document.
+    pub list: Vec<Change>,
+    /// The operations of either document: "every operation" in reports.
+    operations: BTreeSet<String>,
+}
+
+impl Changes {
+    /// The worst severity; none when nothing changed.
+    pub fn verdict(&self) -> Option<Severity> {
+        self.list.iter().map(|change| change.severity).max()
+    }
+}
+
+/// Which way a value travels. What widens a request narrows a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Direction {
+    Request,
+    Response,
+}
+
+/// Compares two documents. Only a [`Tree`] knows the order of properties.
+pub fn compare<D: Clone + Into<Tree>>(old: &D, new: &D) -> Changes {
+    let [old, new] = [old, new].map(|document| without_single_all_of(&document.clone().into()));
+    let mut comparison = Comparison { unchanged: unchanged_components(&old, &new), ..Comparison::default() };
+    comparison.documents(&Node::root(&old), &Node::root(&new));
+    Changes { list: comparison.changes, operations: comparison.operations }
+}
+
+fn unchanged_components(old: &Tree, new: &Tree) -> BTreeSet<String> {
+    let mut unchanged: BTreeMap<String, &Tree> = BTreeMap::new();
+    for (section, members) in old["components"].members() {
+        let others = &new["components"][section];
+        let same = members.members().filter(|(name, value)| value.is_same_in_order(&others[name]));
+        unchanged.extend(same.map(|(name, value)| (format!("#/components/{section}/{name}"), value)));
+    }
+    loop {
+        let is_changed = |value: &Tree| references(value).any(|reference| !unchanged.contains_key(reference));
+        let changed = unchanged.iter().filter(|(_, value)| is_changed(value));
+        let changed: Vec<String> = changed.map(|(reference, _)| reference.clone()).collect();
+        if changed.is_empty() {
+            return unchanged.into_keys().collect();
+        }
+        unchanged.retain(|reference, _| !changed.contains(reference));
+    }
+}
+
+/// The references anywhere within a value.
+fn references(value: &Tree) -> Box<dyn Iterator<Item = &str> + '_> {
+    let own = value["$ref"].as_str();
+    let members = value.members().map(|(_, member)| member).chain(value.items());
+    Box::new(own.into_iter().chain(members.flat_map(references)))
+}
+
+/// The walk over both documents at once.
+#[derive(Default)]
+struct Comparison {
+    changes: Vec<Change>,
+    operations: BTreeSet<String>,
+    /// References to components that are the same in both documents, with all that they refer to.
+    unchanged: BTreeSet<String>,
+    /// What the changes that are found now concern.
+    operation: Option<String>,
+    /// Pairs of schemas that were compared for that operation: a schema is shared, or holds itself.
+    compared: BTreeSet<(usize, usize, Direction)>,
+    /// Which component stands now where another one stood.
+    replaced: BTreeMap<String, String>,
+}
+
+impl Comparison {
+    /// Begins with an operation, a model kind, or the document as a whole.
+    fn about(&mut self, operation: Option<&str>) {
+        self.operation = operation.map(str::to_owned);
+        self.compared.clear();
+    }
+
+    fn found(&mut self, severity: Severity, breaks: Clients, place: &Place, message: impl Into<String>) {
+        let operation = self.operation.clone();
+        let change = Change { severity, breaks, operation, place: place.clone(), message: message.into() };
+        if !self.changes.contains(&change) {
+            self.changes.push(change);
+        }
+    }
+
+    /// A change that breaks every client.
+    fn breaks(&mut self, place: &Place, message: impl Into<String>) {
+        self.found(Severity::Breaking, Clients::new(), place, message);
+    }
+
+    /// A change that breaks these clients, if any, and is compatible otherwise.
+    fn breaks_only(&mut self, clients: Clients, place: &Place, message: impl Into<String>) {
+        let severity = if clients.is_empty() { Severity::Compatible } else { Severity::Breaking };
+        self.found(severity, clients, place, message);
+    }
+
+    fn allows(&mut self, place: &Place, message: impl Into<String>) {
+        self.found(Severity::Compatible, Clients::new(), place, message);
+    }
+
+    fn says(&mut self, place: &Place, message: impl Into<String>) {
+        self.found(Severity::Docs, Clients::new(), place, message);
+    }
+
+    /// Whether the two may differ, and have yet to be compared for this operation and direction.
+    fn is_new(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) -> bool {
+        let pair = (ptr::from_ref(old.value).addr(), ptr::from_ref(new.value).addr(), direction);
+        let is_known = |reference: &str| self.unchanged.contains(reference);
+        let is_unchanged = old.value.is_same_in_order(new.value) && references(old.value).all(is_known);
+        !is_unchanged && self.compared.insert(pair)
+    }
+
+    /// Reports which of the keywords, all of them texts for people, differ.
+    fn words(&mut self, old: &Node<'_>, new: &Node<'_>, keywords: &[&str]) {
+        for keyword in keywords {
+            if old.value.get(keyword) != new.value.get(keyword) {
+                // Where it is used: the old one may stand in a component that did not change.
+                let place = if new.value.is_null() { old.place.at(keyword) } else { new.place.at(keyword) };
+                let change = match (old.has(keyword), new.has(keyword)) {
+                    (false, _) => "is new",
+                    (_, false) => "is gone",
+                    _ => "differs",
+                };
+                self.says(&place, format!("`{keyword}` {change}"));
+            }
+        }
+    }
+
+    /// Extensions that are not compared elsewhere change no call.
+    fn extensions(&mut self, old: &Node<'_>, new: &Node<'_>, known: &[&str]) {
+        let names: BTreeSet<&str> = old.keys().chain(new.keys()).collect();
+        let others: Vec<&str> =
+            names.into_iter().filter(|name| name.starts_with("x-") && !known.contains(name)).collect();
+        let (acted_on, others): (Vec<&str>, Vec<&str>) =
+            others.into_iter().partition(|name| ACTED_ON.contains(name));
+        self.words(old, new, &others);
+        for name in acted_on {
+            if old.value.get(name) != new.value.get(name) {
+                let place = if new.has(name) { new.place.at(name) } else { old.place.at(name) };
+                let message = format!("`{name}` differs: generated code has other methods or arguments");
+                self.breaks_only(of(&[OPENAPI_GENERATOR]), &place, message);
+            }
+        }
+    }
+
+    /// `deprecated` is a notice: what carries it goes on working.
+    fn deprecation(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        let (old, new) = (old.holder("deprecated"), new.holder("deprecated"));
+        let place = new.place.at("deprecated");
+        match (old.is_true("deprecated"), new.is_true("deprecated")) {
+            (false, true) => self.allows(&place, "is deprecated now; it goes on working"),
+            (true, false) => self.allows(&place, "is no longer deprecated"),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+    use proptest::sample::{Index, select};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn document() -> Value {
+        serde_saphyr::from_str(include_str!("../../../openapi/inferstore.yaml")).unwrap_or_default()
+    }
+
+    /// Every place in a value.
+    fn places(value: &Value, here: &str, found: &mut Vec<String>) {
+        found.push(here.to_owned());
+        let children: Vec<(String, &Value)> = match value {
+            Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), value)).collect(),
+            Value::Array(items) => {
+                items.iter().enumerate().map(|(at, item)| (at.to_string(), item)).collect()
+            }
+            _ => Vec::new(),
+        };
+        for (name, child) in children {
+            let name = name.replace('~', "~0").replace('/', "~1");
+            places(child, &format!("{here}/{name}"), found);
+        }
+    }
+
+    fn changed(document: &Value, places: &[String], changes: Vec<(Index, Value)>) -> Value {
+        let mut document = document.clone();
+        for (place, value) in changes {
+            if let Some(there) = document.pointer_mut(&places[place.index(places.len())]) {
+                *there = value;
+            }
+        }
+        document
+    }
+
+    fn changes() -> impl Strategy<Value = Vec<(Index, Value)>> {
+        let odd = [
+            json!(null),
+            json!({}),
+            json!([]),
+            json!(["a"]),
+            json!("string"),
+            json!(7),
+            json!(true),
+            json!({"$ref": "#"}),
+        ];
+        proptest::collection::vec((any::<Index>(), select(odd.to_vec())), 1..4)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn no_document_differs_from_itself_and_every_change_has_a_message(changes in changes()) {
+            let document = document();
+            let mut all = Vec::new();
+            places(&document, "", &mut all);
+            let changed = changed(&document, &all, changes);
+            prop_assert!(compare(&changed, &changed).list.is_empty());
+            for (old, new) in [(&document, &changed), (&changed, &document)] {
+                let changes = compare(old, new);
+                prop_assert!(changes.list.iter().all(|change| !change.message.is_empty()));
+                prop_assert!(old != new || changes.list.is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Operations: which ones there are, where they are called, and their callbacks.
+
+use std::collections::BTreeMap;
+
+use super::clients::{grouping_by_tag, of};
+use super::node::{Node, side_by_side};
+use super::{Comparison, Direction};
+
+/// The methods that a path item of OpenAPI 3 may have.
+pub const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
+
+/// An operation with what its path adds to it.
+pub(super) struct Operation<'a> {
+    document: Node<'a>,
+    pub(super) path_item: Node<'a>,
+    pub(super) node: Node<'a>,
+    path: &'a str,
+    method: &'static str,
+}
+
+impl<'a> Operation<'a> {
+    /// Its name in reports.
+    fn id(&self) -> String {
+        self.node.text("operationId").map_or_else(|| format!("{} {}", self.method, self.path), str::to_owned)
+    }
+
+    fn route(&self) -> (String, &'static str) {
+        (without_names(self.path), self.method)
+    }
+
+    /// The names of the path parameters, in the order of the path.
+    pub(super) fn path_names(&self) -> Vec<&'a str> {
+        let parts = self.path.split('/');
+        parts.filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect()
+    }
+
+    /// The keyword of the operation, else of its path, else of the document.
+    fn nearest(&self, keyword: &str) -> Node<'a> {
+        let around = [&self.node, &self.path_item, &self.document];
+        around.iter().find_map(|node| node.get(keyword)).unwrap_or_else(|| self.document.at(keyword))
+    }
+}
+
+impl Comparison {
+    pub(super) fn operations(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        let (old_paths, new_paths) = (old.at("paths"), new.at("paths"));
+        self.about(None);
+        self.shadowed_paths(&old_paths, &new_paths);
+        let (old, new) = (operations(old, &old_paths), operations(new, &new_paths));
+        let old_nodes: Vec<Node<'_>> = old.values().map(|operation| operation.node.clone()).collect();
+        let new_nodes: Vec<Node<'_>> = new.values().map(|operation| operation.node.clone()).collect();
+        self.operation_collisions(&old_nodes, &new_nodes);
+        self.operations = old.values().chain(new.values()).map(Operation::id).collect();
+        let ids = |operations: &BTreeMap<_, Operation<'_>>| -> BTreeMap<String, String> {
+            let call = |operation: &Operation<'_>| format!("{} {}", operation.method, operation.path);
+            operations.values().map(|operation| (operation.id(), call(operation))).collect()
+        };
+        let new_ids = ids(&new);
+        let old_routes: BTreeMap<String, _> =
+            old.iter().map(|(route, operation)| (operation.id(), route)).collect();
+        for (route, operation) in &old {
+            let id = operation.id();
+            self.about(Some(&id));
+            match (new.get(route), new_ids.get(&id)) {
+                (Some(same), _) => self.operation(operation, same),
+                (None, Some(moved)) => self.breaks(
+                    &operation.node.place,
+                    format!("is `{moved}` now: calls of the old path or method break"),
+                ),
+                (None, None) => {
+                    self.breaks(&operation.node.place, "the operation is gone: calls of it break");
+                }
+            }
+        }
+        for (route, operation) in &new {
+            let id = operation.id();
+            // An operation that moved keeps its operationId.
+            let has_moved = old_routes.get(&id).is_some_and(|was| !new.contains_key(was));
+            if !old.contains_key(route) && !has_moved {
+                self.about(Some(&id));
+                self.allows(&operation.node.place, "the operation is new");
+            }
+        }
+    }
+
+    /// A path with a fixed part takes calls away from one with a parameter there.
+    fn shadowed_paths(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        let known: Vec<String> = old.keys().map(without_names).collect();
+        for (path, item) in new.members().filter(|(path, _)| !known.contains(&without_names(path))) {
+            for shadowed in old.keys().filter(|old| shadows(path, old)) {
+                let message = format!("calls of {shadowed} with this value reach {path} now: they break");
+                self.breaks(&item.place, message);
+            }
+        }
+    }
+
+    fn operation(&mut self, old: &Operation<'_>, new: &Operation<'_>) {
+        let place = &new.node.place;
+        if old.node.value["operationId"] != new.node.value["operationId"] {
+            let message = format!("is called {} now: methods of generated clients have that name", new.id());
+            self.breaks(&place.at("operationId"), message);
+        }
+        self.operation_tags(&old.node, &new.node);
+        self.words(&old.path_item, &new.path_item, &["summary", "description"]);
+        self.words(&old.node, &new.node, &["summary", "description", "externalDocs"]);
+        self.extensions(&old.node, &new.node, &[]);
+        self.deprecation(&old.node, &new.node);
+        self.servers(&old.nearest("servers"), &new.nearest("servers"));
+        self.security(&old.nearest("security"), &new.nearest("security"));
+        self.parameters(old, new);
+        self.request_body(&old.node, &new.node, Direction::Request);
+        self.responses(&old.node.at("responses"), &new.node.at("responses"), Direction::Response);
+        self.callbacks(&old.node.at("callbacks"), &new.node.at("callbacks"));
+    }
+
+    /// Calls that the service makes: their requests are received, their responses are sent.
+    fn callbacks(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        let calls = |callbacks: &Node<'_>| -> BTreeMap<String, String> {
+            let all = callbacks.members().flat_map(|(name, callback)| {
+                let urls = callback.resolved().keys().collect::<Vec<_>>();
+                urls.into_iter().map(move |url| (format!("{name} {url}"), name.to_owned()))
+            });
+            all.collect()
+        };
+        let (old_calls, new_calls) = (calls(old), calls(new));
+        for (call, name) in &old_calls {
+            if !new_calls.contains_key(call) {
+                self.breaks(
+                    &old.place.at(name),
+                    format!("the callback {call} is gone: code that waits for it breaks"),
+                );
+            }
+        }
+        for (call, name) in new_calls.iter().filter(|(call, _)| !old_calls.contains_key(*call)) {
+            self.allows(&new.place.at(name), format!("the callback {call} is new"));
+        }
+        for (name, was, is) in side_by_side(old, new) {
+            let (Some(was), Some(is)) = (was, is) else { continue };
+            for (url, was, is) in side_by_side(&was.resolved(), &is.resolved()) {
+                let (Some(was), Some(is)) = (was, is) else { continue };
+                for method in METHODS {
+                    match (was.get(method), is.get(method)) {
+                        (Some(was), Some(is)) => {
+                            self.words(&was, &is, &["summary", "description"]);
+                            self.request_body(&was, &is, Direction::Response);
+                            let (was, is) = (was.at("responses"), is.at("responses"));
+                            self.responses(&was, &is, Direction::Request);
+                        }
+                        (None, None) => {}
+                        _ => {
+                            let message =
+                                format!("the callback {name} {url} has another method: its receiver breaks");
+                            self.breaks(&is.place, message);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The tags of an operation name modules or classes of generated clients.
+    fn operation_tags(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        let place = new.place.at("tags");
+        let (old_tags, new_tags) = (old.texts("tags"), new.texts("tags"));
+        for tag in old_tags.difference(&new_tags) {
+            let message = format!("the tag {tag} is gone: the method is in another module or class");
+            self.breaks_only(grouping_by_tag(), &place, message);
+        }
+        if old_tags.is_subset(&new_tags) && old_tags.first() != new_tags.first() {
+            let message = "another tag comes first: the method is in another module";
+            self.breaks_only(of(&[&["openapi-python-client"]]), &place, message);
+        } else {
+            for tag in new_tags.difference(&old_tags) {
+                self.allows(&place, format!("the tag {tag} is new on it"));
+            }
+        }
+    }
+}
+
+/// The operations of a document that have arguments.
+pub(super) fn with_arguments<'a>(document: &Node<'a>) -> Vec<Node<'a>> {
+    let all = operations(document, &document.at("paths")).into_values();
+    let has_arguments = |operation: &Operation<'_>| {
+        let is_listed = |node: &Node<'_>| !node.at("parameters").value.items().is_empty();
+        operation.node.has("requestBody") || is_listed(&operation.node) || is_listed(&operation.path_item)
+    };
+    all.filter(has_arguments).map(|operation| operation.node).collect()
+}
+
+/// All operations of a document by route.
+fn operations<'a>(document: &Node<'a>, paths: &Node<'a>) -> BTreeMap<(String, &'static str), Operation<'a>> {
+    let all = paths.members().flat_map(|(path, path_item)| {
+        METHODS.iter().filter_map(move |method| {
+            let node = path_item.get(method)?;
+            let (document, path_item) = (document.clone(), path_item.clone());
+            Some(Operation { document, path_item, node, path, method })
+        })
+    });
+    all.map(|operation| (operation.route(), operation)).collect()
+}
+
+/// The path with `{}` for every parameter: names of path parameters do not travel.
+fn without_names(path: &str) -> String {
+    let nameless = |part: &str| if part.starts_with('{') { "{}".to_owned() } else { part.to_owned() };
+    path.split('/').map(nameless).collect::<Vec<_>>().join("/")
+}
+
+/// Whether calls of the old path may reach the new one, which is more specific.
+fn shadows(new: &str, old: &str) -> bool {
+    let (new, old): (Vec<&str>, Vec<&str>) = (new.split('/').collect(), old.split('/').collect());
+    let is_parameter = |part: &str| part.starts_with('{');
+    let covers = |(new, old): (&&str, &&str)| is_parameter(old) || (new == old && !is_parameter(new));
+    new.len() == old.len() && new.iter().zip(&old).all(covers)
+}

@@ -1,0 +1,73 @@
+//! Reading documents: YAML or JSON, with the line of a mistake.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_saphyr::{SnippetMode, UserMessageFormatter, render_options};
+
+use crate::node::EXAMPLES;
+use crate::tree::Tree;
+
+/// Reads a value from a YAML text; `path` names it in the error.
+///
+/// # Errors
+/// When the text is not YAML or not such a value: with line and column where they are known.
+pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T> {
+    serde_saphyr::from_str(text).map_err(|error| unreadable(path, &error))
+}
+
+/// Reads a document that can be compared.
+///
+/// # Errors
+/// When the file cannot be read, is no OpenAPI 3 document, or has a reference without a target.
+pub fn load(path: &Path) -> Result<Tree> {
+    let shown = path.display();
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+    let document: Tree = match serde_saphyr::from_str(&text) {
+        Ok(document) => document,
+        // `Value` reports where the error is, and reads keys that are no strings as strings.
+        Err(_) => {
+            parse::<Value>(path, &text)?;
+            bail!("{shown}: a key is a boolean, a number or null in YAML, such as `Off` or `1`; quote it");
+        }
+    };
+    ensure!(
+        document["openapi"].as_str().is_some_and(|version| version.starts_with("3.")),
+        "{shown} is not an OpenAPI 3 document; it has no `openapi: 3.…`"
+    );
+    ensure!(document["paths"].is_map(), "{shown} has no `paths`; there is nothing to compare");
+    if let Some(reference) = broken_reference(&document, &document) {
+        bail!("{shown}: there is no {reference}, and something refers to it");
+    }
+    Ok(document)
+}
+
+/// A reference without a target. Examples may hold whatever looks like one.
+fn broken_reference(document: &Tree, value: &Tree) -> Option<String> {
+    let own = value["$ref"].as_str().filter(|reference| document.pointer(reference).is_none());
+    let members = value.members().filter(|(key, _)| !EXAMPLES.contains(key)).map(|(_, member)| member);
+    let mut inner = members.chain(value.items()).filter_map(|member| broken_reference(document, member));
+    own.map(str::to_owned).or_else(|| inner.next())
+}
+
+fn unreadable(path: &Path, error: &serde_saphyr::Error) -> Error {
+    let position = error
+        .location()
+        .filter(|location| location.line() > 0)
+        .map_or_else(String::new, |location| format!(":{}:{}", location.line(), location.column()));
+    let message = error.render_with_options(render_options! {
+        formatter: &UserMessageFormatter,
+        snippets: SnippetMode::Off,
+    });
+    // The position stands in front already.
+    let message = message.split(" at line ").next().unwrap_or_default();
+    anyhow!("{}{position}: not readable as YAML: {}", path.display(), one_line(message))
+}
+
+/// The text without line breaks, for messages that promise one line.
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,121 @@
+//! A document as data that keeps its order: what people are handed reads as it was written.
+
+use std::ops::Index;
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A value of a document.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum Tree {
+    /// An object, in the order of the text.
+    Map(IndexMap<String, Tree>),
+    /// An array.
+    List(Vec<Tree>),
+    /// Anything else.
+    Scalar(Value),
+}
+
+/// Stands in for what is absent.
+pub const NULL: &Tree = &Tree::Scalar(Value::Null);
+
+impl Tree {
+    /// A string.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Scalar(Value::String(text.into()))
+    }
+
+    /// The member of an object.
+    pub fn get(&self, key: &str) -> Option<&Self> {
+        match self {
+            Self::Map(members) => members.get(key),
+            _ => None,
+        }
+    }
+
+    /// The text of a string.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Scalar(value) => value.as_str(),
+            _ => None,
+        }
+    }
+
+    /// The items of a list; of anything else none.
+    pub fn items(&self) -> &[Self] {
+        if let Self::List(items) = self { items } else { &[] }
+    }
+
+    /// Whether this is an object.
+    pub fn is_map(&self) -> bool {
+        matches!(self, Self::Map(_))
+    }
+
+    /// Whether this is that scalar.
+    pub fn is(&self, scalar: impl Into<Value>) -> bool {
+        *self == Self::Scalar(scalar.into())
+    }
+
+    /// Whether this is null, or absent.
+    pub fn is_null(&self) -> bool {
+        self == NULL
+    }
+
+    /// Whether both are equal, with their members in the same order.
+    pub fn is_same_in_order(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Map(_), Self::Map(_)) => {
+                self.members().count() == other.members().count()
+                    && self.members().zip(other.members()).all(|((key, value), (other_key, other))| {
+                        key == other_key && value.is_same_in_order(other)
+                    })
+            }
+            (Self::List(items), Self::List(others)) => {
+                items.len() == others.len()
+                    && items.iter().zip(others).all(|(item, other)| item.is_same_in_order(other))
+            }
+            _ => self == other,
+        }
+    }
+
+    /// The value that a JSON pointer leads to, with or without a `#` in front.
+    pub fn pointer(&self, pointer: &str) -> Option<&Self> {
+        let mut keys = pointer.trim_start_matches('#').split('/').skip(1);
+        keys.try_fold(self, |value, key| {
+            let key = key.replace("~1", "/").replace("~0", "~");
+            match value {
+                Self::List(items) => items.get(key.parse::<usize>().ok()?),
+                value => value.get(&key),
+            }
+        })
+    }
+
+    /// The members of an object; of anything else none.
+    pub fn members(&self) -> impl Iterator<Item = (&str, &Self)> {
+        let members = if let Self::Map(members) = self { Some(members) } else { None };
+        members.into_iter().flatten().map(|(key, value)| (key.as_str(), value))
+    }
+}
+
+/// What is absent is `null`.
+impl Index<&str> for Tree {
+    type Output = Self;
+
+    fn index(&self, key: &str) -> &Self {
+        self.get(key).unwrap_or(NULL)
+    }
+}
+
+impl From<Value> for Tree {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::Object(members) => {
+                Self::Map(members.into_iter().map(|(key, value)| (key, value.into())).collect())
+            }
+            Value::Array(items) => Self::List(items.into_iter().map(Self::from).collect()),
+            scalar => Self::Scalar(scalar),
+        }
+    }
+}

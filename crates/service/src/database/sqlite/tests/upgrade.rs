@@ -1,0 +1,43 @@
+//! Databases that older versions have written are opened and brought up to date.
+
+use rusqlite::Connection;
+
+use super::super::{SCHEMA, SqliteDatabase};
+use super::{Durability, open};
+use crate::accounts::{AccountId, Accounts as _};
+use crate::ledger::Ledger as _;
+use crate::object_storage::Files as _;
+
+#[tokio::test]
+async fn a_database_of_any_older_version_keeps_its_rows() {
+    for version in 1..SCHEMA.len() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = Connection::open(folder.path().join("test.db")).unwrap();
+        for sql in &SCHEMA[..version] {
+            old.execute_batch(sql).unwrap();
+        }
+        old.pragma_update(None, "user_version", i64::try_from(version).unwrap()).unwrap();
+        old.execute_batch(
+            "INSERT INTO accounts (id, username, scope, wallet_address, bucket, created_at, metered_at, \
+             stored_bytes) VALUES (1, 'anna', 'personal', '0x', 'files', 0, 0, 7); \
+             INSERT INTO objects (id, bucket, key, owner, folder, category, mime, size, etag, blob, created_at) \
+             VALUES ('i', 'files', 'covers/a.png', 1, 'covers', 'image', 'image/png', 7, 'e', 'b', 0);",
+        )
+        .unwrap();
+        drop(old);
+        let database = open(&folder).await;
+        assert_eq!(database.account("anna").await.unwrap().unwrap().id, AccountId(1));
+        let (files, total) = database.files(AccountId(1), "covers", None, 1, 10).await.unwrap();
+        assert_eq!((files[0].key.as_str(), total), ("covers/a.png", 1));
+        assert_eq!(database.audit().await.unwrap().faults, Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn a_database_of_a_newer_version_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("test.db");
+    Connection::open(&file).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    let refused = SqliteDatabase::open(&file, Durability::None).await.err().unwrap().to_string();
+    assert!(refused.contains("newer version of the service (schema 99"), "{refused}");
+}

@@ -1,0 +1,76 @@
+//! How SQLite keeps the service's own types: identifiers, moments and amounts as integers, states as words.
+
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use serde_json::value::RawValue;
+
+use crate::accounts::{AccountId, Scope};
+use crate::clock::Moment;
+use crate::ledger::{Money, Purse, Reason};
+use crate::queue::Status;
+
+macro_rules! integers {
+    ($($type:ty: $new:expr, $number:expr;)*) => { $(
+        impl ToSql for $type {
+            fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+                Ok($number(*self).into())
+            }
+        }
+
+        impl FromSql for $type {
+            fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+                i64::column_result(value).map($new)
+            }
+        }
+    )* };
+}
+
+integers! {
+    AccountId: AccountId, |id: Self| id.0;
+    Moment: Moment, |moment: Self| moment.0;
+    Money: Money::from_smallest, Money::smallest;
+}
+
+macro_rules! words {
+    ($($type:ty: $what:literal;)*) => { $(
+        impl ToSql for $type {
+            fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+                Ok(self.word().into())
+            }
+        }
+
+        impl FromSql for $type {
+            fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+                let word = value.as_str()?;
+                let unknown = || FromSqlError::Other(format!(concat!("{:?} is no ", $what), word).into());
+                Self::from_word(word).ok_or_else(unknown)
+            }
+        }
+    )* };
+}
+
+words! {
+    Purse: "purse";
+    Scope: "scope";
+    Status: "status";
+}
+
+impl ToSql for Reason {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.word().into())
+    }
+}
+
+/// A JSON text.
+pub(super) struct Json(pub(super) Box<RawValue>);
+
+impl FromSql for Json {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let read = RawValue::from_string(value.as_str()?.to_owned());
+        read.map(Self).map_err(|cause| FromSqlError::Other(Box::new(cause)))
+    }
+}
+
+/// Names as a JSON array, which `json_each` reads.
+pub(super) fn json(names: &[String]) -> String {
+    serde_json::json!(names).to_string()
+}
