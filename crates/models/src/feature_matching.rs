@@ -2,7 +2,7 @@
 
 use crate::draw;
 use crate::features::{self, Feature};
-use crate::picture::{LIBRARIES, Picture};
+use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
@@ -29,14 +29,8 @@ impl Model for FeatureMatching {
         "feature-matching"
     }
 
-    fn method(&self) -> &'static str {
-        "Corners on seven scales with oriented binary descriptors (after ORB), matched both ways with a ratio \
-         test, keeping those that agree on one affine change of view (RANSAC); a classical method, not a \
-         neural network."
-    }
-
-    fn libraries(&self) -> &'static [&'static str] {
-        LIBRARIES
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
     }
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {

@@ -1,19 +1,17 @@
 //! The built-in models of the local service: pure functions from inputs to outputs.
 //!
-//! Nothing here reaches a network or a file. Every model says in a sentence which [method] it is,
-//! because some kinds of the catalog are neural networks elsewhere and classical methods here. What a
-//! run may take is bounded by [`Limits`]; what cannot be done is an [`Error`], never a panic.
+//! Nothing here reaches a network or a file. Some kinds of the catalog are neural networks elsewhere and
+//! classical methods here; `docs/models.md` names the method of each. What a run may take is bounded by
+//! [`Limits`]; what cannot be done is an [`Error`], never a panic.
 //!
 //! ```
 //! use inferstore_models::{Error, Input, Inputs, Limits, built_in};
 //!
-//! let extraction = built_in().iter().find(|model| model.kind() == "color-extraction").unwrap();
+//! let extraction = built_in().into_iter().find(|model| model.kind() == "color-extraction").unwrap();
 //! let inputs = Inputs::from_iter([("input", Input::File(b"not a picture".to_vec()))]);
 //! let error = extraction.run(&inputs, &Limits::default()).unwrap_err();
 //! assert!(matches!(error, Error::NotAPicture { .. }));
 //! ```
-//!
-//! [method]: Model::method
 
 mod background_removal;
 mod background_replacement;
@@ -44,25 +42,28 @@ mod super_resolution_alt;
 mod template;
 mod video_edge_map;
 
+use std::sync::Arc;
+
 pub use error::Error;
 pub use model::{Input, Inputs, Limits, Model, Output};
+pub use picture::memory_of;
 
 /// Every model that this crate has, in the order of the catalog.
 #[must_use]
-pub fn built_in() -> &'static [&'static dyn Model] {
-    &[
-        &image_blending::ImageBlending,
-        &color_harmonization::ColorHarmonization,
-        &face_detection::FaceDetection,
-        &feature_matching::FeatureMatching,
-        &background_replacement::BackgroundReplacement,
-        &low_light_enhancement::LowLightEnhancement,
-        &super_resolution::SuperResolution,
-        &super_resolution_alt::SuperResolutionAlt,
-        &haze_removal::HazeRemoval,
-        &video_edge_map::VideoEdgeMap,
-        &background_removal::BackgroundRemoval,
-        &image_to_anime::ImageToAnime,
-        &color_extraction::ColorExtraction,
+pub fn built_in() -> Vec<Arc<dyn Model>> {
+    vec![
+        Arc::new(image_blending::ImageBlending),
+        Arc::new(color_harmonization::ColorHarmonization),
+        Arc::new(face_detection::FaceDetection),
+        Arc::new(feature_matching::FeatureMatching),
+        Arc::new(background_replacement::BackgroundReplacement),
+        Arc::new(low_light_enhancement::LowLightEnhancement),
+        Arc::new(super_resolution::SuperResolution),
+        Arc::new(super_resolution_alt::SuperResolutionAlt),
+        Arc::new(haze_removal::HazeRemoval),
+        Arc::new(video_edge_map::VideoEdgeMap),
+        Arc::new(background_removal::BackgroundRemoval),
+        Arc::new(image_to_anime::ImageToAnime),
+        Arc::new(color_extraction::ColorExtraction),
     ]
 }

@@ -10,11 +10,11 @@ pub trait Model: Send + Sync {
     /// The kind of the catalog that this model serves, such as `haze-removal`.
     fn kind(&self) -> &'static str;
 
-    /// Which method it is, in one honest sentence.
-    fn method(&self) -> &'static str;
-
-    /// The libraries behind it, for the record of the model.
-    fn libraries(&self) -> &'static [&'static str];
+    /// Returns how many bytes a run takes at its peak for each pixel of its largest picture. `None`, the
+    /// default, reserves all of `Limits::memory` for every run.
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        None
+    }
 
     /// Computes the outputs, by name, in the order of the catalog.
     ///
@@ -98,6 +98,14 @@ impl Inputs {
         })
     }
 
+    /// The contents of all files.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &[u8]> {
+        self.by_name.values().filter_map(|input| match input {
+            Input::File(bytes) => Some(bytes.as_slice()),
+            Input::Text(_) | Input::Number(_) => None,
+        })
+    }
+
     fn get(&self, name: &str) -> Result<&Input, Error> {
         self.by_name.get(name).ok_or_else(|| Error::Missing { input: name.to_owned() })
     }
@@ -128,8 +136,8 @@ pub enum Output {
 pub struct Limits {
     /// How many pixels a picture among the inputs may have.
     pub pixels: u64,
-    /// How many bytes of memory the run may use. Each model knows what it needs for a pixel, so a
-    /// picture that would take more is refused before it is read.
+    /// How many bytes of memory the run may use, its inputs included. Each model knows what it needs for a
+    /// pixel, so a picture that would take more is refused before it is decoded.
     pub memory: u64,
     /// When the run has to be over. It is stopped soon after, not on the dot.
     pub deadline: Option<Instant>,

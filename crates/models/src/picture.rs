@@ -1,15 +1,13 @@
 //! Pictures: from the bytes of an input to planes, and from planes to the bytes of an output.
 
+use std::borrow::Cow;
 use std::io::Cursor;
 
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
 use image::{DynamicImage, ExtendedColorType, ImageDecoder, ImageEncoder, ImageError, ImageReader};
 
 use crate::plane::Plane;
-use crate::{Error, Inputs, Limits, Output};
-
-/// The libraries that read and write pictures.
-pub(crate) const LIBRARIES: &[&str] = &["image"];
+use crate::{Error, Inputs, Limits, Model, Output};
 
 /// A picture in sRGB: its colors, and how opaque it is unless it is so everywhere.
 #[derive(Debug, Clone)]
@@ -122,23 +120,70 @@ pub(crate) fn png(
     Ok(Output::File { bytes: file, mime: "image/png", extension: "png" })
 }
 
+/// Returns how many bytes a run of `model` on `inputs` takes at most; never more than `limits` allow, because
+/// `run` refuses larger pictures. Only the headers of pictures are read.
+#[must_use]
+pub fn memory_of(model: &dyn Model, inputs: &Inputs, limits: &Limits) -> u64 {
+    let Some(need) = model.bytes_per_pixel() else { return limits.memory };
+    let of_file = |file: &[u8]| {
+        let pixels = decoder(file, limits).map_or(0, |decoder| pixels(&decoder));
+        needed(inputs, file, pixels, need)
+    };
+    inputs.files().map(of_file).max().unwrap_or(0).min(limits.memory)
+}
+
+/// How many bytes a run takes whose largest picture is `file`: every input, the copies of the file that its
+/// decoder makes (its chunks without metadata, and the whole of a JPEG), and the work on its pixels.
+fn needed(inputs: &Inputs, file: &[u8], pixels: u64, need: u64) -> u64 {
+    let held: u64 = inputs.files().map(|file| file.len() as u64).sum();
+    pixels.saturating_mul(need).saturating_add(held + 2 * file.len() as u64)
+}
+
+fn pixels(decoder: &impl ImageDecoder) -> u64 {
+    let (width, height) = decoder.dimensions();
+    u64::from(width) * u64::from(height)
+}
+
+/// A decoder that has read the header of a file.
+fn decoder<'a>(file: &'a [u8], limits: &Limits) -> Result<impl ImageDecoder + 'a, ImageError> {
+    let mut reader = ImageReader::new(Cursor::new(without_metadata(file))).with_guessed_format()?;
+    let mut allocations = image::Limits::no_limits();
+    allocations.max_alloc = Some(limits.memory);
+    reader.limits(allocations);
+    reader.into_decoder()
+}
+
+/// The chunks of a PNG file that its pixels depend on, and its orientation. The others may be compressed: a
+/// color profile or a text of 1 MB can unpack to 1 GB, and no model uses it. Other files stay as they are.
+fn without_metadata(file: &[u8]) -> Cow<'_, [u8]> {
+    const NEEDED: [&[u8]; 6] = [b"IHDR", b"PLTE", b"tRNS", b"eXIf", b"IDAT", b"IEND"];
+    const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
+    let Some(mut rest) = file.strip_prefix(SIGNATURE) else { return Cow::Borrowed(file) };
+    let mut kept = SIGNATURE.to_vec();
+    while let Some((length, _)) = rest.split_first_chunk::<4>() {
+        // Length, type, data, checksum. What is cut off is left to the decoder, which refuses it.
+        let size = 12 + u32::from_be_bytes(*length) as usize;
+        let Some((chunk, further)) = rest.split_at_checked(size) else { break };
+        if NEEDED.contains(&&chunk[4..8]) {
+            kept.extend_from_slice(chunk);
+        }
+        rest = further;
+    }
+    kept.extend_from_slice(rest);
+    Cow::Owned(kept)
+}
+
 /// Reads and checks the file `name`, as `Picture::read` does.
 pub(crate) fn decode(inputs: &Inputs, name: &str, need: u64, limits: &Limits) -> Result<DynamicImage, Error> {
     limits.check_time()?;
-    let bytes = inputs.file(name)?;
+    let file = inputs.file(name)?;
     let unreadable = |error: ImageError| match error {
         ImageError::Limits(error) => too_large(name, error.to_string()),
         error => Error::NotAPicture { input: name.to_owned(), reason: error.to_string() },
     };
-    let mut reader = ImageReader::new(Cursor::new(bytes))
-        .with_guessed_format()
-        .map_err(|error| unreadable(ImageError::IoError(error)))?;
-    let mut allocations = image::Limits::no_limits();
-    allocations.max_alloc = Some(limits.memory);
-    reader.limits(allocations);
-    let mut decoder = reader.into_decoder().map_err(unreadable)?;
+    let mut decoder = decoder(file, limits).map_err(unreadable)?;
     let (width, height) = decoder.dimensions();
-    let pixels = u64::from(width) * u64::from(height);
+    let pixels = pixels(&decoder);
     if pixels == 0 {
         return Err(Error::NotAPicture { input: name.to_owned(), reason: "it has no pixels".to_owned() });
     }
@@ -148,7 +193,7 @@ pub(crate) fn decode(inputs: &Inputs, name: &str, need: u64, limits: &Limits) ->
             format!("it has {width} x {height} pixels, and {} are allowed in all", limits.pixels),
         ));
     }
-    let needed = pixels.saturating_mul(need);
+    let needed = needed(inputs, file, pixels, need);
     if needed > limits.memory {
         return Err(too_large(
             name,

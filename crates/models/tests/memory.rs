@@ -3,6 +3,10 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use image::{DynamicImage, ImageFormat};
 use inferstore_models::{Limits, built_in};
 use peak_alloc::PeakAlloc;
@@ -18,6 +22,39 @@ mod support;
 static MEMORY: PeakAlloc = PeakAlloc;
 
 #[test]
+fn runs_keep_within_their_memory() {
+    every_model_keeps_within_the_memory_that_it_asks_for();
+    metadata_that_unpack_to_a_gigabyte_cost_nothing();
+}
+
+/// The counter of memory sees every thread, so this is no test of its own.
+fn metadata_that_unpack_to_a_gigabyte_cost_nothing() {
+    let plain = support::png(&scenes::hazy(64, 48));
+    let unpacked = vec![0; 1 << 30];
+    let mut compressed = ZlibEncoder::new(Vec::new(), Compression::fast());
+    compressed.write_all(&unpacked).expect("it is written into memory");
+    drop(unpacked);
+    let compressed = compressed.finish().expect("it is written into memory");
+    for (kind, head) in [(b"iCCP", &b"name\0\0"[..]), (b"zTXt", b"name\0\0"), (b"iTXt", b"name\0\x01\0\0\0")]
+    {
+        let chunk = support::chunk(*kind, &[head, &compressed].concat());
+        // After the header, which has 33 bytes.
+        let hostile = [&plain[..33], &chunk, &plain[33..]].concat();
+        for model in built_in() {
+            let inputs = support::inputs_of(model.kind(), &hostile);
+            let limits = Limits { memory: 1 << 30, ..Limits::default() };
+            let before = MEMORY.current_usage();
+            MEMORY.reset_peak_usage();
+            let _ = model.run(&inputs, &limits).map(drop);
+            let taken = MEMORY.peak_usage().saturating_sub(before) as u64;
+            let reserved = inferstore_models::memory_of(&*model, &inputs, &limits);
+            let name = model.kind();
+            assert!(taken < reserved + 2_000_000, "{name}: {taken} bytes taken, {reserved} reserved");
+            assert!(reserved < 20_000_000 + 5 * hostile.len() as u64, "{name}: {reserved} bytes reserved");
+        }
+    }
+}
+
 fn every_model_keeps_within_the_memory_that_it_asks_for() {
     let (width, height) = (800, 600);
     let pixels = u64::from(width * height);

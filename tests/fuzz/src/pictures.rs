@@ -4,7 +4,8 @@ use inferstore_models::{Error, Input, Inputs, Limits, Output, built_in};
 
 /// No file makes a model panic or pass its limits: it gives a result, or says which input is at fault.
 pub fn pictures(data: &[u8]) {
-    let model = built_in().iter().find(|model| model.kind() == "color-extraction").expect("it is built in");
+    let model =
+        built_in().into_iter().find(|model| model.kind() == "color-extraction").expect("it is built in");
     let inputs: Inputs = [("input", Input::File(data.to_vec()))].into_iter().collect();
     let limits = Limits { pixels: 64 * 64, memory: 8 << 20, ..Limits::default() };
     match model.run(&inputs, &limits) {

@@ -1,12 +1,13 @@
 //! Running a model by its kind, and files of pictures.
 
 use std::io::Cursor;
+use std::sync::Arc;
 
 use image::{DynamicImage, ImageFormat, RgbImage};
 use inferstore_models::{Error, Input, Inputs, Limits, Model, Output, built_in};
 
-pub(crate) fn model(kind: &str) -> &'static dyn Model {
-    *built_in().iter().find(|model| model.kind() == kind).expect("a built-in model has this kind")
+pub(crate) fn model(kind: &str) -> Arc<dyn Model> {
+    built_in().into_iter().find(|model| model.kind() == kind).expect("a built-in model has this kind")
 }
 
 pub(crate) fn run<const COUNT: usize>(kind: &str, inputs: [(&str, Input); COUNT]) -> Outputs {
@@ -79,4 +80,19 @@ pub(crate) fn encoded(picture: &DynamicImage, format: ImageFormat) -> Vec<u8> {
     let mut bytes = Cursor::new(Vec::new());
     picture.write_to(&mut bytes, format).expect("it fits in memory");
     bytes.into_inner()
+}
+
+/// A chunk of a PNG file.
+pub(crate) fn chunk(kind: [u8; 4], data: &[u8]) -> Vec<u8> {
+    let body = [&kind, data].concat();
+    let length = u32::try_from(data.len()).expect("a chunk is small");
+    [&length.to_be_bytes(), &*body, &crc32(&body).to_be_bytes()].concat()
+}
+
+pub(crate) fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |state, byte| {
+        (0..8).fold(state ^ u32::from(*byte), |state, _| {
+            if state & 1 == 1 { (state >> 1) ^ 0xEDB8_8320 } else { state >> 1 }
+        })
+    })
 }

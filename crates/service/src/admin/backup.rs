@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::Admin;
 use crate::Error;
+use crate::lifecycle::app::App;
 
 /// What a backup holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -31,13 +33,21 @@ impl Admin {
         if !prepared {
             return Err(Error::new(doing(), "the folder is not empty"));
         }
-        // Blobs that the copy names stay until they are linked, even when their rows are deleted meanwhile.
-        let blobs = self.app.objects.pause_deletions();
-        let names = self.app.database.backup_to(&folder.join("inferstore.db")).await?;
-        let to = folder.join("objects");
-        let linked = tokio::task::spawn_blocking(move || blobs.link_blobs(&names, &to)).await;
-        linked.map_err(|cause| Error::new(doing(), cause))?.map_err(|cause| Error::keeping(doing(), cause))
+        let app = Arc::clone(&self.app);
+        let folder = folder.to_owned();
+        // On a task of its own: when the caller goes away, the backup is finished all the same.
+        let written = tokio::spawn(async move { write(&app, &folder).await }).await;
+        written.map_err(|cause| Error::new("writing a backup", cause))?
     }
+}
+
+async fn write(app: &App, folder: &Path) -> Result<Backup, Error> {
+    // Blobs that the copy names stay until they are copied, even when their rows are deleted meanwhile.
+    let blobs = app.objects.pause_deletions();
+    let names = app.database.backup_to(&folder.join("inferstore.db")).await?;
+    let objects = names.len() as u64;
+    let missing = blobs.copy_blobs(names, &folder.join("objects")).await?;
+    Ok(Backup { objects, missing })
 }
 
 /// Creates the folder for its owner alone; false when there is something in it.

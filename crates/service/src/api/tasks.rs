@@ -53,7 +53,7 @@ async fn create(
         input: input.text,
     };
     match app.database.create_task(&task, app.config.insufficient_balance, app.clock.now()).await? {
-        Created::Queued => app.ring(),
+        Created::Queued => app.notify_task_queued(),
         Created::Failed => {}
         Created::Refused { spendable } => {
             let message = format!(

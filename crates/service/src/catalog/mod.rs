@@ -3,7 +3,6 @@
 
 mod built_in;
 mod check;
-mod decimal;
 mod format;
 mod search;
 mod spec;
@@ -15,7 +14,7 @@ pub(crate) use format::{Format, Kind};
 pub(crate) use search::{Filter, Search, Sort, folded};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
-pub(crate) use spec::{FullMetadata, checked_formats};
+pub(crate) use spec::checked_formats;
 pub use spec::{Metadata, ModelSpec, Visibility};
 
 use crate::Error;

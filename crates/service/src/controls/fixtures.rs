@@ -11,10 +11,9 @@ use super::{Amounts, Controls};
 use crate::Error;
 use crate::accounts::{Account, NewAccount, NewKey, Scope};
 use crate::admin::Admin;
-use crate::admin::publish::new_model;
 use crate::catalog::{Existing, ModelSpec};
 use crate::ledger::Money;
-use crate::object_storage::{FOLDERS, plant};
+use crate::object_storage::{FOLDERS, store_local};
 
 /// How much loading fixtures added or updated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -127,7 +126,7 @@ impl Controls {
         let owner = self.fixture_account(publisher.unwrap_or_default()).await?;
         let text = fs::read_to_string(file).map_err(|cause| failed(cause.into()))?;
         let spec = ModelSpec::from_json(&text).map_err(|cause| failed(cause.into()))?;
-        let model = new_model(&spec, &owner, self.now()).map_err(|cause| failed(cause.into()))?;
+        let model = spec.to_model(&owner, self.now()).map_err(|cause| failed(cause.into()))?;
         match self.app.database.publish(&[model], Existing::Replace).await? {
             0 => Err(failed(format!("{:?} belongs to another account", spec.id).into())),
             _ => Ok(()),
@@ -143,7 +142,7 @@ impl Controls {
         let owner = self.fixture_account(&entry.account).await?;
         let content = fs::read(folder.join(&entry.path))
             .map_err(|cause| Error::new(doing(), format!("{}: {cause}", entry.path.display())))?;
-        plant(&self.app, owner, &entry.folder, &entry.name, &entry.mime, content).await
+        store_local(&self.app, owner, &entry.folder, &entry.name, &entry.mime, content).await
     }
 }
 

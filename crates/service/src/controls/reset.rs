@@ -44,7 +44,7 @@ impl Controls {
         let kept = tester.initial.kept.lock().await;
         tester.faults.reset();
         app.scripts.clear();
-        let mut node = app.node.hold().await;
+        let mut node = app.node.pause().await;
         node.set_up(true);
         node.interrupt();
         let unneeded = tester.initial.database.replace_from(&tester.initial.copy).await?;
@@ -53,8 +53,8 @@ impl Controls {
             app.random.go_on_from(position);
         }
         drop(node);
-        app.node.announce(app).await?;
-        app.work.notify_waiters();
+        app.node.heartbeat(app).await?;
+        app.local_wakeup.notify_waiters();
         // No row names these blobs, so the reset does not wait until they are deleted.
         tokio::spawn(delete_blobs(Arc::clone(&app.objects), unneeded));
         for folder in &kept.fixtures {

@@ -51,9 +51,9 @@ impl Controls {
     pub async fn advance_clock(&self, by: Duration) -> Result<(), Error> {
         self.app.clock.advance(by);
         // The node was alive all along; without this it would seem to have been silent for so long.
-        self.app.node.announce(&self.app).await?;
+        self.app.node.heartbeat(&self.app).await?;
         storage_billing::once(&self.app).await?;
-        self.app.work.notify_waiters();
+        self.app.local_wakeup.notify_waiters();
         Ok(())
     }
 
@@ -63,10 +63,10 @@ impl Controls {
     /// # Errors
     /// When the database cannot be written.
     pub async fn take_node_down(&self) -> Result<(), Error> {
-        let mut node = self.app.node.hold().await;
+        let mut node = self.app.node.pause().await;
         node.set_up(false);
         node.interrupt();
-        self.app.node.say_goodbye(&self.app).await
+        self.app.node.deregister(&self.app).await
     }
 
     /// The node of this process works again.
@@ -74,9 +74,9 @@ impl Controls {
     /// # Errors
     /// When the database cannot be written.
     pub async fn bring_node_up(&self) -> Result<(), Error> {
-        self.app.node.hold().await.set_up(true);
-        self.app.node.announce(&self.app).await?;
-        self.app.work.notify_waiters();
+        self.app.node.pause().await.set_up(true);
+        self.app.node.heartbeat(&self.app).await?;
+        self.app.local_wakeup.notify_waiters();
         Ok(())
     }
 

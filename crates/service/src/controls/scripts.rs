@@ -218,8 +218,8 @@ impl Controls {
 
     /// Who serves what is known at once, and tasks that waited are looked at again.
     async fn scripts_changed(&self) -> Result<(), Error> {
-        self.app.node.announce(&self.app).await?;
-        self.app.work.notify_waiters();
+        self.app.node.heartbeat(&self.app).await?;
+        self.app.local_wakeup.notify_waiters();
         Ok(())
     }
 }

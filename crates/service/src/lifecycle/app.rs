@@ -10,7 +10,7 @@ use crate::controls::{Scripts, Tester};
 use crate::database::Database;
 use crate::http::account_limit::AccountLimit;
 use crate::lifecycle::config::Config;
-use crate::nodes::Switch;
+use crate::nodes::LocalNode;
 use crate::object_storage::Objects;
 use crate::operations::metrics::Metrics;
 use crate::random::Randomness;
@@ -25,7 +25,7 @@ pub(crate) struct App {
     pub(crate) fetcher: Fetcher,
     pub(crate) metrics: Metrics,
     /// Whether the node in this process works.
-    pub(crate) node: Switch,
+    pub(crate) node: LocalNode,
     /// What testers want of models instead of running them.
     pub(crate) scripts: Scripts,
     /// The controls for testers, where they are on.
@@ -37,16 +37,16 @@ pub(crate) struct App {
     /// Uploads that are taken in, each of which holds some memory.
     pub(crate) uploads: AccountLimit,
     /// Rings for one worker of this process when there may be a task for it.
-    pub(crate) work: Notify,
+    pub(crate) local_wakeup: Notify,
     /// Rings for every node outside the process that waits for a task: which of them runs the model, only
     /// the queue can tell.
-    pub(crate) arrivals: Notify,
+    pub(crate) remote_wakeup: Notify,
 }
 
 impl App {
     /// Says that there may be a task to claim.
-    pub(crate) fn ring(&self) {
-        self.work.notify_one();
-        self.arrivals.notify_waiters();
+    pub(crate) fn notify_task_queued(&self) {
+        self.local_wakeup.notify_one();
+        self.remote_wakeup.notify_waiters();
     }
 }

@@ -1,7 +1,7 @@
-//! What a service begins with: the operator, the community, the catalog, and a first account.
+//! What a service begins with: the operator, the catalog, and a first account.
 
 use crate::Error;
-use crate::accounts::{Account, Accounts, NewAccount, NewKey, Scope};
+use crate::accounts::{Account, Accounts, NewAccount, NewKey, OPERATOR, Scope};
 use crate::catalog::publish_built_in;
 use crate::clock::Moment;
 use crate::database::sqlite::SqliteDatabase;
@@ -9,13 +9,13 @@ use crate::ledger::{Credit, Ledger, Money};
 use crate::lifecycle::config::FirstAccount;
 use crate::random::Randomness;
 
-/// The account that publishes the official models, and that storage is paid to.
-pub(crate) const OPERATOR: &str = "inferstore";
-/// The account that publishes the models of the community.
-const COMMUNITY: &str = "atelier";
-
 /// The setting that says that all of this has been done once.
 const DONE: &str = "first account";
+
+/// Whether the database was filled before.
+pub(crate) async fn is_done(database: &SqliteDatabase) -> Result<bool, Error> {
+    Ok(database.setting(DONE).await?.is_some())
+}
 
 /// Fills a fresh store and brings the catalog of an old one up to date. Returns the key of the first
 /// account when this is what made it. A start that was interrupted is made up for by the next one.
@@ -26,9 +26,8 @@ pub(crate) async fn bootstrap(
     random: &Randomness,
 ) -> Result<Option<String>, Error> {
     let operator = account(database, OPERATOR, Scope::Organization, now, random).await?;
-    let community = account(database, COMMUNITY, Scope::Organization, now, random).await?;
-    publish_built_in(database, operator.id, community.id).await?;
-    if database.setting(DONE).await?.is_some() {
+    publish_built_in(database, &operator, now).await?;
+    if is_done(database).await? {
         return Ok(None);
     }
     let account = account(database, &first.username, Scope::Personal, now, random).await?;

@@ -21,11 +21,10 @@ use crate::lifecycle::app::App;
 use crate::lifecycle::bootstrap;
 use crate::lifecycle::config::{Config, Data};
 use crate::lifecycle::folder::Folder;
-use crate::models::runners;
 use crate::object_storage::Objects;
 use crate::operations::metrics::Metrics;
 use crate::random::Randomness;
-use crate::{Error, admin, api, controls, nodes, operations};
+use crate::{Error, admin, api, controls, models, nodes, object_storage, operations};
 
 /// A running service. It ends when it is dropped; `shutdown` ends it in order.
 #[must_use = "a service ends when it is dropped"]
@@ -79,6 +78,12 @@ impl Service {
             Data::Folder(_) => Durability::Full,
         };
         let database = SqliteDatabase::open(&folder.path().join("inferstore.db"), durability).await?;
+        let objects_folder = folder.path().join("objects");
+        let is_new = !bootstrap::is_done(&database).await?;
+        if let Err(refusal) = object_storage::pair(&objects_folder, &database, is_new, &random).await {
+            database.close().await;
+            return Err(refusal);
+        }
         let api_key = bootstrap::bootstrap(&database, &config.first_account, clock.now(), &random).await?;
 
         // All of them before anything runs, so that a start that fails leaves nothing behind.
@@ -89,18 +94,15 @@ impl Service {
         let controls_address = config.controls.as_ref().map(|controls| controls.address);
         let controls_listener = Listener::bind_if_asked(controls_address).await?;
 
-        let storage_url = match &config.storage_url {
-            Some(url) => url.trim_end_matches('/').to_owned(),
-            None => storage_listener.as_ref().map(Listener::url).unwrap_or_default(),
+        // A service that serves nothing creates no URL.
+        let storage_url = match &storage_listener {
+            Some(listener) => object_storage::address(config.storage_url.as_deref(), listener.address)?,
+            None => "http://localhost".to_owned(),
         };
-        let secret = database.setting_or("signing secret", &random.word(40)?).await?;
-        let objects = Arc::new(Objects::open(
-            &folder.path().join("objects"),
-            durability,
-            Arc::new(database.clone()),
-            storage_url,
-            secret,
-        )?);
+        let max_forms = config.limits.unsigned_forms;
+        let objects =
+            Objects::open(&objects_folder, durability, &database, storage_url, max_forms, &random).await?;
+        let objects = Arc::new(objects);
 
         let api_url = api_listener.as_ref().map(|listener| format!("{}{}", listener.url(), api::ROOT));
         let operations_url = operations_listener.as_ref().map(Listener::url);
@@ -125,9 +127,9 @@ impl Service {
             objects,
             fetcher: Fetcher::default(),
             metrics: Metrics::default(),
-            work: Notify::new(),
-            arrivals: Notify::new(),
-            node: nodes::Switch::new(&stop),
+            local_wakeup: Notify::new(),
+            remote_wakeup: Notify::new(),
+            node: nodes::LocalNode::new(&stop),
             scripts: Scripts::default(),
             tester,
         });
@@ -135,7 +137,7 @@ impl Service {
         if let Some(controls) = Controls::of(&app) {
             controls.start_from_here().await?;
         }
-        nodes::start(&app, runners(models), &running, &stop).await?;
+        nodes::start(&app, models::table(models), &running, &stop).await?;
         let serve = |listener: Listener, router| {
             running.spawn(listener.serve(router, limits, stop.clone()));
         };
@@ -156,7 +158,7 @@ impl Service {
         }
         if serves {
             running.spawn(storage_billing::run(Arc::clone(&app), stop.clone()));
-            running.spawn(Objects::tend(Arc::clone(&app), stop.clone()));
+            running.spawn(Objects::run_sweeper(Arc::clone(&app), stop.clone()));
             #[cfg(unix)]
             admin::socket::serve(&app, folder.path(), &running, &stop);
         }

@@ -2,7 +2,6 @@
 
 use inferstore_models::{Input, Inputs};
 use serde_json::{Map, Value};
-use tokio::io::AsyncReadExt;
 
 use super::run::Failed;
 use crate::Error;
@@ -34,12 +33,9 @@ async fn fetch(app: &App, name: &str, url: &str) -> Result<Vec<u8>, Failed> {
     let Some((bucket, key)) = app.objects.locate(url) else {
         return app.fetcher.fetch(url).await.map_err(|why| Failed::input(format!("{name}: {why}")));
     };
-    let Some(mut opened) = app.objects.read(&bucket, &key).await? else {
+    let Some(opened) = app.objects.read(&bucket, &key).await? else {
         let message = format!("{name}: there is no file at this URL; upload it first, or again");
         return Err(Failed::input(message));
     };
-    let mut content = Vec::with_capacity(usize::try_from(opened.object.size).unwrap_or(0));
-    let read = opened.file.read_to_end(&mut content).await;
-    read.map_err(|cause| Error::new("reading a stored file", cause))?;
-    Ok(content)
+    Ok(opened.bytes().await?)
 }

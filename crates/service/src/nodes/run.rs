@@ -4,16 +4,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use inferstore_models::{Inputs, Limits, Output};
+use inferstore_models::{Inputs, Limits, Model, Output};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{LOOK_AGAIN, inputs};
+use super::{POLL_INTERVAL, inputs};
 use crate::Error;
 use crate::catalog::Format;
 use crate::controls::{Script, perform};
 use crate::lifecycle::app::App;
-use crate::models::{Runner, Runners};
+use crate::models::Models;
 use crate::queue::{Ending, Lease};
 
 /// The bucket of what models produce.
@@ -23,14 +23,14 @@ pub(super) const OUTPUTS: &str = "outputs";
 /// lease is left to run out, and the task begins anew elsewhere.
 pub(crate) async fn run(
     app: &Arc<App>,
-    runners: &Runners,
+    models: &Models,
     node: &str,
     lease: Lease,
     script: Option<Script>,
     stop: &CancellationToken,
 ) {
     let ending = tokio::select! {
-        ending = ending(app, runners, &lease, script) => ending,
+        ending = ending(app, models, &lease, script) => ending,
         () = keep_alive(app, node, &lease) => {
             tracing::warn!(task = lease.task, "the lease was lost; what comes out is thrown away");
             return;
@@ -63,7 +63,7 @@ async fn hand_in(
         match finished {
             Err(cause) if cause.is_of_the_disk() && Instant::now() < until => {
                 tracing::warn!(%cause, task = lease.task, "a result could not be handed in yet");
-                let pause = tokio::time::sleep(LOOK_AGAIN);
+                let pause = tokio::time::sleep(POLL_INTERVAL);
                 if stop.run_until_cancelled(pause).await.is_none() {
                     return Err(cause);
                 }
@@ -86,10 +86,10 @@ async fn keep_alive(app: &App, node: &str, lease: &Lease) {
 }
 
 /// What comes of the task. Never fails: what goes wrong is an ending too.
-async fn ending(app: &Arc<App>, runners: &Runners, lease: &Lease, script: Option<Script>) -> Ending {
+async fn ending(app: &Arc<App>, models: &Models, lease: &Lease, script: Option<Script>) -> Ending {
     let outcome = match script {
-        None => output(app, runners, lease).await,
-        Some(script) => perform(script, output(app, runners, lease)).await,
+        None => output(app, models, lease).await,
+        Some(script) => perform(script, output(app, models, lease)).await,
     };
     match outcome {
         Ok(output) => Ending::Output(Value::Object(output).to_string()),
@@ -137,11 +137,11 @@ impl From<inferstore_models::Error> for Failed {
     }
 }
 
-async fn output(app: &Arc<App>, runners: &Runners, lease: &Lease) -> Result<Map<String, Value>, Failed> {
-    let no_runner = || Failed::model(format!("this node does not run {}", lease.model));
-    let runner = runners.get(&lease.model).ok_or_else(no_runner)?;
+async fn output(app: &Arc<App>, models: &Models, lease: &Lease) -> Result<Map<String, Value>, Failed> {
+    let not_served = || Failed::model(format!("this node does not run {}", lease.model));
+    let model = models.get(&lease.model).ok_or_else(not_served)?;
     let inputs = inputs::gather(app, lease).await?;
-    let outputs = compute(app, Arc::clone(runner), inputs).await?;
+    let outputs = compute(app, Arc::clone(model), inputs).await?;
     let mut by_name = Map::new();
     for (name, output) in outputs {
         let value = match output {
@@ -151,7 +151,7 @@ async fn output(app: &Arc<App>, runners: &Runners, lease: &Lease) -> Result<Map<
                 app.objects.store_output(app, OUTPUTS, &key, mime, bytes).await?
             }
         };
-        by_name.insert(name, Value::String(value));
+        by_name.insert(name.to_owned(), Value::String(value));
     }
     complete(lease, &by_name)?;
     Ok(by_name)
@@ -170,15 +170,15 @@ fn complete(lease: &Lease, output: &Map<String, Value>) -> Result<(), Failed> {
 /// behind shortly after.
 async fn compute(
     app: &App,
-    runner: Arc<dyn Runner>,
+    model: Arc<dyn Model>,
     inputs: Inputs,
-) -> Result<Vec<(String, Output)>, Failed> {
+) -> Result<Vec<(&'static str, Output)>, Failed> {
     let limits = app.config.limits;
     let deadline = Instant::now() + limits.run;
     let taken = Limits { pixels: limits.pixels, memory: limits.memory, deadline: Some(deadline) };
     let running = tokio::task::spawn_blocking(move || {
         // A model that panics has failed; the node goes on.
-        catch_unwind(AssertUnwindSafe(|| runner.run(&inputs, &taken)))
+        catch_unwind(AssertUnwindSafe(|| model.run(&inputs, &taken)))
     });
     match tokio::time::timeout(limits.run.mul_f32(1.25), running).await {
         Ok(Ok(Ok(result))) => Ok(result?),

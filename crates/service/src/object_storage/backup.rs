@@ -1,15 +1,14 @@
-//! What a backup needs of the blobs: that none is deleted while it runs, and links to those that it names.
+//! What a backup needs of object storage: that no blob is deleted while it runs, and copies of those that it
+//! names.
 
-use std::fs::{self, File};
-use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Objects;
-use crate::admin::Backup;
+use crate::Error;
 
-/// How many backups run. While there is one, unneeded blobs stay for a later sweep.
+/// How many backups run. While there is one, unneeded blobs stay for the sweeper.
 #[derive(Debug, Default)]
 pub(super) struct Backups {
     running: AtomicUsize,
@@ -40,28 +39,8 @@ impl Objects {
 }
 
 impl DeletionsPaused {
-    /// Links blobs into the folder of another object store, or copies them where links are impossible.
-    pub(crate) fn link_blobs(self, names: &[String], to: &Path) -> io::Result<Backup> {
-        let target = super::blobs::folder(to);
-        fs::create_dir_all(&target)?;
-        let mut missing = 0;
-        for name in names {
-            let from = self.0.blobs().place(name);
-            let to = super::blobs::place_in(&target, name);
-            if let Some(parent) = to.parent() {
-                fs::create_dir_all(parent)?;
-            }
-            match fs::hard_link(&from, &to) {
-                Ok(()) => {}
-                Err(cause) if cause.kind() == ErrorKind::NotFound => missing += 1,
-                Err(_) => copy(&from, &to)?,
-            }
-        }
-        Ok(Backup { objects: names.len() as u64, missing })
+    /// Copies blobs into the folder of another object store. Returns how many are missing.
+    pub(crate) async fn copy_blobs(&self, names: Vec<String>, folder: &Path) -> Result<u64, Error> {
+        self.0.blobs.copy_to(names, folder).await
     }
-}
-
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    fs::copy(from, to)?;
-    File::open(to)?.sync_all()
 }

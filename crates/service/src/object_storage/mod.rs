@@ -11,17 +11,19 @@ pub(crate) mod fuzzed;
 mod location;
 mod objects;
 mod outputs;
-mod receive;
 mod s3_api;
-mod store_local;
+mod sweeper;
 #[cfg(test)]
 mod tests;
+mod uploads;
 
 use async_trait::async_trait;
 
+pub(crate) use blobs::pair;
+pub(crate) use location::address;
 pub(crate) use objects::Objects;
-pub(crate) use outputs::Cut;
-pub(crate) use store_local::plant;
+pub(crate) use outputs::OutputError;
+pub(crate) use uploads::store_local;
 
 use crate::Error;
 use crate::accounts::AccountId;
@@ -31,13 +33,13 @@ use crate::clock::Moment;
 pub(crate) const FOLDERS: [&str; 5] = ["avatars", "thumbnails", "covers", "samples", "documents"];
 
 /// The largest file in bytes.
-pub(crate) const LARGEST_FILE: u64 = 104_857_600;
+pub(crate) const MAX_FILE: u64 = 104_857_600;
 
 /// The largest file that is uploaded by form; larger ones are put.
-pub(crate) const LARGEST_FORM_FILE: u64 = 5_242_880;
+pub(crate) const MAX_FORM_FILE: u64 = 5_242_880;
 
 /// The longest key in bytes, as in S3.
-pub(crate) const LONGEST_KEY: usize = 1_024;
+pub(crate) const MAX_KEY: usize = 1_024;
 
 /// A place that one file may be uploaded to, once asked for and until it expires.
 #[derive(Debug, Clone)]
@@ -141,4 +143,9 @@ pub(crate) enum Stored {
 /// The part of a MIME type before the slash, in lower case.
 pub(crate) fn category(mime: &str) -> String {
     mime.split('/').next().unwrap_or_default().to_ascii_lowercase()
+}
+
+/// Bytes in hexadecimal digits.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::AsyncReadExt;
 
-use super::{LARGEST_FORM_FILE, Target};
+use super::{MAX_FORM_FILE, Target};
 use crate::accounts::{Account, NewAccount, NewKey, Scope};
 use crate::ledger::{Credit, Money};
 use crate::lifecycle::app::App;
@@ -18,7 +17,7 @@ use crate::{Config, Service};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-const LARGE: u64 = LARGEST_FORM_FILE + 1;
+const LARGE: u64 = MAX_FORM_FILE + 1;
 
 /// Adds an account that has something to spend, and a key of it.
 async fn account(app: &App, name: &str, scope: Scope) -> Outcome<(Account, String)> {
@@ -186,10 +185,9 @@ async fn outputs_have_a_url_and_are_no_files_of_anybody() -> Outcome {
     }
     assert_eq!(client()?.get(&url).send().await?.text().await?, "second");
     let (bucket, key) = app.objects.locate(&url).ok_or("not a URL of ours")?;
-    let mut opened = app.objects.read(&bucket, &key).await?.ok_or("not stored")?;
-    let mut text = String::new();
-    opened.file.read_to_string(&mut text).await?;
-    assert_eq!((text.as_str(), opened.object.mime.as_str()), ("second", "text/plain"));
+    let opened = app.objects.read(&bucket, &key).await?.ok_or("not stored")?;
+    assert_eq!(opened.object.mime, "text/plain");
+    assert_eq!(opened.bytes().await?, b"second");
     assert_eq!(app.objects.locate("http://example.com/b/k"), None);
     assert_eq!(app.database.usage(account.id).await?.files, 0);
     let owner_deletes =
@@ -225,7 +223,6 @@ async fn the_log_holds_no_signature_whatever_its_level() -> Outcome {
     let endpoint = target["endpoint"].as_str().unwrap_or_default();
     assert_eq!(put(&target).await?.0, 200);
     assert_eq!(put(&json!({"endpoint": endpoint.replace("Expires=9", "Expires=8")})).await?.0, 403);
-    // A failure inside is told, though the log is switched off around the protocol.
     std::fs::remove_dir_all(service.data_folder().join("objects/blobs"))?;
     let url = target["download_url"].as_str().unwrap_or_default();
     assert_eq!(client()?.get(url).send().await?.status(), 500);

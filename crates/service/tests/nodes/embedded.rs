@@ -16,14 +16,6 @@ impl Model for Echo {
         "echo"
     }
 
-    fn method(&self) -> &'static str {
-        "Says it again."
-    }
-
-    fn libraries(&self) -> &'static [&'static str] {
-        &[]
-    }
-
     fn run(&self, inputs: &Inputs, _: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let said = inputs.text("say")?.to_owned();
         let picture = Output::File { bytes: said.clone().into_bytes(), mime: "image/png", extension: "png" };

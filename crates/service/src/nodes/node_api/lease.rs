@@ -14,7 +14,7 @@ use super::{known, lost};
 use crate::Error;
 use crate::api::{Answer, ApiJson, Failure};
 use crate::lifecycle::app::App;
-use crate::nodes::LOOK_AGAIN;
+use crate::nodes::POLL_INTERVAL;
 use crate::queue::{Lease, LeaseRules};
 
 /// How long a node may wait for a task in one request: proxies cut what is silent for much longer.
@@ -56,10 +56,10 @@ pub(super) async fn lease(
     let until = Instant::now() + wait;
     let rules = LeaseRules { length: app.config.lease, attempts: app.config.lease_attempts };
     loop {
-        let rung = app.arrivals.notified();
-        tokio::pin!(rung);
+        let notified = app.remote_wakeup.notified();
+        tokio::pin!(notified);
         // Armed before looking, so that a task created between the look and the wait is not missed.
-        rung.as_mut().enable();
+        notified.as_mut().enable();
         // Looked up anew, since the key may have been revoked while the node waited.
         let mut models = known(&app, &key, &node).await?.models;
         if let Some(wanted) = &body.value.models {
@@ -70,8 +70,9 @@ pub(super) async fn lease(
             return Ok(Answer::data(leased(lease, &app)?));
         }
         // Leases run out silently, and a node that waits is to be seen alive.
-        let nap = until.saturating_duration_since(Instant::now()).min(LOOK_AGAIN).min(app.config.lease / 3);
-        if nap.is_zero() || stop.run_until_cancelled(tokio::time::timeout(nap, rung)).await.is_none() {
+        let nap =
+            until.saturating_duration_since(Instant::now()).min(POLL_INTERVAL).min(app.config.lease / 3);
+        if nap.is_zero() || stop.run_until_cancelled(tokio::time::timeout(nap, notified)).await.is_none() {
             return Ok(Answer::nothing("no task"));
         }
     }

@@ -13,8 +13,8 @@ use crate::lifecycle::app::App;
 use crate::queue::{Lease, LeaseRules};
 
 /// Whether the node in this process works.
-pub(crate) struct Switch {
-    /// Held during every claim, so that nothing is claimed while the node is switched off or the tasks
+pub(crate) struct LocalNode {
+    /// Paused during every claim, so that nothing is claimed while the node is switched off or the tasks
     /// are exchanged.
     state: Mutex<State>,
     /// What the node runs; not set when this process runs no tasks.
@@ -24,25 +24,25 @@ pub(crate) struct Switch {
 struct State {
     is_up: bool,
     /// Ends everything that runs now.
-    turn: CancellationToken,
+    running: CancellationToken,
     stop: CancellationToken,
 }
 
 /// A task that was claimed, and how it is to be run.
-pub(super) struct Turn {
+pub(super) struct ClaimedTask {
     pub(super) lease: Lease,
     pub(super) script: Option<Script>,
     pub(super) ends: CancellationToken,
 }
 
 /// As long as it is held, the node claims nothing.
-pub(crate) struct Held<'a>(MutexGuard<'a, State>);
+pub(crate) struct Paused<'a>(MutexGuard<'a, State>);
 
-impl Held<'_> {
+impl Paused<'_> {
     /// Ends everything that runs now. What comes of it is thrown away.
     pub(crate) fn interrupt(&mut self) {
-        self.0.turn.cancel();
-        self.0.turn = self.0.stop.child_token();
+        self.0.running.cancel();
+        self.0.running = self.0.stop.child_token();
     }
 
     /// True from the next claim on, or false.
@@ -51,10 +51,10 @@ impl Held<'_> {
     }
 }
 
-impl Switch {
+impl LocalNode {
     /// A node that works until the service stops.
     pub(crate) fn new(stop: &CancellationToken) -> Self {
-        let state = State { is_up: true, turn: stop.child_token(), stop: stop.clone() };
+        let state = State { is_up: true, running: stop.child_token(), stop: stop.clone() };
         Self { state: Mutex::new(state), models: OnceLock::new() }
     }
 
@@ -63,8 +63,8 @@ impl Switch {
     }
 
     /// Keeps the node from claiming until what is returned is dropped.
-    pub(crate) async fn hold(&self) -> Held<'_> {
-        Held(self.state.lock().await)
+    pub(crate) async fn pause(&self) -> Paused<'_> {
+        Paused(self.state.lock().await)
     }
 
     pub(crate) async fn is_up(&self) -> bool {
@@ -72,7 +72,7 @@ impl Switch {
     }
 
     /// Says that the node is alive and what it runs; nothing when it is down.
-    pub(crate) async fn announce(&self, app: &App) -> Result<(), Error> {
+    pub(crate) async fn heartbeat(&self, app: &App) -> Result<(), Error> {
         let state = self.state.lock().await;
         match self.models.get() {
             Some(models) if state.is_up => {
@@ -83,11 +83,11 @@ impl Switch {
     }
 
     /// Says that the node is gone; what it had leased is free.
-    pub(crate) async fn say_goodbye(&self, app: &App) -> Result<(), Error> {
+    pub(crate) async fn deregister(&self, app: &App) -> Result<(), Error> {
         app.database.node_gone(NODE, app.clock.now()).await
     }
 
-    pub(super) async fn claim(&self, app: &App, rules: LeaseRules) -> Result<Option<Turn>, Error> {
+    pub(super) async fn claim(&self, app: &App, rules: LeaseRules) -> Result<Option<ClaimedTask>, Error> {
         let state = self.state.lock().await;
         let Some(models) = self.models.get().filter(|_| state.is_up) else { return Ok(None) };
         let models = app.scripts.claimable(models);
@@ -95,6 +95,6 @@ impl Switch {
             return Ok(None);
         };
         let script = app.scripts.take(&lease.model);
-        Ok(Some(Turn { lease, script, ends: state.turn.clone() }))
+        Ok(Some(ClaimedTask { lease, script, ends: state.running.clone() }))
     }
 }

@@ -104,7 +104,7 @@ async fn goodbye(
 ) -> Result<Answer<()>, Failure> {
     known(&app, &key, &node).await?;
     app.database.node_gone(&node, app.clock.now()).await?;
-    app.ring();
+    app.notify_task_queued();
     tracing::info!(node, key, "a node has left");
     Ok(Answer::done("goodbye"))
 }
