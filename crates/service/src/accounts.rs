@@ -153,10 +153,12 @@ pub(crate) trait Accounts: Send + Sync {
     /// none.
     async fn remove_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error>;
     async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error>;
+    /// Adds a key, or makes it valid again; fails when its identifier is that of another key.
     async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<(), Error>;
     /// Revokes a key by its identifier; false when there is none that is valid.
     async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool, Error>;
-    /// The valid key with this identifier, and the account that it belongs to.
+    /// The valid key with this identifier, and the account that it belongs to. A key that another process
+    /// has revoked may be valid for up to ten seconds more.
     async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>, Error>;
 }
 

@@ -125,6 +125,6 @@ pub(crate) trait AdminDatabase: Send + Sync {
     async fn any_task(&self, id: &str) -> Result<Option<TaskDetail>, Error>;
     /// Returns the charge of a task from the earnings of its publisher to the purses that it came from, once.
     async fn refund(&self, task: &str, now: Moment) -> Result<Refund, Error>;
-    /// Writes a consistent copy into a file that does not exist yet, and returns the blobs that it names.
-    async fn backup_to(&self, file: &Path) -> Result<Vec<String>, Error>;
+    /// The blobs that a backup names.
+    async fn blobs_of(&self, backup: &Path) -> Result<Vec<String>, Error>;
 }

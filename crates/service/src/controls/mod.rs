@@ -48,7 +48,7 @@ pub use scripts::{Script, Then};
 pub(crate) use scripts::{Scripts, perform};
 
 use crate::Error;
-use crate::database::sqlite::SqliteDatabase;
+use crate::database::Database;
 use crate::http::listener::Listener;
 use crate::lifecycle::app::App;
 use crate::random::Randomness;
@@ -68,7 +68,7 @@ pub(crate) struct Tester {
 impl Tester {
     pub(crate) fn new(
         data: &Path,
-        database: &SqliteDatabase,
+        database: &Arc<dyn Database>,
         listener: &Listener,
         token: Option<String>,
         seed: Option<u64>,
@@ -84,7 +84,7 @@ impl Tester {
         Ok(Self {
             faults: Faults::new(seed),
             journal: Journal::default(),
-            initial: InitialState::new(data, database.clone()),
+            initial: InitialState::new(data, Arc::clone(database)),
             url: listener.url(),
             token,
         })

@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use super::Controls;
 use crate::Error;
-use crate::admin::AdminDatabase as _;
-use crate::database::sqlite::SqliteDatabase;
+use crate::database::Database;
 use crate::object_storage::Objects;
 
 /// What a reset goes back to: a copy of the database without files, and the folders of the fixtures, whose
 /// files are stored anew.
 pub(super) struct InitialState {
-    database: SqliteDatabase,
+    database: Arc<dyn Database>,
     copy: PathBuf,
     kept: tokio::sync::Mutex<Kept>,
 }
@@ -26,7 +25,7 @@ struct Kept {
 }
 
 impl InitialState {
-    pub(super) fn new(data: &Path, database: SqliteDatabase) -> Self {
+    pub(super) fn new(data: &Path, database: Arc<dyn Database>) -> Self {
         Self { database, copy: data.join("initial-state.db"), kept: tokio::sync::Mutex::default() }
     }
 }

@@ -48,6 +48,8 @@ pub struct Config {
     pub storage_origins: Vec<String>,
     /// How long blobs that no row refers to are kept in `objects/orphans` before they are deleted.
     pub orphan_retention: Duration,
+    /// How long the files that models produce are kept. Their URLs answer with 404 then.
+    pub output_retention: Duration,
     /// The account that a fresh service begins with.
     pub first_account: FirstAccount,
     /// What happens to a task that the balance does not cover.
@@ -131,6 +133,10 @@ pub struct Limits {
     pub requests: usize,
     /// How many forms of the object store are read at once before their signature is known; more wait.
     pub unsigned_forms: usize,
+    /// How many files a model may produce in one run.
+    pub outputs: u64,
+    /// How many bytes these may have together.
+    pub output_bytes: u64,
     /// How many connections a listener keeps open; more wait.
     pub connections: usize,
     /// How long a client may take to send the head of a request.
@@ -170,6 +176,7 @@ impl Config {
             storage_url: None,
             storage_origins: vec!["*".to_owned()],
             orphan_retention: Duration::from_secs(7 * 24 * 60 * 60),
+            output_retention: Duration::from_secs(30 * 24 * 60 * 60),
             first_account: FirstAccount {
                 username: "demo".to_owned(),
                 balance: Money::from_smallest(100_000_000_000),
@@ -187,6 +194,8 @@ impl Config {
                 body: 1 << 20,
                 requests: 512,
                 unsigned_forms: 256,
+                outputs: 32,
+                output_bytes: 512 << 20,
                 connections: 16_384,
                 head: Duration::from_secs(10),
                 body_time: Duration::from_secs(30),

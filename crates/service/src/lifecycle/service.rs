@@ -10,10 +10,11 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::accounts::NewKey;
 use crate::admin::Admin;
 use crate::clock::Clock;
 use crate::controls::{Controls, Scripts, Tester};
-use crate::database::sqlite::{Durability, SqliteDatabase};
+use crate::database::Durability;
 use crate::http::account_limit::AccountLimit;
 use crate::http::listener::Listener;
 use crate::jobs::storage_billing;
@@ -24,18 +25,17 @@ use crate::lifecycle::folder::Folder;
 use crate::object_storage::Objects;
 use crate::operations::metrics::Metrics;
 use crate::random::Randomness;
-use crate::{Error, admin, api, controls, models, nodes, object_storage, operations};
+use crate::{Error, admin, api, controls, database, models, nodes, object_storage, operations};
 
 /// A running service. It ends when it is dropped; `shutdown` ends it in order.
 #[must_use = "a service ends when it is dropped"]
 pub struct Service {
     pub(crate) app: Arc<App>,
     pub(crate) admin: Admin,
-    database: SqliteDatabase,
     api_url: String,
     operations_url: Option<String>,
     nodes_url: Option<String>,
-    api_key: Option<String>,
+    api_key: Option<NewKey>,
     folder: Folder,
     stop: CancellationToken,
     running: TaskTracker,
@@ -77,14 +77,17 @@ impl Service {
             Data::Ephemeral => Durability::None,
             Data::Folder(_) => Durability::Full,
         };
-        let database = SqliteDatabase::open(&folder.path().join("inferstore.db"), durability).await?;
+        let database = database::open(folder.path(), durability).await?;
         let objects_folder = folder.path().join("objects");
-        let is_new = !bootstrap::is_done(&database).await?;
-        if let Err(refusal) = object_storage::pair(&objects_folder, &database, is_new, &random).await {
+        let is_new = !bootstrap::is_done(&*database).await?;
+        if let Err(refusal) = object_storage::pair(&objects_folder, &*database, is_new, &random).await {
             database.close().await;
             return Err(refusal);
         }
-        let api_key = bootstrap::bootstrap(&database, &config.first_account, clock.now(), &random).await?;
+        let api_key = match serves {
+            true => bootstrap::bootstrap(&*database, &config.first_account, clock.now(), &random).await?,
+            false => None,
+        };
 
         // All of them before anything runs, so that a start that fails leaves nothing behind.
         let api_listener = Listener::bind_if_asked(serves.then_some(config.api)).await?;
@@ -94,15 +97,21 @@ impl Service {
         let controls_address = config.controls.as_ref().map(|controls| controls.address);
         let controls_listener = Listener::bind_if_asked(controls_address).await?;
 
-        // A service that serves nothing creates no URL.
         let storage_url = match &storage_listener {
             Some(listener) => object_storage::address(config.storage_url.as_deref(), listener.address)?,
-            None => "http://localhost".to_owned(),
+            // Without a listener no URL is created, and an address that is known is not noted again.
+            None => database.setting("storage address 1").await?.unwrap_or("http://localhost".to_owned()),
         };
         let max_forms = config.limits.unsigned_forms;
-        let objects =
-            Objects::open(&objects_folder, durability, &database, storage_url, max_forms, &random).await?;
-        let objects = Arc::new(objects);
+        let objects = Objects::open(
+            &objects_folder,
+            durability,
+            Arc::clone(&database),
+            storage_url,
+            max_forms,
+            &random,
+        );
+        let objects = Arc::new(objects.await?);
 
         let api_url = api_listener.as_ref().map(|listener| format!("{}{}", listener.url(), api::ROOT));
         let operations_url = operations_listener.as_ref().map(Listener::url);
@@ -123,7 +132,7 @@ impl Service {
             config,
             clock,
             random,
-            database: Arc::new(database.clone()),
+            database,
             objects,
             fetcher: Fetcher::default(),
             metrics: Metrics::default(),
@@ -165,7 +174,7 @@ impl Service {
         running.close();
         let admin = Admin::new(&app);
         let api_url = api_url.unwrap_or_default();
-        Ok(Self { app, admin, database, api_url, operations_url, nodes_url, api_key, folder, stop, running })
+        Ok(Self { app, admin, api_url, operations_url, nodes_url, api_key, folder, stop, running })
     }
 
     /// The base URL of the API; it ends in `/api/v1`.
@@ -188,9 +197,20 @@ impl Service {
         self.nodes_url.as_deref()
     }
 
-    /// The API key of the first account, if this start created it: only its hash is kept.
+    /// The API key of the first account, if this start created it: only its hash is kept. A start creates
+    /// one until `api_key_shown` or `shutdown` was called on a service that did.
     pub fn api_key(&self) -> Option<&str> {
-        self.api_key.as_deref()
+        self.api_key.as_ref().map(|key| key.text.as_str())
+    }
+
+    /// Notes that the API key of the first account has reached a person or a program that keeps it, so that
+    /// the next start does not create another.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn api_key_shown(&self) -> Result<(), Error> {
+        let Some(key) = &self.api_key else { return Ok(()) };
+        self.app.database.first_key_shown(&key.kept.id).await
     }
 
     /// Where the data are.
@@ -211,7 +231,10 @@ impl Service {
     pub async fn shutdown(self) {
         self.stop.cancel();
         self.running.wait().await;
-        self.database.close().await;
+        if let Err(cause) = self.api_key_shown().await {
+            tracing::warn!(%cause, "the next start creates another API key for the first account");
+        }
+        self.app.database.close().await;
     }
 }
 

@@ -47,7 +47,8 @@ pub(crate) struct Target {
     pub(crate) id: String,
     /// Whose storage the file goes to.
     pub(crate) owner: AccountId,
-    /// Whose balance has to be positive: the account of the key that asked for the target.
+    /// Who pays for the file, and whose balance has to be positive: the account of the key that asked for the
+    /// target.
     pub(crate) payer: AccountId,
     pub(crate) bucket: String,
     pub(crate) folder: String,
@@ -56,7 +57,7 @@ pub(crate) struct Target {
     pub(crate) mime: String,
     pub(crate) size: u64,
     pub(crate) expires_at: Moment,
-    /// Set when the file was deleted that this target had stored: it must not come back.
+    /// Set when the file that this target had stored was deleted or replaced: it must not come back.
     pub(crate) is_void: bool,
 }
 
@@ -99,11 +100,19 @@ pub(crate) trait Files: Send + Sync {
     async fn add_target(&self, target: &Target) -> Result<(), Error>;
     async fn target(&self, id: &str) -> Result<Option<Target>, Error>;
     /// Makes an uploaded object a file of the target's owner, with this identifier, in place of the one
-    /// with the same key. The bytes are synced already.
+    /// with the same key; other targets that have stored that one are void then. The bytes are synced already.
     async fn store_upload(&self, target: &str, id: &str, object: &Object) -> Result<Stored, Error>;
-    /// Keeps what a model produced: served by URL, but not listed, counted or billed as a file. Returns
-    /// the blob that is no longer needed, if the object takes the place of another.
-    async fn store_output(&self, id: &str, object: &Object) -> Result<Option<String>, Error>;
+    /// Stores what a model produced: served by URL, but not listed, counted or billed as a file. Its key is
+    /// `<task>/<attempt>/<file name>`; it belongs to the account of the task.
+    async fn store_output(
+        &self,
+        id: &str,
+        object: &Object,
+        limits: OutputLimits,
+    ) -> Result<OutputStored, Error>;
+    /// Deletes the outputs of attempts that have failed, and up to 1,000 outputs that were stored before then.
+    /// Returns their blobs.
+    async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>, Error>;
     async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>, Error>;
     /// A page (from 1) of a folder, oldest first, and how many files there are in all. `category` is
     /// the part of the MIME type before the slash.
@@ -116,8 +125,8 @@ pub(crate) trait Files: Send + Sync {
         page_size: u32,
     ) -> Result<(Vec<StoredFile>, u64), Error>;
     async fn usage(&self, owner: AccountId) -> Result<Usage, Error>;
-    /// Deletes a file and voids the targets that stored it. Returns its blob; None when the owner has no
-    /// such file.
+    /// Deletes a file, or an output of a task of the owner, and voids the targets that stored it. Returns its
+    /// blob; None when the owner has no such file.
     async fn delete_file(
         &self,
         owner: AccountId,
@@ -136,8 +145,28 @@ pub(crate) trait Files: Send + Sync {
 pub(crate) enum Stored {
     /// The file exists; the blob named here, if any, is no longer needed.
     Kept { replaced: Option<String> },
-    /// The target does not exist or is void; nothing was stored.
+    /// The target has stored the same bytes before, and nothing has changed since.
+    Again,
+    /// The target has stored other bytes before.
+    Different,
+    /// The target does not exist or is void: its file was deleted or replaced.
     Void,
+}
+
+/// How much may be stored under one lease.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OutputLimits {
+    pub(crate) count: u64,
+    pub(crate) bytes: u64,
+}
+
+/// What became of an output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum OutputStored {
+    /// It is stored; the blob named here, if any, is no longer needed.
+    Kept { replaced: Option<String> },
+    /// The lease has reached its limits; nothing was stored.
+    TooMany,
 }
 
 /// The part of a MIME type before the slash, in lower case.

@@ -16,8 +16,7 @@ use super::location::Locations;
 use super::s3_api::{self, Presigned, Signer};
 use super::{Object, Target};
 use crate::Error;
-use crate::database::Database;
-use crate::database::sqlite::{Durability, SqliteDatabase};
+use crate::database::{Database, Durability};
 use crate::lifecycle::app::App;
 use crate::random::Randomness;
 
@@ -63,7 +62,7 @@ impl Objects {
     pub(crate) async fn open(
         folder: &Path,
         durability: Durability,
-        database: &SqliteDatabase,
+        database: Arc<dyn Database>,
         address: String,
         max_unsigned_forms: usize,
         random: &Randomness,
@@ -71,11 +70,12 @@ impl Objects {
         let blobs = Arc::new(Disk::open(folder, durability)?);
         let signing_secret = database.setting_or("signing secret", &random.word(40)?).await?;
         let url_secret = database.setting_or("download URL secret", &random.word(40)?).await?;
+        let former = former_addresses(&*database, &address).await?;
         Ok(Self {
             signer: Signer::new(address.clone(), signing_secret),
-            locations: Locations::new(address, Vec::new(), &url_secret)?,
+            locations: Locations::new(address, former, &url_secret)?,
             blobs,
-            database: Arc::new(database.clone()),
+            database,
             backups: Backups::default(),
             unsigned_forms: Semaphore::new(max_unsigned_forms),
         })
@@ -129,4 +129,23 @@ impl Objects {
     pub(super) fn begin(&self) -> Result<Box<dyn BlobWriter>, Error> {
         self.blobs.begin()
     }
+}
+
+/// Returns the other addresses that download URLs have had, and remembers this one.
+async fn former_addresses(database: &dyn Database, address: &str) -> Result<Vec<String>, Error> {
+    let mut former = Vec::new();
+    let mut is_known = false;
+    for number in 1.. {
+        let setting = format!("storage address {number}");
+        match database.setting(&setting).await? {
+            Some(known) if known == address => is_known = true,
+            Some(known) => former.push(known),
+            None if is_known => break,
+            None => {
+                database.setting_or(&setting, address).await?;
+                break;
+            }
+        }
+    }
+    Ok(former)
 }

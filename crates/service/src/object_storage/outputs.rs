@@ -1,4 +1,5 @@
-//! Outputs of models: bytes that are stored as they arrive, served by URL, and no files of anybody.
+//! Outputs of models: stored as they arrive and served by URL. They belong to the account of the task, which may
+//! delete them; they are not listed, counted or billed, and they expire.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use axum::body::Bytes;
 use futures_util::Stream;
 
 use super::blobs::BlobWriter;
-use super::{MAX_FILE, Object, Objects};
+use super::{MAX_FILE, Object, Objects, OutputLimits, OutputStored};
 use crate::Error;
 use crate::http::slow_clients::{MinThroughput, TooSlow};
 use crate::lifecycle::app::App;
@@ -16,6 +17,8 @@ use crate::lifecycle::app::App;
 pub(crate) enum OutputError {
     /// It is larger than a file may be.
     TooLarge,
+    /// Its lease has stored as many outputs, or bytes, as it may.
+    TooMany,
     /// Too little came in within the timeout.
     TooSlow,
     /// The node closed the connection in the middle.
@@ -48,7 +51,11 @@ impl Objects {
     ) -> Result<String, Error> {
         let mut incoming = self.begin()?;
         incoming.write(bytes.into()).await?;
-        self.commit_output(app, (bucket, key, mime), incoming).await
+        let stored = self.commit_output(app, (bucket, key, mime), incoming).await;
+        stored.map_err(|error| match error {
+            OutputError::Failed(cause) => cause,
+            _ => Error::new("storing an output", "the task has stored as much as it may"),
+        })
     }
 
     /// Stores an output as it arrives and returns its permanent URL.
@@ -67,7 +74,7 @@ impl Objects {
                 return Err(OutputError::TooLarge);
             }
         }
-        Ok(self.commit_output(app, output, incoming).await?)
+        self.commit_output(app, output, incoming).await
     }
 
     /// Commits the bytes and the row of an output. It takes the place of an earlier one with the same key.
@@ -76,7 +83,7 @@ impl Objects {
         app: &App,
         (bucket, key, mime): (&str, &str, &str),
         incoming: Box<dyn BlobWriter>,
-    ) -> Result<String, Error> {
+    ) -> Result<String, OutputError> {
         let blob = incoming.commit().await?;
         let object = Object {
             bucket: bucket.to_owned(),
@@ -87,9 +94,19 @@ impl Objects {
             etag: blob.etag,
             created_at: app.clock.now(),
         };
-        if let Some(replaced) = self.database.store_output(&app.random.uuid()?, &object).await? {
-            self.delete_blob(&replaced).await;
+        let limits = app.config.limits;
+        let limits = OutputLimits { count: limits.outputs, bytes: limits.output_bytes };
+        match self.database.store_output(&app.random.uuid()?, &object, limits).await? {
+            OutputStored::Kept { replaced } => {
+                if let Some(replaced) = replaced {
+                    self.delete_blob(&replaced).await;
+                }
+                Ok(self.download_url(bucket, key))
+            }
+            OutputStored::TooMany => {
+                self.delete_blob(&object.blob).await;
+                Err(OutputError::TooMany)
+            }
         }
-        Ok(self.download_url(bucket, key))
     }
 }

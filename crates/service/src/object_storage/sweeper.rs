@@ -37,7 +37,7 @@ impl Objects {
         }
     }
 
-    async fn sweep(&self, app: &App, then: SystemTime) -> Result<(), Error> {
+    pub(super) async fn sweep(&self, app: &App, then: SystemTime) -> Result<(), Error> {
         let now = app.clock.now();
         let oldest = date(now.before(app.config.orphan_retention));
         for orphan in self.blobs.orphans().await? {
@@ -61,6 +61,16 @@ impl Objects {
             let message = "blobs that the database does not know were moved to objects/orphans; \
                            they are deleted when the retention is over";
             tracing::warn!(orphans, retention = ?app.config.orphan_retention, "{message}");
+        }
+        let expired = now.before(app.config.output_retention);
+        loop {
+            let outputs = self.database.remove_outputs(expired).await?;
+            if outputs.is_empty() {
+                break;
+            }
+            for blob in outputs {
+                self.delete_blob(&blob).await;
+            }
         }
         let targets = self.database.forget_targets(now.before(TARGET_RETENTION)).await?;
         tracing::debug!(orphans, targets, "object storage is swept");

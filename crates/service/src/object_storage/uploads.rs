@@ -41,6 +41,10 @@ pub(super) async fn admit(app: &App, claim: &Claim<'_>) -> Result<Target, S3Erro
     if target.bucket != claim.bucket || target.key != claim.key || target.mime != claim.mime {
         return Err(no_target());
     }
+    let is_own = target.owner == target.payer;
+    if !is_own && !app.database.is_member(target.owner, target.payer).await? {
+        return Err(S3Error::denied("the account is not a member of the organization."));
+    }
     if !app.database.purses(target.payer).await?.spendable().is_positive() {
         return Err(S3Error::denied("the balance of the account is not positive."));
     }
@@ -106,6 +110,11 @@ async fn store(
     let stored = app.database.store_upload(&target.id, &app.random.uuid()?, &object).await?;
     let (unneeded, response) = match stored {
         Stored::Kept { replaced } => (replaced, Ok(blob.etag)),
+        Stored::Again => (Some(blob.name), Ok(blob.etag)),
+        Stored::Different => {
+            let refusal = S3Error::denied("this target has stored other bytes already; ask for a new one.");
+            (Some(blob.name), Err(refusal))
+        }
         Stored::Void => (Some(blob.name), Err(S3Error::denied(VOID))),
     };
     if let Some(unneeded) = unneeded {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use inferstore_service::{Config, Service};
 use reqwest::Method;
 
-use crate::support::{Bench, Outcome, client};
+use crate::support::{Bench, Outcome, Target, client, free_address};
 
 #[tokio::test]
 async fn who_knows_the_url_of_one_file_cannot_guess_that_of_another() -> Outcome {
@@ -27,6 +27,36 @@ async fn who_knows_the_url_of_one_file_cannot_guess_that_of_another() -> Outcome
     let listed = bench.get("/api-key/storage/upload/documents").await?;
     assert_eq!(listed["files"][1]["key"], "documents/passport.png");
     assert_eq!(listed["files"][1]["download_url"], passport);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_url_from_before_the_service_had_another_address_still_names_its_file() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let mut config = Config::folder(folder.path());
+    config.first_account.api_key = Some("isk_storage_of_the_test".to_owned());
+    config.storage_url = Some("http://files.example:81".to_owned());
+    config.storage = free_address()?;
+    let here = format!("http://{}", config.storage);
+    let local = |url: &str| url.replace("http://files.example:81", &here);
+    let bench = Bench::with(config.clone()).await?;
+    let body = serde_json::json!({"folder": "documents", "mime": "text/plain", "name": "a.txt", "size": 1});
+    let target = bench.presign_with(body).await?;
+    let reached = Target { endpoint: local(&target.endpoint), ..target.clone() };
+    assert!(bench.upload(&reached, b"a".to_vec()).await?.is_success());
+    assert!(target.download_url.starts_with("http://files.example:81/"));
+    bench.service.shutdown().await;
+
+    config.storage_url = Some("https://new.example/storage/".to_owned());
+    let bench = Bench::with(config).await?;
+    let listed = bench.get("/api-key/storage/upload/documents").await?;
+    let url = listed["files"][0]["download_url"].as_str().unwrap_or_default().to_owned();
+    assert!(url.starts_with("https://new.example/storage/files-"), "{url}");
+    assert_eq!(bench.http.get(local(&target.download_url)).send().await?.status(), 200);
+    let elsewhere = target.download_url.replace("files.example", "other.example");
+    assert_eq!(bench.delete(&elsewhere).await?.0, 404);
+    assert_eq!(bench.delete(&target.download_url).await?.0, 200);
+    assert_eq!(bench.count().await?, 0);
     Ok(())
 }
 

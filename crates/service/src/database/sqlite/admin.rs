@@ -111,12 +111,7 @@ impl AdminDatabase for SqliteDatabase {
     }
 
     async fn set_playground(&self, model: &str, is_playground: bool, now: Moment) -> Result<bool, Error> {
-        let model = model.to_owned();
-        self.write(move |db| {
-            let update = "UPDATE models SET is_playground = ?, updated_at = ? WHERE id = ?";
-            Ok(db.run(update, params![is_playground, now, model])? > 0)
-        })
-        .await
+        self.set("is_playground", is_playground, model, now).await
     }
 
     async fn nodes(&self) -> Result<Vec<NodeOverview>, Error> {
@@ -187,21 +182,14 @@ impl AdminDatabase for SqliteDatabase {
         self.write(move |db| refund(db, &task, now)).await
     }
 
-    async fn backup_to(&self, file: &Path) -> Result<Vec<String>, Error> {
-        let file = path(file)?;
-        self.read(move |db| {
-            db.run("VACUUM INTO ?", [&file])?;
-            let copy = connect(Path::new(&file), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    async fn blobs_of(&self, backup: &Path) -> Result<Vec<String>, Error> {
+        let backup = backup.to_owned();
+        self.read(move |_| {
+            let copy = connect(&backup, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
             Ok(copy.all("SELECT blob FROM objects", [], |row| row.get(0))?)
         })
         .await
     }
-}
-
-/// A file name as SQLite takes it.
-pub(super) fn path(file: &Path) -> Result<String, Error> {
-    let text = file.to_str().map(str::to_owned);
-    text.ok_or_else(|| Error::new("copying the database", format!("{} is not UTF-8", file.display())))
 }
 
 /// What the refund of a task needs to know of it.

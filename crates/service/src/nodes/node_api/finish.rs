@@ -52,6 +52,9 @@ pub(super) async fn put_file(
         OutputError::TooLarge => {
             Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "a file has at most 104857600 bytes")
         }
+        OutputError::TooMany => {
+            Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "this lease has stored as many outputs as it may")
+        }
         OutputError::TooSlow => Failure::new(StatusCode::REQUEST_TIMEOUT, "the file took too long to arrive"),
         OutputError::CutOff => Failure::new(StatusCode::BAD_REQUEST, "the file was cut off"),
         OutputError::Failed(cause) => cause.into(),

@@ -20,7 +20,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::{Blob, BlobWriter, Blobs, ByteStream, OpenBlob, Orphan};
 use crate::Error;
-use crate::database::sqlite::Durability;
+use crate::database::Durability;
 use crate::object_storage::hex;
 use crate::random::Randomness;
 

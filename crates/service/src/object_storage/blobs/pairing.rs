@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use crate::Error;
-use crate::database::sqlite::SqliteDatabase;
+use crate::database::Database;
 use crate::random::Randomness;
 
 /// The setting of the database, and the file in the folder, that hold the identifier.
@@ -17,7 +17,7 @@ const MARKER: &str = "id";
 /// `is_new` says that the database was created just now.
 pub(crate) async fn pair(
     folder: &Path,
-    database: &SqliteDatabase,
+    database: &dyn Database,
     is_new: bool,
     random: &Randomness,
 ) -> Result<(), Error> {

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 
-use super::{Fixture, MODEL};
+use super::{Engine, Fixture, MODEL};
 use crate::clock::Moment;
-use crate::ledger::{Credit, Ledger, Money, Split};
-use crate::queue::{Cancel, Created, Ending, InsufficientBalance, LeaseRules, Queue, Status};
+use crate::ledger::{Credit, Money, Split};
+use crate::queue::{Cancel, Created, Ending, InsufficientBalance, LeaseRules, Status};
 
 /// How long a lease lives here, and how many of them a task gets.
 const LEASE: Duration = Duration::from_millis(100);
@@ -146,7 +147,7 @@ fn name(node: u8) -> String {
     format!("node-{node}")
 }
 
-async fn take(fixture: &mut Fixture, expected: &mut Expected, step: &Step) {
+async fn take<E: Engine>(fixture: &mut Fixture<E>, expected: &mut Expected, step: &Step) {
     let now = Moment(expected.now);
     let models = [MODEL.to_owned()];
     match *step {
@@ -253,7 +254,7 @@ async fn take(fixture: &mut Fixture, expected: &mut Expected, step: &Step) {
     }
 }
 
-async fn compare(fixture: &Fixture, expected: &Expected) {
+async fn compare<E: Engine>(fixture: &Fixture<E>, expected: &Expected) {
     let purses = fixture.database.purses(fixture.customer).await.unwrap();
     assert_eq!(purses.free.smallest(), expected.free);
     assert_eq!(purses.balance.smallest(), expected.balance);
@@ -267,19 +268,21 @@ async fn compare(fixture: &Fixture, expected: &Expected) {
     assert_eq!(total, wanted.len() as u64);
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn whatever_happens_tasks_stay_in_the_state_table_and_money_adds_up(steps in steps()) {
+/// Runs random sequences of steps, each on an empty database of its own.
+pub(crate) fn holds<E: Engine>(new: fn() -> E) {
+    let config = ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() };
+    let ran = TestRunner::new(config).run(&steps(), |steps| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let (mut fixture, mut expected) = (Fixture::new(1).await, Expected::default());
+            let mut fixture = Fixture::new(new()).await;
+            let mut expected = Expected::default();
             for step in &steps {
                 take(&mut fixture, &mut expected, step).await;
                 compare(&fixture, &expected).await;
             }
-            assert_eq!(fixture.database.audit().await.unwrap().faults, Vec::<String>::new());
+            fixture.assert_books_are_right().await;
         });
-    }
+        Ok(())
+    });
+    assert!(ran.is_ok(), "{ran:?}");
 }

@@ -1,11 +1,7 @@
-//! Taking back an earlier state of the database, for testers: in one transaction, while readers continue.
-
-use std::path::Path;
+//! Taking everything but files back from a copy, in one transaction.
 
 use rusqlite::Connection;
 
-use super::SqliteDatabase;
-use super::admin::path;
 use super::statements::Statements as _;
 use crate::Error;
 
@@ -15,26 +11,19 @@ const OF_THE_PRESENT: [&str; 4] = ["node_keys", "nodes", "node_models", "setting
 /// Tables of files, which are emptied: the copy has no blobs.
 const OF_FILES: [&str; 3] = ["objects", "upload_targets", "folder_usage"];
 
-impl SqliteDatabase {
-    /// Replaces everything but files by the contents of a copy. Tasks that were computing can be claimed.
-    /// Returns the blobs of the files that were there.
-    pub(crate) async fn replace_from(&self, file: &Path) -> Result<Vec<String>, Error> {
-        let file = path(file)?;
-        self.exclusively(move |db| {
-            // Neither of these can be done inside a transaction. Without foreign keys, emptying a table is one
-            // step however many rows it has.
-            db.pragma_update(None, "foreign_keys", false)?;
-            db.run("ATTACH DATABASE ? AS copy", [file])?;
-            let replaced = replace(db);
-            db.execute_batch("DETACH DATABASE copy")?;
-            db.pragma_update(None, "foreign_keys", true)?;
-            replaced
-        })
-        .await
-    }
+/// Replaces everything but files by the contents of a copy, and returns the blobs of the files that were there.
+pub(super) fn replace(db: &Connection, copy: &str) -> Result<Vec<String>, Error> {
+    // Neither of these can be done inside a transaction. Without foreign keys, emptying a table is one step
+    // however many rows it has.
+    db.pragma_update(None, "foreign_keys", false)?;
+    db.run("ATTACH DATABASE ? AS copy", [copy])?;
+    let replaced = exchange(db);
+    db.execute_batch("DETACH DATABASE copy")?;
+    db.pragma_update(None, "foreign_keys", true)?;
+    replaced
 }
 
-fn replace(db: &Connection) -> Result<Vec<String>, Error> {
+fn exchange(db: &Connection) -> Result<Vec<String>, Error> {
     let tx = db.unchecked_transaction()?;
     let unneeded = tx.all("SELECT blob FROM main.objects", [], |row| row.get(0))?;
     // Triggers count rows that come and go; what they count is copied too.
@@ -58,7 +47,7 @@ fn replace(db: &Connection) -> Result<Vec<String>, Error> {
             tx.execute_batch(&format!("INSERT INTO main.\"{table}\" SELECT * FROM copy.\"{table}\""))?;
         }
     }
-    tx.execute_batch("UPDATE main.accounts SET stored_bytes = 0, byte_seconds = 0")?;
+    tx.execute_batch("UPDATE main.accounts SET stored_bytes = 0, byte_seconds = 0, gib_seconds = 0")?;
     tx.execute_batch("UPDATE main.tasks SET lease_until = 0 WHERE status = 'computing'")?;
     for (_, sql) in &triggers {
         tx.execute_batch(sql)?;
