@@ -8,8 +8,12 @@ use serde::Serialize;
 use super::middleware::RequestInfo;
 use super::{Controls, Effect, Operation, Side};
 
-/// How many requests are remembered; the oldest is forgotten first.
-const LONGEST: usize = 10_000;
+/// How many requests are kept; the oldest is dropped first.
+const MAX_ENTRIES: usize = 10_000;
+
+/// How many characters of a method and of a path are kept, so that the journal is bounded in bytes too.
+const MAX_METHOD: usize = 32;
+const MAX_PATH: usize = 1_100;
 
 /// One request.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -23,7 +27,7 @@ pub struct JournalEntry {
     pub side: Side,
     /// Its method.
     pub method: String,
-    /// Its path, without a query: queries of the object store are credentials.
+    /// Its path, cut after 1,100 characters, and without a query: queries of the object store are credentials.
     pub path: String,
     /// What it asked for, if that is an operation.
     pub operation: Option<Operation>,
@@ -60,15 +64,15 @@ impl Journal {
         let mut inner = self.inner();
         inner.last += 1;
         let number = inner.last;
-        if inner.entries.len() == LONGEST {
+        if inner.entries.len() == MAX_ENTRIES {
             inner.entries.pop_front();
         }
         inner.entries.push_back(JournalEntry {
             number,
             at,
             side: seen.side,
-            method: seen.method.clone(),
-            path: seen.path.clone(),
+            method: seen.method.chars().take(MAX_METHOD).collect(),
+            path: seen.path.chars().take(MAX_PATH).collect(),
             operation: seen.operation,
             request_id: seen.request_id.clone(),
             status: None,
