@@ -90,6 +90,8 @@ pub(crate) struct KeptKey {
 
 /// How API keys begin, so that a leaked one is recognized by people and scanners.
 const PREFIX: &str = "isk";
+/// The smallest length of a key that was not drawn.
+const MIN_CHOSEN_KEY: usize = 16;
 /// How the keys of nodes begin.
 const NODE_PREFIX: &str = "isn";
 
@@ -113,8 +115,13 @@ impl NewKey {
 
     /// Takes a key that somebody chose, for a service whose key is known beforehand. The whole text
     /// identifies it, hashed, if it is not of the form that the service draws.
-    pub(crate) fn chosen(text: &str) -> Self {
-        Self { kept: KeptKey { id: key_id(text), hash: hash(text) }, text: text.to_owned() }
+    pub(crate) fn chosen(text: &str) -> Result<Self, Error> {
+        let is_sendable = text.bytes().all(|byte| byte.is_ascii_graphic());
+        if !is_sendable || text.len() < MIN_CHOSEN_KEY {
+            let cause = format!("a key has at least {MIN_CHOSEN_KEY} visible ASCII characters and no spaces");
+            return Err(Error::new("taking a chosen API key", cause));
+        }
+        Ok(Self { kept: KeptKey { id: key_id(text), hash: hash(text) }, text: text.to_owned() })
     }
 }
 
@@ -193,7 +200,7 @@ mod tests {
         assert_eq!(key_id(&key.text), key.kept.id);
         assert!(key.kept.is_of(&key.text));
         assert!(!key.kept.is_of(&format!("{}x", key.text)));
-        assert!(NewKey::chosen("any text").kept.is_of("any text"));
+        assert!(NewKey::chosen("any-text-at-all!")?.kept.is_of("any-text-at-all!"));
         Ok(())
     }
 }

@@ -66,6 +66,6 @@ pub use controls::{
 pub use error::Error;
 pub use inferstore_models as model;
 pub use ledger::{Audit, Credit, Money, NotMoney};
-pub use lifecycle::config::{Config, ControlsConfig, Data, FirstAccount, Limits};
+pub use lifecycle::config::{Config, ControlsConfig, CorsOrigin, Data, FirstAccount, Limits, NotAnOrigin};
 pub use lifecycle::service::Service;
 pub use queue::InsufficientBalance;

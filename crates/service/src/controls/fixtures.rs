@@ -111,7 +111,7 @@ impl Controls {
         let new = NewAccount::draw(&entry.username, scope, &self.app.random)?;
         let account = self.app.database.add_account(&new, self.now()).await?;
         for key in &entry.keys {
-            self.app.database.add_key(account.id, &NewKey::chosen(key).kept, self.now()).await?;
+            self.app.database.add_key(account.id, &NewKey::chosen(key)?.kept, self.now()).await?;
         }
         let amounts = Amounts { balance: entry.balance, free_balance: entry.free_balance, debt: entry.debt };
         self.set_balance(&entry.username, amounts).await

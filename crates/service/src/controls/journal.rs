@@ -8,12 +8,11 @@ use serde::Serialize;
 use super::middleware::RequestInfo;
 use super::{Controls, Effect, Operation, Side};
 
-/// How many requests are kept; the oldest is dropped first.
+/// The largest number of requests in the journal; the oldest is removed first.
 const MAX_ENTRIES: usize = 10_000;
 
-/// How many characters of a method and of a path are kept, so that the journal is bounded in bytes too.
-const MAX_METHOD: usize = 32;
-const MAX_PATH: usize = 1_100;
+/// The largest number of characters of a method and of a path in the journal: strangers choose both.
+const MAX_TEXT: usize = 1_000;
 
 /// One request.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -71,8 +70,8 @@ impl Journal {
             number,
             at,
             side: seen.side,
-            method: seen.method.chars().take(MAX_METHOD).collect(),
-            path: seen.path.chars().take(MAX_PATH).collect(),
+            method: seen.method.chars().take(MAX_TEXT).collect(),
+            path: seen.path.chars().take(MAX_TEXT).collect(),
             operation: seen.operation,
             request_id: seen.request_id.clone(),
             status: None,

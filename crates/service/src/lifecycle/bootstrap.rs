@@ -22,7 +22,7 @@ pub(crate) async fn bootstrap(
     random: &Randomness,
 ) -> Result<Option<NewKey>, Error> {
     let key = match &first.api_key {
-        Some(text) => NewKey::chosen(text),
+        Some(text) => NewKey::chosen(text)?,
         None => NewKey::draw(random)?,
     };
     let begin = Bootstrap {

@@ -15,8 +15,10 @@ use crate::admin::Admin;
 use crate::clock::Clock;
 use crate::controls::{Controls, Scripts, Tester};
 use crate::database::Durability;
-use crate::http::account_limit::AccountLimit;
-use crate::http::listener::Listener;
+use crate::http::account_limit::{AccountLimit, RateLimit};
+use crate::http::connections::Connections;
+use crate::http::file_limit;
+use crate::http::listener::{Listener, Shared};
 use crate::jobs::storage_billing;
 use crate::lifecycle::app::App;
 use crate::lifecycle::bootstrap;
@@ -72,7 +74,8 @@ impl Service {
             return Err(Error::new("reading the settings", cause));
         }
         let (clock, random) = (Clock::default(), Randomness::new(config.seed));
-        let folder = Folder::open(&config.data)?;
+        let max_connections = config.limits.max_connections.min(file_limit::raise());
+        let folder = Folder::open(&config.data, config.allow_unlocked_folder)?;
         let durability = match config.data {
             Data::Ephemeral => Durability::None,
             Data::Folder(_) => Durability::Full,
@@ -84,23 +87,24 @@ impl Service {
             database.close().await;
             return Err(refusal);
         }
-        let api_key = match serves {
-            true => bootstrap::bootstrap(&*database, &config.first_account, clock.now(), &random).await?,
-            false => None,
-        };
 
         // All of them before anything runs, so that a start that fails leaves nothing behind.
-        let api_listener = Listener::bind_if_asked(serves.then_some(config.api)).await?;
-        let storage_listener = Listener::bind_if_asked(serves.then_some(config.storage)).await?;
-        let operations_listener = Listener::bind_if_asked(config.operations).await?;
-        let nodes_listener = Listener::bind_if_asked(config.nodes).await?;
+        let api_listener = Listener::bind_if_set(serves.then_some(config.api)).await?;
+        let storage_listener = Listener::bind_if_set(serves.then_some(config.storage)).await?;
+        let operations_listener = Listener::bind_if_set(config.operations).await?;
+        let nodes_listener = Listener::bind_if_set(config.nodes).await?;
         let controls_address = config.controls.as_ref().map(|controls| controls.address);
-        let controls_listener = Listener::bind_if_asked(controls_address).await?;
+        let controls_listener = Listener::bind_if_set(controls_address).await?;
 
         let storage_url = match &storage_listener {
             Some(listener) => object_storage::address(config.storage_url.as_deref(), listener.address)?,
             // Without a listener no URL is created, and an address that is known is not noted again.
             None => database.setting("storage address 1").await?.unwrap_or("http://localhost".to_owned()),
+        };
+        // After the addresses were found good: the key is printed once.
+        let api_key = match serves {
+            true => bootstrap::bootstrap(&*database, &config.first_account, clock.now(), &random).await?,
+            false => None,
         };
         let max_forms = config.limits.unsigned_forms;
         let objects = Objects::open(
@@ -113,6 +117,7 @@ impl Service {
         );
         let objects = Arc::new(objects.await?);
 
+        folder.restrict_entries();
         let api_url = api_listener.as_ref().map(|listener| format!("{}{}", listener.url(), api::ROOT));
         let operations_url = operations_listener.as_ref().map(Listener::url);
         let nodes_url = nodes_listener.as_ref().map(Listener::url);
@@ -126,16 +131,18 @@ impl Service {
             _ => None,
         };
         let app = Arc::new(App {
-            requests: Semaphore::new(limits.requests),
-            bodies: AccountLimit::new(limits.requests),
-            uploads: AccountLimit::new(limits.requests),
+            connections: Connections::new(max_connections),
+            requests: Semaphore::new(limits.max_requests),
+            account_requests: AccountLimit::new(limits.max_requests),
+            uploads: AccountLimit::new(limits.max_requests),
+            request_rate: config.request_rate.map(RateLimit::new),
             config,
             clock,
             random,
             database,
             objects,
             fetcher: Fetcher::default(),
-            metrics: Metrics::default(),
+            metrics: Metrics::new(),
             local_wakeup: Notify::new(),
             remote_wakeup: Notify::new(),
             node: nodes::LocalNode::new(&stop),
@@ -147,8 +154,14 @@ impl Service {
             controls.start_from_here().await?;
         }
         nodes::start(&app, models::table(models), &running, &stop).await?;
+        let shared = Shared {
+            limits,
+            connections: Arc::clone(&app.connections),
+            shutdown_timeout: app.config.shutdown_timeout,
+            stop: stop.clone(),
+        };
         let serve = |listener: Listener, router| {
-            running.spawn(listener.serve(router, limits, stop.clone()));
+            running.spawn(listener.serve(router, shared.clone()));
         };
         if let Some(listener) = api_listener {
             serve(listener, api::router(&app));
