@@ -35,6 +35,9 @@ const READ_CHUNK: u64 = 512 * 1024;
 const MAX_LARGE_READS: usize = 128;
 const SMALL_READ_CHUNK: u64 = 64 * 1024;
 
+/// The folder of what can be read.
+const BLOBS: &str = "blobs";
+
 /// The length of the name of a blob.
 const NAME_LENGTH: usize = 26;
 
@@ -61,7 +64,7 @@ impl Disk {
     pub(in crate::object_storage) fn open(folder: &Path, durability: Durability) -> Result<Self, Error> {
         let mut disk = Folder {
             incoming: folder.join("incoming"),
-            blobs: folder.join("blobs"),
+            blobs: folder.join(BLOBS),
             orphans: folder.join("orphans"),
             is_durable: durability == Durability::Full,
             random: Randomness::new(None),
@@ -175,6 +178,32 @@ impl Blobs for Disk {
             Ok(())
         });
         moved.await
+    }
+
+    async fn copy_to(&self, names: Vec<String>, target: &Path) -> Result<u64, Error> {
+        let target = target.to_owned();
+        let copied = self.blocking("copying the blobs", move |folder| {
+            let blobs = target.join(BLOBS);
+            fs::create_dir_all(&blobs)?;
+            let mut missing = 0;
+            for name in &names {
+                let to = blobs.join(sub_folder(name)).join(name);
+                if let Some(parent) = to.parent() {
+                    fs::create_dir_all(parent)?;
+                }
+                let from = folder.path(name);
+                match fs::hard_link(&from, &to) {
+                    Ok(()) => {}
+                    Err(cause) if cause.kind() == ErrorKind::NotFound => missing += 1,
+                    Err(_) => {
+                        fs::copy(&from, &to)?;
+                        File::open(&to)?.sync_all()?;
+                    }
+                }
+            }
+            Ok(missing)
+        });
+        copied.await
     }
 
     async fn remove_orphan(&self, orphan: &Orphan) -> Result<(), Error> {
