@@ -9,11 +9,18 @@ use std::time::Duration;
 
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Url};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::time::Instant;
 
 /// The largest file that is fetched, in bytes: what may be uploaded may be fetched.
 pub const LARGEST: u64 = 104_857_600;
 /// How long a fetch may take in all.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a host may take to begin its response.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Minimum throughput: so many bytes arrive in each window.
+const WINDOW: Duration = Duration::from_secs(10);
+const MIN_PER_WINDOW: u64 = 64 << 10;
 const MOST_REDIRECTS: usize = 5;
 
 /// Fetches files of the public internet. It costs nothing until the first fetch, which reads the
@@ -29,11 +36,25 @@ impl Fetcher {
     /// # Errors
     /// A sentence that says why there is none. It does not repeat the URL, which may carry a signature.
     pub async fn fetch(&self, url: &str) -> Result<Vec<u8>, String> {
+        let mut content = Vec::new();
+        self.fetch_to(url, &mut content).await?;
+        Ok(content)
+    }
+
+    /// Writes the content behind a URL to a file or to memory.
+    ///
+    /// # Errors
+    /// As `fetch`.
+    pub async fn fetch_to(
+        &self,
+        url: &str,
+        sink: &mut (impl AsyncWrite + Unpin + Send),
+    ) -> Result<(), String> {
         let url = Url::parse(url).map_err(|cause| format!("this is no URL: {cause}"))?;
         if let Some(reason) = guard::refusal(&url) {
             return Err(format!("this URL is not fetched: {reason}"));
         }
-        read(self.client()?, url, LARGEST).await
+        copy(self.client()?, url, LARGEST, sink).await
     }
 
     fn client(&self) -> Result<&Client, String> {
@@ -72,7 +93,20 @@ fn guarded() -> Result<Client, reqwest::Error> {
 /// # Errors
 /// A sentence that says why there is none. It does not repeat the URL, which may carry a signature.
 pub async fn read(client: &Client, url: Url, most: u64) -> Result<Vec<u8>, String> {
-    let mut response = client.get(url).send().await.map_err(|cause| unreachable_file(&cause))?;
+    let mut content = Vec::new();
+    copy(client, url, most, &mut content).await?;
+    Ok(content)
+}
+
+async fn copy(
+    client: &Client,
+    url: Url,
+    most: u64,
+    sink: &mut (impl AsyncWrite + Unpin + Send),
+) -> Result<(), String> {
+    let response = tokio::time::timeout(RESPONSE_TIMEOUT, client.get(url).send()).await;
+    let response = response.map_err(|_| "this URL did not answer in time".to_owned())?;
+    let mut response = response.map_err(|cause| unreachable_file(&cause))?;
     let status = response.status();
     if !status.is_success() {
         return Err(format!("this URL answered with {status}"));
@@ -81,14 +115,30 @@ pub async fn read(client: &Client, url: Url, most: u64) -> Result<Vec<u8>, Strin
     if response.content_length().is_some_and(|length| length > most) {
         return Err(too_large());
     }
-    let mut content = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|cause| unreachable_file(&cause))? {
-        content.extend_from_slice(&chunk);
-        if content.len() as u64 > most {
+    let mut size = 0;
+    let mut window = (Instant::now() + WINDOW, 0);
+    loop {
+        let (end, in_window) = &mut window;
+        let chunk = match tokio::time::timeout_at(*end, response.chunk()).await {
+            Ok(chunk) => chunk.map_err(|cause| unreachable_file(&cause))?,
+            Err(_) if *in_window < MIN_PER_WINDOW => {
+                return Err("the file behind this URL arrives too slowly".to_owned());
+            }
+            Err(_) => {
+                window = (Instant::now() + WINDOW, 0);
+                continue;
+            }
+        };
+        let Some(chunk) = chunk else { break };
+        let length = chunk.len() as u64;
+        *in_window += length;
+        size += length;
+        if size > most {
             return Err(too_large());
         }
+        sink.write_all(&chunk).await.map_err(|cause| format!("the file cannot be stored: {cause}"))?;
     }
-    Ok(content)
+    sink.flush().await.map_err(|cause| format!("the file cannot be stored: {cause}"))
 }
 
 /// What went wrong, down to its first cause: reqwest's own message says little, and repeats the URL.
