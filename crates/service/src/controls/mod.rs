@@ -46,7 +46,6 @@ pub use journal::JournalEntry;
 pub use operation::Operation;
 pub use running::Amounts;
 pub use scripts::{Script, Then};
-pub(crate) use scripts::{Scripts, perform};
 pub(crate) use seam::around_the_api;
 pub use seed::Seeded;
 
@@ -54,14 +53,17 @@ use crate::Error;
 use crate::database::sqlite::SqliteDatabase;
 use crate::http::listener::Listener;
 use crate::lifecycle::app::App;
+use crate::nodes::RunHook;
 use crate::random::Randomness;
 use faults::Faults;
 use journal::Journal;
+use scripts::Scripts;
 use snapshots::Snapshots;
 
 /// What a running service keeps for testers.
 pub(crate) struct Tester {
     faults: Faults,
+    scripts: Arc<Scripts>,
     journal: Journal,
     snapshots: Snapshots,
     url: String,
@@ -86,11 +88,17 @@ impl Tester {
         };
         Ok(Self {
             faults: Faults::new(seed),
+            scripts: Arc::default(),
             journal: Journal::default(),
             snapshots: Snapshots::new(data, database.clone()),
             url: listener.url(),
             token,
         })
+    }
+
+    /// What the scripts change about the runs of the local node.
+    pub(crate) fn run_hook(&self) -> Arc<dyn RunHook> {
+        Arc::clone(&self.scripts) as Arc<dyn RunHook>
     }
 
     /// Whether this is the token, compared in constant time.

@@ -84,7 +84,7 @@ impl Snapshots {
         }
         drop(node);
         app.node.heartbeat(app).await?;
-        app.local_wakeup.notify_waiters();
+        app.dispatcher.look_for_all();
         // Nothing refers to them, and nobody waits for them to go.
         tokio::spawn(remove_blobs(Arc::clone(&app.objects), unneeded));
         Ok(())
@@ -125,7 +125,7 @@ impl Controls {
     pub async fn reset(&self) -> Result<(), Error> {
         let tester = self.tester();
         tester.faults.reset();
-        self.app.scripts.clear();
+        self.tester().scripts.clear();
         self.app.node.pause().await.set_up(true);
         tester.snapshots.take_back(&self.app, FRESH).await?;
         tester.journal.clear();

@@ -5,7 +5,8 @@ use crate::lifecycle::app::App;
 
 pub(super) async fn run(app: &App) -> Result<(), Error> {
     if let Some(age) = app.config.task_retention {
-        let deleted = app.database.delete_ended_tasks(app.clock.now().before(age)).await?;
+        let now = app.clock.now();
+        let deleted = app.database.delete_ended_tasks(now.before(age), now).await?;
         tracing::debug!(deleted, "old tasks are deleted");
     }
     Ok(())

@@ -6,16 +6,15 @@ use std::sync::Arc;
 
 use inferstore_fetch::Fetcher;
 use inferstore_models::Model;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::clock::Clock;
-use crate::controls::{Controls, Scripts, Tester};
+use crate::controls::{Controls, Tester};
 use crate::database::sqlite::{Durability, SqliteDatabase};
 use crate::http::account_limit::AccountLimit;
 use crate::http::listener::Listener;
-use crate::jobs::storage_billing;
 use crate::ledger::Audit;
 use crate::lifecycle::app::App;
 use crate::lifecycle::bootstrap;
@@ -24,7 +23,7 @@ use crate::lifecycle::folder::Folder;
 use crate::object_storage::Objects;
 use crate::operations::metrics::Metrics;
 use crate::random::Randomness;
-use crate::{Error, api, controls, models, nodes, operations};
+use crate::{Error, api, controls, jobs, models, nodes, operations};
 
 /// A running service. It ends when it is dropped; `shutdown` ends it in order.
 #[must_use = "a service ends when it is dropped"]
@@ -101,6 +100,7 @@ impl Service {
             }
             _ => None,
         };
+        let node = nodes::LocalNode::new(&config, tester.as_ref().map(|tester| tester.run_hook()));
         let app = Arc::new(App {
             requests: Semaphore::new(limits.requests),
             bodies: AccountLimit::new(limits.requests),
@@ -112,10 +112,8 @@ impl Service {
             objects,
             fetcher: Fetcher::default(),
             metrics: Metrics::default(),
-            local_wakeup: Notify::new(),
-            remote_wakeup: Notify::new(),
-            node: nodes::LocalNode::new(&stop),
-            scripts: Scripts::default(),
+            node,
+            dispatcher: nodes::Dispatcher::default(),
             tester,
         });
 
@@ -123,7 +121,7 @@ impl Service {
             controls.keep_fresh().await?;
         }
         nodes::start(&app, models::table(models), &running, &stop).await?;
-        running.spawn(storage_billing::run(Arc::clone(&app), stop.clone()));
+        jobs::start(&app, &running, &stop);
         let serve = |listener: Listener, router| {
             running.spawn(listener.serve(router, limits, stop.clone()));
         };

@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use super::local_node::{Claiming, ClaimedTask};
+use super::local_node::{ClaimedTask, Claiming};
 use super::{NODE, RETRY_INTERVAL};
 use crate::Error;
 use crate::lifecycle::app::App;
@@ -25,6 +26,8 @@ const MAX_BACKSTOP: Duration = Duration::from_secs(5);
 pub(crate) struct Dispatcher {
     waiting: Mutex<Waiting>,
     wakeup: Notify,
+    #[cfg(test)]
+    claims: std::sync::atomic::AtomicUsize,
 }
 
 #[derive(Default)]
@@ -43,30 +46,35 @@ struct Candidate {
     waiter: Waiter,
     /// What it may claim.
     slot: Slot,
-    /// Stands for every slot with the same models.
-    is_sample: bool,
 }
 
 /// A slot that waits.
 struct Waiter {
     /// `None` for a slot of the local node.
     slot: Option<Slot>,
-    /// No claim was made for it yet.
-    is_new: bool,
+    /// A claim has to be made for it, whatever is queued.
+    is_due: bool,
+    /// It looks for all slots with the same models: they find the same tasks.
+    is_sample: bool,
+    /// Whether it goes on waiting when there is no task now.
+    waits: bool,
     reply: oneshot::Sender<DispatchedTask>,
 }
 
-/// A task for a slot.
+/// What a slot gets.
 pub(crate) enum DispatchedTask {
     Local(ClaimedTask),
     Remote(Lease),
+    /// The node has left, or its key was revoked.
+    UnknownNode,
 }
 
 impl DispatchedTask {
-    fn into_lease(self) -> Lease {
+    fn into_lease(self) -> Option<Lease> {
         match self {
-            Self::Local(task) => task.lease,
-            Self::Remote(lease) => lease,
+            Self::Local(task) => Some(task.lease),
+            Self::Remote(lease) => Some(lease),
+            Self::UnknownNode => None,
         }
     }
 }
@@ -82,9 +90,7 @@ impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         self.reply.close();
         let Ok(task) = self.reply.try_recv() else { return };
-        let node = std::mem::take(&mut self.node);
-        self.dispatcher.waiting().unwanted.push((node, task.into_lease()));
-        self.dispatcher.wakeup.notify_one();
+        self.dispatcher.give_back(std::mem::take(&mut self.node), task);
     }
 }
 
@@ -107,66 +113,88 @@ impl Dispatcher {
 
     /// Waits for a task for a slot of the local node.
     pub(super) async fn local_task(&self) -> Option<ClaimedTask> {
-        match self.task(None, NODE).await? {
+        match self.task(None, NODE, true).await? {
             DispatchedTask::Local(task) => Some(task),
-            DispatchedTask::Remote(_) => None,
+            DispatchedTask::Remote(_) | DispatchedTask::UnknownNode => None,
         }
     }
 
-    /// Waits for a task for a slot of a node outside the process; `None` when the node is not known any more.
-    pub(super) async fn remote_task(&self, slot: Slot) -> Option<Lease> {
+    /// Waits for a task for a slot of a node outside the process, or returns `None` when there is none now.
+    pub(super) async fn remote_task(&self, slot: Slot, waits: bool) -> Option<DispatchedTask> {
         let node = slot.node.clone();
-        match self.task(Some(slot), &node).await? {
-            DispatchedTask::Remote(lease) => Some(lease),
-            DispatchedTask::Local(_) => None,
-        }
+        self.task(Some(slot), &node, waits).await
     }
 
-    async fn task(&self, slot: Option<Slot>, node: &str) -> Option<DispatchedTask> {
+    async fn task(&self, slot: Option<Slot>, node: &str, waits: bool) -> Option<DispatchedTask> {
         let (sender, receiver) = oneshot::channel();
         let mut ticket = Ticket { dispatcher: self, node: node.to_owned(), reply: receiver };
-        self.waiting().slots.push_back(Waiter { slot, is_new: true, reply: sender });
+        self.waiting().slots.push_back(Waiter { slot, is_due: true, is_sample: false, waits, reply: sender });
         self.wakeup.notify_one();
         (&mut ticket.reply).await.ok()
     }
 
-    /// Takes the slots out for which a claim is worth it now.
+    /// Takes note of a task whose slot did not wait for it any more; its lease is released.
+    fn give_back(&self, node: String, task: DispatchedTask) {
+        if let Some(lease) = task.into_lease() {
+            self.waiting().unwanted.push((node, lease));
+            self.wakeup.notify_one();
+        }
+    }
+
+    /// Takes the slots out for which a claim is worth it now: those that are due, and one for each queued task.
     fn select(&self, local: Option<&Slot>, max: usize) -> Vec<Candidate> {
         let mut waiting = self.waiting();
         let Waiting { slots, queued, look_for_all, .. } = &mut *waiting;
+        slots.retain(|waiter| !waiter.reply.is_closed());
+        if std::mem::take(look_for_all) {
+            let mut sampled: BTreeSet<&[String]> = BTreeSet::new();
+            for Waiter { slot, is_due, is_sample, .. } in slots.iter_mut() {
+                if slot.as_ref().or(local).is_some_and(|slot| sampled.insert(&slot.models)) {
+                    *is_due = true;
+                    *is_sample = true;
+                }
+            }
+        }
         let mut selected = Vec::new();
         let mut left = VecDeque::new();
-        // Slots with the same models find the same tasks: one of each looks for all.
-        let mut sampled: BTreeSet<Arc<[String]>> = BTreeSet::new();
         let mut is_full = false;
-        for waiter in slots.drain(..).filter(|waiter| !waiter.reply.is_closed()) {
-            let Some(slot) = waiter.slot.as_ref().or(local) else {
+        for waiter in slots.drain(..) {
+            let Some(slot) = waiter.slot.as_ref().or(local).cloned() else {
                 left.push_back(waiter);
                 continue;
             };
-            let for_queued = slot.models.iter().find(|model| queued.get(*model).is_some_and(|count| *count > 0));
-            let is_sample = *look_for_all && !sampled.contains(&slot.models);
-            let is_wanted = waiter.is_new || for_queued.is_some() || is_sample;
-            is_full |= is_wanted && selected.len() >= max;
-            if !is_wanted || is_full {
+            let mut counts = queued.iter_mut().filter(|(_, count)| **count > 0);
+            let count = counts.find(|(model, _)| slot.models.contains(model)).map(|(_, count)| count);
+            if !waiter.is_due && count.is_none() {
                 left.push_back(waiter);
-                continue;
+            } else if selected.len() >= max {
+                is_full = true;
+                left.push_back(waiter);
+            } else {
+                // One that is due may find an older task of another model.
+                if let Some(count) = count.filter(|_| !waiter.is_due) {
+                    *count -= 1;
+                }
+                selected.push(Candidate { waiter, slot });
             }
-            if let Some(count) = for_queued.cloned().and_then(|model| queued.get_mut(&model)) {
-                *count -= 1;
-            }
-            if is_sample {
-                sampled.insert(Arc::clone(&slot.models));
-            }
-            let slot = slot.clone();
-            selected.push(Candidate { waiter, slot, is_sample });
         }
         *slots = left;
         if !is_full {
             queued.clear();
-            *look_for_all = false;
         }
         selected
+    }
+
+    /// How many claims were made.
+    #[cfg(test)]
+    pub(super) fn claims(&self) -> usize {
+        self.claims.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// How many slots wait for which a claim was made.
+    #[cfg(test)]
+    pub(super) fn idle_slots(&self) -> usize {
+        self.waiting().slots.iter().filter(|waiter| !waiter.is_due).count()
     }
 
     /// The nodes outside the process that wait for a task.
@@ -180,36 +208,39 @@ impl Dispatcher {
 
 /// Dispatches tasks until the service stops.
 pub(super) async fn run(app: Arc<App>, stop: CancellationToken) {
-    let backstop = (app.config.lease / 3).min(MAX_BACKSTOP);
-    let mut timer = tokio::time::interval(backstop);
-    timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut backstop = tokio::time::interval((app.config.lease / 3).min(MAX_BACKSTOP));
+    backstop.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut touched = app.clock.now();
-    loop {
+    while !stop.is_cancelled() {
+        let now = app.clock.now();
+        if touched <= now.before(app.config.lease / 3) {
+            touched = now;
+            touch_waiting_nodes(&app).await;
+        }
         match dispatch(&app).await {
             Ok(true) => continue,
             Ok(false) => {}
             Err(cause) => {
-                tracing::error!(%cause, "tasks could not be claimed");
+                tracing::error!(%cause, "tasks cannot be claimed");
                 app.dispatcher.look_for_all();
                 tokio::time::sleep(RETRY_INTERVAL).await;
             }
         }
         tokio::select! {
-            () = stop.cancelled() => return,
+            () = stop.cancelled() => {}
             () = app.dispatcher.wakeup.notified() => {}
-            _ = timer.tick() => {
-                app.dispatcher.waiting().look_for_all = true;
-                let now = app.clock.now();
-                // A node that waits is alive.
-                if touched <= now.before(app.config.lease / 3) {
-                    touched = now;
-                    let nodes = app.dispatcher.remote_nodes();
-                    if !nodes.is_empty() && let Err(cause) = app.database.touch_nodes(&nodes, now).await {
-                        tracing::warn!(%cause, "waiting nodes could not be recorded as alive");
-                    }
-                }
-            }
+            _ = backstop.tick() => app.dispatcher.waiting().look_for_all = true,
         }
+    }
+}
+
+/// Records that the nodes outside the process that wait are alive.
+async fn touch_waiting_nodes(app: &App) {
+    let nodes = app.dispatcher.remote_nodes();
+    if !nodes.is_empty()
+        && let Err(cause) = app.database.touch_nodes(&nodes, app.clock.now()).await
+    {
+        tracing::warn!(%cause, "waiting nodes cannot be recorded as alive");
     }
 }
 
@@ -234,6 +265,8 @@ async fn dispatch(app: &App) -> Result<bool, Error> {
         attempts: app.config.lease_attempts,
         max_running: app.config.limits.account_running,
     };
+    #[cfg(test)]
+    dispatcher.claims.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let claims = match app.database.claim(&slots, rules, app.clock.now()).await {
         Ok(claims) => claims,
         Err(cause) => {
@@ -255,24 +288,29 @@ async fn dispatch(app: &App) -> Result<bool, Error> {
 impl Dispatcher {
     /// Hands a lease to its slot, or lets the slot wait on. False when the local node has to register again.
     fn deliver(&self, claiming: &Claiming<'_>, candidate: Candidate, claim: Claim) -> bool {
-        let Candidate { waiter, slot, is_sample } = candidate;
+        let Candidate { waiter, slot } = candidate;
         let is_local = waiter.slot.is_none();
         match claim {
             Claim::Leased(lease) => {
                 // Where a sample finds one task, the next one may find another.
-                self.waiting().look_for_all |= is_sample;
+                self.waiting().look_for_all |= waiter.is_sample;
                 let task = if is_local { claiming.claimed(lease) } else { DispatchedTask::Remote(lease) };
                 if let Err(unwanted) = waiter.reply.send(task) {
-                    self.waiting().unwanted.push((slot.node, unwanted.into_lease()));
+                    self.give_back(slot.node, unwanted);
                 }
             }
-            Claim::NoTask => self.waiting().slots.push_back(Waiter { is_new: false, ..waiter }),
+            Claim::NoTask if waiter.waits => {
+                self.waiting().slots.push_back(Waiter { is_due: false, is_sample: false, ..waiter });
+            }
+            // Dropping the reply ends the wait.
+            Claim::NoTask => {}
             Claim::UnknownNode if is_local => {
                 self.waiting().slots.push_back(waiter);
                 return false;
             }
-            // Dropping the reply ends the wait.
-            Claim::UnknownNode => {}
+            Claim::UnknownNode => {
+                let _ = waiter.reply.send(DispatchedTask::UnknownNode);
+            }
         }
         true
     }

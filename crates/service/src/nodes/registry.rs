@@ -40,6 +40,8 @@ pub(crate) trait Registry: Send + Sync {
     async fn add_node(&self, node: &str, key: &str, models: &[String], now: Moment) -> Result<(), Error>;
     /// A node, if it was registered with this key.
     async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>, Error>;
-    /// Notes that a node is alive.
-    async fn touch_node(&self, node: &str, now: Moment) -> Result<(), Error>;
+    /// Notes that nodes are alive.
+    async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<(), Error>;
+    /// The names of the outputs that are stored in a folder of a bucket.
+    async fn files_of_lease(&self, bucket: &str, folder: &str) -> Result<Vec<String>, Error>;
 }

@@ -102,11 +102,23 @@ impl Registry for SqliteDatabase {
         .await
     }
 
-    async fn touch_node(&self, node: &str, now: Moment) -> Result<(), Error> {
-        let node = node.to_owned();
+    async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<(), Error> {
+        let nodes = json(nodes);
         self.write(move |db| {
-            db.run("UPDATE nodes SET seen_at = ? WHERE id = ?", params![now, node])?;
+            let touch = "UPDATE nodes SET seen_at = ? WHERE id IN (SELECT value FROM json_each(?))";
+            db.run(touch, params![now, nodes])?;
             Ok(())
+        })
+        .await
+    }
+
+    async fn files_of_lease(&self, bucket: &str, folder: &str) -> Result<Vec<String>, Error> {
+        let (bucket, folder) = (bucket.to_owned(), folder.to_owned());
+        self.read(move |db| {
+            // What begins with the folder and a slash is what lies before the folder and the next character.
+            let select = "SELECT substr(key, length(?2) + 2) FROM objects \
+                          WHERE bucket = ?1 AND key > ?2 || '/' AND key < ?2 || '0'";
+            Ok(db.all(select, [bucket, folder], |row| row.get(0))?)
         })
         .await
     }

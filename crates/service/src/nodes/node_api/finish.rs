@@ -14,7 +14,7 @@ use super::{known, lost};
 use crate::api::{Answer, ApiJson, Failure, is_mime};
 use crate::catalog::Format;
 use crate::lifecycle::app::App;
-use crate::nodes::run::OUTPUTS;
+use crate::nodes::OUTPUTS;
 use crate::object_storage::Cut;
 use crate::queue::{Ending, LeaseState};
 
@@ -45,7 +45,10 @@ pub(super) async fn put_file(
         Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
     })?;
     output::check_file(&Format::kept(&output_format)?, &file, &mime).map_err(Failure::unprocessable)?;
-    let stored = (OUTPUTS, &*format!("{task}/{attempt}/{file}"), &*mime);
+    let folder = format!("{task}/{attempt}");
+    let others = app.database.files_of_lease(OUTPUTS, &folder).await?;
+    output::check_only_file(&file, &others).map_err(Failure::unprocessable)?;
+    let stored = (OUTPUTS, &*format!("{folder}/{file}"), &*mime);
     let body = request.into_body().into_data_stream();
     let patience = app.config.limits.upload_idle;
     let url = app.objects.receive_output(&app, stored, patience, body).await.map_err(|cut| match cut {

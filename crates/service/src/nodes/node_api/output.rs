@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::api::Failure;
 use crate::catalog::{Format, Kind};
 use crate::lifecycle::app::App;
-use crate::nodes::run::OUTPUTS;
+use crate::nodes::OUTPUTS;
 
 /// The outputs by name, spelled as the node spelled them.
 pub(super) type Outputs = BTreeMap<String, Box<RawValue>>;
@@ -37,6 +37,16 @@ pub(super) fn check_file(declared: &Format, file: &str, mime: &str) -> Result<()
             Err(format!("{name} is declared as {}, and this file is {mime}", patterns.join(", ")))
         }
         _ => Ok(()),
+    }
+}
+
+/// Whether the file is the only one of its output: a lease stores one file for each output, so that the bytes
+/// of a lease have a limit.
+pub(super) fn check_only_file(file: &str, others: &[String]) -> Result<(), String> {
+    let name = |file: &str| file.split('.').next().unwrap_or_default().to_owned();
+    match others.iter().find(|other| *other != file && name(other) == name(file)) {
+        Some(other) => Err(format!("this output has the file {other} already; replace it by its own name")),
+        None => Ok(()),
     }
 }
 

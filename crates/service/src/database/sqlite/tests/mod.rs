@@ -1,9 +1,10 @@
 //! What the store promises, tried on a real file.
 
-#![expect(clippy::unwrap_used, reason = "a test may end when its set-up fails")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test may end when its set-up fails")]
 
 mod group_commit;
 mod listing;
+mod queue;
 mod state_table;
 mod upgrade;
 
