@@ -30,14 +30,6 @@ impl Model for Idle {
         "idle"
     }
 
-    fn method(&self) -> &'static str {
-        "sleeps"
-    }
-
-    fn libraries(&self) -> &'static [&'static str] {
-        &[]
-    }
-
     fn run(&self, inputs: &Inputs, _: &Limits) -> Result<Vec<(&'static str, Output)>, model::Error> {
         let seconds = inputs.number("seconds", 0.0..=60.0)?;
         if seconds > 0.0 {

@@ -32,8 +32,8 @@ impl Timestamp {
         self.0.text()
     }
 
-    /// The point in time, or `None` if the stamp cannot be read. A stamp that names no offset is
-    /// taken as UTC.
+    /// The point in time, or `None` if the stamp cannot be read, or is before what the clock of this system
+    /// can hold. A stamp that names no offset is taken as UTC.
     pub fn to_system_time(&self) -> Option<SystemTime> {
         let text = self.as_str();
         let zoned = text.parse::<jiff::Timestamp>();
@@ -42,7 +42,10 @@ impl Timestamp {
                 .to_zoned(jiff::tz::TimeZone::UTC)
                 .map(|zoned| zoned.timestamp())
         });
-        stamp.ok().map(SystemTime::from)
+        let since_epoch = stamp.ok()?.as_duration();
+        // The clock of Windows begins in 1601, and a conversion by jiff would panic.
+        let moved = if since_epoch.is_negative() { SystemTime::checked_sub } else { SystemTime::checked_add };
+        moved(&SystemTime::UNIX_EPOCH, since_epoch.unsigned_abs())
     }
 }
 
@@ -96,7 +99,21 @@ impl<'de> Deserialize<'de> for Timestamp {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, SystemTime};
+
     use super::Timestamp;
+
+    #[test]
+    fn a_stamp_of_any_year_is_read_or_is_none() {
+        let read = |text: &str| Timestamp::from(text).to_system_time();
+        let second = Duration::from_millis(1_500);
+        assert_eq!(read("1969-12-31T23:59:58.5Z"), SystemTime::UNIX_EPOCH.checked_sub(second));
+        assert_eq!(read("1970-01-01T00:00:01.5Z"), SystemTime::UNIX_EPOCH.checked_add(second));
+        for text in ["-009999-01-02T00:00:00Z", "0001-01-01T00:00:00Z", "1600-12-31T23:59:59Z"] {
+            assert_eq!(read(text).is_some(), cfg!(not(windows)), "{text}");
+        }
+        assert_eq!(read("10000-01-01T00:00:00Z"), None);
+    }
 
     #[test]
     fn stamps_are_ordered_by_their_point_in_time() {

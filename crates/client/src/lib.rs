@@ -94,7 +94,7 @@ pub use run::{Outcome, PollInterval, PreparedRun, Run, RunEvent, RunEvents, Wait
 pub use transport::causes::{FileError, FileErrorKind, InvalidInputs, Violation, ViolationKind};
 pub use transport::retry::Retry;
 pub use transport::{
-    CallContext, CostLimit, DeadlineReached, Error, Events, ModelOffline, OutputMismatch, Result,
+    CallContext, CostLimit, DeadlineReached, Error, Events, Items, ModelOffline, OutputMismatch, Result,
     TaskDisposition, TaskFailure, UnknownOutcome,
 };
 

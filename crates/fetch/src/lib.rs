@@ -1,5 +1,5 @@
-//! Fetching the files that a task's inputs name by URL, from the public internet alone. Whoever runs
-//! tasks uses this: the node inside the service, and nodes outside.
+//! Fetching of the files that a task's inputs name by URL, from the public internet alone: for the node inside
+//! the service, and for nodes outside.
 
 mod guard;
 
@@ -8,20 +8,20 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use reqwest::redirect::Policy;
-use reqwest::{Client, ClientBuilder, Url};
-use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::time::Instant;
+use reqwest::{Client, ClientBuilder, StatusCode, Url};
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// The largest file that is fetched, in bytes: what may be uploaded may be fetched.
-pub const LARGEST: u64 = 104_857_600;
+pub const MAX_FILE: u64 = 104_857_600;
 /// How long a fetch may take in all.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a host may take to begin its response.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a server may take to begin its response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Minimum throughput: so many bytes arrive in each window.
-const WINDOW: Duration = Duration::from_secs(10);
-const MIN_PER_WINDOW: u64 = 64 << 10;
-const MOST_REDIRECTS: usize = 5;
+/// Minimum speed: so many bytes have to arrive within `STALL_TIMEOUT`, or the rest of the file.
+const MIN_PROGRESS: usize = 64 * 1024;
+const STALL_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_REDIRECTS: usize = 5;
 
 /// Fetches files of the public internet. It costs nothing until the first fetch, which reads the
 /// certificates of the system.
@@ -41,7 +41,7 @@ impl Fetcher {
         Ok(content)
     }
 
-    /// Writes the content behind a URL to a file or to memory.
+    /// Writes the content behind a URL to a file, or to memory.
     ///
     /// # Errors
     /// As `fetch`.
@@ -54,7 +54,7 @@ impl Fetcher {
         if let Some(reason) = guard::refusal(&url) {
             return Err(format!("this URL is not fetched: {reason}"));
         }
-        copy(self.client()?, url, LARGEST, sink).await
+        copy(self.client()?, url, MAX_FILE, sink).await
     }
 
     fn client(&self) -> Result<&Client, String> {
@@ -68,89 +68,102 @@ impl Fetcher {
 
 /// A client that can reach nothing but the public internet.
 fn guarded() -> Result<Client, reqwest::Error> {
+    client(guard::refusal).dns_resolver(Arc::new(guard::PublicResolver)).build()
+}
+
+/// A client that follows redirects to URLs that are not refused.
+fn client(refusal: fn(&Url) -> Option<String>) -> ClientBuilder {
     over_ring(Client::builder())
         .user_agent(concat!("inferstore/", env!("CARGO_PKG_VERSION")))
         // A proxy would resolve names by itself, beyond the guard.
         .no_proxy()
-        .dns_resolver(Arc::new(guard::PublicResolver))
-        .redirect(Policy::custom(|attempt| {
-            if attempt.previous().len() > MOST_REDIRECTS {
+        // The URL may carry a signature, which is no business of the host that a redirect leads to.
+        .referer(false)
+        .redirect(Policy::custom(move |attempt| {
+            if attempt.previous().len() > MAX_REDIRECTS {
                 return attempt.error("too many redirects");
             }
-            match guard::refusal(attempt.url()) {
+            match refusal(attempt.url()) {
                 Some(reason) => attempt.error(reason),
                 None => attempt.follow(),
             }
         }))
         .connect_timeout(Duration::from_secs(10))
-        .timeout(PATIENCE)
-        .build()
+        .timeout(FETCH_TIMEOUT)
 }
 
-/// The content behind a URL that may lead anywhere, if it has at most so many bytes. For addresses that
-/// somebody who is trusted has given.
+/// The content behind a URL that may lead anywhere, if it has at most so many bytes. For addresses from a
+/// trusted source.
 ///
 /// # Errors
 /// A sentence that says why there is none. It does not repeat the URL, which may carry a signature.
-pub async fn read(client: &Client, url: Url, most: u64) -> Result<Vec<u8>, String> {
+pub async fn read(client: &Client, url: Url, max_bytes: u64) -> Result<Vec<u8>, String> {
     let mut content = Vec::new();
-    copy(client, url, most, &mut content).await?;
+    copy(client, url, max_bytes, &mut content).await?;
     Ok(content)
 }
 
 async fn copy(
     client: &Client,
     url: Url,
-    most: u64,
+    max_bytes: u64,
     sink: &mut (impl AsyncWrite + Unpin + Send),
 ) -> Result<(), String> {
-    let response = tokio::time::timeout(RESPONSE_TIMEOUT, client.get(url).send()).await;
-    let response = response.map_err(|_| "this URL did not answer in time".to_owned())?;
-    let mut response = response.map_err(|cause| unreachable_file(&cause))?;
+    let response = timeout(RESPONSE_TIMEOUT, client.get(url).send()).await.map_err(|_| too_slow())?;
+    let mut response = response.map_err(|cause| message(&cause))?;
     let status = response.status();
+    if status == StatusCode::PARTIAL_CONTENT {
+        return Err("this URL answered with a part of the file, which was not asked for".to_owned());
+    }
     if !status.is_success() {
         return Err(format!("this URL answered with {status}"));
     }
-    let too_large = || format!("the file behind this URL is larger than {most} bytes");
-    if response.content_length().is_some_and(|length| length > most) {
+    let too_large = || format!("the file behind this URL is larger than {max_bytes} bytes");
+    if response.content_length().is_some_and(|length| length > max_bytes) {
         return Err(too_large());
     }
+    let not_stored = |cause| format!("the file behind this URL cannot be stored: {cause}");
     let mut size = 0;
-    let mut window = (Instant::now() + WINDOW, 0);
-    loop {
-        let (end, in_window) = &mut window;
-        let chunk = match tokio::time::timeout_at(*end, response.chunk()).await {
-            Ok(chunk) => chunk.map_err(|cause| unreachable_file(&cause))?,
-            Err(_) if *in_window < MIN_PER_WINDOW => {
-                return Err("the file behind this URL arrives too slowly".to_owned());
-            }
-            Err(_) => {
-                window = (Instant::now() + WINDOW, 0);
-                continue;
-            }
-        };
-        let Some(chunk) = chunk else { break };
-        let length = chunk.len() as u64;
-        *in_window += length;
-        size += length;
-        if size > most {
+    let mut progress = 0;
+    let mut deadline = Instant::now() + STALL_TIMEOUT;
+    while let Some(chunk) = timeout_at(deadline, response.chunk())
+        .await
+        .map_err(|_| too_slow())?
+        .map_err(|cause| message(&cause))?
+    {
+        size += chunk.len() as u64;
+        if size > max_bytes {
             return Err(too_large());
         }
-        sink.write_all(&chunk).await.map_err(|cause| format!("the file cannot be stored: {cause}"))?;
+        sink.write_all(&chunk).await.map_err(not_stored)?;
+        progress += chunk.len();
+        if progress >= MIN_PROGRESS {
+            progress = 0;
+            deadline = Instant::now() + STALL_TIMEOUT;
+        }
     }
-    sink.flush().await.map_err(|cause| format!("the file cannot be stored: {cause}"))
+    sink.flush().await.map_err(not_stored)
+}
+
+fn too_slow() -> String {
+    "the file behind this URL did not arrive in time".to_owned()
 }
 
 /// What went wrong, down to its first cause: reqwest's own message says little, and repeats the URL.
-fn unreachable_file(cause: &reqwest::Error) -> String {
-    if cause.is_timeout() {
-        return "the file behind this URL did not arrive in time".to_owned();
+fn message(error: &reqwest::Error) -> String {
+    // One message for all of these: others would say which names exist inside a network, and which ports of
+    // a host are open.
+    if error.is_connect() {
+        return "no host of the public internet could be reached at this URL".to_owned();
     }
-    let mut first: &dyn StdError = cause;
+    if error.is_timeout() {
+        return too_slow();
+    }
+    let mut first: &dyn StdError = error;
     while let Some(deeper) = first.source() {
         first = deeper;
     }
-    match std::ptr::addr_eq(first, std::ptr::from_ref(cause)) {
+    match std::ptr::addr_eq(first, std::ptr::from_ref(error)) {
         true => "the file behind this URL could not be fetched".to_owned(),
         false => format!("the file behind this URL could not be fetched: {first}"),
     }
@@ -175,12 +188,39 @@ pub fn over_ring(builder: ClientBuilder) -> ClientBuilder {
 
 #[cfg(test)]
 mod tests {
-    use tokio::net::TcpListener;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::task::JoinHandle;
 
     use super::*;
 
+    type Outcome<T = ()> = Result<T, Box<dyn StdError>>;
+
+    /// Answers one request, and returns its head.
+    async fn answer(listener: &TcpListener, response: &str) -> std::io::Result<(String, TcpStream)> {
+        let (mut stream, _) = listener.accept().await?;
+        let mut head = vec![0; 8_192];
+        let length = stream.read(&mut head).await?;
+        stream.write_all(response.as_bytes()).await?;
+        head.truncate(length);
+        Ok((String::from_utf8_lossy(&head).into_owned(), stream))
+    }
+
+    async fn listener() -> Outcome<(TcpListener, Url)> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let url = Url::parse(&format!("http://{}/file?signature=secret", listener.local_addr()?))?;
+        Ok((listener, url))
+    }
+
+    fn serve(
+        listener: TcpListener,
+        response: &'static str,
+    ) -> JoinHandle<std::io::Result<(String, TcpStream)>> {
+        tokio::spawn(async move { answer(&listener, response).await })
+    }
+
     #[tokio::test]
-    async fn a_listener_on_this_machine_is_never_connected_to() -> Result<(), Box<dyn StdError>> {
+    async fn a_listener_on_this_machine_is_never_connected_to() -> Outcome {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
         let fetcher = Fetcher::default();
@@ -190,8 +230,67 @@ mod tests {
             let message = refused.err().unwrap_or_default();
             assert!(message.contains("public internet"), "{host}: {message}");
         }
-        let connected = tokio::time::timeout(Duration::from_millis(50), listener.accept()).await;
+        let connected = timeout(Duration::from_millis(50), listener.accept()).await;
         assert!(connected.is_err(), "something connected to a closed address");
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_message_says_neither_which_names_exist_inside_nor_which_ports_are_closed() -> Outcome {
+        let (listener, closed) = listener().await?;
+        drop(listener);
+        let closed = read(&client(|_| None).build()?, closed, 10).await;
+        let inside = Fetcher::default().fetch("http://localhost:1/").await;
+        assert!(closed.is_err() && closed == inside, "{closed:?} {inside:?}");
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_redirect_does_not_carry_the_signature_of_a_url_to_another_host() -> Outcome {
+        let (first, url) = listener().await?;
+        let (second, other) = listener().await?;
+        let redirect = format!("HTTP/1.1 302 Found\r\nlocation: {other}\r\ncontent-length: 0\r\n\r\n");
+        let redirected = tokio::spawn(async move { answer(&first, &redirect).await });
+        let served = serve(second, "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfile");
+        let marked = Url::parse(&url.as_str().replace("secret", "first"))?;
+        assert_eq!(read(&client(|_| None).build()?, marked, 10).await?, b"file");
+        redirected.await??;
+        let (head, _) = served.await??;
+        assert!(!head.to_ascii_lowercase().contains("referer") && !head.contains("first"), "{head}");
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_part_of_a_file_is_not_taken_for_the_file() -> Outcome {
+        let (listener, url) = listener().await?;
+        let served = serve(listener, "HTTP/1.1 206 Partial Content\r\ncontent-length: 4\r\n\r\npart");
+        let refused = read(&client(|_| None).build()?, url, 10).await;
+        assert!(refused.is_err_and(|message| message.contains("part of the file")));
+        served.await??;
+        Ok(())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_sends_too_slowly_is_given_up() -> Outcome {
+        for response in ["", "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\na"] {
+            let (listener, url) = listener().await?;
+            let served = serve(listener, response);
+            let begun = Instant::now();
+            let client = client(|_| None).build()?;
+            let read = tokio::spawn(async move { read(&client, url, 1_000).await });
+            let (_, mut stream) = served.await??;
+            let drip = tokio::spawn(async move {
+                while !response.is_empty() && stream.write_all(b"a").await.is_ok() {
+                    tokio::time::sleep(Duration::from_secs(4)).await;
+                }
+                // Stays open.
+                tokio::time::sleep(Duration::from_secs(600)).await;
+            });
+            let message = read.await?.err().unwrap_or_default();
+            assert!(message.contains("did not arrive in time"), "{message}");
+            assert!(begun.elapsed() < FETCH_TIMEOUT);
+            drip.abort();
+        }
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Background removal: cuts out what a picture shows.
 
 use crate::cutout;
-use crate::picture::{LIBRARIES, Picture};
+use crate::picture::Picture;
 use crate::{Error, Inputs, Limits, Model, Output};
 
 /// Bytes for a pixel at the peak.
@@ -12,16 +12,6 @@ pub(crate) struct BackgroundRemoval;
 impl Model for BackgroundRemoval {
     fn kind(&self) -> &'static str {
         "background-removal"
-    }
-
-    fn method(&self) -> &'static str {
-        "Color models of the border and of what differs from it, refined by a random walk that stops at edges; \
-         a classical method that knows colors, not things, and refuses \
-         pictures whose subject does not differ from its background. The result is transparent there."
-    }
-
-    fn libraries(&self) -> &'static [&'static str] {
-        LIBRARIES
     }
 
     fn bytes_per_pixel(&self) -> Option<u64> {

@@ -1,7 +1,7 @@
 //! Background replacement: cuts out what a picture shows and puts it in front of another one.
 
 use crate::cutout;
-use crate::picture::{LIBRARIES, Picture};
+use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
@@ -13,16 +13,6 @@ pub(crate) struct BackgroundReplacement;
 impl Model for BackgroundReplacement {
     fn kind(&self) -> &'static str {
         "background-replacement"
-    }
-
-    fn method(&self) -> &'static str {
-        "The subject is cut out as background removal does it, by color models and a random walk that stops at \
-         edges, so it has to differ from a rather plain background; the new background is scaled and cut to \
-         the size of the original. No neural network."
-    }
-
-    fn libraries(&self) -> &'static [&'static str] {
-        LIBRARIES
     }
 
     fn bytes_per_pixel(&self) -> Option<u64> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::oklab;
-use crate::picture::{LIBRARIES, Picture, to_byte};
+use crate::picture::{Picture, to_byte};
 use crate::{Error, Inputs, Limits, Model, Output};
 
 /// How many clusters there are at first; those that look alike are merged afterwards.
@@ -23,15 +23,6 @@ pub(crate) struct ColorExtraction;
 impl Model for ColorExtraction {
     fn kind(&self) -> &'static str {
         "color-extraction"
-    }
-
-    fn method(&self) -> &'static str {
-        "K-means clusters of the colors in Oklab, merged where they look alike: up to eight codes, the most \
-         frequent first; no neural network."
-    }
-
-    fn libraries(&self) -> &'static [&'static str] {
-        LIBRARIES
     }
 
     fn bytes_per_pixel(&self) -> Option<u64> {

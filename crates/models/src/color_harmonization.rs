@@ -2,7 +2,7 @@
 
 use crate::hue_wheel;
 use crate::oklab;
-use crate::picture::{LIBRARIES, Picture};
+use crate::picture::Picture;
 use crate::template::{Histogram, TEMPLATES, Turned};
 use crate::{Error, Inputs, Limits, Model, Output};
 
@@ -16,16 +16,6 @@ pub(crate) struct ColorHarmonization;
 impl Model for ColorHarmonization {
     fn kind(&self) -> &'static str {
         "color-harmonization"
-    }
-
-    fn method(&self) -> &'static str {
-        "The template is turned to where it fits the picture best and then clockwise by `angle` degrees; hues \
-         are drawn into its nearest sectors after Cohen-Or et al., in Oklab, so lightness stays. \
-         `output_hue` shows the hues before and after. No neural network."
-    }
-
-    fn libraries(&self) -> &'static [&'static str] {
-        LIBRARIES
     }
 
     fn bytes_per_pixel(&self) -> Option<u64> {

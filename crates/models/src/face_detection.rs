@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use crate::cascade::{Cascade, WINDOW};
 use crate::draw;
-use crate::picture::{LIBRARIES, Picture};
+use crate::picture::Picture;
 use crate::pyramid::halved;
 use crate::{Error, Inputs, Limits, Model, Output};
 
@@ -31,16 +31,6 @@ const RANGES: &[(&str, f64)] = &[
 impl Model for FaceDetection {
     fn kind(&self) -> &'static str {
         "face-detection"
-    }
-
-    fn method(&self) -> &'static str {
-        "A cascade of Haar features for frontal faces (the one of OpenCV), not a neural network. The short \
-         range looks for faces from a seventh of the shorter side, the full range from a thirtieth. The \
-         confidence is n / (n + 4), where n windows agree on a face."
-    }
-
-    fn libraries(&self) -> &'static [&'static str] {
-        LIBRARIES
     }
 
     fn bytes_per_pixel(&self) -> Option<u64> {

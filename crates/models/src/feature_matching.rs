@@ -2,7 +2,7 @@
 
 use crate::draw;
 use crate::features::{self, Feature};
-use crate::picture::{LIBRARIES, Picture};
+use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
@@ -27,16 +27,6 @@ pub(crate) struct FeatureMatching;
 impl Model for FeatureMatching {
     fn kind(&self) -> &'static str {
         "feature-matching"
-    }
-
-    fn method(&self) -> &'static str {
-        "Corners on seven scales with oriented binary descriptors (after ORB), matched both ways with a ratio \
-         test, keeping those that agree on one affine change of view (RANSAC); a classical method, not a \
-         neural network."
-    }
-
-    fn libraries(&self) -> &'static [&'static str] {
-        LIBRARIES
     }
 
     fn bytes_per_pixel(&self) -> Option<u64> {

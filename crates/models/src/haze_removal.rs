@@ -2,7 +2,7 @@
 //! small region has a pixel that is dark in some channel; where it is not, the haze made it bright.
 
 use crate::guided::guided_filter;
-use crate::picture::{LIBRARIES, Picture};
+use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
@@ -20,15 +20,6 @@ pub(crate) struct HazeRemoval;
 impl Model for HazeRemoval {
     fn kind(&self) -> &'static str {
         "haze-removal"
-    }
-
-    fn method(&self) -> &'static str {
-        "The dark channel prior, with the transmission refined by a guided filter and the sky spared; a \
-         classical method, not a neural network."
-    }
-
-    fn libraries(&self) -> &'static [&'static str] {
-        LIBRARIES
     }
 
     fn bytes_per_pixel(&self) -> Option<u64> {

@@ -1,6 +1,6 @@
 //! Image blending: an object, marked by a mask, put into a background without a visible seam.
 
-use crate::picture::{LIBRARIES, Picture};
+use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::poisson::{self, Domain};
 use crate::pyramid::Laplacian;
@@ -30,17 +30,6 @@ const METHODS: &[(&str, Method)] = &[
 impl Model for ImageBlending {
     fn kind(&self) -> &'static str {
         "image-blending"
-    }
-
-    fn method(&self) -> &'static str {
-        "Gradient-domain blending by multigrid, with the gradients of the object or the stronger ones, or \
-         Laplacian pyramids; white in the mask marks the object. A mask of another size is scaled to the \
-         object; an object larger than the background is scaled to fit, and a smaller one is centered. \
-         No neural network."
-    }
-
-    fn libraries(&self) -> &'static [&'static str] {
-        LIBRARIES
     }
 
     fn bytes_per_pixel(&self) -> Option<u64> {

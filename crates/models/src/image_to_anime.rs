@@ -3,7 +3,7 @@
 
 use crate::guided::guided_filter;
 use crate::oklab;
-use crate::picture::{LIBRARIES, Picture};
+use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
@@ -25,16 +25,6 @@ pub(crate) struct ImageToAnime;
 impl Model for ImageToAnime {
     fn kind(&self) -> &'static str {
         "image-to-anime"
-    }
-
-    fn method(&self) -> &'static str {
-        "A cartoon filter, not a neural network: edge-preserving smoothing, steps of lightness, more vivid \
-         colors, and dark lines by differences of smoothings. It draws over the picture; it does not redraw \
-         faces."
-    }
-
-    fn libraries(&self) -> &'static [&'static str] {
-        LIBRARIES
     }
 
     fn bytes_per_pixel(&self) -> Option<u64> {

@@ -1,8 +1,8 @@
 //! The built-in models of the local service: pure functions from inputs to outputs.
 //!
-//! Nothing here reaches a network or a file. Every model says in a sentence which [method] it is,
-//! because some kinds of the catalog are neural networks elsewhere and classical methods here. What a
-//! run may take is bounded by [`Limits`]; what cannot be done is an [`Error`], never a panic.
+//! Nothing here reaches a network or a file. Some kinds of the catalog are neural networks elsewhere and
+//! classical methods here; `docs/models.md` names the method of each. What a run may take is bounded by
+//! [`Limits`]; what cannot be done is an [`Error`], never a panic.
 //!
 //! ```
 //! use inferstore_models::{Error, Input, Inputs, Limits, built_in};
@@ -12,8 +12,6 @@
 //! let error = extraction.run(&inputs, &Limits::default()).unwrap_err();
 //! assert!(matches!(error, Error::NotAPicture { .. }));
 //! ```
-//!
-//! [method]: Model::method
 
 mod background_removal;
 mod background_replacement;

@@ -2,7 +2,7 @@
 //! (Guo, Li and Ling, 2017), and quiets the noise that brightening would show.
 
 use crate::guided::guided_filter;
-use crate::picture::{LIBRARIES, Picture};
+use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
@@ -22,16 +22,6 @@ pub(crate) struct LowLightEnhancement;
 impl Model for LowLightEnhancement {
     fn kind(&self) -> &'static str {
         "low-light-enhancement"
-    }
-
-    fn method(&self) -> &'static str {
-        "The light that falls on the scene is estimated from the brightest channel by a guided filter (after \
-         LIME) and raised by a gamma that fits the picture, with noise smoothed by as much as it was \
-         raised; a classical method, not a neural network."
-    }
-
-    fn libraries(&self) -> &'static [&'static str] {
-        LIBRARIES
     }
 
     fn bytes_per_pixel(&self) -> Option<u64> {

@@ -10,12 +10,6 @@ pub trait Model: Send + Sync {
     /// The kind of the catalog that this model serves, such as `haze-removal`.
     fn kind(&self) -> &'static str;
 
-    /// Which method it is, in one honest sentence.
-    fn method(&self) -> &'static str;
-
-    /// The libraries behind it, for the record of the model.
-    fn libraries(&self) -> &'static [&'static str];
-
     /// Returns how many bytes a run takes at its peak for each pixel of its largest picture. `None`, the
     /// default, reserves all of `Limits::memory` for every run.
     fn bytes_per_pixel(&self) -> Option<u64> {

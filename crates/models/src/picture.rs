@@ -9,9 +9,6 @@ use image::{DynamicImage, ExtendedColorType, ImageDecoder, ImageEncoder, ImageEr
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
-/// The libraries that read and write pictures.
-pub(crate) const LIBRARIES: &[&str] = &["image"];
-
 /// A picture in sRGB: its colors, and how opaque it is unless it is so everywhere.
 #[derive(Debug, Clone)]
 pub(crate) struct Picture {

@@ -1,7 +1,7 @@
 //! Super-resolution: twice as large by Lanczos' filter and iterative back-projection (Irani and Peleg,
 //! 1991): the large picture is corrected until scaling it down gives the small one.
 
-use crate::picture::{LIBRARIES, Picture};
+use crate::picture::Picture;
 use crate::plane::{Plane, clamp};
 use crate::{Error, Inputs, Limits, Model, Output};
 
@@ -16,15 +16,6 @@ pub(crate) struct SuperResolution;
 impl Model for SuperResolution {
     fn kind(&self) -> &'static str {
         "super-resolution"
-    }
-
-    fn method(&self) -> &'static str {
-        "Twice the width and height by Lanczos' filter and iterative back-projection with halos cut off; a \
-         classical upscaler, which sharpens but does not invent details as a neural network would."
-    }
-
-    fn libraries(&self) -> &'static [&'static str] {
-        LIBRARIES
     }
 
     fn bytes_per_pixel(&self) -> Option<u64> {

@@ -1,7 +1,7 @@
 //! The second super-resolution: twice as large by directional cubic convolution (Zhou, Shen and Dong,
 //! 2012): every new pixel is interpolated along the edge that it lies on, never across it.
 
-use crate::picture::{LIBRARIES, Picture};
+use crate::picture::Picture;
 use crate::plane::{Plane, clamp};
 use crate::{Error, Inputs, Limits, Model, Output};
 
@@ -17,15 +17,6 @@ pub(crate) struct SuperResolutionAlt;
 impl Model for SuperResolutionAlt {
     fn kind(&self) -> &'static str {
         "super-resolution-alt"
-    }
-
-    fn method(&self) -> &'static str {
-        "Twice the width and height by directional cubic convolution, which interpolates along edges and keeps \
-         every given pixel as it is; a classical upscaler, not a neural network."
-    }
-
-    fn libraries(&self) -> &'static [&'static str] {
-        LIBRARIES
     }
 
     fn bytes_per_pixel(&self) -> Option<u64> {

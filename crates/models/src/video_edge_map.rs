@@ -1,4 +1,6 @@
-//! Video to edge map: the edges of every picture of an animation, white on black, after Canny (1986).
+//! Video to edge map: the edges of every picture of an animated GIF or WebP, white on black, after Canny
+//! (1986), as an animated GIF. A still picture counts as a video of one; other formats are refused with a
+//! reason.
 
 use std::io::Cursor;
 
@@ -8,7 +10,7 @@ use image::{
     AnimationDecoder, Delay, DynamicImage, Frame, Frames, ImageDecoder, ImageFormat, ImageResult, RgbaImage,
 };
 
-use crate::picture::{self, LIBRARIES, Picture};
+use crate::picture::{self, Picture};
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
@@ -26,21 +28,17 @@ impl Model for VideoEdgeMap {
         "video-edge-map"
     }
 
-    fn method(&self) -> &'static str {
-        "Canny's edges of every picture of an animated GIF or WebP, as an animated GIF; MP4 and other video \
-         formats cannot be read here, and a still picture counts as a video of one. No neural network."
-    }
-
-    fn libraries(&self) -> &'static [&'static str] {
-        LIBRARIES
-    }
-
     fn bytes_per_pixel(&self) -> Option<u64> {
         Some(NEED)
     }
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let bytes = inputs.file(INPUT)?;
+        if image::guess_format(bytes).is_err() {
+            let reason =
+                "its format cannot be decoded, such as that of MP4 or WebM; send an animated GIF or WebP";
+            return Err(Error::Unusable { input: INPUT.to_owned(), reason: reason.to_owned() });
+        }
         let still = || picture::decode(inputs, INPUT, NEED, limits).map(|image| vec![Ok(still_frame(image))]);
         let mut bytes_out = Vec::new();
         match frames(bytes, limits) {

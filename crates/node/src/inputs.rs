@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use inferstore_fetch::{Fetcher, LARGEST, over_ring, read};
+use inferstore_fetch::{Fetcher, MAX_FILE, over_ring, read};
 use reqwest::Client;
 use reqwest::redirect::Policy;
 use serde_json::value::RawValue;
@@ -65,7 +65,7 @@ impl Gatherer {
 
     async fn fetch(&self, url: &str, storage: &Url) -> Result<Vec<u8>, String> {
         match Url::parse(url) {
-            Ok(parsed) if parsed.origin() == storage.origin() => read(&self.own, parsed, LARGEST).await,
+            Ok(parsed) if parsed.origin() == storage.origin() => read(&self.own, parsed, MAX_FILE).await,
             _ => self.public.fetch(url).await,
         }
     }

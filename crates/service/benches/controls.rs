@@ -1,5 +1,5 @@
-//! What the controls for testers save: a reset beside a new service, a restored snapshot of 10,000 tasks
-//! beside creating them again; and what they cost a request that meets no fault:
+//! What the controls for testers save: a reset beside a new service; and what they cost a request that
+//! meets no fault:
 //! `cargo bench --bench controls`.
 
 #![expect(clippy::expect_used, reason = "a measurement that cannot go on says so by panicking")]
@@ -20,17 +20,14 @@ const REQUESTS: usize = 1_000;
 async fn main() {
     let service = Service::start(Config::ephemeral().with_controls()).await.expect("the service starts");
     let controls = service.controls().expect("they are on");
-    let created = fill(&service, &controls).await;
-    let (mut reset, mut fresh, mut restored) = (Vec::new(), Vec::new(), Vec::new());
-    controls.snapshot("full").await.expect("it is kept");
+    let mut reset = Vec::new();
+    let mut fresh = Vec::new();
     for _ in 0..ROUNDS {
+        fill(&service, &controls).await;
         reset.push(time(controls.reset()).await);
         fresh.push(time(Service::start(Config::ephemeral())).await);
-        restored.push(time(controls.restore("full")).await);
     }
-    let again = vec![created; ROUNDS];
     row("reset of 10,000 tasks", "a new ephemeral service", "ms", reset, fresh, None).tell();
-    row("restore of 10,000 tasks", "creating them again", "ms", restored, again, None).tell();
 
     let plain = Service::start(Config::ephemeral()).await.expect("the service starts");
     let (mut with, mut without) = (Vec::new(), Vec::new());
@@ -44,15 +41,14 @@ async fn main() {
     plain.shutdown().await;
 }
 
-/// Creates the tasks over the API; they stay queued. Returns how many milliseconds it took.
-async fn fill(service: &Service, controls: &Controls) -> f64 {
+/// Creates the tasks over the API; they stay queued.
+async fn fill(service: &Service, controls: &Controls) {
     controls.let_model("color-extraction", Script::stay_queued()).await.expect("it is a script");
     let rich = Amounts { balance: "1000000".parse().ok(), ..Amounts::default() };
     controls.set_balance("demo", rich).await.expect("there is an account");
     let client = client();
     let url = format!("{}/api-key/model/color-extraction/task", service.base_url());
     let key = service.api_key().expect("the service is fresh");
-    let begun = Instant::now();
     stream::iter(0..TASKS)
         .for_each_concurrent(16, |number| {
             let body = format!("{{\"input\": \"https://files.example/{number}.png\"}}");
@@ -64,7 +60,6 @@ async fn fill(service: &Service, controls: &Controls) -> f64 {
             }
         })
         .await;
-    milliseconds(begun.elapsed())
 }
 
 /// The median of many, in microseconds.

@@ -10,6 +10,9 @@ use crate::clock::Moment;
 use crate::ledger::{Money, Purses};
 use crate::random::Randomness;
 
+/// The name of the account that publishes the official models, and that storage is paid to.
+pub(crate) const OPERATOR: &str = "inferstore";
+
 /// Identifies an account inside the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct AccountId(pub(crate) i64);
@@ -146,10 +149,12 @@ pub(crate) trait Accounts: Send + Sync {
     /// none.
     async fn remove_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error>;
     async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error>;
+    /// Adds a key, or makes it valid again; fails when its identifier is that of another key.
     async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<(), Error>;
     /// Revokes a key by its identifier; false when there is none that is valid.
     async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool, Error>;
-    /// The valid key with this identifier, and the account that it belongs to.
+    /// The valid key with this identifier, and the account that it belongs to. A key that another process
+    /// has revoked may be valid for up to ten seconds more.
     async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>, Error>;
 }
 
@@ -164,11 +169,11 @@ pub(crate) struct NewAccount {
 
 impl NewAccount {
     pub(crate) fn draw(username: &str, scope: Scope, random: &Randomness) -> Result<Self, Error> {
-        let uuid = random.uuid()?.replace('-', "");
         Ok(Self {
             username: username.to_owned(),
             scope,
-            wallet_address: format!("0x{uuid}{}", &uuid[..8]),
+            // No currency has an address of this form, so no payment can go to it.
+            wallet_address: format!("local:{username}"),
             bucket: format!("files-{}", random.word(16)?),
         })
     }

@@ -60,7 +60,7 @@ mod random;
 pub use accounts::{AccountOverview, Scope};
 pub use catalog::{Metadata, ModelSpec, Visibility};
 pub use controls::{
-    Amounts, Controls, Effect, Fault, JournalEntry, KeptFault, Operation, Script, Seeded, Side, Then,
+    Amounts, Controls, Effect, Fault, JournalEntry, KeptFault, LoadedFixtures, Operation, Script, Side, Then,
 };
 pub use error::Error;
 pub use inferstore_models as model;

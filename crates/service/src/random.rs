@@ -32,9 +32,8 @@ impl Randomness {
         self.fill(&mut bytes)?;
         bytes[6] = bytes[6] & 0x0f | 0x40;
         bytes[8] = bytes[8] & 0x3f | 0x80;
-        let hex = |part: &[u8]| part.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let parts = [&bytes[..4], &bytes[4..6], &bytes[6..8], &bytes[8..10], &bytes[10..]];
-        Ok(parts.map(hex).join("-"))
+        let hex = format!("{:032x}", u128::from_be_bytes(bytes));
+        Ok([&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-"))
     }
 
     /// Where the seeded source stands; None when there is no seed.

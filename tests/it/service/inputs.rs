@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{audited, start};
+use super::{audited, start, start_with_fixtures};
 
 const URL: &str = "https://files.example/street.png";
 
@@ -29,18 +29,19 @@ async fn a_bare_number_is_refused_where_the_samples_are_strings() {
 
 #[tokio::test]
 async fn optional_inputs_may_be_left_out_or_null_and_must_be_valid_when_sent() {
-    let (_service, caller) = start().await;
+    let (_service, caller) = start_with_fixtures().await;
     let path = "/api-key/model/pencil-sketch/task";
     caller.post(path, &json!({ "input": URL })).await.data();
     let all = json!({ "input": URL, "strength": "3", "contrast": "0.35", "style": "ink" });
     caller.post(path, &all).await.data();
     caller.post(path, &json!({ "input": URL, "strength": null })).await.data();
+    caller.post(path, &json!({ "input": URL, "contrast": "0.37" })).await.data();
     for wrong in [
         json!({ "input": URL, "strength": 3 }),
         json!({ "input": URL, "contrast": 0.35 }),
         json!({ "input": URL, "strength": "3.0" }),
         json!({ "input": URL, "strength": "11" }),
-        json!({ "input": URL, "contrast": "0.37" }),
+        json!({ "input": URL, "contrast": "2.01" }),
         json!({ "input": URL, "style": "Ink" }),
     ] {
         caller.post(path, &wrong).await.refusal(422);

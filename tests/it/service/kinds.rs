@@ -26,10 +26,13 @@ fn expected(property: &'static Value) -> BTreeMap<&'static str, Value> {
         _ => "string",
     };
     told.insert("type", json!(kind));
-    for (ours, theirs) in [("min", "minimum"), ("max", "maximum")] {
-        if let Some(bound) = property["x-number"].get(theirs) {
-            told.insert(ours, bound.clone());
-        }
+    if let Some(number) = property.get("x-number") {
+        told.insert("num_config", json!({ "min": number["minimum"], "max": number["maximum"] }));
+    }
+    if kind == "file" {
+        let description = property["description"].as_str().unwrap_or_default().to_lowercase();
+        let family = if description.contains("video") { "video" } else { "image" };
+        told.insert("media", json!(family));
     }
     told
 }
@@ -40,12 +43,12 @@ fn declared(descriptor: &Value) -> BTreeMap<&'static str, Value> {
     if descriptor["type"] == "options" {
         told.insert("samples", descriptor["samples"].clone());
     }
-    for bound in ["min", "max", "step"] {
-        // Every whole number is on a step of 1.
-        let is_rule = bound != "step" || descriptor["type"] != "int" || descriptor["num_config"]["step"] != 1;
-        if let Some(value) = descriptor["num_config"].get(bound).filter(|_| is_rule) {
-            told.insert(bound, value.clone());
-        }
+    if let Some(range) = descriptor.get("num_config") {
+        told.insert("num_config", range.clone());
+    }
+    // The first type is the one of the description; a built-in model may take or make further ones.
+    if let Some(first) = descriptor["mime_type"][0].as_str() {
+        told.insert("media", json!(first.split('/').next()));
     }
     told
 }

@@ -10,7 +10,7 @@ mod runs;
 mod tasks;
 mod versions;
 
-use inferstore_service::{Config, Service};
+use inferstore_service::{Config, ModelSpec, Scope, Service};
 use serde_json::{Value, json};
 
 use crate::support::caller::Caller;
@@ -28,6 +28,27 @@ async fn start_with(mut config: Config) -> (Service, Caller) {
     config.workers = 0;
     let service = Service::start(config).await.expect("the service starts");
     let caller = Caller::first(&service);
+    (service, caller)
+}
+
+/// Models beside the built-in ones and who publishes them, in the order of publication.
+const FIXTURES: [(&str, &str); 6] = [
+    ("atelier", include_str!("../../fixtures/models/pencil-sketch.json")),
+    ("atelier", include_str!("../../fixtures/models/film-grain.json")),
+    ("atelier", include_str!("../../fixtures/models/carte-postale.json")),
+    ("atelier", include_str!("../../fixtures/models/watermark-draft.json")),
+    ("inferstore", include_str!("../../fixtures/models/depth-preview.json")),
+    ("atelier", include_str!("../../fixtures/models/noise-study.json")),
+];
+
+/// A fresh service with the models of an organization, `atelier`, and an unreleased one of the operator.
+async fn start_with_fixtures() -> (Service, Caller) {
+    let (service, caller) = start().await;
+    service.add_account("atelier", Scope::Organization).await.expect("the account is new");
+    for (publisher, model) in FIXTURES {
+        let spec = ModelSpec::from_json(model).expect("a fixture is a model");
+        service.publish_model(publisher, spec).await.expect("the model is new");
+    }
     (service, caller)
 }
 

@@ -80,14 +80,16 @@ async fn accounts_and_memberships_are_what_they_are_said_to_be() {
         "0",
         "a new account neither owns nor owes anything"
     );
+    let wallet = caller.get("/api-key/balance").await.data()["wallet_address"].clone();
+    assert_eq!(wallet, "local:person", "no currency has such an address, so nobody can pay to it");
     assert!(service.add_account("person", Scope::Personal).await.is_err(), "a name is taken once");
     assert!(service.add_account(" ", Scope::Personal).await.is_err());
     assert!(service.add_key("nobody").await.is_err());
     assert!(service.credit("nobody", Credit::Free(money("1"))).await.is_err());
     assert!(service.credit("person", Credit::Paid(Money::ZERO)).await.is_err());
     assert!(service.credit("person", Credit::Paid(money("-1"))).await.is_err());
-    assert!(service.add_member("person", "atelier").await.is_err(), "the other way round");
-    service.add_member("atelier", "person").await.expect("an organization and a person");
-    service.add_member("atelier", "person").await.expect("twice is once");
+    assert!(service.add_member("person", "inferstore").await.is_err(), "the other way round");
+    service.add_member("inferstore", "person").await.expect("an organization and a person");
+    service.add_member("inferstore", "person").await.expect("twice is once");
     audited(&service).await;
 }

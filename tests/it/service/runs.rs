@@ -134,6 +134,16 @@ async fn the_client_goes_from_a_file_to_an_output_in_one_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_video_that_cannot_be_decoded_is_sent_and_fails_the_task_with_a_reason() {
+    let (service, _caller, client) = running().await;
+    let movie = File::bytes("square.mp4", b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom".to_vec());
+    let failed = client.model("video-edge-map").run(Inputs::new().file("input", movie)).await;
+    let failed = failed.expect_err("no video decoder is built in").to_string();
+    assert!(failed.contains("`input`") && failed.contains("MP4") && failed.contains("GIF"), "{failed}");
+    audited(&service).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_serves_a_model_is_told_and_the_rest_waits_in_the_queue() {
     let (_service, caller, _client) = running().await;
     let served = caller.get("/api-key/model/color-extraction/serving").await;

@@ -3,7 +3,7 @@
 use inferstore_service::{Credit, Scope};
 use serde_json::{Value, json};
 
-use super::{MODEL, an_input, audited, start};
+use super::{MODEL, an_input, audited, start, start_with_fixtures};
 use crate::support::caller::Caller;
 
 async fn create(caller: &Caller, model: &str, input: &Value) -> String {
@@ -33,7 +33,7 @@ async fn a_new_task_waits_in_the_queue_with_what_was_submitted_and_declared() {
 
 #[tokio::test]
 async fn inputs_come_back_as_they_were_spelled() {
-    let (_service, caller) = start().await;
+    let (_service, caller) = start_with_fixtures().await;
     let body = "{ \"input\":\"https://files.example/\\u00fc.png\",\"contrast\": \"0.350\" }";
     let answer = caller.post_text("/api-key/model/pencil-sketch/task", body).await;
     let id = answer.data()["data"].as_str().expect("a task").to_owned();

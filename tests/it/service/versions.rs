@@ -32,6 +32,7 @@ async fn publish(service: &Service, username: &str, model: &Value) -> Result<(),
 #[tokio::test]
 async fn a_new_version_declares_anew_and_leaves_tasks_as_they_were() {
     let (service, caller) = start().await;
+    service.add_account("atelier", Scope::Organization).await.expect("the account is new");
     publish(&service, "atelier", &sketch(3, "0.5")).await.expect("published");
     let change = async |max: u32, price: &str| {
         let model = sketch(max, price);
@@ -70,6 +71,7 @@ async fn a_new_version_declares_anew_and_leaves_tasks_as_they_were() {
 #[tokio::test]
 async fn what_describes_no_model_is_not_published() {
     let (service, caller) = start().await;
+    service.add_account("atelier", Scope::Organization).await.expect("the account is new");
     service.add_account("rival", Scope::Personal).await.expect("the account is new");
     let good = sketch(3, "0.5");
     let with = |field: &str, value: Value| {

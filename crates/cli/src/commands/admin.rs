@@ -131,7 +131,7 @@ enum Model {
         /// The account that publishes it; what inferstore publishes is official
         account: String,
         /// The model as JSON: `id`, `name`, `description`, `price` (a string), `visibility`, `metadata`,
-        /// `input_format`, `output_format`
+        /// `input_format`, `output_format`, and perhaps `is_playground`, `likes`, `downloads`
         #[arg(value_name = "FILE|-")]
         file: String,
     },

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE};
 use inferstore_service::{Config, ControlsConfig, Money, Service};
 use serde_json::json;
@@ -53,9 +53,30 @@ pub(crate) struct Arguments {
     /// The balance of the first account, on the first start
     #[arg(long, value_name = "AMOUNT")]
     balance: Option<Money>,
+    /// What happens to a task that the balance does not cover
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = InsufficientBalance::Refuse)]
+    insufficient_balance: InsufficientBalance,
     /// Print one line of JSON when the service is ready, and nothing else
     #[arg(long)]
     ready_json: bool,
+}
+
+/// The two responses that the API describes for a task that the balance does not cover.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum InsufficientBalance {
+    /// The call is refused
+    Refuse,
+    /// The task is created and fails at once
+    FailTask,
+}
+
+impl From<InsufficientBalance> for inferstore_service::InsufficientBalance {
+    fn from(choice: InsufficientBalance) -> Self {
+        match choice {
+            InsufficientBalance::Refuse => Self::Refuse,
+            InsufficientBalance::FailTask => Self::FailTask,
+        }
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -143,6 +164,7 @@ fn config(arguments: Arguments, api_key: Option<String>, session: &Session) -> C
         controls
     });
     config.storage_url = arguments.storage_url;
+    config.insufficient_balance = arguments.insufficient_balance.into();
     config.first_account.api_key = api_key;
     if let Some(balance) = arguments.balance {
         config.first_account.balance = balance;

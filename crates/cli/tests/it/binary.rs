@@ -98,6 +98,26 @@ fn a_service_says_one_line_and_keeps_what_it_was_told() {
 }
 
 #[test]
+fn a_task_that_the_balance_does_not_cover_is_refused_or_fails_as_the_service_was_started() {
+    let cli = Cli::new();
+    let folder = cli.path("data");
+    let first = Served::start(&["--data-dir", &folder]);
+    let key = first.ready["api_key"].clone();
+    first.end("TERM");
+    assert_eq!(cli.call("admin model price face-mesh 1000 --data-dir data").code, exit::DONE);
+    for (choice, tasks) in [("refuse", 0), ("fail-task", 1)] {
+        let mut served = Served::start(&["--data-dir", &folder, "--insufficient-balance", choice]);
+        served.ready["api_key"] = key.clone();
+        let run = served.call("run face-mesh -i input=https://files.example/face.png").output();
+        let run = run.expect("it starts");
+        assert!(!run.status.success() && text(&run.stderr).contains("balance"), "{run:?}");
+        let list = served.call("task list --format quiet").output().expect("it starts");
+        assert_eq!(text(&list.stdout).lines().count(), tasks, "{choice}: {list:?}");
+        served.end("TERM");
+    }
+}
+
+#[test]
 fn a_port_that_is_taken_is_told() {
     let served = Served::start(&["--ephemeral"]);
     let port =

@@ -3,13 +3,11 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::stream::{self, BoxStream, Stream, StreamExt, TryStreamExt};
+use futures_util::stream::{self, StreamExt};
 use reqwest::header::{
     ACCEPT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_RANGE, LOCATION, RANGE,
 };
@@ -25,7 +23,7 @@ use crate::transport::Core;
 use crate::transport::causes::{FileError, FileErrorKind};
 use crate::transport::deadline::Deadline;
 use crate::transport::error::{Error, Result};
-use crate::transport::events::{Events, Sink, ignored};
+use crate::transport::events::{Events, Items, Sink, ignored};
 
 const MAX_REDIRECTS: u32 = 5;
 
@@ -93,6 +91,9 @@ impl DownloadEvent {
         Self::Progress { received, total: total.into() }
     }
 }
+
+/// The content of a download as it arrives. The last item is an error if the content is incomplete.
+pub type DownloadStream = Items<Bytes>;
 
 /// A download to a file: awaited for the file, or read as a stream of events.
 pub type DownloadEvents = Events<DownloadEvent, DownloadedFile>;
@@ -185,14 +186,13 @@ impl Download {
     /// Downloads as a stream of bytes, which ends with an error if the content is incomplete.
     pub fn stream(self) -> DownloadStream {
         let deadline = Deadline::after(self.deadline);
-        let transfer = stream::once(async move { self.transfer(deadline, ignored()) });
-        let chunks = transfer.map_ok(move |transfer| {
-            stream::try_unfold(transfer, move |mut transfer| async move {
-                let bytes = deadline.bound(transfer.next()).await?;
-                Ok(bytes.map(|bytes| (bytes, transfer)))
-            })
+        let start = self.transfer(deadline, ignored());
+        let chunks = stream::try_unfold(start, move |transfer| async move {
+            let mut transfer = transfer?;
+            let bytes = deadline.bound(transfer.next()).await?;
+            Ok(bytes.map(|bytes| (bytes, Ok(transfer))))
         });
-        DownloadStream(chunks.try_flatten().boxed())
+        Items(chunks.boxed())
     }
 
     /// Downloads to the path, or into the folder `path` under a name with this stem.
@@ -247,31 +247,6 @@ impl Download {
             mime: None,
             etag: None,
         })
-    }
-}
-
-/// The content of a download as it arrives. The last item is an error if the content is incomplete.
-#[must_use = "a download starts when its stream is read"]
-pub struct DownloadStream(BoxStream<'static, Result<Bytes>>);
-
-impl DownloadStream {
-    /// The next bytes, or `None` at the end of the content.
-    pub async fn next(&mut self) -> Option<Result<Bytes>> {
-        self.0.next().await
-    }
-}
-
-impl Stream for DownloadStream {
-    type Item = Result<Bytes>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll_next_unpin(context)
-    }
-}
-
-impl fmt::Debug for DownloadStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DownloadStream").finish_non_exhaustive()
     }
 }
 

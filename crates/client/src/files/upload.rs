@@ -267,17 +267,19 @@ impl Transfer<'_> {
 
     /// Sends the whole file once.
     async fn send(&mut self, target: &Target) -> Result<(), FileError> {
-        let (chunks, mut observer) = observed(self.file);
-        let request = self.request(target, chunks);
-        let response = self.response(request, &mut observer.sent).await;
-        if let Some(error) = observer.take_failure() {
+        let (counter, mut sent) = watch::channel(0);
+        let failure = Arc::new(Mutex::new(None));
+        let body = Body { file: self.file.clone(), reader: self.file.open().await?, digest: Digest::new() };
+        let request = self.request(target, body.chunks(counter, Arc::clone(&failure)));
+        let response = self.response(request, &mut sent).await;
+        if let Some(error) = lock(&failure).take() {
             return Err(error);
         }
         let response = response?;
         if !response.status().is_success() {
             return Err(files::rejected(&self.file.label, response, &target.redactor).await);
         }
-        if *observer.sent.borrow() < self.file.size {
+        if *sent.borrow() < self.file.size {
             let message = "object storage answered before it had the whole file";
             return Err(self.error(FileErrorKind::Transport, message));
         }
@@ -354,56 +356,40 @@ impl Transfer<'_> {
     }
 }
 
-/// What the sender of a body sees of it.
-struct Observer {
-    /// How many bytes were handed over. The channel closes when the body ends or is dropped.
-    sent: watch::Receiver<u64>,
-    failure: Arc<Mutex<Option<FileError>>>,
-}
-
-impl Observer {
-    /// Why the body stopped, if the file is the reason.
-    fn take_failure(&self) -> Option<FileError> {
-        lock(&self.failure).take()
-    }
-}
-
-/// The body of a file, and its observer.
-fn observed(file: &Prepared) -> (impl Stream<Item = io::Result<Bytes>> + Send + use<>, Observer) {
-    let (counter, sent) = watch::channel(0);
-    let failure = Arc::new(Mutex::new(None));
-    let observer = Observer { sent, failure: Arc::clone(&failure) };
-    let body = Body { file: file.clone(), reader: None, digest: Digest::new() };
-    let chunks = stream::try_unfold(body, Body::next)
-        .inspect_ok(move |chunk| counter.send_modify(|sent| *sent += chunk.len() as u64))
-        .map_err(move |error| {
-            let message = error.to_string();
-            *lock(&failure) = Some(error);
-            io::Error::other(message)
-        });
-    (chunks, observer)
-}
-
+/// The body of an upload: chunks that end with an error when the content is no longer the one that was
+/// prepared.
 struct Body {
     /// Also keeps the temporary file of a reader.
     file: Prepared,
-    reader: Option<Box<dyn AsyncRead + Send + Unpin>>,
+    reader: Box<dyn AsyncRead + Send + Unpin>,
     digest: Digest,
 }
 
 impl Body {
+    /// The chunks. `sent` counts the bytes that were handed over, and closes when the body ends or is dropped;
+    /// `failure` is why the body stopped, if the file is the reason.
+    fn chunks(
+        self,
+        sent: watch::Sender<u64>,
+        failure: Arc<Mutex<Option<FileError>>>,
+    ) -> impl Stream<Item = io::Result<Bytes>> + Send {
+        stream::try_unfold(self, Self::next)
+            .inspect_ok(move |chunk| sent.send_modify(|sent| *sent += chunk.len() as u64))
+            .map_err(move |error| {
+                let message = error.to_string();
+                *lock(&failure) = Some(error);
+                io::Error::other(message)
+            })
+    }
+
     async fn next(mut self) -> Result<Option<(Bytes, Self)>, FileError> {
         let left = self.file.size - self.digest.size;
         if left == 0 {
             return Ok(None);
         }
-        let mut reader = match self.reader.take() {
-            Some(reader) => reader,
-            None => self.file.open().await?,
-        };
         let length = left.min(CHUNK as u64) as usize;
         let mut chunk = BytesMut::with_capacity(length);
-        let mut limited = (&mut reader).take(length as u64);
+        let mut limited = (&mut self.reader).take(length as u64);
         // Without this bound the last read would grow the full buffer to find the end.
         while chunk.len() < length {
             if limited.read_buf(&mut chunk).await.map_err(|error| unreadable(&self.file.label, error))? == 0 {
@@ -414,12 +400,11 @@ impl Body {
         // Before the last chunk is handed over, because the store keeps nothing without it.
         if length as u64 == left {
             let has_more =
-                reader.read(&mut [0]).await.map_err(|error| unreadable(&self.file.label, error))? > 0;
+                self.reader.read(&mut [0]).await.map_err(|error| unreadable(&self.file.label, error))? > 0;
             if has_more || self.digest.id() != self.file.content_id {
                 return Err(self.changed());
             }
         }
-        self.reader = Some(reader);
         Ok(Some((chunk.freeze(), self)))
     }
 

@@ -15,7 +15,7 @@ use super::is_http;
 use super::number::{Form, Numeric, Range};
 use crate::files::mime;
 use crate::transport::causes::{InvalidInputs, Violation, ViolationKind};
-use crate::transport::redact::cut;
+use crate::transport::redact::{cut, mask_urls};
 
 /// Messages show this many characters of a value or a name.
 const MAX_TEXT: usize = 80;
@@ -321,8 +321,13 @@ fn value_shown(value: &Value) -> String {
 
 /// Shows foreign text in quotes: bounded, with control characters escaped, and with secrets masked.
 fn quoted(text: &str) -> String {
-    // The one place where messages of this module take foreign text in.
-    format!("{:?}", cut(&mask_url_secrets(text), MAX_TEXT))
+    // A text that is no valid URL may end in a query all the same.
+    let query = text.find(['?', '#']).filter(|&at| text.contains("://") || text[at..].contains('='));
+    let masked = match query {
+        Some(at) => format!("{}…", mask_urls(&text[..=at])),
+        None => mask_urls(text),
+    };
+    format!("{:?}", cut(&masked, MAX_TEXT))
 }
 
 /// Shows foreign text, such as a name, without the quotes.
@@ -339,27 +344,6 @@ fn listed<'a>(texts: impl IntoIterator<Item = &'a str>, shown: fn(&str) -> Strin
         more => list.push_str(&format!(" and {more} more")),
     }
     list
-}
-
-/// Masks user information, query and fragment of a URL: each may be a credential. The text need not
-/// be a valid URL.
-fn mask_url_secrets(text: &str) -> String {
-    let query = text.find(['?', '#']).filter(|&at| text.contains("://") || text[at..].contains('='));
-    let kept = query.map_or(text, |at| &text[..=at]);
-    let mut pieces = kept.split("://");
-    let mut masked = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
-        masked.push_str("://");
-        let host_end = piece.find(|c: char| c.is_whitespace() || matches!(c, '/' | '\\'));
-        match piece[..host_end.unwrap_or(piece.len())].rfind('@') {
-            Some(at) => masked.extend(["…", &piece[at..]]),
-            None => masked.push_str(piece),
-        }
-    }
-    if query.is_some() {
-        masked.push('…');
-    }
-    masked
 }
 
 /// Returns the name that is most similar to the word, if one is similar enough; the first of equals.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::de::{Deserialize, Deserializer};
-use serde::ser::{Error as _, Serialize, SerializeMap as _, Serializer};
+use serde::ser::Serialize;
 use serde_json::{Map, Value};
 
 pub(crate) use check::{Candidate, Undeclared, check};
@@ -23,7 +23,6 @@ use crate::transport::error::{Error, Result};
 /// use inferstore::Inputs;
 ///
 /// let inputs = Inputs::new().file("input_image", "photo.jpg").set("template", "v_shape").set("angle", 30);
-/// assert_eq!(inputs.len(), 3);
 ///
 /// let same: Inputs = [("template", "v_shape")].into_iter().collect();
 /// assert_eq!(same.get("template"), inputs.get("template"));
@@ -32,13 +31,11 @@ use crate::transport::error::{Error, Result};
 /// Before anything is sent, they are checked against what the model declares, and each value is written
 /// in the JSON type that the model takes: `30` is sent as `"30"` where the samples are strings.
 ///
-/// Inputs without files can be written as JSON and read back. JSON never reads a file of this machine:
-/// text in it stays text.
+/// They can be read from JSON, which never reads a file of this machine: text in it stays text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inputs {
-    fields: BTreeMap<String, Input>,
-    /// Why values cannot be written as JSON, by name; reported when the inputs are used.
-    errors: BTreeMap<String, String>,
+    /// By name; an error is why the value cannot be written as JSON, reported when the inputs are used.
+    fields: BTreeMap<String, Result<Input, String>>,
 }
 
 /// One input.
@@ -108,7 +105,8 @@ impl Inputs {
     /// A value that cannot be written as JSON is reported when the inputs are used.
     #[must_use]
     pub fn set(mut self, name: impl Into<String>, value: impl Serialize) -> Self {
-        self.insert(name, value);
+        let value = as_json(&value).map(Input::Value).map_err(|error| error.to_string());
+        self.fields.insert(name.into(), value);
         self
     }
 
@@ -116,51 +114,17 @@ impl Inputs {
     /// [`File`]. A path and a `File` are uploaded and replaced by their URL.
     #[must_use]
     pub fn file(mut self, name: impl Into<String>, file: impl Into<FileInput>) -> Self {
-        let name = name.into();
-        self.remove(&name);
         let input = match file.into() {
             FileInput::Url(url) => Input::Value(Value::String(url)),
             FileInput::File(file) => Input::File(file),
         };
-        self.fields.insert(name, input);
+        self.fields.insert(name.into(), Ok(input));
         self
     }
 
-    /// Sets a parameter like [`set`](Self::set), in place.
-    pub fn insert(&mut self, name: impl Into<String>, value: impl Serialize) -> &mut Self {
-        let name = name.into();
-        self.remove(&name);
-        match as_json(&value) {
-            Ok(value) => drop(self.fields.insert(name, Input::Value(value))),
-            Err(error) => drop(self.errors.insert(name, error.to_string())),
-        }
-        self
-    }
-
-    /// Returns an input.
+    /// An input that can be sent.
     pub fn get(&self, name: &str) -> Option<&Input> {
-        self.fields.get(name)
-    }
-
-    /// Removes an input and returns it.
-    pub fn remove(&mut self, name: &str) -> Option<Input> {
-        self.errors.remove(name);
-        self.fields.remove(name)
-    }
-
-    /// Iterates over the inputs, in the order of their names.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Input)> {
-        self.fields.iter().map(|(name, input)| (name.as_str(), input))
-    }
-
-    /// Returns the number of inputs.
-    pub fn len(&self) -> usize {
-        self.fields.len()
-    }
-
-    /// Returns whether there are no inputs.
-    pub fn is_empty(&self) -> bool {
-        self.fields.is_empty()
+        self.fields.get(name)?.as_ref().ok()
     }
 
     /// Creates inputs from a value that serializes to a JSON object, such as a type of your own.
@@ -169,25 +133,25 @@ impl Inputs {
     ///
     /// [`Error::InvalidArgument`] if the value does not serialize to a JSON object.
     pub fn from_serialize(value: &impl Serialize) -> Result<Self> {
-        let value = as_json(value).map_err(|error| {
-            let error = check::plain(&error.to_string());
-            Error::InvalidArgument(format!("the inputs cannot be written as JSON: {error}"))
-        })?;
-        Self::try_from(value)
+        match as_json(value) {
+            Ok(Value::Object(values)) => Ok(Self::from(values)),
+            Ok(_) => Err(Error::InvalidArgument("inputs must be a JSON object".to_owned())),
+            Err(error) => Err(not_json("the inputs", &error.to_string())),
+        }
     }
 
     /// Returns the fields, if all of them can be sent.
     pub(crate) fn into_fields(self) -> Result<BTreeMap<String, Input>> {
-        match self.error() {
-            None => Ok(self.fields),
-            Some(error) => Err(Error::InvalidArgument(error)),
-        }
+        let fields = self.fields.into_iter().map(|(name, input)| match input {
+            Ok(input) => Ok((name, input)),
+            Err(error) => Err(not_json(&check::plain(&name), &error)),
+        });
+        fields.collect()
     }
+}
 
-    fn error(&self) -> Option<String> {
-        let (name, error) = self.errors.first_key_value()?;
-        Some(format!("{} cannot be written as JSON: {}", check::plain(name), check::plain(error)))
-    }
+fn not_json(what: &str, error: &str) -> Error {
+    Error::InvalidArgument(format!("{what} cannot be written as JSON: {}", check::plain(error)))
 }
 
 /// Whether the text starts with `http://` or `https://`.
@@ -203,54 +167,16 @@ fn as_json(value: &impl Serialize) -> serde_json::Result<Value> {
     serde_json::from_str(&serde_json::to_string(value)?)
 }
 
-impl<K: Into<String>, V: Serialize> Extend<(K, V)> for Inputs {
-    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, inputs: I) {
-        for (name, value) in inputs {
-            self.insert(name, value);
-        }
-    }
-}
-
 impl<K: Into<String>, V: Serialize> FromIterator<(K, V)> for Inputs {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(inputs: I) -> Self {
-        let mut collected = Self::new();
-        collected.extend(inputs);
-        collected
+        inputs.into_iter().fold(Self::new(), |inputs, (name, value)| inputs.set(name, value))
     }
 }
 
 impl From<Map<String, Value>> for Inputs {
     fn from(values: Map<String, Value>) -> Self {
-        let fields = values.into_iter().map(|(name, value)| (name, Input::Value(value))).collect();
-        Self { fields, errors: BTreeMap::new() }
-    }
-}
-
-impl TryFrom<Value> for Inputs {
-    type Error = Error;
-
-    fn try_from(value: Value) -> Result<Self> {
-        match value {
-            Value::Object(values) => Ok(Self::from(values)),
-            _ => Err(Error::InvalidArgument("inputs must be a JSON object".to_owned())),
-        }
-    }
-}
-
-/// Fails if an input is a file, which has no URL yet.
-impl Serialize for Inputs {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if let Some(error) = self.error() {
-            return Err(S::Error::custom(error));
-        }
-        let mut values = serializer.serialize_map(Some(self.fields.len()))?;
-        for (name, input) in &self.fields {
-            let Input::Value(value) = input else {
-                return Err(S::Error::custom("a file that is not uploaded cannot be written as JSON"));
-            };
-            values.serialize_entry(name, value)?;
-        }
-        values.end()
+        let fields = values.into_iter().map(|(name, value)| (name, Ok(Input::Value(value)))).collect();
+        Self { fields }
     }
 }
 

@@ -1,12 +1,9 @@
 //! Lists: one page, or a stream over all pages.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
-use futures_util::stream::{self, BoxStream, Stream, StreamExt, TryStreamExt};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
-use crate::transport::{Error, Result};
+use crate::transport::{Error, Items, Result};
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,9 +36,7 @@ pub(crate) struct Position {
 
 /// A stream over all records of a list. It reads the next page when the records of the last one are
 /// used up, and ends with its first error.
-pub struct Listing<T> {
-    records: BoxStream<'static, Result<T>>,
-}
+pub type Listing<T> = Items<T>;
 
 impl<T: Send + 'static> Listing<T> {
     /// Ends at an empty page, or at the total that the service states: a page may be shorter than
@@ -59,35 +54,7 @@ impl<T: Send + 'static> Listing<T> {
             let next = has_more.then_some(Position { offset, pages: position.pages + 1 });
             Ok(Some((stream::iter(page.records).map(Ok), (next, fetch))))
         });
-        Self { records: pages.try_flatten().boxed() }
-    }
-
-    /// The next record, or `None` at the end.
-    pub async fn next(&mut self) -> Option<Result<T>> {
-        self.records.next().await
-    }
-
-    /// All remaining records.
-    ///
-    /// # Errors
-    ///
-    /// The first error of the stream.
-    pub async fn try_collect(self) -> Result<Vec<T>> {
-        self.records.try_collect().await
-    }
-}
-
-impl<T> Stream for Listing<T> {
-    type Item = Result<T>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.records.poll_next_unpin(context)
-    }
-}
-
-impl<T> std::fmt::Debug for Listing<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Listing").finish_non_exhaustive()
+        Self(pages.try_flatten().boxed())
     }
 }
 

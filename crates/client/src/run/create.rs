@@ -25,7 +25,7 @@ use tracing::{info, warn};
 
 use crate::memory::{CreateKey, Fingerprint, PendingCreate, fingerprint};
 use crate::resources::{MAX_RECORDS, Task, Tasks};
-use crate::transport::{CallContext, Core, Deadline, DeadlineReached, Error, Result, UnknownOutcome};
+use crate::transport::{CallContext, Core, Deadline, DeadlineReached, Error, Result, UnknownOutcome, shown};
 
 /// How many times the history is searched: the service may still be working on the create.
 const MAX_SEARCHES: u32 = 3;
@@ -92,14 +92,9 @@ impl PartialEq for Progress {
 }
 
 impl PreparedRun {
-    pub(crate) fn new(
-        model: ModelId,
-        input: TaskInput,
-        uploaded: Vec<String>,
-        prepared_at: SystemTime,
-    ) -> Self {
+    pub(super) fn new(model: ModelId, input: TaskInput, uploaded: Vec<String>) -> Self {
         let progress = Progress(Arc::new(Mutex::new(State::New)));
-        Self { model, inputs: input.0, uploaded, prepared_at, progress }
+        Self { model, inputs: input.0, uploaded, prepared_at: SystemTime::now(), progress }
     }
 }
 
@@ -193,7 +188,7 @@ impl Create {
             // A clock that was set back says nothing of the age: then the whole history is searched.
             let found = self.search(|| prepared_at.elapsed().ok()).await?;
             if let Some(task) = found.matches.iter().find(|task| core.memory.own_tasks.claim(task)) {
-                info!(%task, "a prepared run was found in the history");
+                info!(task = shown(task.as_str()), "a prepared run was found in the history");
                 return Ok(task.clone());
             }
             if !found.is_complete {
@@ -277,7 +272,10 @@ impl Create {
                 && !pending.is_ambiguous()
                 && self.core.memory.own_tasks.claim(task)
             {
-                info!(%task, "a create whose response was lost was found in the history");
+                info!(
+                    task = shown(task.as_str()),
+                    "a create whose response was lost was found in the history"
+                );
                 return Ok(task.clone());
             }
             let is_hopeless = is_complete && candidates.len() > 1;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use inferstore_api::types::{TaskId, TaskInput, TaskStatus, UploadFolder};
@@ -106,7 +106,7 @@ impl Execution {
     pub(crate) async fn prepare(self) -> Result<PreparedRun> {
         let ready = self.deadline.bound(Box::pin(self.ready(false))).await?;
         let model = self.model.checked_id()?;
-        Ok(PreparedRun::new(model, ready.input, ready.uploaded, SystemTime::now()))
+        Ok(PreparedRun::new(model, ready.input, ready.uploaded))
     }
 
     async fn checked(&self) -> Result<Checked> {

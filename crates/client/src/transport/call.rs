@@ -2,11 +2,12 @@
 //! and turns every failure into an [`Error`].
 
 use std::error::Error as StdError;
+use std::iter::successors;
 use std::time::{Duration, SystemTime};
 
 use inferstore_api::types::{EnvelopeStatus, TaskId};
 use inferstore_api::{BodyTooLarge, Envelope, Error as RawError, Operation, ResponseValue, Safety};
-use reqwest::header::{DATE, HeaderMap};
+use reqwest::header::HeaderMap;
 use tracing::{Instrument, Span, debug, debug_span, field};
 
 use crate::transport::Core;
@@ -127,7 +128,7 @@ impl<'a> Call<'a> {
         match self.deadline.timeout(sent).await {
             Some(Ok(response)) => {
                 if let Some(date) = self.date.as_deref_mut() {
-                    *date = read_date(response.headers());
+                    *date = retry::date(response.headers());
                 }
                 Ok(open(response, &self.core.redactor))
             }
@@ -248,18 +249,7 @@ fn open<T>(response: ResponseValue<Envelope<T>>, redactor: &Redactor) -> Result<
 }
 
 fn is_too_large(error: &reqwest::Error) -> bool {
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        if error.is::<BodyTooLarge>() {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
-}
-
-fn read_date(headers: &HeaderMap) -> Option<SystemTime> {
-    httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()
+    successors(error.source(), |&cause| cause.source()).any(|cause| cause.is::<BodyTooLarge>())
 }
 
 fn request_id(headers: &HeaderMap, redactor: &Redactor) -> Option<String> {

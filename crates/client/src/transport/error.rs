@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::iter::successors;
 use std::time::Duration;
 
 use inferstore_api::Decimal;
@@ -475,7 +476,7 @@ impl fmt::Display for Error {
 }
 
 /// An identifier of the service, which is kept as it is and shown without control characters.
-fn shown(id: &str) -> String {
+pub(crate) fn shown(id: &str) -> String {
     cut(&printable(id), 200)
 }
 
@@ -543,10 +544,8 @@ impl StdError for Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")?;
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            write!(f, "\n  caused by: {error}")?;
-            cause = error.source();
+        for cause in successors(self.source(), |&cause| cause.source()) {
+            write!(f, "\n  caused by: {cause}")?;
         }
         write!(f, "\n  hint: {}", self.hint())
     }

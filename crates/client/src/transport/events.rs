@@ -1,12 +1,12 @@
-//! Long operations as streams of events.
+//! Long operations as streams, of their events or of what they read.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use futures_util::Stream;
 use futures_util::future::BoxFuture;
+use futures_util::stream::{BoxStream, Stream, StreamExt, TryStreamExt};
 
 use crate::memory::lock;
 use crate::transport::error::Result;
@@ -134,6 +134,40 @@ impl<E, T> Unpin for Events<E, T> {}
 impl<E, T> std::fmt::Debug for Events<E, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Events").field("has_ended", &self.operation.is_none()).finish_non_exhaustive()
+    }
+}
+
+/// A stream of what the service or object storage returns piece by piece. It ends with its first error.
+#[must_use = "nothing is read while it is not polled"]
+pub struct Items<T>(pub(crate) BoxStream<'static, Result<T>>);
+
+impl<T> Items<T> {
+    /// The next item, or `None` at the end.
+    pub async fn next(&mut self) -> Option<Result<T>> {
+        self.0.next().await
+    }
+
+    /// All remaining items.
+    ///
+    /// # Errors
+    ///
+    /// The first error of the stream.
+    pub async fn try_collect(self) -> Result<Vec<T>> {
+        self.0.try_collect().await
+    }
+}
+
+impl<T> Stream for Items<T> {
+    type Item = Result<T>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_next_unpin(context)
+    }
+}
+
+impl<T> std::fmt::Debug for Items<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Items").finish_non_exhaustive()
     }
 }
 

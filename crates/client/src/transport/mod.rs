@@ -17,11 +17,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 pub(crate) use deadline::Deadline;
+pub(crate) use error::shown;
 pub use error::{
     CallContext, CostLimit, DeadlineReached, Error, ModelOffline, OutputMismatch, Result, TaskDisposition,
     TaskFailure, UnknownOutcome,
 };
-pub use events::Events;
+pub use events::{Events, Items};
 pub(crate) use events::{Lazy, Sink, ignored};
 
 use crate::memory::Memory;

@@ -76,7 +76,7 @@ impl Redactor {
     /// The text with every secret masked.
     pub(crate) fn mask(&self, text: &str) -> String {
         let known = self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, MASK));
-        mask_credentials(&mask_queries(&known))
+        mask_credentials(&mask_urls(&known))
     }
 
     /// JSON with every text in it redacted, for details that stay structured.
@@ -128,23 +128,33 @@ pub(crate) fn cut(text: &str, limit: usize) -> String {
     }
 }
 
-/// Masks the query and the fragment of every URL: any of them may grant access.
-fn mask_queries(text: &str) -> String {
+/// Masks the user information, the query and the fragment of every URL: each may grant access.
+pub(crate) fn mask_urls(text: &str) -> String {
     let mut masked = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(scheme_end) = rest.find("://") {
-        let (before, url) = rest.split_at(scheme_end + "://".len());
+        let (before, mut url) = rest.split_at(scheme_end + "://".len());
         masked.push_str(before);
-        let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>' | '\\' | '`');
-        let (url, after) = url.split_at(url.find(is_end).unwrap_or(url.len()));
-        match url.find(['?', '#']) {
-            Some(query) if query + 1 < url.len() => {
-                masked.push_str(&url[..=query]);
-                masked.push_str(MASK);
-            }
-            _ => masked.push_str(url),
+        let is_host_end = |c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '\\' | '"');
+        let host = url.split(is_host_end).next().unwrap_or_default();
+        if let Some(user_end) = host.rfind('@') {
+            masked.push_str(MASK);
+            url = &url[user_end..];
         }
-        rest = after;
+        let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>' | '\\' | '`');
+        let end = url.find(is_end).unwrap_or(url.len());
+        let address = &url[..url[..end].find(['?', '#']).map_or(end, |query| query + 1)];
+        // The path may hold another URL.
+        if let Some(nested) = address.find("://") {
+            masked.push_str(&url[..nested]);
+            rest = &url[nested..];
+            continue;
+        }
+        masked.push_str(address);
+        if address.len() < end {
+            masked.push_str(MASK);
+        }
+        rest = &url[end..];
     }
     masked.push_str(rest);
     masked
@@ -160,8 +170,12 @@ fn mask_credentials(text: &str) -> String {
         if start >= copied {
             masked.push_str(&text[copied..start]);
             masked.push_str(MASK);
+            // The value of this header consists of words, such as `Bearer` and a token.
             let is_header = lower[..name_end].ends_with("authorization");
-            copied = if is_header { line_end(&lower, start) } else { value_end(&lower, start) };
+            let is_end = |c| {
+                matches!(c, '"' | '\'' | '\\' | '<' | '\n' | '\r') || (!is_header && matches!(c, '&' | ' '))
+            };
+            copied = lower[start..].find(is_end).map_or(lower.len(), |length| start + length);
         }
     }
     masked.push_str(&text[copied..]);
@@ -179,17 +193,6 @@ fn value_start(lower: &str, name_end: usize) -> Option<usize> {
     let rest = &lower[name_end..];
     let opening = rest.find(|c: char| !matches!(c, '\\' | '"' | '\'' | ':' | '=' | ' '))?;
     rest[..opening].contains(['=', ':']).then_some(name_end + opening)
-}
-
-/// Where the value of a header ends that consists of words, such as `Bearer` and a token.
-fn line_end(lower: &str, start: usize) -> usize {
-    let length = lower[start..].find(['"', '\'', '\\', '<', '\n', '\r']);
-    length.map_or(lower.len(), |length| start + length)
-}
-
-fn value_end(lower: &str, start: usize) -> usize {
-    let length = lower[start..].find(['&', '"', '\'', '\\', '<', '\n', '\r', ' ']);
-    length.map_or(lower.len(), |length| start + length)
 }
 
 #[cfg(test)]
@@ -218,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_query_of_every_url_is_masked() {
+    fn the_user_and_the_query_of_every_url_are_masked() {
         for (text, masked) in [
             (
                 "cannot fetch https://a.example/x.png?sig=SECRET&se=1: 403",
@@ -227,6 +230,11 @@ mod tests {
             ("see <https://a.example/#SECRET>", "see <https://a.example/#…>"),
             ("{\"url\":\"http://a/b?Signature=SECRET\"}", "{\"url\":\"http://a/b?…\"}"),
             ("two: x://a?b and y://c?d", "two: x://a?… and y://c?…"),
+            (
+                "cannot reach http://me:SECRET@proxy.example:1/x@y",
+                "cannot reach http://…@proxy.example:1/x@y",
+            ),
+            ("https://a.example/of/https://SECRET@b.example?x", "https://a.example/of/https://…@b.example?…"),
             ("https://a.example/? and https://a.example/b", "https://a.example/? and https://a.example/b"),
         ] {
             assert_eq!(foreign(text, ""), masked);

@@ -175,8 +175,13 @@ impl Attempts<'_> {
 /// How long a response asks to wait. A date is compared with the `Date` of the same response, so that
 /// the clock of this machine does not matter.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let date = headers.get(DATE).and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
-    parse_retry_after(headers.get(RETRY_AFTER)?.to_str().ok()?, date.unwrap_or_else(SystemTime::now))
+    let header = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    parse_retry_after(header, date(headers).unwrap_or_else(SystemTime::now))
+}
+
+/// The clock of the service, if the response shows it.
+pub(crate) fn date(headers: &HeaderMap) -> Option<SystemTime> {
+    httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()
 }
 
 /// Parses `Retry-After`: seconds, or a date.

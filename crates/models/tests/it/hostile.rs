@@ -23,15 +23,11 @@ fn survives(kind: &str, bytes: &[u8]) {
 }
 
 #[test]
-fn every_kind_and_method_is_told_once() {
+fn no_kind_has_two_models() {
     let mut seen: Vec<&str> = kinds().collect();
     seen.sort_unstable();
     seen.dedup();
-    assert_eq!(seen.len(), built_in().len(), "no kind has two models");
-    for model in built_in() {
-        assert!(model.method().ends_with('.') && model.method().len() > 40, "{}", model.kind());
-        assert!(!model.libraries().is_empty());
-    }
+    assert_eq!(seen.len(), built_in().len());
 }
 
 #[test]

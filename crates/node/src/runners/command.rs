@@ -24,7 +24,7 @@ const LARGEST_ANSWER: u64 = 8 << 20;
 /// How much of what it wrote to standard error is told.
 const TAIL: usize = 4 << 10;
 /// The largest file that it may hand in, in bytes.
-const LARGEST_FILE: u64 = inferstore_fetch::LARGEST;
+const LARGEST_FILE: u64 = inferstore_fetch::MAX_FILE;
 
 pub(crate) struct Command {
     /// The program and its arguments, with what limits it in front.

@@ -3,6 +3,8 @@
 
 pub(crate) mod publish;
 
+use std::path::Path;
+
 use crate::accounts::{Account, AccountOverview, NewAccount, NewKey, Scope, key_id};
 use crate::ledger::{Credit, Purses};
 use crate::{Error, Service};
@@ -148,6 +150,15 @@ impl Service {
         }
         let account = self.account(username, "crediting an account").await?;
         self.app.database.credit(account.id, credit, self.app.clock.now()).await
+    }
+
+    /// Writes a copy of the database, as of one moment, into a file that must not exist yet. The service goes
+    /// on meanwhile. Files of object storage are not part of it.
+    ///
+    /// # Errors
+    /// When the file exists or cannot be written.
+    pub async fn backup_database(&self, file: &Path) -> Result<(), Error> {
+        self.app.database.backup_to(file).await
     }
 
     pub(crate) async fn account(&self, username: &str, doing: &str) -> Result<Account, Error> {

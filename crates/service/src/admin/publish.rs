@@ -1,13 +1,8 @@
 //! Publishing models: an account adds a model and new versions of it, decides who sees it and what it
 //! costs. Like everything that the operator can do, this is for programs that embed the service.
 
-use serde_json::value::to_raw_value;
-
-use crate::accounts::Account;
-use crate::catalog::{Existing, FullMetadata, ModelSpec, NewModel, NewVersion, Visibility, checked_formats};
-use crate::clock::Moment;
+use crate::catalog::{Existing, ModelSpec, NewVersion, Visibility, checked_formats};
 use crate::ledger::Money;
-use crate::lifecycle::bootstrap::OPERATOR;
 use crate::{Error, Service};
 
 impl Service {
@@ -19,7 +14,7 @@ impl Service {
     /// is taken, or the database cannot be written.
     pub async fn publish_model(&self, username: &str, spec: ModelSpec) -> Result<String, Error> {
         let owner = self.account(username, "publishing a model").await?;
-        let model = new_model(&spec, &owner, self.app.clock.now())?;
+        let model = spec.to_model(&owner, self.app.clock.now())?;
         let commit_hash = model.version.commit_hash.clone();
         match self.app.database.publish(&[model], Existing::Keep).await? {
             0 => {
@@ -86,30 +81,6 @@ impl Service {
         let done = self.app.database.set_verified(model, is_verified, self.app.clock.now()).await?;
         known(done, || format!("verifying the model {model:?}"))
     }
-}
-
-/// What an account publishes, if it can be. The model is official when the operator publishes it.
-pub(crate) fn new_model(spec: &ModelSpec, owner: &Account, now: Moment) -> Result<NewModel, Error> {
-    let (inputs, outputs) = spec.checked().map_err(|why| Error::new(publishing(spec), why))?;
-    let metadata = to_raw_value(&FullMetadata::of(&spec.id, &spec.metadata))
-        .map_err(|cause| Error::new(publishing(spec), cause))?;
-    Ok(NewModel {
-        id: spec.id.clone(),
-        name: spec.name.clone(),
-        owner: owner.id,
-        description: spec.description.clone(),
-        is_official: owner.username == OPERATOR,
-        is_verified: false,
-        is_public: spec.visibility == Visibility::Public,
-        is_playground: false,
-        price: spec.price,
-        metadata,
-        likes: 0,
-        downloads: 0,
-        created_at: now,
-        updated_at: now,
-        version: NewVersion::new(&inputs, &outputs)?,
-    })
 }
 
 fn publishing(spec: &ModelSpec) -> String {

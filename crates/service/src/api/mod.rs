@@ -17,7 +17,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
 
 pub(crate) use answer::{Answer, Page};
-pub(crate) use body::{ApiJson, ApiPath, ApiQuery, place, present};
+pub(crate) use body::{ApiJson, ApiPath, ApiQuery, place};
 pub(crate) use caller::Caller;
 pub(crate) use edge::{RequestId, observe};
 pub(crate) use failure::{Failure, wrong_method};

@@ -8,10 +8,9 @@ use axum::routing::{get, post};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Answer, ApiJson, ApiPath, Caller, Failure, Page, place, present};
-use crate::Error;
+use super::{Answer, ApiJson, ApiPath, Caller, Failure, Page, place};
 use crate::accounts::Account;
-use crate::catalog::{Filter, Model, Search, Sort};
+use crate::catalog::{Filter, ModelSummary, Published, Search, Sort};
 use crate::clock::Moment;
 use crate::ledger::{Money, as_number};
 use crate::lifecycle::app::App;
@@ -28,15 +27,11 @@ pub(crate) fn routes() -> Router<Arc<App>> {
 /// The fields of a list's body. A field that is null counts as absent.
 #[derive(Deserialize)]
 struct ListRequest {
-    #[serde(default, deserialize_with = "present")]
     limit: Option<u32>,
     #[serde(default, deserialize_with = "place")]
     offset: Option<u64>,
-    #[serde(default, deserialize_with = "present")]
     search: Option<String>,
-    #[serde(default, deserialize_with = "present")]
     sort: Option<String>,
-    #[serde(default, deserialize_with = "present")]
     filter_by: Option<String>,
 }
 
@@ -63,8 +58,8 @@ struct ModelRecord {
     updated_at: Moment,
 }
 
-impl From<Model> for Headline {
-    fn from(model: Model) -> Self {
+impl From<ModelSummary> for Headline {
+    fn from(model: ModelSummary) -> Self {
         Self {
             id: model.id,
             name: model.name,
@@ -117,9 +112,15 @@ fn word<T: Copy>(
     })
 }
 
-/// The model, if the caller may see it. Whoever may not learns nothing of it.
-async fn find(app: &App, caller: &Account, id: &str) -> Result<Model, Failure> {
-    app.database.model(caller.id, id).await?.ok_or_else(|| Failure::not_found("model", id))
+/// The model, if the caller may see it: public, its own, or one of an organization that it is a member of.
+/// Whoever may not learns nothing of it.
+pub(super) async fn find_model(app: &App, caller: &Account, id: &str) -> Result<Arc<Published>, Failure> {
+    let unknown = || Failure::not_found("model", id);
+    let found = app.database.published(id).await?.ok_or_else(unknown)?;
+    let owner = found.model.owner;
+    let may_see =
+        found.model.is_public || owner == caller.id || app.database.is_member(owner, caller.id).await?;
+    if may_see { Ok(found) } else { Err(unknown()) }
 }
 
 async fn read(
@@ -127,12 +128,12 @@ async fn read(
     Caller(account): Caller,
     ApiPath(id): ApiPath,
 ) -> Result<Answer<ModelRecord>, Failure> {
-    let model = find(&app, &account, &id).await?;
+    let model = find_model(&app, &account, &id).await?.model.clone();
     Ok(Answer::data(ModelRecord {
         model_metadata: model.metadata.clone(),
         created_at: model.created_at,
         updated_at: model.updated_at,
-        headline: model.into(),
+        headline: ModelSummary::from(model).into(),
     }))
 }
 
@@ -149,8 +150,8 @@ async fn cost(
     Caller(account): Caller,
     ApiPath(id): ApiPath,
 ) -> Result<Answer<TaskCost>, Failure> {
-    let model = find(&app, &account, &id).await?;
-    Ok(Answer::data(TaskCost { cost: model.price, symbol: "$", unit: "USD" }))
+    let found = find_model(&app, &account, &id).await?;
+    Ok(Answer::data(TaskCost { cost: found.model.price, symbol: "$", unit: "USD" }))
 }
 
 #[derive(Serialize)]
@@ -164,10 +165,10 @@ async fn serving(
     Caller(account): Caller,
     ApiPath(id): ApiPath,
 ) -> Result<Answer<ServingStatus>, Failure> {
-    let model = find(&app, &account, &id).await?;
+    find_model(&app, &account, &id).await?;
     // A node that was silent for the length of a lease has lost its tasks: it counts as gone.
     let since = app.clock.now().before(app.config.lease);
-    let found = app.database.serving(&model.id, since).await?;
+    let found = app.database.serving(&id, since).await?;
     Ok(Answer::data(ServingStatus { serving: found.serving, consumers: found.consumers }))
 }
 
@@ -185,17 +186,12 @@ async fn versioning(
     Caller(account): Caller,
     ApiPath(id): ApiPath,
 ) -> Result<Answer<Versioning>, Failure> {
-    let model = find(&app, &account, &id).await?;
-    let version =
-        app.database.active_version(&model.id).await?.ok_or_else(|| Failure::not_found("version of", &id))?;
-    let json = |text: String| {
-        RawValue::from_string(text).map_err(|cause| Error::new("reading what a model declares", cause))
-    };
+    let version = find_model(&app, &account, &id).await?.version.clone();
     Ok(Answer::data(Versioning {
-        model_id: version.model,
+        model_id: id,
         commit_hash: version.commit_hash,
-        is_active: version.is_active,
-        input_format: json(version.input_format)?,
-        output_format: json(version.output_format)?,
+        is_active: true,
+        input_format: version.input_format,
+        output_format: version.output_format,
     }))
 }

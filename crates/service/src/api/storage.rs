@@ -11,11 +11,11 @@ use axum::http::StatusCode;
 use axum::routing::{delete, get, post};
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, ApiJson, ApiPath, ApiQuery, Caller, Failure, place, present};
+use super::{Answer, ApiJson, ApiPath, ApiQuery, Caller, Failure, place};
 use crate::accounts::{Account, Scope};
 use crate::clock::Moment;
 use crate::lifecycle::app::App;
-use crate::object_storage::{FOLDERS, LARGEST_FILE, LONGEST_KEY, StoredFile, Target};
+use crate::object_storage::{FOLDERS, MAX_FILE, MAX_KEY, StoredFile, Target};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -31,7 +31,7 @@ struct PresignBody {
     mime: String,
     name: String,
     size: i64,
-    #[serde(default, deserialize_with = "present")]
+    /// Null counts as absent.
     org_username: Option<String>,
 }
 
@@ -53,8 +53,8 @@ async fn presign(
     }
     let size = u64::try_from(size)
         .ok()
-        .filter(|size| (1..=LARGEST_FILE).contains(size))
-        .ok_or_else(|| Failure::unprocessable(format!("size must lie between 1 and {LARGEST_FILE} bytes")))?;
+        .filter(|size| (1..=MAX_FILE).contains(size))
+        .ok_or_else(|| Failure::unprocessable(format!("size must lie between 1 and {MAX_FILE} bytes")))?;
     if !is_mime(&mime) {
         return Err(Failure::unprocessable("mime must be a MIME type such as image/png"));
     }
@@ -107,8 +107,8 @@ fn check_name(name: &str, key: &str) -> Result<(), Failure> {
         "name must not be empty".to_owned()
     } else if matches!(name, "." | "..") || name.contains('/') || name.chars().any(char::is_control) {
         "name must be a file name, without a slash and without control characters".to_owned()
-    } else if key.len() > LONGEST_KEY {
-        format!("name is too long: with its folder it may have {LONGEST_KEY} bytes, and it has {}", key.len())
+    } else if key.len() > MAX_KEY {
+        format!("name is too long: with its folder it may have {MAX_KEY} bytes, and it has {}", key.len())
     } else {
         return Ok(());
     };

@@ -9,9 +9,10 @@ use axum::routing::{delete, get, post};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::models::find_model;
 use super::{Answer, ApiJson, ApiPath, ApiQuery, Caller, Failure, Page, place};
 use crate::Error;
-use crate::catalog::{Format, Inputs, check_inputs};
+use crate::catalog::{Inputs, check_inputs};
 use crate::clock::Moment;
 use crate::ledger::{Money, as_number};
 use crate::lifecycle::app::App;
@@ -38,10 +39,8 @@ async fn create(
     ApiPath(model): ApiPath,
     input: ApiJson<Inputs>,
 ) -> Result<Answer<CreatedTask>, Failure> {
-    let unknown = || Failure::not_found("model", &model);
-    let found = app.database.model(account.id, &model).await?.ok_or_else(unknown)?;
-    let version = app.database.active_version(&model).await?.ok_or_else(unknown)?;
-    check_inputs(&Format::kept(&version.input_format)?, &input.value)
+    let found = find_model(&app, &account, &model).await?;
+    check_inputs(&found.inputs, &input.value)
         .map_err(|violations| Failure::unprocessable(violations.join("; ")))?;
     let limits = &app.config.limits;
     if input.text.len() > limits.input {
@@ -51,10 +50,10 @@ async fn create(
     let task = NewTask {
         id: app.random.uuid()?,
         account: account.id,
-        model: found.id,
-        version: version.id,
-        publisher: found.owner,
-        price: found.price,
+        model,
+        version: found.version.id,
+        publisher: found.model.owner,
+        price: found.model.price,
         input: input.text,
     };
     let (otherwise, max) = (app.config.insufficient_balance, limits.account_unfinished);

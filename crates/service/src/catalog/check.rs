@@ -3,12 +3,12 @@
 
 use std::fmt;
 
+use rust_decimal::Decimal;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use url::Url;
 
-use super::decimal::Decimal;
 use super::format::{Descriptor, Format, Kind, NumConfig, Sample};
 
 /// The inputs of a task: an object whose values are kept as they were spelled, so that no number loses a
@@ -61,6 +61,8 @@ impl<'de> Deserialize<'de> for Inputs {
 const MOST_INPUTS: usize = 1_000;
 /// How many complaints are told at once.
 const MOST_VIOLATIONS: usize = 20;
+/// How many digits a number may have behind the point, as the document has it.
+const MAX_FRACTION_DIGITS: usize = 18;
 
 /// Everything that is wrong with the inputs, one sentence each that names the input, in the order of the
 /// declared parameters.
@@ -68,7 +70,7 @@ const MOST_VIOLATIONS: usize = 20;
 /// - A required input must be there; one that is not declared must not. `null` counts as not given.
 /// - A number is sent as a string where there are samples, which are strings, and either way where there
 ///   are none. It is plain (no exponent in a string, nothing but digits and a sign
-///   for `int`) and lies in the declared range, on the declared step from the smallest value on.
+///   for `int`) and lies in the declared range.
 /// - A file is an http or https URL, an option one of the declared words, a string a string.
 pub(crate) fn check_inputs(declared: &Format, inputs: &Inputs) -> Result<(), Vec<String>> {
     let mut violations = Vec::new();
@@ -126,39 +128,56 @@ fn check_number(descriptor: &Descriptor, value: &str) -> Result<(), String> {
     };
     let must_be_string = !descriptor.samples.is_empty();
     let number = match text(value) {
-        Some(text) if has_needless_zero(&text) => None,
-        Some(text) if descriptor.kind == Kind::Int && !is_whole(&text) => None,
-        Some(text) => Decimal::plain(&text),
+        Some(text) => plain_number(&text, descriptor.kind),
         None if must_be_string || !is_bare_number(value) => {
             return Err(format!("must be {noun} sent as a string, such as \"{example}\""));
         }
-        None if descriptor.kind == Kind::Int && !is_whole(value) => None,
-        None => Decimal::json(value),
+        None if descriptor.kind == Kind::Int => plain_number(value, Kind::Int),
+        None => json_number(value),
     };
     let number = number.ok_or_else(|| match descriptor.kind {
         Kind::Int => format!("must be {noun} in plain digits, such as {example}"),
-        _ => {
-            format!("must be {noun} in plain digits, such as {example}, at most 18 of them behind the point")
-        }
+        _ => format!(
+            "must be {noun} in plain digits, such as {example}, at most {MAX_FRACTION_DIGITS} of them behind the point"
+        ),
     })?;
     descriptor.num_config.as_ref().map_or(Ok(()), |range| check_range(range, number))
 }
 
+/// The range alone: the description of the service says of `step` only that it is a number, so a step is a
+/// hint for people and no ground for a refusal.
 fn check_range(range: &NumConfig, number: Decimal) -> Result<(), String> {
-    let read = |bound: &Option<Box<RawValue>>| bound.as_ref().and_then(|raw| Decimal::json(raw.get()));
-    let told = |bound: &Option<Box<RawValue>>| bound.as_ref().map_or("", |raw| raw.get()).to_owned();
-    if read(&range.min).is_some_and(|min| number < min) {
-        return Err(format!("must be at least {}", told(&range.min)));
+    let limit = |bound: &Option<Box<RawValue>>| bound.as_ref().and_then(|raw| json_number(raw.get()));
+    let shown = |bound: &Option<Box<RawValue>>| bound.as_ref().map_or("", |raw| raw.get()).to_owned();
+    if limit(&range.min).is_some_and(|min| number < min) {
+        return Err(format!("must be at least {}", shown(&range.min)));
     }
-    if read(&range.max).is_some_and(|max| number > max) {
-        return Err(format!("must be at most {}", told(&range.max)));
-    }
-    let base = read(&range.min).unwrap_or(Decimal::ZERO);
-    if read(&range.step).is_some_and(|step| !number.is_on_grid(base, step)) {
-        let from = if range.min.is_some() { told(&range.min) } else { "0".to_owned() };
-        return Err(format!("must lie a whole number of steps of {} from {from}", told(&range.step)));
+    if limit(&range.max).is_some_and(|max| number > max) {
+        return Err(format!("must be at most {}", shown(&range.max)));
     }
     Ok(())
+}
+
+/// Reads a number in plain digits: no exponent, no spaces, no needless zero, for `int` no point.
+fn plain_number(text: &str, kind: Kind) -> Option<Decimal> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let are_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_whole = |part: &str| are_digits(part) && (part == "0" || !part.starts_with('0'));
+    let is_plain = match digits.split_once('.') {
+        None => is_whole(digits),
+        Some((whole, fraction)) => {
+            let is_fraction = are_digits(fraction) && fraction.len() <= MAX_FRACTION_DIGITS;
+            kind != Kind::Int && is_whole(whole) && is_fraction
+        }
+    };
+    let number = Decimal::from_str_exact(text).ok().filter(|_| is_plain)?;
+    let is_negative_zero = number.is_zero() && text.starts_with('-');
+    (!is_negative_zero).then_some(number)
+}
+
+/// Reads a number as JSON spells it, perhaps with an exponent.
+pub(super) fn json_number(text: &str) -> Option<Decimal> {
+    Decimal::from_str_exact(text).or_else(|_| Decimal::from_scientific(text)).ok()
 }
 
 /// The text of a JSON string; None for every other value.
@@ -168,19 +187,6 @@ fn text(value: &str) -> Option<String> {
 
 fn is_bare_number(value: &str) -> bool {
     value.starts_with(|first: char| first == '-' || first.is_ascii_digit())
-}
-
-/// Whether a number begins with a zero that another digit follows, or is a negative zero.
-fn has_needless_zero(text: &str) -> bool {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    let mut bytes = digits.bytes();
-    let leading = bytes.next() == Some(b'0') && bytes.next().is_some_and(|next| next.is_ascii_digit());
-    leading || (digits.len() < text.len() && digits.bytes().all(|byte| matches!(byte, b'0' | b'.')))
-}
-
-fn is_whole(text: &str) -> bool {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// An absolute URL with a host, which whoever fetches the file can read. The parser alone would forgive a

@@ -3,10 +3,11 @@
 
 mod built_in;
 mod check;
-mod decimal;
 mod format;
 mod search;
 mod spec;
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 pub(crate) use built_in::publish_built_in;
@@ -15,7 +16,7 @@ pub(crate) use format::{Format, Kind};
 pub(crate) use search::{Filter, Search, Sort, folded};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
-pub(crate) use spec::{FullMetadata, checked_formats};
+pub(crate) use spec::checked_formats;
 pub use spec::{Metadata, ModelSpec, Visibility};
 
 use crate::Error;
@@ -41,16 +42,51 @@ pub(crate) struct Model {
     pub(crate) updated_at: Moment,
 }
 
+/// A model as lists show it.
+#[derive(Debug, Clone)]
+pub(crate) struct ModelSummary {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) username: String,
+    pub(crate) description: String,
+    pub(crate) is_official: bool,
+    pub(crate) is_verified: bool,
+    pub(crate) is_public: bool,
+    pub(crate) price: Money,
+}
+
+impl From<Model> for ModelSummary {
+    fn from(model: Model) -> Self {
+        Self {
+            id: model.id,
+            name: model.name,
+            username: model.username,
+            description: model.description,
+            is_official: model.is_official,
+            is_verified: model.is_verified,
+            is_public: model.is_public,
+            price: model.price,
+        }
+    }
+}
+
 /// A version of a model.
 #[derive(Debug, Clone)]
 pub(crate) struct Version {
     pub(crate) id: i64,
-    pub(crate) model: String,
     pub(crate) commit_hash: String,
-    pub(crate) is_active: bool,
     /// Parameter name to descriptor, a JSON object.
-    pub(crate) input_format: String,
-    pub(crate) output_format: String,
+    pub(crate) input_format: Box<RawValue>,
+    pub(crate) output_format: Box<RawValue>,
+}
+
+/// A model with its active version, ready to check inputs.
+#[derive(Debug)]
+pub(crate) struct Published {
+    pub(crate) model: Model,
+    pub(crate) version: Version,
+    /// The input format of the version.
+    pub(crate) inputs: Format,
 }
 
 /// A model to be published.
@@ -115,12 +151,10 @@ pub(crate) enum Existing {
 #[async_trait]
 pub(crate) trait Catalog: Send + Sync {
     /// A page of the models that the caller may see, and how many there are in all.
-    async fn models(&self, search: &Search) -> Result<(Vec<Model>, u64), Error>;
-    /// A model, if the caller may see it: public, the caller's own, or one of an organization that the
-    /// caller is a member of.
-    async fn model(&self, caller: AccountId, id: &str) -> Result<Option<Model>, Error>;
-    /// What the model declares now.
-    async fn active_version(&self, model: &str) -> Result<Option<Version>, Error>;
+    async fn models(&self, search: &Search) -> Result<(Vec<ModelSummary>, u64), Error>;
+    /// A model with what it declares now, whoever may see it. What another process has changed may be
+    /// missing for up to ten seconds.
+    async fn published(&self, id: &str) -> Result<Option<Arc<Published>>, Error>;
     /// Publishes models, all or none, each with its active version. A model of another owner is left as
     /// it is. Returns how many were new or changed.
     async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64, Error>;

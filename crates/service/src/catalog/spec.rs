@@ -1,11 +1,15 @@
 //! What somebody says who publishes a model, and whether it can be: names, formats, samples.
 
+use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
-use super::decimal::Decimal;
+use super::check::json_number;
 use super::format::{Descriptor, Format, Kind, NumConfig};
-use super::{Inputs, check_inputs, short_hash};
+use super::{Inputs, NewModel, NewVersion, check_inputs, short_hash};
+use crate::Error;
+use crate::accounts::{Account, OPERATOR};
+use crate::clock::Moment;
 use crate::ledger::Money;
 
 /// How many parameters a model may have on either side.
@@ -56,6 +60,15 @@ pub struct ModelSpec {
     pub price: Money,
     /// Who sees it.
     pub visibility: Visibility,
+    /// Whether the filter `playground` finds it.
+    #[serde(default)]
+    pub is_playground: bool,
+    /// How many likes it has, for the sort `likes`; the API has no call that changes them.
+    #[serde(default)]
+    pub likes: u32,
+    /// How often it was downloaded, for the sort `downloads`; the API has no call that changes it.
+    #[serde(default)]
+    pub downloads: u32,
     /// Further facts.
     #[serde(default)]
     pub metadata: Metadata,
@@ -83,17 +96,11 @@ pub struct Metadata {
 
 /// `model_metadata` as the API writes it.
 #[derive(Serialize)]
-pub(crate) struct FullMetadata<'a> {
+struct FullMetadata<'a> {
     id: String,
     model_id: &'a str,
     #[serde(flatten)]
     told: &'a Metadata,
-}
-
-impl<'a> FullMetadata<'a> {
-    pub(crate) fn of(model: &'a str, told: &'a Metadata) -> Self {
-        Self { id: short_hash(model), model_id: model, told }
-    }
 }
 
 impl ModelSpec {
@@ -101,9 +108,32 @@ impl ModelSpec {
     ///
     /// # Errors
     /// When it is no JSON, a field is missing, or one is unknown: it says which and where.
-    pub fn from_json(text: &str) -> Result<Self, crate::Error> {
-        serde_json::from_str(text)
-            .map_err(|cause| crate::Error::new("reading a model to be published", cause))
+    pub fn from_json(text: &str) -> Result<Self, Error> {
+        serde_json::from_str(text).map_err(|cause| Error::new("reading a model to be published", cause))
+    }
+
+    /// The model that an account publishes, if it can be. It is official when the operator publishes it.
+    pub(crate) fn to_model(&self, owner: &Account, now: Moment) -> Result<NewModel, Error> {
+        let doing = || format!("publishing the model {:?}", self.id);
+        let (inputs, outputs) = self.checked().map_err(|why| Error::new(doing(), why))?;
+        let metadata = FullMetadata { id: short_hash(&self.id), model_id: &self.id, told: &self.metadata };
+        Ok(NewModel {
+            id: self.id.clone(),
+            name: self.name.clone(),
+            owner: owner.id,
+            description: self.description.clone(),
+            is_official: owner.username == OPERATOR,
+            is_verified: false,
+            is_public: self.visibility == Visibility::Public,
+            is_playground: self.is_playground,
+            price: self.price,
+            metadata: to_raw_value(&metadata).map_err(|cause| Error::new(doing(), cause))?,
+            likes: self.likes.into(),
+            downloads: self.downloads.into(),
+            created_at: now,
+            updated_at: now,
+            version: NewVersion::new(&inputs, &outputs)?,
+        })
     }
 
     /// The formats, if everything about the model can be published.
@@ -189,7 +219,7 @@ fn is_range(range: &NumConfig) -> bool {
     // Absent is fine; present and unreadable is not.
     let read = |bound: &Option<Box<RawValue>>| match bound {
         None => Some(None),
-        Some(raw) => Decimal::json(raw.get()).map(Some),
+        Some(raw) => json_number(raw.get()).map(Some),
     };
     let (Some(min), Some(max), Some(step)) = (read(&range.min), read(&range.max), read(&range.step)) else {
         return false;

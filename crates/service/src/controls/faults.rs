@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
-use super::seam::Seen;
+use super::middleware::RequestInfo;
 use super::{Controls, Fault};
 use crate::Error;
 
@@ -42,12 +42,12 @@ impl Faults {
     }
 
     /// The first fault that a request meets. Faults that have happened often enough meet nothing.
-    pub(super) fn meet(&self, seen: &Seen) -> Option<(u64, Fault)> {
+    pub(super) fn meet(&self, seen: &RequestInfo) -> Option<(u64, Fault)> {
         let Inner { kept, random, .. } = &mut *self.inner();
         let met = kept.iter_mut().find(|kept| {
             let is_left = kept.fault.times.is_none_or(|times| kept.met < times);
             // Nothing is drawn for requests that it cannot meet, so that these change no sequence.
-            is_left && seen.is_met_by(&kept.fault) && kept.fault.probability.is_none_or(|p| random.f64() < p)
+            is_left && seen.matches(&kept.fault) && kept.fault.probability.is_none_or(|p| random.f64() < p)
         })?;
         met.met += 1;
         Some((met.id, met.fault.clone()))

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::running::AmountsBody;
-use super::{Amounts, Controls, Fault, JournalEntry, KeptFault, Operation, Script, Seeded};
+use super::{Amounts, Controls, Fault, JournalEntry, KeptFault, LoadedFixtures, Operation, Script};
 use crate::api::{Answer, ApiJson, ApiPath, ApiQuery, Failure};
 use crate::ledger::Credit;
 use crate::lifecycle::app::App;
@@ -26,10 +26,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     Router::new()
         .route("/", get(overview))
         .route("/reset", post(reset))
-        .route("/seed", post(seed))
-        .route("/snapshots", get(snapshots))
-        .route("/snapshots/{name}", put(snapshot).delete(forget_snapshot))
-        .route("/snapshots/{name}/restore", post(restore))
+        .route("/fixtures", post(load_fixtures))
         .route("/faults", get(faults).post(add_fault).delete(clear_faults))
         .route("/faults/{id}", delete(clear_fault))
         .route("/clock/advance", post(advance))
@@ -96,7 +93,6 @@ async fn overview(controls: Controls) -> Result<Answer<Value>, Failure> {
         "tasks": controls.tasks().await.map_err(|cause| told(&cause))?,
         "faults": controls.faults().len(),
         "models": controls.scripts().len(),
-        "snapshots": controls.snapshots().map_err(|cause| told(&cause))?,
     })))
 }
 
@@ -107,36 +103,15 @@ async fn reset(controls: Controls) -> Done {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SeedBody {
+struct FixturesBody {
     folder: String,
 }
 
-async fn seed(controls: Controls, body: ApiJson<SeedBody>) -> Result<Answer<Seeded>, Failure> {
-    Ok(Answer::data(controls.seed(body.value.folder).await.map_err(|cause| told(&cause))?))
-}
-
-async fn snapshots(controls: Controls) -> Result<Answer<Vec<String>>, Failure> {
-    Ok(Answer::data(controls.snapshots().map_err(|cause| told(&cause))?))
-}
-
-async fn snapshot(controls: Controls, ApiPath(name): ApiPath) -> Done {
-    controls.snapshot(&name).await.map_err(|cause| told(&cause))?;
-    Ok(Answer::done("kept"))
-}
-
-async fn forget_snapshot(controls: Controls, ApiPath(name): ApiPath) -> Done {
-    match controls.forget_snapshot(&name).await.map_err(|cause| told(&cause))? {
-        true => Ok(Answer::done("forgotten")),
-        false => Err(Failure::not_found("snapshot", &name)),
-    }
-}
-
-async fn restore(controls: Controls, ApiPath(name): ApiPath) -> Done {
-    if !controls.has_snapshot(&name) {
-        return Err(Failure::not_found("snapshot", &name));
-    }
-    controls.restore(&name).await.map_err(|cause| told(&cause))?;
-    Ok(Answer::done("everything is as it was in the snapshot"))
+async fn load_fixtures(
+    controls: Controls,
+    body: ApiJson<FixturesBody>,
+) -> Result<Answer<LoadedFixtures>, Failure> {
+    Ok(Answer::data(controls.load_fixtures(body.value.folder).await.map_err(|cause| told(&cause))?))
 }
 
 async fn faults(controls: Controls) -> Answer<Vec<KeptFault>> {
@@ -222,7 +197,7 @@ async fn script(controls: Controls, ApiPath(model): ApiPath, body: ApiJson<Scrip
 }
 
 async fn unscript(controls: Controls, ApiPath(model): ApiPath) -> Done {
-    match controls.let_model_be(&model).await.map_err(|cause| told(&cause))? {
+    match controls.clear_script(&model).await.map_err(|cause| told(&cause))? {
         true => Ok(Answer::done("the model is itself again")),
         false => Err(Failure::not_found("script for the model", &model)),
     }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
-use super::seam::Seen;
+use super::middleware::RequestInfo;
 use super::{Controls, Effect, Operation, Side};
 
 /// How many requests are remembered; the oldest is forgotten first.
@@ -56,7 +56,7 @@ impl Journal {
     }
 
     /// Notes that a request has arrived, and returns its number.
-    pub(super) fn begin(&self, seen: &Seen, at: String) -> u64 {
+    pub(super) fn begin(&self, seen: &RequestInfo, at: String) -> u64 {
         let mut inner = self.inner();
         inner.last += 1;
         let number = inner.last;

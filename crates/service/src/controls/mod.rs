@@ -6,10 +6,7 @@
 //! |---|---|
 //! | `GET /` | the time of the service, whether its node is up, how much there is of everything |
 //! | `POST /reset` | back to a fresh start |
-//! | `POST /seed` | adds accounts, models and files from a folder |
-//! | `GET /snapshots` | the names of the snapshots |
-//! | `PUT, DELETE /snapshots/{name}` | keeps everything, or forgets what was kept |
-//! | `POST /snapshots/{name}/restore` | back to what was kept |
+//! | `POST /fixtures` | adds accounts, models and files from a folder |
 //! | `GET, POST, DELETE /faults` | lists, adds, clears faults |
 //! | `DELETE /faults/{id}` | clears one |
 //! | `POST /clock/advance` | sets the clock ahead |
@@ -22,17 +19,17 @@
 //! Every request needs the header `authorization: Bearer <token>`. Answers and failures have the shape
 //! of the API's. `docs/controls.md` shows each with curl.
 
+mod corrupt_body;
 mod fault;
 mod faults;
+mod fixtures;
 mod http;
 mod journal;
+mod middleware;
 mod operation;
+mod reset;
 mod running;
 mod scripts;
-mod seam;
-mod seed;
-mod snapshots;
-mod spoil;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,31 +38,31 @@ use subtle::ConstantTimeEq;
 
 pub use fault::{Effect, Fault, Side};
 pub use faults::KeptFault;
+pub use fixtures::LoadedFixtures;
 pub(crate) use http::router;
 pub use journal::JournalEntry;
+pub(crate) use middleware::around_the_api;
 pub use operation::Operation;
 pub use running::Amounts;
 pub use scripts::{Script, Then};
-pub(crate) use seam::around_the_api;
-pub use seed::Seeded;
 
 use crate::Error;
-use crate::database::sqlite::SqliteDatabase;
+use crate::database::Database;
 use crate::http::listener::Listener;
 use crate::lifecycle::app::App;
 use crate::nodes::RunHook;
 use crate::random::Randomness;
 use faults::Faults;
 use journal::Journal;
+use reset::InitialState;
 use scripts::Scripts;
-use snapshots::Snapshots;
 
 /// What a running service keeps for testers.
 pub(crate) struct Tester {
     faults: Faults,
     scripts: Arc<Scripts>,
     journal: Journal,
-    snapshots: Snapshots,
+    initial: InitialState,
     url: String,
     token: String,
 }
@@ -73,7 +70,7 @@ pub(crate) struct Tester {
 impl Tester {
     pub(crate) fn new(
         data: &Path,
-        database: &SqliteDatabase,
+        database: &Arc<dyn Database>,
         listener: &Listener,
         token: Option<String>,
         seed: Option<u64>,
@@ -90,7 +87,7 @@ impl Tester {
             faults: Faults::new(seed),
             scripts: Arc::default(),
             journal: Journal::default(),
-            snapshots: Snapshots::new(data, database.clone()),
+            initial: InitialState::new(data, Arc::clone(database)),
             url: listener.url(),
             token,
         })
@@ -117,9 +114,7 @@ impl Tester {
 /// let controls = service.controls()?;
 /// controls.add_fault(Fault::lose_answer().on(Operation::CreateTask).once())?;
 /// controls.let_model("color-extraction", Script::stay_queued()).await?;
-/// controls.snapshot("before").await?;
 /// // … the test …
-/// controls.restore("before").await?;
 /// controls.reset().await?;
 /// # Ok(())
 /// # }

@@ -197,7 +197,7 @@ impl Controls {
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn let_model_be(&self, model: &str) -> Result<bool, Error> {
+    pub async fn clear_script(&self, model: &str) -> Result<bool, Error> {
         let was_there = self.tester().scripts.by_model().remove(model).is_some();
         self.scripts_changed().await?;
         Ok(was_there)

@@ -1,16 +1,95 @@
-//! The seam between the service and its database: six small traits, each told by the part of the
-//! service that needs it. SQLite implements them for one machine; another database can.
+//! The seam between the service and its database: traits, each written down by the part of the service that
+//! needs it. An engine is a folder here that implements them all and passes `conformance`.
 
-pub(crate) mod sqlite;
+#[cfg(test)]
+mod conformance;
+mod sqlite;
 
-use crate::accounts::Accounts;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::Error;
+use crate::accounts::{Account, Accounts, KeptKey, NewAccount};
 use crate::catalog::Catalog;
-use crate::ledger::Ledger;
+use crate::clock::Moment;
+use crate::ledger::{Ledger, Money};
 use crate::nodes::Registry;
 use crate::object_storage::Files;
 use crate::queue::Queue;
 
-/// Everything the service keeps.
-pub(crate) trait Database: Accounts + Catalog + Files + Ledger + Queue + Registry {}
+/// Everything that the service keeps, in any engine.
+pub(crate) trait Database:
+    Accounts + Catalog + Files + Ledger + Maintenance + Queue + Registry + Settings
+{
+}
 
-impl<T: Accounts + Catalog + Files + Ledger + Queue + Registry> Database for T {}
+impl<T> Database for T where T: Accounts + Catalog + Files + Ledger + Maintenance + Queue + Registry + Settings
+{}
+
+/// Whether an acknowledged write survives the loss of power.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// Every write is synced to the disk before it is acknowledged.
+    Full,
+    /// Nothing is synced: the data go with the process anyway.
+    None,
+}
+
+/// Opens the database of a data folder, creates it if it is missing, and brings its schema up to date.
+pub(crate) async fn open(folder: &Path, durability: Durability) -> Result<Arc<dyn Database>, Error> {
+    Ok(Arc::new(sqlite::SqliteDatabase::open(&folder.join("inferstore.db"), durability).await?))
+}
+
+/// What the service must know again after a restart, such as the secret that signs upload targets.
+#[async_trait]
+pub(crate) trait Settings: Send + Sync {
+    /// The value of a setting, if there is one.
+    async fn setting(&self, name: &str) -> Result<Option<String>, Error>;
+    /// The value of a setting; the given one is kept and returned when there is none yet.
+    async fn setting_or(&self, name: &str, value: &str) -> Result<String, Error>;
+}
+
+/// The setting that names the first account, once it was made.
+pub(crate) const FIRST_ACCOUNT: &str = "first account";
+
+/// Beginning, checking, copying and closing a database.
+#[async_trait]
+pub(crate) trait Maintenance: Send + Sync {
+    /// Makes sure of everything that a service begins with, in one transaction: of several starts at once,
+    /// one credits the first account. The key is added when the database is fresh, and as long as no key of
+    /// an earlier start is known to have been shown.
+    async fn bootstrap(&self, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped, Error>;
+    /// Notes that the key which `bootstrap` added was shown, so that no later start adds another.
+    async fn first_key_shown(&self, id: &str) -> Result<(), Error>;
+    /// Fails when writes are not committed.
+    async fn check_writer(&self) -> Result<(), Error>;
+    /// Writes a copy, as of one moment, into a file that must not exist yet. Reads and writes go on.
+    async fn backup_to(&self, file: &Path) -> Result<(), Error>;
+    /// Replaces everything but files by the contents of a backup, for testers. Tasks that were computing can be
+    /// claimed. Returns the blobs of the files that were there.
+    async fn replace_from(&self, backup: &Path) -> Result<Vec<String>, Error>;
+    /// Closes the database in order; later calls fail.
+    async fn close(&self);
+}
+
+/// What a service begins with.
+#[derive(Clone)]
+pub(crate) struct Bootstrap {
+    /// Publishes the official models, and is paid for storage.
+    pub(crate) operator: NewAccount,
+    /// The first customer, and what it begins with.
+    pub(crate) first: NewAccount,
+    pub(crate) balance: Money,
+    pub(crate) free_balance: Money,
+    pub(crate) key: KeptKey,
+}
+
+/// What `bootstrap` found or made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Bootstrapped {
+    pub(crate) operator: Account,
+    /// Whether the key was added.
+    pub(crate) is_key_new: bool,
+}

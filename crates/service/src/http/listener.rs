@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use crate::Error;
-use crate::http::write_timeout::WriteTimeout;
+use crate::http::slow_clients::WriteTimeout;
 use crate::lifecycle::config::Limits;
 
 /// How much of what a client sends is read ahead of who wants it.

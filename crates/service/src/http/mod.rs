@@ -2,4 +2,4 @@
 
 pub(crate) mod account_limit;
 pub(crate) mod listener;
-mod write_timeout;
+pub(crate) mod slow_clients;

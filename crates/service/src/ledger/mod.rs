@@ -164,18 +164,17 @@ impl StorageRate {
     const GIB_DAY: i128 = (1 << 30) * 86_400;
 
     /// The charge for so many byte-seconds, and the byte-seconds that are left because they do not make
-    /// up one smallest unit yet.
-    pub(crate) fn charge(self, byte_seconds: i64) -> (Money, i64) {
+    /// up one smallest unit yet, or are more than the largest amount.
+    pub(crate) fn charge(self, byte_seconds: i128) -> (Money, i128) {
         let rate = i128::from(self.per_gib_day.smallest());
         if rate <= 0 {
             return (Money::ZERO, 0);
         }
-        let units = i128::from(byte_seconds) * rate / Self::GIB_DAY;
-        // What the whole units took, rounded up, so that no second is charged twice.
-        let taken = (units * Self::GIB_DAY + rate - 1) / rate;
-        let left = i128::from(byte_seconds) - taken;
+        let units = byte_seconds.saturating_mul(rate) / Self::GIB_DAY;
         let money = i64::try_from(units).unwrap_or(i64::MAX);
-        (Money::from_smallest(money), i64::try_from(left.max(0)).unwrap_or(0))
+        // What the whole units took, rounded up, so that no second is charged twice.
+        let taken = (i128::from(money) * Self::GIB_DAY + rate - 1) / rate;
+        (Money::from_smallest(money), (byte_seconds - taken).max(0))
     }
 }
 
@@ -217,7 +216,7 @@ mod tests {
     #[test]
     fn storage_is_charged_to_the_last_unit_however_often_it_is_metered() {
         let rate = StorageRate { per_gib_day: money("0.01") };
-        let day_of_a_gib = 1_i64 << 30;
+        let day_of_a_gib = 1_i128 << 30;
         let (at_once, _) = rate.charge(day_of_a_gib * 86_400);
         assert_eq!(at_once, money("0.01"));
 
@@ -239,7 +238,7 @@ mod tests {
         proptest! {
             #[test]
             fn no_second_of_storage_is_charged_twice_and_hardly_one_is_lost(
-                price in prop_oneof![Just(0_i64), 1..1_000_000_000_i64], parts in proptest::collection::vec(0..1_i64 << 50, 1..20),
+                price in prop_oneof![Just(0_i64), 1..1_000_000_000_i64], parts in proptest::collection::vec(0..1_i128 << 50, 1..20),
             ) {
                 let rate = StorageRate { per_gib_day: Money::from_smallest(price) };
                 let (at_once, _) = rate.charge(parts.iter().sum());

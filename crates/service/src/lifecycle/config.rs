@@ -43,6 +43,13 @@ pub struct Config {
     /// The address of the object store as others reach it, if it is not the one that it listens on.
     /// It becomes part of every `download_url`.
     pub storage_url: Option<String>,
+    /// The origins whose pages may read and upload in a browser; `*`, the default, for all of them. A signature
+    /// guards an upload whichever page it comes from, and an unguessable URL a file.
+    pub storage_origins: Vec<String>,
+    /// How long blobs that no row refers to are kept in `objects/orphans` before they are deleted.
+    pub orphan_retention: Duration,
+    /// How long the files that models produce are kept. Their URLs answer with 404 then.
+    pub output_retention: Duration,
     /// The account that a fresh service begins with.
     pub first_account: FirstAccount,
     /// What happens to a task that the balance does not cover.
@@ -132,6 +139,12 @@ pub struct Limits {
     /// How many requests are worked on side by side; more are answered with 503. Of those that wait for the
     /// rest of a body, a quarter may be of one account, and as many uploads; more are answered with 429 and 503.
     pub requests: usize,
+    /// How many forms of the object store are read at once before their signature is known; more wait.
+    pub unsigned_forms: usize,
+    /// How many files a model may produce in one run.
+    pub outputs: u64,
+    /// How many bytes these may have together.
+    pub output_bytes: u64,
     /// How many connections a listener keeps open; more wait.
     pub connections: usize,
     /// How long a client may take to send the head of a request.
@@ -177,6 +190,9 @@ impl Config {
             nodes: None,
             controls: None,
             storage_url: None,
+            storage_origins: vec!["*".to_owned()],
+            orphan_retention: Duration::from_secs(7 * 24 * 60 * 60),
+            output_retention: Duration::from_secs(30 * 24 * 60 * 60),
             first_account: FirstAccount {
                 username: "demo".to_owned(),
                 balance: Money::from_smallest(100_000_000_000),
@@ -196,6 +212,9 @@ impl Config {
             limits: Limits {
                 body: 1 << 20,
                 requests: 512,
+                unsigned_forms: 256,
+                outputs: 32,
+                output_bytes: 512 << 20,
                 connections: 16_384,
                 head: Duration::from_secs(10),
                 body_time: Duration::from_secs(30),

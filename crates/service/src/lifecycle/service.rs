@@ -10,9 +10,10 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::accounts::NewKey;
 use crate::clock::Clock;
 use crate::controls::{Controls, Tester};
-use crate::database::sqlite::{Durability, SqliteDatabase};
+use crate::database::Durability;
 use crate::http::account_limit::AccountLimit;
 use crate::http::listener::Listener;
 use crate::ledger::Audit;
@@ -23,17 +24,16 @@ use crate::lifecycle::folder::Folder;
 use crate::object_storage::Objects;
 use crate::operations::metrics::Metrics;
 use crate::random::Randomness;
-use crate::{Error, api, controls, jobs, models, nodes, operations};
+use crate::{Error, api, controls, database, jobs, models, nodes, object_storage, operations};
 
 /// A running service. It ends when it is dropped; `shutdown` ends it in order.
 #[must_use = "a service ends when it is dropped"]
 pub struct Service {
     pub(crate) app: Arc<App>,
-    database: SqliteDatabase,
     api_url: String,
     operations_url: Option<String>,
     nodes_url: Option<String>,
-    api_key: Option<String>,
+    api_key: Option<NewKey>,
     folder: Folder,
     stop: CancellationToken,
     running: TaskTracker,
@@ -64,8 +64,14 @@ impl Service {
             Data::Ephemeral => Durability::None,
             Data::Folder(_) => Durability::Full,
         };
-        let database = SqliteDatabase::open(&folder.path().join("inferstore.db"), durability).await?;
-        let api_key = bootstrap::bootstrap(&database, &config.first_account, clock.now(), &random).await?;
+        let database = database::open(folder.path(), durability).await?;
+        let objects_folder = folder.path().join("objects");
+        let is_new = !bootstrap::is_done(&*database).await?;
+        if let Err(refusal) = object_storage::pair(&objects_folder, &*database, is_new, &random).await {
+            database.close().await;
+            return Err(refusal);
+        }
+        let api_key = bootstrap::bootstrap(&*database, &config.first_account, clock.now(), &random).await?;
 
         // All of them before anything runs, so that a start that fails leaves nothing behind.
         let api_listener = Listener::bind(config.api).await?;
@@ -75,18 +81,17 @@ impl Service {
         let controls_address = config.controls.as_ref().map(|controls| controls.address);
         let controls_listener = Listener::bind_if_asked(controls_address).await?;
 
-        let storage_url = match &config.storage_url {
-            Some(url) => url.trim_end_matches('/').to_owned(),
-            None => storage_listener.url(),
-        };
-        let secret = database.setting_or("signing secret", &random.word(40)?).await?;
-        let objects = Arc::new(Objects::open(
-            &folder.path().join("objects"),
+        let storage_url = object_storage::address(config.storage_url.as_deref(), storage_listener.address)?;
+        let max_forms = config.limits.unsigned_forms;
+        let objects = Objects::open(
+            &objects_folder,
             durability,
-            Arc::new(database.clone()),
+            Arc::clone(&database),
             storage_url,
-            secret,
-        )?);
+            max_forms,
+            &random,
+        );
+        let objects = Arc::new(objects.await?);
 
         let api_url = format!("{}{}", api_listener.url(), api::ROOT);
         let operations_url = operations_listener.as_ref().map(Listener::url);
@@ -108,7 +113,7 @@ impl Service {
             config,
             clock,
             random,
-            database: Arc::new(database.clone()),
+            database,
             objects,
             fetcher: Fetcher::default(),
             metrics: Metrics::default(),
@@ -118,7 +123,7 @@ impl Service {
         });
 
         if let Some(controls) = Controls::of(&app) {
-            controls.keep_fresh().await?;
+            controls.start_from_here().await?;
         }
         nodes::start(&app, models::table(models), &running, &stop).await?;
         jobs::start(&app, &running, &stop);
@@ -136,9 +141,9 @@ impl Service {
         if let Some(listener) = controls_listener {
             serve(listener, controls::router(&app));
         }
-        running.spawn(Objects::tend(Arc::clone(&app), stop.clone()));
+        running.spawn(Objects::run_sweeper(Arc::clone(&app), stop.clone()));
         running.close();
-        Ok(Self { app, database, api_url, operations_url, nodes_url, api_key, folder, stop, running })
+        Ok(Self { app, api_url, operations_url, nodes_url, api_key, folder, stop, running })
     }
 
     /// The base URL of the API; it ends in `/api/v1`.
@@ -161,9 +166,20 @@ impl Service {
         self.nodes_url.as_deref()
     }
 
-    /// The API key of the first account, if this start created it: only its hash is kept.
+    /// The API key of the first account, if this start created it: only its hash is kept. A start creates
+    /// one until `api_key_shown` or `shutdown` was called on a service that did.
     pub fn api_key(&self) -> Option<&str> {
-        self.api_key.as_deref()
+        self.api_key.as_ref().map(|key| key.text.as_str())
+    }
+
+    /// Notes that the API key of the first account has reached a person or a program that keeps it, so that
+    /// the next start does not create another.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn api_key_shown(&self) -> Result<(), Error> {
+        let Some(key) = &self.api_key else { return Ok(()) };
+        self.app.database.first_key_shown(&key.kept.id).await
     }
 
     /// Where the data are.
@@ -192,7 +208,10 @@ impl Service {
     pub async fn shutdown(self) {
         self.stop.cancel();
         self.running.wait().await;
-        self.database.close().await;
+        if let Err(cause) = self.api_key_shown().await {
+            tracing::warn!(%cause, "the next start creates another API key for the first account");
+        }
+        self.app.database.close().await;
     }
 }
 

@@ -114,12 +114,9 @@ async fn fetched(file: File) -> Result<Vec<u8>, Error> {
 }
 
 async fn stored(app: &App, name: &str, bucket: &str, key: &str) -> Result<Vec<u8>, Failed> {
-    let Some(mut opened) = app.objects.read(bucket, key).await? else {
+    let Some(opened) = app.objects.read(bucket, key).await? else {
         let message = format!("{name}: there is no file at this URL; upload it first, or again");
         return Err(Failed::input(message));
     };
-    let mut content = Vec::with_capacity(usize::try_from(opened.object.size).unwrap_or(0));
-    let read = opened.file.read_to_end(&mut content).await;
-    read.map_err(|cause| Error::new("reading a stored file", cause))?;
-    Ok(content)
+    Ok(opened.bytes().await?)
 }

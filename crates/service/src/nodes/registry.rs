@@ -42,6 +42,4 @@ pub(crate) trait Registry: Send + Sync {
     async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>, Error>;
     /// Notes that nodes are alive.
     async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<(), Error>;
-    /// The names of the outputs that are stored in a folder of a bucket.
-    async fn files_of_lease(&self, bucket: &str, folder: &str) -> Result<Vec<String>, Error>;
 }

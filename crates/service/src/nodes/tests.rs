@@ -15,12 +15,12 @@ const MODEL: &str = "color-extraction";
 async fn create(service: &Service, account: AccountId, url: &str) -> Result<String, Error> {
     let app = &service.app;
     let unknown = || Error::new("creating a task", "there is no such model");
-    let model = app.database.model(account, MODEL).await?.ok_or_else(unknown)?;
-    let version = app.database.active_version(MODEL).await?.ok_or_else(unknown)?;
+    let published = app.database.published(MODEL).await?.ok_or_else(unknown)?;
+    let (model, version) = (&published.model, &published.version);
     let task = NewTask {
         id: app.random.uuid()?,
         account,
-        model: model.id,
+        model: model.id.clone(),
         version: version.id,
         publisher: model.owner,
         price: model.price,

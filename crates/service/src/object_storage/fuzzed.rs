@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::location;
 use super::s3_api::{form, policy};
-use crate::object_storage::s3_api::measured::Measured;
+use crate::http::slow_clients::BoundedBody;
 
 /// An upload by form, as it was read.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Form {
 /// Reads a body that arrives in these pieces.
 pub async fn form(content_type: &str, pieces: Vec<Vec<u8>>) -> Result<Form, String> {
     let body = stream::iter(pieces.into_iter().map(|piece| Ok::<_, std::io::Error>(Bytes::from(piece))));
-    let body = Measured::new(Body::from_stream(body), u64::MAX);
+    let body = BoundedBody::new(Body::from_stream(body), u64::MAX);
     let mut parts = form::multipart(content_type, body).map_err(|refusal| refusal.to_string())?;
     let read = form::read_fields(&mut parts).await;
     let (fields, file) = read.map_err(|refusal| refusal.to_string())?;
@@ -38,15 +38,16 @@ pub fn policy_range(
 ) -> Result<(u64, u64), String> {
     let now = Timestamp::from_second(now).map_err(|cause| cause.to_string())?;
     let range = policy::check(policy, bucket, fields, now).map_err(|refusal| refusal.to_string())?;
-    Ok((range.least, range.most))
+    Ok((range.min, range.max))
 }
 
-/// The bucket and the key behind the path of a URL.
-pub fn location(path: &str) -> Option<(String, String)> {
-    location::read(path)
+/// The bucket, the token and the key behind the path of a URL.
+pub fn location(path: &str) -> Option<[String; 3]> {
+    location::read(path).map(|location| [location.bucket, location.token, location.key])
 }
 
 /// The path of an object.
-pub fn path(bucket: &str, key: &str) -> String {
-    location::path(bucket, key)
+pub fn path([bucket, token, key]: [&str; 3]) -> String {
+    let owned = str::to_owned;
+    location::Location { bucket: owned(bucket), token: owned(token), key: owned(key) }.path()
 }

@@ -1,48 +1,172 @@
-//! Where an object is: its path in a URL, written and read.
+//! Download URLs: `<address>/<bucket>/<token>/<key>`. The token is a keyed hash of bucket and key, so that a
+//! URL is the same for every upload of a name, and the URL of one object says nothing of that of another.
 
+use hmac::{Hmac, KeyInit, Mac};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use sha2::Sha256;
+use subtle::ConstantTimeEq;
+use url::Url;
+
+use super::hex;
+use crate::Error;
 
 /// What stands for itself in a path, as signatures of S3 have it.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
-/// The path of an object.
-pub(super) fn path(bucket: &str, key: &str) -> String {
-    format!("/{bucket}/{}", utf8_percent_encode(key, ESCAPED))
+/// How many bytes of the hash a token has.
+const TOKEN_BYTES: usize = 16;
+
+/// The part of a path that says which object it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Location {
+    pub(crate) bucket: String,
+    pub(crate) token: String,
+    pub(crate) key: String,
 }
 
-/// The bucket and key behind a path, in whichever way its characters are escaped. None when it is the
-/// path of something else.
-pub(super) fn read(path: &str) -> Option<(String, String)> {
+impl Location {
+    /// The path, escaped in the one way in which it is signed.
+    pub(crate) fn path(&self) -> String {
+        let Self { bucket, token, key } = self;
+        let escape = |part| utf8_percent_encode(part, ESCAPED);
+        format!("/{}/{}/{}", escape(bucket), escape(token), escape(key))
+    }
+}
+
+/// Writes download URLs, and recognises those that were written at this address or at an earlier one.
+pub(crate) struct Locations {
+    /// The current one first.
+    addresses: Vec<String>,
+    hash: Hmac<Sha256>,
+}
+
+impl Locations {
+    pub(crate) fn new(address: String, former: Vec<String>, secret: &str) -> Result<Self, Error> {
+        let hash = Hmac::new_from_slice(secret.as_bytes());
+        let hash = hash.map_err(|cause| Error::new("preparing download URLs", cause))?;
+        let addresses = std::iter::once(address).chain(former).collect();
+        Ok(Self { addresses, hash })
+    }
+
+    /// The address that others reach the object store at, without a slash at its end.
+    pub(crate) fn address(&self) -> &str {
+        self.addresses.first().map(String::as_str).unwrap_or_default()
+    }
+
+    /// Returns the permanent URL of an object.
+    pub(crate) fn url(&self, bucket: &str, key: &str) -> String {
+        format!("{}{}", self.address(), self.path(bucket, key))
+    }
+
+    pub(crate) fn path(&self, bucket: &str, key: &str) -> String {
+        let token = self.token(bucket, key);
+        Location { bucket: bucket.to_owned(), token, key: key.to_owned() }.path()
+    }
+
+    /// Returns the bucket and the key behind a download URL of this service.
+    pub(crate) fn locate(&self, url: &str) -> Option<(String, String)> {
+        self.addresses.iter().find_map(|address| self.object_at(url.strip_prefix(address.as_str())?))
+    }
+
+    /// Returns the bucket and the key behind the path of a download URL.
+    pub(crate) fn object_at(&self, path: &str) -> Option<(String, String)> {
+        let Location { bucket, token, key } = read(path)?;
+        let is_right = token.as_bytes().ct_eq(self.token(&bucket, &key).as_bytes());
+        bool::from(is_right).then_some((bucket, key))
+    }
+
+    fn token(&self, bucket: &str, key: &str) -> String {
+        let mut hash = self.hash.clone();
+        hash.update(bucket.as_bytes());
+        hash.update(b"/");
+        hash.update(key.as_bytes());
+        hex(hash.finalize().into_bytes().get(..TOKEN_BYTES).unwrap_or_default())
+    }
+}
+
+/// Reads a path, in whichever way its characters are escaped. None when it is the path of something else.
+pub(crate) fn read(path: &str) -> Option<Location> {
     if path.contains(['?', '#']) {
         return None;
     }
     let decoded = percent_decode_str(path.strip_prefix('/')?).decode_utf8().ok()?;
-    let (bucket, key) = decoded.split_once('/')?;
-    (!bucket.is_empty() && !key.is_empty()).then(|| (bucket.to_owned(), key.to_owned()))
+    let (bucket, rest) = decoded.split_once('/')?;
+    let (token, key) = rest.split_once('/')?;
+    let is_whole = [bucket, token, key].iter().all(|part| !part.is_empty());
+    is_whole.then(|| Location { bucket: bucket.to_owned(), token: token.to_owned(), key: key.to_owned() })
+}
+
+/// Returns the address that becomes part of every download URL: the one that was set, or the one that the
+/// listener has.
+pub(crate) fn address(set: Option<&str>, listener: std::net::SocketAddr) -> Result<String, Error> {
+    let action = "reading the storage URL";
+    let Some(set) = set else {
+        if listener.ip().is_unspecified() {
+            let cause = format!(
+                "object storage listens on every address of this machine ({listener}), and none of them was \
+                 set as the storage URL, at which clients reach it (--storage-url)"
+            );
+            return Err(Error::new(action, cause));
+        }
+        return Ok(format!("http://{listener}"));
+    };
+    let shown: String = set.chars().filter(|c| !c.is_control()).take(100).collect();
+    let refused =
+        |why: &str| Error::new(action, format!("{shown:?} {why}; use one such as https://files.example"));
+    let url = Url::parse(set).map_err(|cause| refused(&format!("is not a URL ({cause})")))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(refused("is neither http nor https"));
+    }
+    let has_user = !url.username().is_empty() || url.password().is_some();
+    if has_user || url.query().is_some() || url.fragment().is_some() {
+        return Err(refused("has a user, a query or a fragment"));
+    }
+    Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
 #[cfg(test)]
+#[expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_key_comes_back_from_its_path() {
-        for key in ["documents/a b+c$%?#&='\"\\.txt", "samples/日本語 ü.png", "avatars/%2e%2e", "covers/~-_."]
-        {
-            let path = path("files-x", key);
-            assert!(path.is_ascii(), "{path}");
-            assert_eq!(read(&path), Some(("files-x".to_owned(), key.to_owned())));
-        }
+    fn locations(secret: &str) -> Locations {
+        let former = vec!["http://former".to_owned()];
+        Locations::new("http://current/x".to_owned(), former, secret).expect("any secret will do")
     }
 
     #[test]
-    fn other_ways_of_escaping_mean_the_same_object() {
-        let expected = Some(("b".to_owned(), "samples/a b$ü.txt".to_owned()));
-        assert_eq!(read("/b/samples/a%20b$%c3%bc.txt"), expected);
-        assert_eq!(read("/b/samples/a b%24ü.txt"), expected);
-        assert_eq!(read("/b/samples/a%20b.txt?x=1"), None);
-        assert_eq!(read("/b"), None);
-        assert_eq!(read("b/a"), None);
+    fn a_url_names_its_object_at_each_address_and_in_every_way_of_escaping() {
+        let it = locations("secret");
+        for key in ["documents/a b+c$%?#&='\"\\.txt", "samples/日本語 ü.png", "avatars/%2e%2e", "covers/~-_."]
+        {
+            let object = Some(("files-x".to_owned(), key.to_owned()));
+            let url = it.url("files-x", key);
+            assert!(url.is_ascii() && url.starts_with("http://current/x/files-x/"), "{url}");
+            assert_eq!(it.locate(&url), object);
+            assert_eq!(it.locate(&url.replace("http://current/x", "http://former")), object);
+            assert_eq!(it.locate(&url.replace("http://current/x", "http://other")), None);
+            assert_eq!(it.locate(&format!("{url}?x=1")), None);
+            assert_eq!(it.object_at(&format!("/{}", it.path("files-x", key))), None);
+            assert_eq!(locations("another").locate(&url), None);
+        }
+        let escaped = it.url("b", "samples/a b$ü.txt");
+        assert_eq!(it.locate(&escaped.replace("%20", " ").replace("%24", "$")), it.locate(&escaped));
+    }
+
+    #[test]
+    fn the_token_of_one_object_opens_no_other() {
+        let it = locations("secret");
+        let path = it.path("b", "samples/a.txt");
+        for other in [
+            path.replace("a.txt", "b.txt"),
+            path.replace("/b/", "/c/"),
+            path.replace("samples", "covers"),
+            "/b/samples/a.txt".to_owned(),
+            "/b//samples/a.txt".to_owned(),
+            "/b".to_owned(),
+        ] {
+            assert_eq!(it.object_at(&other), None, "{other}");
+        }
     }
 
     mod properties {
@@ -52,10 +176,11 @@ mod tests {
 
         proptest! {
             #[test]
-            fn a_path_is_ascii_and_leads_back_to_its_object(bucket in "[a-z0-9-]{3,20}", key in any::<String>()) {
-                let path = path(&bucket, &key);
+            fn every_key_comes_back_from_its_path(bucket in "[a-z0-9-]{3,20}", key in any::<String>()) {
+                let it = locations("secret");
+                let path = it.path(&bucket, &key);
                 prop_assert!(path.is_ascii() && !path.contains(['?', '#', ' ', '\\']));
-                prop_assert_eq!(read(&path), (!key.is_empty()).then_some((bucket, key)));
+                prop_assert_eq!(it.object_at(&path), (!key.is_empty()).then_some((bucket, key)));
             }
         }
     }

@@ -10,17 +10,19 @@ pub(crate) mod fuzzed;
 mod location;
 mod objects;
 mod outputs;
-mod receive;
 mod s3_api;
-mod store_local;
+mod sweeper;
 #[cfg(test)]
 mod tests;
+mod uploads;
 
 use async_trait::async_trait;
 
+pub(crate) use blobs::pair;
+pub(crate) use location::address;
 pub(crate) use objects::Objects;
-pub(crate) use outputs::Cut;
-pub(crate) use store_local::plant;
+pub(crate) use outputs::OutputError;
+pub(crate) use uploads::store_local;
 
 use crate::Error;
 use crate::accounts::AccountId;
@@ -30,13 +32,13 @@ use crate::clock::Moment;
 pub(crate) const FOLDERS: [&str; 5] = ["avatars", "thumbnails", "covers", "samples", "documents"];
 
 /// The largest file in bytes.
-pub(crate) const LARGEST_FILE: u64 = 104_857_600;
+pub(crate) const MAX_FILE: u64 = 104_857_600;
 
 /// The largest file that is uploaded by form; larger ones are put.
-pub(crate) const LARGEST_FORM_FILE: u64 = 5_242_880;
+pub(crate) const MAX_FORM_FILE: u64 = 5_242_880;
 
 /// The longest key in bytes, as in S3.
-pub(crate) const LONGEST_KEY: usize = 1_024;
+pub(crate) const MAX_KEY: usize = 1_024;
 
 /// A place that one file may be uploaded to, once asked for and until it expires.
 #[derive(Debug, Clone)]
@@ -44,7 +46,8 @@ pub(crate) struct Target {
     pub(crate) id: String,
     /// Whose storage the file goes to.
     pub(crate) owner: AccountId,
-    /// Whose balance has to be positive: the account of the key that asked for the target.
+    /// Who pays for the file, and whose balance has to be positive: the account of the key that asked for the
+    /// target.
     pub(crate) payer: AccountId,
     pub(crate) bucket: String,
     pub(crate) folder: String,
@@ -53,7 +56,7 @@ pub(crate) struct Target {
     pub(crate) mime: String,
     pub(crate) size: u64,
     pub(crate) expires_at: Moment,
-    /// Set when the file was deleted that this target had stored: it must not come back.
+    /// Set when the file that this target had stored was deleted or replaced: it must not come back.
     pub(crate) is_void: bool,
 }
 
@@ -96,11 +99,19 @@ pub(crate) trait Files: Send + Sync {
     async fn add_target(&self, target: &Target) -> Result<(), Error>;
     async fn target(&self, id: &str) -> Result<Option<Target>, Error>;
     /// Makes an uploaded object a file of the target's owner, with this identifier, in place of the one
-    /// with the same key. The bytes are synced already.
+    /// with the same key; other targets that have stored that one are void then. The bytes are synced already.
     async fn store_upload(&self, target: &str, id: &str, object: &Object) -> Result<Stored, Error>;
-    /// Keeps what a model produced: served by URL, but not listed, counted or billed as a file. Returns
-    /// the blob that is no longer needed, if the object takes the place of another.
-    async fn store_output(&self, id: &str, object: &Object) -> Result<Option<String>, Error>;
+    /// Stores what a model produced: served by URL, but not listed, counted or billed as a file. Its key is
+    /// `<task>/<attempt>/<file name>`; it belongs to the account of the task.
+    async fn store_output(
+        &self,
+        id: &str,
+        object: &Object,
+        limits: OutputLimits,
+    ) -> Result<OutputStored, Error>;
+    /// Deletes the outputs of attempts that have failed, and up to 1,000 outputs that were stored before then.
+    /// Returns their blobs.
+    async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>, Error>;
     async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>, Error>;
     /// A page (from 1) of a folder, oldest first, and how many files there are in all. `category` is
     /// the part of the MIME type before the slash.
@@ -113,8 +124,8 @@ pub(crate) trait Files: Send + Sync {
         page_size: u32,
     ) -> Result<(Vec<StoredFile>, u64), Error>;
     async fn usage(&self, owner: AccountId) -> Result<Usage, Error>;
-    /// Deletes a file and voids the targets that stored it. Returns its blob; None when the owner has no
-    /// such file.
+    /// Deletes a file, or an output of a task of the owner, and voids the targets that stored it. Returns its
+    /// blob; None when the owner has no such file.
     async fn delete_file(
         &self,
         owner: AccountId,
@@ -133,11 +144,36 @@ pub(crate) trait Files: Send + Sync {
 pub(crate) enum Stored {
     /// The file exists; the blob named here, if any, is no longer needed.
     Kept { replaced: Option<String> },
-    /// The target does not exist or is void; nothing was stored.
+    /// The target has stored the same bytes before, and nothing has changed since.
+    Again,
+    /// The target has stored other bytes before.
+    Different,
+    /// The target does not exist or is void: its file was deleted or replaced.
     Void,
+}
+
+/// How much may be stored under one lease.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OutputLimits {
+    pub(crate) count: u64,
+    pub(crate) bytes: u64,
+}
+
+/// What became of an output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum OutputStored {
+    /// It is stored; the blob named here, if any, is no longer needed.
+    Kept { replaced: Option<String> },
+    /// The lease has reached its limits; nothing was stored.
+    TooMany,
 }
 
 /// The part of a MIME type before the slash, in lower case.
 pub(crate) fn category(mime: &str) -> String {
     mime.split('/').next().unwrap_or_default().to_ascii_lowercase()
+}
+
+/// Bytes in hexadecimal digits.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

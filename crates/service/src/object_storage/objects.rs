@@ -1,83 +1,107 @@
-//! The object store of one service: what it is called, where its bytes are, how other parts of the
-//! service reach them.
+//! The object store of one service: where its objects are, and how other parts of the service reach them.
 
-use std::fs;
-use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use axum::Router;
+use futures_util::TryStreamExt;
 use jiff::Timestamp;
-use tokio::fs::File;
-use tokio_util::sync::CancellationToken;
+use tokio::sync::Semaphore;
 
-use super::blobs::{Blobs, Bytes, Whole};
-use super::s3_api::edge;
-use super::{Object, Target, location};
+use super::blobs::{BlobWriter, Blobs, ByteStream, Disk, OpenBlob};
+use super::location::Locations;
+use super::s3_api::{self, Presigned, Signer};
+use super::{Object, Target};
 use crate::Error;
-use crate::database::Database;
-use crate::database::sqlite::Durability;
+use crate::database::{Database, Durability};
 use crate::lifecycle::app::App;
-use crate::object_storage::s3_api::sign::{Presigned, Signer};
-
-/// How often unneeded blobs and targets are looked for.
-const SWEEP: Duration = Duration::from_secs(60 * 60);
-/// How old a blob must be before the lack of a row means that it is unneeded: an upload has its row
-/// moments after its last byte.
-const YOUNG: Duration = Duration::from_secs(60 * 60);
+use crate::random::Randomness;
 
 /// The object store of one service.
 pub(crate) struct Objects {
-    url: String,
-    signer: Signer,
-    blobs: Arc<Blobs>,
-    database: Arc<dyn Database>,
+    pub(super) locations: Locations,
+    pub(super) signer: Signer,
+    pub(super) blobs: Arc<dyn Blobs>,
+    pub(super) database: Arc<dyn Database>,
+    /// Forms whose fields are being read, and whose signature is not known yet.
+    pub(super) unsigned_forms: Semaphore,
 }
 
-/// An object, opened: it can be read to its end even when it is deleted meanwhile.
+/// An object that can be read to its end, even when it is deleted meanwhile.
 pub(crate) struct OpenObject {
     pub(crate) object: Object,
-    pub(crate) file: File,
+    blob: Box<dyn OpenBlob>,
+}
+
+impl OpenObject {
+    /// Reads a range of the bytes.
+    pub(crate) fn read(self, range: Range<u64>) -> ByteStream {
+        self.blob.read(range)
+    }
+
+    /// Reads all bytes.
+    pub(crate) async fn bytes(self) -> Result<Vec<u8>, Error> {
+        let size = self.object.size;
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+        let failed = |cause| Error::new("reading a stored file", cause);
+        let mut chunks = self.read(0..size);
+        while let Some(chunk) = chunks.try_next().await.map_err(failed)? {
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(bytes)
+    }
 }
 
 impl Objects {
-    /// Opens the folder of blobs. `url` is the address that others reach the object store at, and
-    /// `secret` signs upload targets.
-    pub(crate) fn open(
+    /// Opens the folder of objects. `address` is where others reach the object store, without a slash at its
+    /// end; at most `max_unsigned_forms` are read at once.
+    pub(crate) async fn open(
         folder: &Path,
         durability: Durability,
         database: Arc<dyn Database>,
-        url: String,
-        secret: String,
+        address: String,
+        max_unsigned_forms: usize,
+        random: &Randomness,
     ) -> Result<Self, Error> {
-        let blobs = Arc::new(Blobs::open(folder, durability)?);
-        Ok(Self { signer: Signer::new(url.clone(), secret), url, blobs, database })
+        let blobs = Arc::new(Disk::open(folder, durability)?);
+        let signing_secret = database.setting_or("signing secret", &random.word(40)?).await?;
+        let url_secret = database.setting_or("download URL secret", &random.word(40)?).await?;
+        let former = former_addresses(&*database, &address).await?;
+        Ok(Self {
+            signer: Signer::new(address.clone(), signing_secret),
+            locations: Locations::new(address, former, &url_secret)?,
+            blobs,
+            database,
+            unsigned_forms: Semaphore::new(max_unsigned_forms),
+        })
     }
 
     /// The address that others reach the object store at.
     pub(crate) fn url(&self) -> &str {
-        &self.url
+        self.locations.address()
     }
 
     /// The permanent URL of an object.
     pub(crate) fn download_url(&self, bucket: &str, key: &str) -> String {
-        format!("{}{}", self.url, location::path(bucket, key))
+        self.locations.url(bucket, key)
     }
 
-    /// The bucket and key behind a download URL of ours, in whichever way its characters are escaped.
+    /// Returns the bucket and the key behind a download URL of this service.
     pub(crate) fn locate(&self, url: &str) -> Option<(String, String)> {
-        location::read(url.strip_prefix(&self.url)?)
+        self.locations.locate(url)
     }
 
     /// Serves the object store.
     pub(crate) fn router(app: &Arc<App>) -> Router {
-        edge::router(app)
+        s3_api::router(app)
     }
 
     /// Signs a target for so long.
     pub(crate) fn presign(&self, target: &Target, life: Duration) -> Result<Presigned, Error> {
-        self.signer.presign(target, life, Timestamp::now())
+        let path = self.locations.path(&target.bucket, &target.key);
+        self.signer.presign(target, &path, life, Timestamp::now())
     }
 
     /// Opens an object; None when there is none with this key.
@@ -85,125 +109,38 @@ impl Objects {
         // A blob can be gone when its object was replaced after its row was read. Then there is a new row.
         for _ in 0..3 {
             let Some(object) = self.database.object(bucket, key).await? else { return Ok(None) };
-            if let Some(file) = self.blobs.read(&object.blob).await? {
-                return Ok(Some(OpenObject { object, file }));
+            if let Some(blob) = self.blobs.open(&object.blob).await? {
+                return Ok(Some(OpenObject { object, blob }));
             }
         }
         Err(Error::new("opening an object", "its bytes are missing"))
     }
 
-    /// Stores what a model produced and returns its permanent URL.
-    pub(crate) async fn store_output(
-        &self,
-        app: &App,
-        bucket: &str,
-        key: &str,
-        mime: &str,
-        bytes: impl Into<Bytes>,
-    ) -> Result<String, Error> {
-        let mut incoming = self.blobs.begin()?;
-        incoming.write(bytes.into()).await?;
-        let whole = incoming.finish().await?;
-        self.keep_output(app, bucket, key, mime, whole).await
-    }
-
-    /// Gives an output that has come in whole its place, and returns its permanent URL.
-    pub(super) async fn keep_output(
-        &self,
-        app: &App,
-        bucket: &str,
-        key: &str,
-        mime: &str,
-        whole: Whole,
-    ) -> Result<String, Error> {
-        let object = Object {
-            bucket: bucket.to_owned(),
-            key: key.to_owned(),
-            blob: whole.name.clone(),
-            mime: mime.to_owned(),
-            size: whole.size,
-            etag: whole.etag.clone(),
-            created_at: app.clock.now(),
-        };
-        let blobs = Arc::clone(&self.blobs);
-        let kept = tokio::task::spawn_blocking(move || blobs.keep(&whole)).await;
-        kept.map_err(|cause| Error::new("storing an output", cause))??;
-        if let Some(unneeded) = self.database.store_output(&app.random.uuid()?, &object).await? {
-            self.delete_blob(&unneeded).await;
-        }
-        Ok(self.download_url(bucket, key))
-    }
-
     /// Removes a blob that no object refers to any more.
     pub(crate) async fn delete_blob(&self, name: &str) {
-        let (blobs, name) = (Arc::clone(&self.blobs), name.to_owned());
-        let _ = tokio::task::spawn_blocking(move || blobs.remove(&name)).await;
+        self.blobs.remove(name).await;
     }
 
-    /// Links a blob to a place outside the store, where it stays whatever becomes of its object.
-    pub(crate) fn lend_blob(&self, name: &str, to: &Path) -> Result<(), Error> {
-        link(&self.blobs.place(name), to).map_err(|cause| Error::new("keeping a blob", cause))
-    }
-
-    /// Links a blob that was lent back into the store, under a name that no other has.
-    pub(crate) fn take_blob(&self, from: &Path, name: &str) -> Result<(), Error> {
-        let place = self.blobs.place(name);
-        let take = || {
-            if let Some(folder) = place.parent() {
-                fs::create_dir_all(folder)?;
-            }
-            link(from, &place)?;
-            // It has no row yet, and would be swept away if it seemed old.
-            fs::File::open(&place)?.set_modified(SystemTime::now())
-        };
-        take().map_err(|cause| Error::new("taking back a blob", cause))
-    }
-
-    /// Looks for blobs and targets that nobody needs, now and then, until the service ends.
-    pub(crate) async fn tend(app: Arc<App>, stop: CancellationToken) {
-        // What this process has not written is as old as it needs to be.
-        let mut then = app.objects.blobs.opened();
-        loop {
-            let swept = stop.run_until_cancelled(app.objects.sweep(&app, then)).await;
-            if let Some(Err(cause)) = swept {
-                tracing::error!(%cause, "looking for unneeded blobs failed");
-            }
-            if stop.run_until_cancelled(tokio::time::sleep(SWEEP)).await.is_none() {
-                return;
-            }
-            then = SystemTime::now().checked_sub(YOUNG).unwrap_or(SystemTime::UNIX_EPOCH);
-        }
-    }
-
-    async fn sweep(&self, app: &App, then: SystemTime) -> Result<(), Error> {
-        let doing = "looking for unneeded blobs";
-        let blobs = Arc::clone(&self.blobs);
-        let names = tokio::task::spawn_blocking(move || blobs.older_than(then)).await;
-        let names = names.map_err(|cause| Error::new(doing, cause))?;
-        let mut swept = 0_u64;
-        for name in names.map_err(|cause| Error::new(doing, cause))? {
-            if !self.database.has_blob(&name).await? {
-                self.delete_blob(&name).await;
-                swept += 1;
-            }
-        }
-        // Expired ones are refused by their signature; a day is for clocks that disagree.
-        let long_ago = app.clock.now().before(Duration::from_secs(24 * 60 * 60));
-        let forgotten = self.database.forget_targets(long_ago).await?;
-        tracing::debug!(swept, forgotten, "unneeded blobs and targets are gone");
-        Ok(())
-    }
-
-    pub(super) fn blobs(&self) -> &Blobs {
-        &self.blobs
-    }
-
-    pub(super) const fn signer(&self) -> &Signer {
-        &self.signer
+    pub(super) fn begin(&self) -> Result<Box<dyn BlobWriter>, Error> {
+        self.blobs.begin()
     }
 }
 
-/// A second name for a file; a copy where the file system knows no such thing.
-fn link(from: &Path, to: &Path) -> io::Result<()> {
-    fs::hard_link(from, to).or_else(|_| fs::copy(from, to).map(drop))
+/// Returns the other addresses that download URLs have had, and remembers this one.
+async fn former_addresses(database: &dyn Database, address: &str) -> Result<Vec<String>, Error> {
+    let mut former = Vec::new();
+    let mut is_known = false;
+    for number in 1.. {
+        let setting = format!("storage address {number}");
+        match database.setting(&setting).await? {
+            Some(known) if known == address => is_known = true,
+            Some(known) => former.push(known),
+            None if is_known => break,
+            None => {
+                database.setting_or(&setting, address).await?;
+                break;
+            }
+        }
+    }
+    Ok(former)
 }

@@ -6,10 +6,10 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use inferstore_models::Output;
 use serde_json::{Value, json};
-use tokio::io::AsyncReadExt;
 
-use super::{LARGEST_FORM_FILE, Target};
+use super::{MAX_FORM_FILE, Target};
 use crate::accounts::{Account, NewAccount, NewKey, Scope};
 use crate::ledger::{Credit, Money};
 use crate::lifecycle::app::App;
@@ -18,7 +18,7 @@ use crate::{Config, Service};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-const LARGE: u64 = LARGEST_FORM_FILE + 1;
+const LARGE: u64 = MAX_FORM_FILE + 1;
 
 /// Adds an account that has something to spend, and a key of it.
 async fn account(app: &App, name: &str, scope: Scope) -> Outcome<(Account, String)> {
@@ -61,6 +61,17 @@ async fn put(target: &Value) -> Outcome<(u16, String)> {
     Ok((status, code.map(|(code, _)| code.to_owned()).unwrap_or_default()))
 }
 
+/// Issues another target that differs from this one.
+async fn changed(app: &App, target: &Value, change: impl FnOnce(&mut Target)) -> Outcome<Value> {
+    let id = target["endpoint"].as_str().and_then(|url| url.split("x-target=").nth(1));
+    let id = id.and_then(|rest| rest.split('&').next()).unwrap_or_default();
+    let mut other = app.database.target(id).await?.ok_or("the target is not stored")?;
+    other.id = Randomness::new(None).uuid()?;
+    change(&mut other);
+    app.database.add_target(&other).await?;
+    Ok(json!({"endpoint": app.objects.presign(&other, Duration::from_secs(60))?.endpoint}))
+}
+
 async fn total(service: &Service, key: &str) -> Outcome<u64> {
     let (_, answer) = call(service, key, "GET", "/upload/samples", Value::Null).await?;
     answer["data"]["total"].as_u64().ok_or_else(|| format!("{answer}").into())
@@ -97,6 +108,9 @@ async fn members_upload_into_the_storage_of_their_organization_and_nobody_else_d
     assert!(!service.remove_member("studio", "member").await?);
     assert_eq!(put(&target).await?, (403, "AccessDenied".to_owned()));
     assert_eq!(presign(&service, &member_key, Some("studio")).await?.0, 403);
+    // A target that was issued while the membership ended is of no use either.
+    let late = changed(app, &target, |target| target.is_void = false).await?;
+    assert_eq!(put(&late).await?, (403, "AccessDenied".to_owned()));
     assert_eq!(total(&service, &organization_key).await?, 0);
 
     // With the organization's key the name changes nothing, whatever it is.
@@ -113,15 +127,9 @@ async fn an_upload_needs_a_positive_balance_too() -> Outcome {
     let key = service.api_key().unwrap_or_default();
     let (_, target) = presign(&service, key, None).await?;
     // The same target, as if its payer had spent everything since.
-    let random = Randomness::new(None);
-    let poor = NewAccount::draw("poor", Scope::Personal, &random)?;
+    let poor = NewAccount::draw("poor", Scope::Personal, &Randomness::new(None))?;
     let poor = app.database.add_account(&poor, app.clock.now()).await?;
-    let id = target["endpoint"].as_str().and_then(|url| url.split("x-target=").nth(1));
-    let id = id.and_then(|rest| rest.split('&').next()).unwrap_or_default();
-    let stored = app.database.target(id).await?.ok_or("the target is not stored")?;
-    let unpaid = Target { id: random.uuid()?, payer: poor.id, ..stored };
-    app.database.add_target(&unpaid).await?;
-    let unpaid = json!({"endpoint": app.objects.presign(&unpaid, Duration::from_secs(60))?.endpoint});
+    let unpaid = changed(app, &target, |target| (target.owner, target.payer) = (poor.id, poor.id)).await?;
 
     assert_eq!(put(&unpaid).await?, (403, "AccessDenied".to_owned()));
     assert_eq!(total(&service, key).await?, 0);
@@ -173,28 +181,113 @@ async fn what_is_stored_is_billed_for_as_long_as_it_is_stored() -> Outcome {
     Ok(())
 }
 
-#[tokio::test]
-async fn outputs_have_a_url_and_are_no_files_of_anybody() -> Outcome {
-    let service = Service::start(Config::ephemeral()).await?;
-    let app = &service.app;
-    let account = app.database.account("demo").await?.ok_or("no account")?;
-    let mut url = String::new();
-    // A task that runs again stores its output again.
-    for text in ["first", "second"] {
-        let key = "outputs/1/output image.txt";
-        url = app.objects.store_output(app, &account.bucket, key, "text/plain", text).await?;
+/// A model that makes one file.
+struct Painter;
+
+impl inferstore_models::Model for Painter {
+    fn kind(&self) -> &'static str {
+        "low-light-enhancement"
     }
-    assert_eq!(client()?.get(&url).send().await?.text().await?, "second");
-    let (bucket, key) = app.objects.locate(&url).ok_or("not a URL of ours")?;
-    let mut opened = app.objects.read(&bucket, &key).await?.ok_or("not stored")?;
-    let mut text = String::new();
-    opened.file.read_to_string(&mut text).await?;
-    assert_eq!((text.as_str(), opened.object.mime.as_str()), ("second", "text/plain"));
-    assert_eq!(app.objects.locate("http://example.com/b/k"), None);
-    assert_eq!(app.database.usage(account.id).await?.files, 0);
-    let owner_deletes =
-        call(&service, service.api_key().unwrap_or_default(), "DELETE", "/store/url", json!({"url": url}));
-    assert_eq!(owner_deletes.await?.0, 404);
+
+    fn run(
+        &self,
+        _: &inferstore_models::Inputs,
+        _: &inferstore_models::Limits,
+    ) -> Result<Vec<(&'static str, Output)>, inferstore_models::Error> {
+        let picture = Output::File { bytes: b"picture".to_vec(), mime: "image/png", extension: "png" };
+        Ok(vec![("output_image", picture)])
+    }
+}
+
+/// A service, and the identifier of a task on it that has succeeded, with the URL of its output.
+async fn painted(config: Config) -> Outcome<(Service, String, String)> {
+    let service = Service::start_with_models(config, vec![Arc::new(Painter)]).await?;
+    let key = service.api_key().unwrap_or_default();
+    let (_, target) = presign(&service, key, None).await?;
+    put(&target).await?;
+    let http = client()?;
+    let path = format!("{}/api-key/model/low-light-enhancement/task", service.base_url());
+    let body = json!({ "input_image": target["download_url"] });
+    let create = http.post(path).header("x-api-key", key).header("content-type", "application/json");
+    let created: Value = serde_json::from_str(&create.body(body.to_string()).send().await?.text().await?)?;
+    let task = created["data"]["data"].as_str().ok_or_else(|| created.to_string())?.to_owned();
+    let detail = format!("{}/api-key/task/{task}/detail", service.base_url());
+    loop {
+        let read = http.get(&detail).header("x-api-key", key).send().await?.text().await?;
+        let read: Value = serde_json::from_str(&read)?;
+        if let Some(url) = read["data"]["result"]["result"]["output_image"].as_str() {
+            return Ok((service, task, url.to_owned()));
+        }
+        if read["data"]["status"] == "failed" {
+            return Err(read.to_string().into());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Lets the sweeper do its work once.
+async fn sweep(app: &App) -> Outcome {
+    Ok(app.objects.sweep(app, std::time::SystemTime::UNIX_EPOCH).await?)
+}
+
+#[tokio::test]
+async fn an_output_is_deleted_by_the_account_of_its_task_and_is_no_file_of_its_storage() -> Outcome {
+    let (service, _, url) = painted(Config::ephemeral()).await?;
+    let app = &service.app;
+    let owner = app.database.account("demo").await?.ok_or("no account")?;
+    let usage = app.database.usage(owner.id).await?;
+    assert_eq!((usage.files, usage.bytes), (1, LARGE), "the output is counted");
+    let (_, stranger) = account(app, "stranger", Scope::Personal).await?;
+    assert_eq!(client()?.get(&url).send().await?.text().await?, "picture");
+    let body = json!({ "url": url });
+    assert_eq!(call(&service, &stranger, "DELETE", "/store/url", body.clone()).await?.0, 404);
+    let key = service.api_key().unwrap_or_default();
+    assert_eq!(call(&service, key, "DELETE", "/store/url", body.clone()).await?.0, 200);
+    assert_eq!(client()?.get(&url).send().await?.status(), 404);
+    assert_eq!(call(&service, key, "DELETE", "/store/url", body).await?.0, 404);
+    Ok(())
+}
+
+#[tokio::test]
+async fn outputs_expire_and_those_of_failed_attempts_go_at_once() -> Outcome {
+    let (service, task, url) = painted(Config::ephemeral()).await?;
+    let app = &service.app;
+    let failed =
+        app.objects.store_output(app, "outputs", &format!("{task}/9/x.txt"), "text/plain", "x").await?;
+    let status =
+        async |url: &str| Ok::<_, Box<dyn Error + Send + Sync>>(client()?.get(url).send().await?.status());
+    assert_eq!(status(&failed).await?, 200);
+    sweep(app).await?;
+    assert_eq!((status(&failed).await?.as_u16(), status(&url).await?.as_u16()), (404, 200));
+    app.clock.advance(app.config.output_retention - Duration::from_secs(60));
+    sweep(app).await?;
+    assert_eq!(status(&url).await?, 200);
+    app.clock.advance(Duration::from_secs(120));
+    sweep(app).await?;
+    assert_eq!(status(&url).await?, 404);
+    // What was uploaded does not expire.
+    assert_eq!(total(&service, service.api_key().unwrap_or_default()).await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_lease_stores_only_so_many_outputs_and_bytes() -> Outcome {
+    let mut config = Config::ephemeral();
+    (config.limits.outputs, config.limits.output_bytes) = (3, 17);
+    // One output of seven bytes is there already.
+    let (service, task, _) = painted(config).await?;
+    let app = &service.app;
+    let store = async |key: &str, text: &'static str| {
+        let key = format!("{task}/{key}");
+        app.objects.store_output(app, "outputs", &key, "text/plain", text).await.is_ok()
+    };
+    assert!(store("1/a.txt", "four").await && store("1/b.txt", "four").await);
+    assert!(!store("1/c.txt", "c").await, "a fourth output");
+    assert!(store("1/b.txt", "sixsix").await, "another one in the place of the third");
+    assert!(!store("1/b.txt", "sevenxx").await, "more than 17 bytes");
+    assert!(store("2/a.txt", "four").await && store("10/a.txt", "four").await, "another lease");
+    let kept = app.objects.read("outputs", &format!("{task}/1/b.txt")).await?.ok_or("it is gone")?;
+    assert_eq!(kept.bytes().await?, b"sixsix");
     Ok(())
 }
 
@@ -225,7 +318,6 @@ async fn the_log_holds_no_signature_whatever_its_level() -> Outcome {
     let endpoint = target["endpoint"].as_str().unwrap_or_default();
     assert_eq!(put(&target).await?.0, 200);
     assert_eq!(put(&json!({"endpoint": endpoint.replace("Expires=9", "Expires=8")})).await?.0, 403);
-    // A failure inside is told, though the log is switched off around the protocol.
     std::fs::remove_dir_all(service.data_folder().join("objects/blobs"))?;
     let url = target["download_url"].as_str().unwrap_or_default();
     assert_eq!(client()?.get(url).send().await?.status(), 500);

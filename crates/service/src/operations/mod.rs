@@ -19,10 +19,10 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     Router::new().route("/health", get(health)).route("/metrics", get(metrics)).with_state(Arc::clone(app))
 }
 
-/// 200 when the database answers, else 503.
+/// 200 when the database commits writes, else 503.
 async fn health(State(app): State<Arc<App>>) -> (StatusCode, &'static str) {
-    match app.database.depths().await {
-        Ok(_) => (StatusCode::OK, "ok\n"),
+    match app.database.check_writer().await {
+        Ok(()) => (StatusCode::OK, "ok\n"),
         Err(cause) => {
             tracing::error!(%cause, "the database does not answer");
             (StatusCode::SERVICE_UNAVAILABLE, "the database does not answer\n")

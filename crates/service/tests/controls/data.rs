@@ -1,4 +1,4 @@
-//! Reset, snapshots, balances: what is stored, and how to get back to it.
+//! Reset and balances.
 
 use inferstore_service::{Amounts, Config, Credit, Fault, Money, Operation, Scope, Script};
 use reqwest::Method;
@@ -64,68 +64,6 @@ async fn a_reset_while_clients_write_leaves_books_that_add_up() -> Outcome {
         }
         bench.audit().await?;
     }
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_snapshot_brings_back_tasks_files_money_and_time_as_often_as_wanted() -> Outcome {
-    let bench = Bench::start().await?;
-    bench.controls.let_model(MODEL, Script::stay_queued()).await?;
-    let kept = bench.create().await?;
-    let url = bench.store("note.txt", "the first").await?;
-    bench.controls.snapshot("before").await?;
-    let money = bench.balance().await?;
-    for round in 0..3 {
-        bench.create().await?;
-        // Both ways in which a blob is no longer needed.
-        match round {
-            0 => bench.store("note.txt", "the second").await.map(drop)?,
-            _ => {
-                let body = serde_json::json!({"url": url});
-                bench.call(Method::DELETE, "/api-key/storage/store/url", Some(body)).await.map(drop)?;
-            }
-        }
-        bench.controls.restore("before").await?;
-        assert_eq!(bench.read(&url).await?, (200, "the first".to_owned()), "round {round}");
-        assert_eq!((bench.tasks().await?, bench.balance().await?), (1, money.clone()));
-        assert_eq!(bench.task(&kept).await?["status"], "in_queue");
-        bench.audit().await?;
-    }
-    // What comes back from a snapshot can be kept again.
-    bench.controls.snapshot("again").await?;
-    bench.controls.reset().await?;
-    assert_eq!(bench.read(&url).await?.0, 404);
-    bench.controls.restore("again").await?;
-    assert_eq!(bench.read(&url).await?, (200, "the first".to_owned()));
-    assert_eq!(bench.controls.snapshots()?, ["again", "before"]);
-    assert!(
-        bench.controls.forget_snapshot("again").await? && !bench.controls.forget_snapshot("again").await?
-    );
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_task_that_was_computing_in_a_snapshot_begins_anew() -> Outcome {
-    let bench = Bench::start().await?;
-    bench.controls.let_model(MODEL, Script::run().after(std::time::Duration::from_secs(60))).await?;
-    let task = bench.create().await?;
-    bench.until(&task, &["computing"]).await?;
-    bench.controls.snapshot("computing").await?;
-    bench.controls.let_model(MODEL, Script::succeed(serde_json::json!({"output": "#fff"}))).await?;
-    bench.controls.restore("computing").await?;
-    assert_eq!(bench.until(&task, &["success"]).await?["result"]["result"]["output"], "#fff");
-    bench.audit().await
-}
-
-#[tokio::test]
-async fn snapshots_have_names_that_stay_in_their_folder() -> Outcome {
-    let bench = Bench::start().await?;
-    for name in ["", ".fresh", "..", "a/b", "ü", &"x".repeat(65)] {
-        assert!(bench.controls.snapshot(name).await.is_err(), "{name}");
-        assert!(bench.controls.restore(name).await.is_err(), "{name}");
-        assert!(bench.controls.forget_snapshot(name).await.is_err(), "{name}");
-    }
-    assert!(bench.controls.restore("unknown").await.is_err());
     Ok(())
 }
 

@@ -31,7 +31,7 @@ async fn every_line_of_the_page_works_in_its_order() -> Outcome {
         assert_eq!(status, 200, "{line}\n{}", response.text().await?);
         sent += 1;
     }
-    assert!(sent > 20, "only {sent} lines were found");
+    assert!(sent > 15, "only {sent} lines were found");
     Ok(())
 }
 

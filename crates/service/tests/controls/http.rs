@@ -30,8 +30,6 @@ impl Bench {
 #[tokio::test]
 async fn every_control_works_over_http() -> Outcome {
     let bench = Bench::start().await?;
-    bench.must("PUT", "/snapshots/empty", None).await?;
-    assert_eq!(bench.must("GET", "/snapshots", None).await?, json!(["empty"]));
     bench.must("PUT", &format!("/models/{MODEL}"), Some(json!({"then": "stay_queued"}))).await?;
     assert_eq!(bench.must("GET", "/models", None).await?, json!({MODEL: {"then": "stay_queued"}}));
     bench.create().await?;
@@ -60,13 +58,11 @@ async fn every_control_works_over_http() -> Outcome {
     let after = bench.must("POST", "/clock/advance", Some(json!({"seconds": 90.5}))).await?["time"].clone();
     assert!(after.as_str() > before.as_str(), "{before} {after}");
 
-    bench.must("POST", "/snapshots/empty/restore", None).await?;
-    assert_eq!(bench.tasks().await?, 0);
-    bench.must("DELETE", "/snapshots/empty", None).await?;
     bench.must("POST", "/reset", None).await?;
     assert_eq!(bench.must("GET", "/journal", None).await?, json!([]));
+    assert_eq!(bench.tasks().await?, 0);
     let folder = tempfile::tempdir()?;
-    let seeded = bench.must("POST", "/seed", Some(json!({"folder": folder.path()}))).await?;
+    let seeded = bench.must("POST", "/fixtures", Some(json!({"folder": folder.path()}))).await?;
     assert_eq!(seeded, json!({"accounts": 0, "models": 0, "files": 0}));
     bench.audit().await
 }
@@ -77,9 +73,6 @@ async fn a_mistake_is_told_in_the_shape_of_the_api() -> Outcome {
     for (method, path, body, status) in [
         ("GET", "/nothing", None, 404),
         ("GET", "/reset", None, 405),
-        ("POST", "/snapshots/unknown/restore", None, 404),
-        ("DELETE", "/snapshots/unknown", None, 404),
-        ("PUT", "/snapshots/.fresh", None, 422),
         ("POST", "/faults", Some(json!({"effect": "explode"})), 422),
         ("POST", "/faults", Some(json!({"effect": "hang_up", "tims": 1})), 422),
         ("POST", "/faults", Some(json!({"effect": "status"})), 422),
@@ -90,7 +83,7 @@ async fn a_mistake_is_told_in_the_shape_of_the_api() -> Outcome {
         ("PUT", "/accounts/nobody/balance", Some(json!({"balance": "1"})), 422),
         ("PUT", "/accounts/demo/balance", Some(json!({"balance": "a lot"})), 422),
         ("POST", "/clock/advance", Some(json!({"seconds": -1})), 422),
-        ("POST", "/seed", Some(json!({"folder": "/nowhere at all"})), 422),
+        ("POST", "/fixtures", Some(json!({"folder": "/nowhere at all"})), 422),
         ("GET", "/journal?operation=nothing", None, 422),
     ] {
         let (answered, answer) = bench.control(method, path, body.clone()).await?;

@@ -3,7 +3,7 @@
 mod data;
 mod docs;
 mod faults;
+mod fixtures;
 mod http;
 mod running;
-mod seed;
 mod support;

@@ -41,11 +41,11 @@ async fn a_model_stays_queued_runs_slowly_fails_and_succeeds_on_demand() -> Outc
 #[tokio::test]
 async fn a_model_that_nothing_runs_is_served_when_a_tester_says_what_comes_out() -> Outcome {
     let bench = Bench::start().await?;
-    let serving = "/api-key/model/film-grain/serving";
+    let serving = "/api-key/model/face-mesh/serving";
     assert_eq!(bench.get(serving).await?["serving"], false);
-    bench.controls.let_model("film-grain", Script::succeed(json!({"output": "x"}))).await?;
+    bench.controls.let_model("face-mesh", Script::succeed(json!({"output": "x"}))).await?;
     assert_eq!(bench.get(serving).await?["serving"], true);
-    assert!(bench.controls.let_model_be("film-grain").await?);
+    assert!(bench.controls.clear_script("face-mesh").await?);
     assert_eq!(bench.get(serving).await?["serving"], false);
     Ok(())
 }

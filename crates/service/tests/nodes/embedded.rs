@@ -17,14 +17,6 @@ impl Model for Echo {
         "echo"
     }
 
-    fn method(&self) -> &'static str {
-        "Says it again."
-    }
-
-    fn libraries(&self) -> &'static [&'static str] {
-        &[]
-    }
-
     fn run(&self, inputs: &Inputs, _: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let said = inputs.text("say")?.to_owned();
         let picture = Output::File { bytes: said.clone().into_bytes(), mime: "image/png", extension: "png" };
@@ -54,14 +46,6 @@ struct Counting {
 impl Model for Counting {
     fn kind(&self) -> &'static str {
         "echo"
-    }
-
-    fn method(&self) -> &'static str {
-        "Counts its runs."
-    }
-
-    fn libraries(&self) -> &'static [&'static str] {
-        &[]
     }
 
     fn run(&self, inputs: &Inputs, _: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {

@@ -22,14 +22,6 @@ impl Model for Slow {
         "echo"
     }
 
-    fn method(&self) -> &'static str {
-        "Waits."
-    }
-
-    fn libraries(&self) -> &'static [&'static str] {
-        &[]
-    }
-
     fn run(&self, inputs: &Inputs, _: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         while !self.may_end.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(5));

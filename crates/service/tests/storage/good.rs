@@ -126,6 +126,40 @@ async fn an_upload_whose_answer_was_lost_can_be_repeated_as_long_as_its_file_exi
 }
 
 #[tokio::test]
+async fn a_target_stores_the_bytes_of_its_first_upload_and_no_others() -> Outcome {
+    let bench = Bench::start().await?;
+    for size in [9, 5_242_881] {
+        let target = bench.presign("once.bin", "application/x-once", size).await?;
+        assert!(bench.upload(&target, pattern(size)).await?.is_success());
+        let before = bench.get("/api-key/storage/upload/documents").await?;
+        let mut others = pattern(size);
+        others[4] ^= 1;
+        let refused = bench.upload(&target, others).await?;
+        assert_eq!((refused.status, refused.code.as_str()), (403, "AccessDenied"));
+        assert!(bench.upload(&target, pattern(size)).await?.is_success());
+        assert_eq!(bench.http.get(&target.download_url).send().await?.bytes().await?, pattern(size));
+        assert_eq!(bench.get("/api-key/storage/upload/documents").await?, before, "the file was replaced");
+        assert_eq!(bench.count().await?, 1);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_used_target_does_not_undo_a_newer_upload_of_the_same_name() -> Outcome {
+    let bench = Bench::start().await?;
+    let older = bench.presign("name.txt", "text/plain", 5).await?;
+    assert!(bench.upload(&older, b"older".to_vec()).await?.is_success());
+    let newer = bench.presign("name.txt", "text/plain", 5).await?;
+    assert!(bench.upload(&newer, b"newer".to_vec()).await?.is_success());
+    let refused = bench.upload(&older, b"older".to_vec()).await?;
+    assert_eq!((refused.status, refused.code.as_str()), (403, "AccessDenied"));
+    assert_eq!(bench.http.get(&newer.download_url).send().await?.text().await?, "newer");
+    assert!(bench.upload(&newer, b"newer".to_vec()).await?.is_success());
+    assert_eq!(bench.count().await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_target_that_was_not_used_yet_outlives_the_deletion_of_its_name() -> Outcome {
     let bench = Bench::start().await?;
     let url = bench.store("name.txt", "text/plain", b"old").await?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inferstore_service::{Config, Service};
+use inferstore_service::Config;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -116,34 +116,5 @@ async fn a_client_that_falls_silent_is_let_go() -> Outcome {
     assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
     until_incoming(&bench, 0).await?;
     assert_eq!(bench.count().await?, 0);
-    Ok(())
-}
-
-#[tokio::test]
-async fn what_a_killed_service_left_behind_is_cleared_away() -> Outcome {
-    let folder = tempfile::tempdir()?;
-    let bench = Bench::with(Config::folder(folder.path())).await?;
-    bench.store("kept.txt", "text/plain", b"kept").await?;
-    bench.service.shutdown().await;
-    let objects = folder.path().join("objects");
-    std::fs::write(objects.join("incoming/half"), b"half of a file")?;
-    std::fs::create_dir_all(objects.join("blobs/or"))?;
-    std::fs::write(objects.join("blobs/or/orphan"), b"a blob whose row was never written")?;
-    std::thread::sleep(Duration::from_millis(20));
-
-    let service = Service::start(Config::folder(folder.path())).await?;
-    assert!(!objects.join("incoming/half").exists());
-    for _ in 0..500 {
-        if !objects.join("blobs/or/orphan").exists() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    let mut blobs = Vec::new();
-    for part in std::fs::read_dir(objects.join("blobs"))? {
-        blobs.extend(std::fs::read_dir(part?.path())?);
-    }
-    assert_eq!(blobs.len(), 1);
-    service.shutdown().await;
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! What users of the storage rely on, over real sockets.
 
+mod addresses;
+mod damage;
 mod download;
 mod good;
 mod interrupted;

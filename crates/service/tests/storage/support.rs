@@ -1,6 +1,7 @@
 //! A service to upload to, and a client of its storage that does exactly as it is told.
 
 use std::error::Error;
+use std::net::SocketAddr;
 
 use inferstore_fetch::over_ring;
 use inferstore_service::{Config, Service};
@@ -50,8 +51,9 @@ impl Bench {
     }
 
     pub(crate) async fn with(config: Config) -> Outcome<Self> {
+        let chosen = config.first_account.api_key.clone();
         let service = Service::start(config).await?;
-        let key = service.api_key().ok_or("the service is not fresh")?.to_owned();
+        let key = service.api_key().map(str::to_owned).or(chosen).ok_or("the service is not fresh")?;
         Ok(Self { service, http: client()?, key })
     }
 
@@ -199,6 +201,11 @@ pub(crate) async fn verdict(response: Response) -> Outcome<Verdict> {
         return Err(format!("{status} without a code: {text}").into());
     }
     Ok(Verdict { status, code })
+}
+
+/// An address of this machine that is free now, for a service that is started several times.
+pub(crate) fn free_address() -> Outcome<SocketAddr> {
+    Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?)
 }
 
 /// Bytes that show it when any of them is lost or moved.

@@ -81,19 +81,13 @@ impl Accounts for SqliteDatabase {
 
     async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<(), Error> {
         let key = key.clone();
-        self.write(move |db| {
-            db.run(
-                "INSERT INTO api_keys (id, account, hash, created_at) VALUES (?, ?, ?, ?) \
-                 ON CONFLICT (id) DO UPDATE SET revoked_at = NULL, hash = excluded.hash",
-                params![key.id, owner, key.hash, now],
-            )?;
-            Ok(())
-        })
-        .await
+        let _invalidation = self.caches.keys.invalidate();
+        self.write(move |db| add_key(db, owner, &key, now)).await
     }
 
     async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool, Error> {
         let id = id.to_owned();
+        let _invalidation = self.caches.keys.invalidate();
         self.write(move |db| {
             let revoke = "UPDATE api_keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL";
             Ok(db.run(revoke, params![now, id])? > 0)
@@ -102,25 +96,40 @@ impl Accounts for SqliteDatabase {
     }
 
     async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>, Error> {
-        let id = id.to_owned();
-        self.read(move |db| {
-            Ok(db.first(
-                "SELECT accounts.id, username, scope, wallet_address, bucket, api_keys.id, hash \
-                 FROM api_keys JOIN accounts ON accounts.id = api_keys.account \
-                 WHERE api_keys.id = ? AND revoked_at IS NULL",
-                [id],
-                |row| Ok((KeptKey { id: row.get(5)?, hash: row.get(6)? }, account(row)?)),
-            )?)
-        })
-        .await
+        let by_id = id.to_owned();
+        let read = || self.read(move |db| key(db, &by_id));
+        self.caches.keys.get_or_read(id, read).await
     }
 }
 
-fn add_account(db: &Connection, new: &NewAccount, now: Moment) -> Result<Account, Error> {
+fn key(db: &Connection, id: &str) -> Result<Option<(KeptKey, Account)>, Error> {
+    Ok(db.first(
+        "SELECT accounts.id, username, scope, wallet_address, bucket, api_keys.id, hash \
+         FROM api_keys JOIN accounts ON accounts.id = api_keys.account \
+         WHERE api_keys.id = ? AND revoked_at IS NULL",
+        [id],
+        |row| Ok((KeptKey { id: row.get(5)?, hash: row.get(6)? }, account(row)?)),
+    )?)
+}
+
+pub(super) fn add_account(db: &Connection, new: &NewAccount, now: Moment) -> Result<Account, Error> {
     db.run(
         "INSERT INTO accounts (username, scope, wallet_address, bucket, created_at, metered_at) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?5) ON CONFLICT (username) DO NOTHING",
         params![new.username, new.scope, new.wallet_address, new.bucket, now],
     )?;
     Ok(db.one(BY_USERNAME, [&new.username], account)?)
+}
+
+pub(super) fn add_key(db: &Connection, owner: AccountId, key: &KeptKey, now: Moment) -> Result<(), Error> {
+    let added = db.run(
+        "INSERT INTO api_keys (id, account, hash, created_at) VALUES (?, ?, ?, ?) \
+         ON CONFLICT (id) DO UPDATE SET revoked_at = NULL \
+         WHERE account = excluded.account AND hash = excluded.hash",
+        params![key.id, owner, key.hash, now],
+    )?;
+    if added == 0 {
+        return Err(Error::new("adding a key", format!("{:?} is the identifier of another key", key.id)));
+    }
+    Ok(())
 }

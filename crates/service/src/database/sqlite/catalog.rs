@@ -1,5 +1,6 @@
 //! Models and their versions in SQLite.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,26 +11,29 @@ use super::values::Json;
 use super::{SqliteDatabase, signed, unsigned};
 use crate::Error;
 use crate::accounts::AccountId;
-use crate::catalog::{Catalog, Existing, Filter, Model, NewModel, NewVersion, Search, Sort, Version, folded};
+use crate::catalog::{
+    Catalog, Existing, Filter, Format, Model, ModelSummary, NewModel, NewVersion, Published, Search, Sort,
+    Version, folded,
+};
 use crate::clock::Moment;
 use crate::ledger::Money;
 
 /// How far back `trending` looks.
 const TRENDING_DAYS: u32 = 7;
 
-const SELECT: &str = "SELECT models.id, name, owner, username, description, is_official, is_verified, \
-     is_public, price, metadata, models.created_at, updated_at FROM models \
-     JOIN accounts ON accounts.id = models.owner";
+const COLUMNS: &str = "models.id, name, owner, username, description, is_official, is_verified, is_public, \
+     price, metadata, models.created_at, updated_at";
+const FROM: &str = "FROM models JOIN accounts ON accounts.id = models.owner";
 
-/// Models that the account ?1 may access.
-const ACCESSIBLE: &str = "(models.is_public = 1 OR models.owner = ?1 \
-     OR models.owner IN (SELECT organization FROM members WHERE person = ?1))";
+/// Models that are visible, in parts that each have an index: a list of all of them is merged from lists that
+/// are in order already.
+const PUBLIC: &str = "is_public = 1";
+const OWN_PUBLIC: &str = "is_public = 1 AND owner = ?1";
+const OWN_PRIVATE: &str = "is_public = 0 AND owner = ?1";
+const PRIVATE_OF_ORGANIZATIONS: &str = "is_public = 0 AND owner <> ?1 \
+     AND owner IN (SELECT organization FROM members WHERE person = ?1)";
 
-/// Models that lists show to the account ?1 unless it asks for others.
-const LISTED: &str = "(models.is_public = 1 OR models.owner = ?1)";
-
-/// An empty text is part of every other, so no search is a search for it.
-const MATCHING: &str = "(instr(models.folded_name, ?2) > 0 OR instr(models.folded_description, ?2) > 0)";
+const MATCHING: &str = "AND (instr(folded_name, ?2) > 0 OR instr(folded_description, ?2) > 0)";
 
 fn model(row: &Row<'_>) -> rusqlite::Result<Model> {
     Ok(Model {
@@ -48,71 +52,52 @@ fn model(row: &Row<'_>) -> rusqlite::Result<Model> {
     })
 }
 
-fn condition(filter: Option<Filter>) -> String {
-    let own = match filter {
-        None => LISTED.to_owned(),
-        Some(Filter::Official) => format!("{LISTED} AND models.is_official = 1"),
-        Some(Filter::Community) => format!("{LISTED} AND models.is_official = 0"),
-        Some(Filter::Playground) => format!("{LISTED} AND models.is_playground = 1"),
-        Some(Filter::Public) => "models.is_public = 1".to_owned(),
-        Some(Filter::Author) => "models.owner = ?1".to_owned(),
-        Some(Filter::Permission) => ACCESSIBLE.to_owned(),
-    };
-    format!("{own} AND {MATCHING}")
+/// Which parts a list has, and what else it asks of a model.
+const fn parts(filter: Option<Filter>) -> (&'static [&'static str], &'static str) {
+    const LISTED: &[&str] = &[PUBLIC, OWN_PRIVATE];
+    match filter {
+        None => (LISTED, ""),
+        Some(Filter::Official) => (LISTED, "AND is_official = 1"),
+        Some(Filter::Community) => (LISTED, "AND is_official = 0"),
+        Some(Filter::Playground) => (LISTED, "AND is_playground = 1"),
+        Some(Filter::Public) => (&[PUBLIC], ""),
+        Some(Filter::Author) => (&[OWN_PUBLIC, OWN_PRIVATE], ""),
+        Some(Filter::Permission) => (&[PUBLIC, OWN_PRIVATE, PRIVATE_OF_ORGANIZATIONS], ""),
+    }
 }
 
-const fn order(sort: Sort) -> &'static str {
+/// What a list is ordered by: columns of its own, and their order with the `number` of publication.
+const fn order(sort: Sort) -> (&'static str, &'static str) {
     match sort {
-        Sort::CreatedOldest => "models.created_at, models.sequence",
-        Sort::Created => "models.created_at DESC, models.sequence DESC",
-        Sort::Modified => "models.updated_at DESC, models.sequence DESC",
-        Sort::Likes => "models.likes DESC, models.sequence",
-        Sort::Downloads => "models.downloads DESC, models.sequence",
-        Sort::Trending => {
-            "coalesce((SELECT sum(tasks) FROM model_days \
-              WHERE model_days.model = models.id AND day > ?3), 0) DESC, \
-             models.likes DESC, models.sequence"
-        }
+        Sort::CreatedOldest => ("created_at AS place", "place, number"),
+        Sort::Created => ("created_at AS place", "place DESC, number DESC"),
+        Sort::Modified => ("updated_at AS place", "place DESC, number DESC"),
+        Sort::Likes => ("likes AS place", "place DESC, number"),
+        Sort::Downloads => ("downloads AS place", "place DESC, number"),
+        Sort::Trending => (
+            "coalesce((SELECT sum(tasks) FROM model_days WHERE model = models.id AND day > ?3), 0) AS place, \
+             likes AS next",
+            "place DESC, next DESC, number",
+        ),
     }
 }
 
 #[async_trait]
 impl Catalog for SqliteDatabase {
-    async fn models(&self, search: &Search) -> Result<(Vec<Model>, u64), Error> {
+    async fn models(&self, search: &Search) -> Result<(Vec<ModelSummary>, u64), Error> {
         let search = search.clone();
         self.read(move |db| models(db, &search)).await
     }
 
-    async fn model(&self, caller: AccountId, id: &str) -> Result<Option<Model>, Error> {
-        let id = id.to_owned();
-        self.read(move |db| {
-            let select = format!("{SELECT} WHERE {ACCESSIBLE} AND models.id = ?2");
-            Ok(db.first(&select, params![caller, id], model)?)
-        })
-        .await
-    }
-
-    async fn active_version(&self, model: &str) -> Result<Option<Version>, Error> {
-        let model = model.to_owned();
-        self.read(move |db| {
-            let select = "SELECT id, model, commit_hash, is_active, input_format, output_format \
-                          FROM versions WHERE model = ? AND is_active = 1";
-            Ok(db.first(select, [model], |row| {
-                Ok(Version {
-                    id: row.get(0)?,
-                    model: row.get(1)?,
-                    commit_hash: row.get(2)?,
-                    is_active: row.get(3)?,
-                    input_format: row.get(4)?,
-                    output_format: row.get(5)?,
-                })
-            })?)
-        })
-        .await
+    async fn published(&self, id: &str) -> Result<Option<Arc<Published>>, Error> {
+        let by_id = id.to_owned();
+        let read = || self.read(move |db| published(db, &by_id));
+        self.caches.models.get_or_read(id, read).await
     }
 
     async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64, Error> {
         let models = models.to_vec();
+        let _invalidation = self.caches.models.invalidate();
         self.write(move |db| publish(db, &models, existing)).await
     }
 
@@ -124,16 +109,13 @@ impl Catalog for SqliteDatabase {
         now: Moment,
     ) -> Result<Option<bool>, Error> {
         let (model, version) = (model.to_owned(), version.clone());
+        let _invalidation = self.caches.models.invalidate();
         self.write(move |db| {
             let own = "SELECT 1 FROM models WHERE id = ? AND owner = ?";
             if !db.is_there(own, params![model, owner])? {
                 return Ok(None);
             }
-            let is_new = put_version(db, &model, &version, now)?;
-            if is_new {
-                db.run("UPDATE models SET updated_at = ? WHERE id = ?", params![now, model])?;
-            }
-            Ok(Some(is_new))
+            Ok(Some(put_version(db, &model, &version, now)?))
         })
         .await
     }
@@ -161,6 +143,7 @@ impl SqliteDatabase {
         now: Moment,
     ) -> Result<bool, Error> {
         let model = model.to_owned();
+        let _invalidation = self.caches.models.invalidate();
         self.write(move |db| {
             let update = format!("UPDATE models SET {column} = ?, updated_at = ? WHERE id = ?");
             Ok(db.run(&update, params![value, now, model])? > 0)
@@ -169,17 +152,75 @@ impl SqliteDatabase {
     }
 }
 
-fn models(db: &Connection, search: &Search) -> Result<(Vec<Model>, u64), Error> {
-    let condition = condition(search.filter);
-    let text = folded(search.text.as_deref().unwrap_or_default());
+fn models(db: &Connection, search: &Search) -> Result<(Vec<ModelSummary>, u64), Error> {
+    let text = search.text.as_deref().map(folded).filter(|text| !text.is_empty());
     let since = search.now.before(Duration::from_hours(24 * u64::from(TRENDING_DAYS))).day();
+    let statement = List::new(search.filter, search.sort, text.is_some());
     // One transaction, so that the count belongs to the page.
     let snapshot = db.unchecked_transaction()?;
-    let count = format!("SELECT count(*) FROM models WHERE {condition}");
-    let total = snapshot.one(&count, params![search.caller, text], |row| row.get(0))?;
-    let page = format!("{SELECT} WHERE {condition} ORDER BY {} LIMIT ?4 OFFSET ?5", order(search.sort));
+    let total = snapshot.one(&statement.count, params![search.caller, text], |row| row.get(0))?;
     let params = params![search.caller, text, since, search.limit, signed(search.offset)];
-    Ok((snapshot.all(&page, params, model)?, unsigned(total)))
+    let page = snapshot.all(&statement.page, params, |row| {
+        Ok(ModelSummary {
+            id: row.get(0)?,
+            name: row.get(1)?,
+            username: row.get(2)?,
+            description: row.get(3)?,
+            is_official: row.get(4)?,
+            is_verified: row.get(5)?,
+            is_public: row.get(6)?,
+            price: row.get(7)?,
+        })
+    })?;
+    Ok((page, unsigned(total)))
+}
+
+/// The statements of a list: for the account ?1, the text ?2, trends since ?3, limit ?4 and offset ?5.
+pub(super) struct List {
+    pub(super) count: String,
+    pub(super) page: String,
+}
+
+impl List {
+    pub(super) fn new(filter: Option<Filter>, sort: Sort, has_text: bool) -> Self {
+        let (parts, more) = parts(filter);
+        let matching = if has_text { MATCHING } else { "" };
+        let (columns, order) = order(sort);
+        let each = |select: &str, between: &str| {
+            let parts =
+                parts.iter().map(|part| format!("{select} FROM models WHERE {part} {more} {matching}"));
+            parts.collect::<Vec<_>>().join(between)
+        };
+        // Both parameters are named, whether the parts name them or not.
+        let count = format!("SELECT ({}), ?1, ?2", each("SELECT count(*)", ") + ("));
+        let keys = each(&format!("SELECT {columns}, sequence AS number"), " UNION ALL ");
+        let page = format!(
+            "SELECT models.id, name, username, description, is_official, is_verified, is_public, price \
+             FROM ({keys} ORDER BY {order} LIMIT ?4 OFFSET ?5) AS page \
+             CROSS JOIN models ON models.sequence = page.number \
+             JOIN accounts ON accounts.id = models.owner ORDER BY {order}"
+        );
+        Self { count, page }
+    }
+}
+
+fn published(db: &Connection, id: &str) -> Result<Option<Arc<Published>>, Error> {
+    let select = format!(
+        "SELECT {COLUMNS}, versions.id, commit_hash, input_format, output_format {FROM} \
+         JOIN versions ON versions.model = models.id AND versions.is_active = 1 WHERE models.id = ?"
+    );
+    let read = |row: &Row<'_>| {
+        let version = Version {
+            id: row.get(12)?,
+            commit_hash: row.get(13)?,
+            input_format: row.get::<_, Json>(14)?.0,
+            output_format: row.get::<_, Json>(15)?.0,
+        };
+        Ok((model(row)?, version))
+    };
+    let Some((model, version)) = db.first(&select, [id], read)? else { return Ok(None) };
+    let inputs = Format::kept(version.input_format.get())?;
+    Ok(Some(Arc::new(Published { model, version, inputs })))
 }
 
 fn publish(db: &Connection, models: &[NewModel], existing: Existing) -> Result<u64, Error> {
@@ -191,8 +232,10 @@ fn publish(db: &Connection, models: &[NewModel], existing: Existing) -> Result<u
         }
         let owner: AccountId =
             db.one("SELECT owner FROM models WHERE id = ?", [&model.id], |row| row.get(0))?;
-        let is_ours = owner == model.owner;
-        let versioned = is_ours && put_version(db, &model.id, &model.version, model.updated_at)?;
+        // A version that the operator published in the place of a built-in one stays.
+        let is_superseded = existing == Existing::Refresh && has_version(db, model)?;
+        let is_due = owner == model.owner && !is_superseded;
+        let versioned = is_due && put_version(db, &model.id, &model.version, model.updated_at)?;
         changed += u64::from(put || versioned);
     }
     Ok(changed)
@@ -249,7 +292,13 @@ fn put_model(db: &Connection, model: &NewModel, existing: Existing) -> Result<bo
     Ok(changed > 0)
 }
 
-/// Makes the version the active one; false when it was already.
+/// Whether the version of the model was published before, active or not.
+fn has_version(db: &Connection, model: &NewModel) -> Result<bool, Error> {
+    let version = "SELECT 1 FROM versions WHERE model = ? AND commit_hash = ?";
+    Ok(db.is_there(version, [&model.id, &model.version.commit_hash])?)
+}
+
+/// Makes the version the active one, which updates the model; false when it was already.
 fn put_version(db: &Connection, model: &str, version: &NewVersion, now: Moment) -> Result<bool, Error> {
     let active = "SELECT 1 FROM versions WHERE model = ? AND is_active = 1 AND commit_hash = ?";
     if db.is_there(active, [model, &version.commit_hash])? {
@@ -262,5 +311,6 @@ fn put_version(db: &Connection, model: &str, version: &NewVersion, now: Moment) 
          VALUES (?1, ?2, 1, ?3, ?4, ?5) ON CONFLICT (model, commit_hash) DO UPDATE SET is_active = 1",
         params![model, version.commit_hash, version.input_format, version.output_format, now],
     )?;
+    db.run("UPDATE models SET updated_at = max(updated_at, ?) WHERE id = ?", params![now, model])?;
     Ok(true)
 }

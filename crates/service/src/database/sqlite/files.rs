@@ -9,7 +9,9 @@ use super::{SqliteDatabase, signed, unsigned};
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::object_storage::{Files, Object, Stored, StoredFile, Target, Usage, category};
+use crate::object_storage::{
+    Files, Object, OutputLimits, OutputStored, Stored, StoredFile, Target, Usage, category,
+};
 
 fn target(row: &Row<'_>) -> rusqlite::Result<Target> {
     Ok(Target {
@@ -61,14 +63,14 @@ impl Files for SqliteDatabase {
         self.write(move |db| store_upload(db, &target_id, &id, &object)).await
     }
 
-    async fn store_output(&self, id: &str, object: &Object) -> Result<Option<String>, Error> {
+    async fn store_output(
+        &self,
+        id: &str,
+        object: &Object,
+        limits: OutputLimits,
+    ) -> Result<OutputStored, Error> {
         let (id, object) = (id.to_owned(), object.clone());
-        self.write(move |db| {
-            let replaced = remove(db, &object.bucket, &object.key, object.created_at)?;
-            insert(db, &id, &object, None)?;
-            Ok(replaced)
-        })
-        .await
+        self.write(move |db| store_output(db, &id, &object, limits)).await
     }
 
     async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>, Error> {
@@ -109,6 +111,10 @@ impl Files for SqliteDatabase {
     ) -> Result<Option<String>, Error> {
         let (bucket, key) = (bucket.to_owned(), key.to_owned());
         self.write(move |db| delete_file(db, owner, &bucket, &key, now)).await
+    }
+
+    async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>, Error> {
+        self.write(move |db| remove_outputs(db, before)).await
     }
 
     async fn forget_targets(&self, before: Moment) -> Result<u64, Error> {
@@ -177,12 +183,68 @@ fn files(
 }
 
 fn store_upload(db: &Connection, target_id: &str, id: &str, object: &Object) -> Result<Stored, Error> {
+    let standing = "SELECT 1 FROM upload_targets WHERE id = ? AND is_used = 1 AND is_void = 0";
+    if db.is_there(standing, [target_id])? {
+        // As long as a used target stands, the file is the one that it stored.
+        let same = "SELECT 1 FROM objects WHERE bucket = ? AND key = ? AND etag = ? AND size = ?";
+        let is_same = params![object.bucket, object.key, object.etag, signed(object.size)];
+        return Ok(if db.is_there(same, is_same)? { Stored::Again } else { Stored::Different });
+    }
     let used = "UPDATE upload_targets SET is_used = 1 WHERE id = ? AND is_void = 0 RETURNING *";
     let Some(target) = db.first(used, [target_id], target)? else { return Ok(Stored::Void) };
+    // A repeated upload to a target from before must not undo this one.
+    let void =
+        "UPDATE upload_targets SET is_void = 1 WHERE bucket = ? AND key = ? AND is_used = 1 AND id <> ?";
+    db.run(void, [&object.bucket, &object.key, target_id])?;
     let replaced = remove(db, &object.bucket, &object.key, object.created_at)?;
-    insert(db, id, object, Some((target.owner, &target.folder)))?;
-    meter_storage(db, target.owner, signed(object.size), object.created_at)?;
+    insert(db, id, object, Some(&target))?;
+    meter_storage(db, target.payer, signed(object.size), object.created_at)?;
     Ok(Stored::Kept { replaced })
+}
+
+/// The task and the attempt of an output, as its key begins with them: `<task>/<attempt>`.
+fn lease_of(key: &str) -> &str {
+    key.rsplit_once('/').map_or(key, |(lease, _)| lease)
+}
+
+fn store_output(
+    db: &Connection,
+    id: &str,
+    object: &Object,
+    limits: OutputLimits,
+) -> Result<OutputStored, Error> {
+    let lease = lease_of(&object.key);
+    // What follows `/` in the order of characters is `0`.
+    let others = "SELECT count(*), coalesce(sum(size), 0) FROM objects \
+                  WHERE bucket = ?1 AND key > ?2 || '/' AND key < ?2 || '0' AND key <> ?3";
+    let (count, bytes): (i64, i64) =
+        db.one(others, [&object.bucket, lease, &object.key], |row| row.try_into())?;
+    if unsigned(count) >= limits.count || unsigned(bytes) + object.size > limits.bytes {
+        return Ok(OutputStored::TooMany);
+    }
+    let replaced = remove(db, &object.bucket, &object.key, object.created_at)?;
+    insert(db, id, object, None)?;
+    let task = lease.split('/').next().unwrap_or_default();
+    let own =
+        "UPDATE objects SET lease = ?2, output_of = (SELECT account FROM tasks WHERE id = ?3) WHERE id = ?1";
+    db.run(own, [id, lease, task])?;
+    Ok(OutputStored::Kept { replaced })
+}
+
+fn remove_outputs(db: &Connection, before: Moment) -> Result<Vec<String>, Error> {
+    // The outputs of a success stay until they are old.
+    let settled = "UPDATE objects SET lease = NULL WHERE lease IS NOT NULL AND EXISTS ( \
+                   SELECT 1 FROM tasks WHERE id = substr(lease, 1, instr(lease, '/') - 1) \
+                   AND lease = id || '/' || attempt AND status = 'success')";
+    db.run(settled, [])?;
+    let failed = "DELETE FROM objects WHERE lease IS NOT NULL AND NOT EXISTS ( \
+                  SELECT 1 FROM tasks WHERE id = substr(lease, 1, instr(lease, '/') - 1) \
+                  AND lease = id || '/' || attempt AND status = 'computing') RETURNING blob";
+    let mut blobs = db.all(failed, [], |row| row.get(0))?;
+    let old = "DELETE FROM objects WHERE sequence IN ( \
+               SELECT sequence FROM objects WHERE owner IS NULL AND created_at < ? LIMIT 1000) RETURNING blob";
+    blobs.extend(db.all(old, [before], |row| row.get(0))?);
+    Ok(blobs)
 }
 
 fn delete_file(
@@ -192,7 +254,7 @@ fn delete_file(
     key: &str,
     now: Moment,
 ) -> Result<Option<String>, Error> {
-    let own = "SELECT 1 FROM objects WHERE bucket = ? AND key = ? AND owner = ?";
+    let own = "SELECT 1 FROM objects WHERE bucket = ?1 AND key = ?2 AND (owner = ?3 OR output_of = ?3)";
     if !db.is_there(own, params![bucket, key, owner])? {
         return Ok(None);
     }
@@ -204,27 +266,28 @@ fn delete_file(
 
 /// Removes the object with the key, if there is one, and returns its blob.
 fn remove(db: &Connection, bucket: &str, key: &str, now: Moment) -> Result<Option<String>, Error> {
-    let delete = "DELETE FROM objects WHERE bucket = ? AND key = ? RETURNING owner, size, blob";
+    let delete = "DELETE FROM objects WHERE bucket = ? AND key = ? RETURNING payer, size, blob";
     let removed: Option<(Option<AccountId>, i64, String)> =
         db.first(delete, [bucket, key], |row| row.try_into())?;
-    let Some((owner, size, blob)) = removed else { return Ok(None) };
-    if let Some(owner) = owner {
-        meter_storage(db, owner, -size, now)?;
+    let Some((payer, size, blob)) = removed else { return Ok(None) };
+    if let Some(payer) = payer {
+        meter_storage(db, payer, -size, now)?;
     }
     Ok(Some(blob))
 }
 
-/// Adds an object: a file in the folder of its owner, or what a model produced.
-fn insert(db: &Connection, id: &str, object: &Object, file: Option<(AccountId, &str)>) -> Result<(), Error> {
+/// Adds an object: a file that was uploaded to a target, or what a model produced.
+fn insert(db: &Connection, id: &str, object: &Object, target: Option<&Target>) -> Result<(), Error> {
     db.run(
-        "INSERT INTO objects (id, bucket, key, owner, folder, category, mime, size, etag, blob, created_at) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO objects (id, bucket, key, owner, payer, folder, category, mime, size, etag, blob, \
+         created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         params![
             id,
             object.bucket,
             object.key,
-            file.map(|(owner, _)| owner),
-            file.map(|(_, folder)| folder),
+            target.map(|target| target.owner),
+            target.map(|target| target.payer),
+            target.map(|target| &target.folder),
             category(&object.mime),
             object.mime,
             signed(object.size),

@@ -10,11 +10,12 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::SqliteDatabase;
+use super::checkpoints::Checkpoints;
 use super::statements::Statements as _;
 use crate::Error;
 
 /// How many writes share a commit at most, so that the first of them does not wait long.
-const MAX_BATCH: usize = 64;
+pub(super) const MAX_BATCH: usize = 64;
 
 /// What the thread that writes is asked to do.
 enum Job {
@@ -44,11 +45,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn spawn(connection: Connection) -> Result<Self, Error> {
+    pub(super) fn spawn(connection: Connection, checkpoints: Checkpoints) -> Result<Self, Error> {
         let (jobs, waiting) = channel();
         let (on_close, closed) = oneshot::channel();
         let run = move || {
             run(&connection, &waiting);
+            drop(checkpoints);
             drop(connection);
             // Fails when nobody waits for it.
             let _ = on_close.send(());

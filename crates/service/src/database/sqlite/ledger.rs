@@ -1,13 +1,17 @@
 //! Balances, credits, the bill for storage and the audit in SQLite.
 
-use async_trait::async_trait;
-use rusqlite::{Connection, params};
+use std::collections::BTreeMap;
 
-use super::movements::{meter_storage, move_money, purses};
+use async_trait::async_trait;
+use futures_util::{StreamExt as _, stream};
+use rusqlite::Connection;
+
+use super::SqliteDatabase;
+use super::group_commit::MAX_BATCH;
+use super::movements::{Side, keep_uncharged, meter_storage, move_money, purses};
 use super::statements::Statements as _;
-use super::{SqliteDatabase, unsigned};
 use crate::Error;
-use crate::accounts::AccountId;
+use crate::accounts::{AccountId, OPERATOR};
 use crate::clock::Moment;
 use crate::ledger::{Audit, Credit, Ledger, Money, Purse, Purses, Reason, StorageRate};
 
@@ -31,13 +35,11 @@ impl Ledger for SqliteDatabase {
         self.write(move |db| {
             for (purse, wanted) in amounts {
                 let present = *purses(db, account)?.of(purse);
-                let more = wanted.checked_sub(present).unwrap_or_default();
-                let less = present.checked_sub(wanted).unwrap_or_default();
                 let side = Some((account, purse));
-                if more.is_positive() {
-                    move_money(db, more, None, side, Reason::Set, None, now)?;
+                if wanted >= present {
+                    move_money(db, difference(wanted, present)?, None, side, Reason::Set, None, now)?;
                 } else {
-                    move_money(db, less, side, None, Reason::Set, None, now)?;
+                    move_money(db, difference(present, wanted)?, side, None, Reason::Set, None, now)?;
                 }
             }
             Ok(())
@@ -46,42 +48,76 @@ impl Ledger for SqliteDatabase {
     }
 
     async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64, Error> {
-        self.write(move |db| charge_storage(db, rate, now)).await
+        let storing = "SELECT id FROM accounts WHERE stored_bytes > 0 OR byte_seconds > 0 OR gib_seconds > 0";
+        let storing: Vec<AccountId> = self.read(|db| Ok(db.all(storing, [], |row| row.get(0))?)).await?;
+        // A transaction for each, so that one account that cannot be charged does not keep the others free.
+        let charges = storing.into_iter().map(|account| async move {
+            let charged = self.write(move |db| charge_storage(db, account, rate, now)).await;
+            charged
+                .inspect_err(|cause| tracing::error!(%cause, account = account.0, "storage is not charged"))
+        });
+        let charged: Vec<_> = stream::iter(charges).buffer_unordered(MAX_BATCH).collect().await;
+        charged.into_iter().try_fold(0, |sum, charged| Ok(sum + u64::from(charged?)))
     }
 
     async fn audit(&self) -> Result<Audit, Error> {
         self.read(|db| {
             // One transaction: writes go on meanwhile, and are not seen.
             let snapshot = db.unchecked_transaction()?;
-            let count = "SELECT count(*) FROM movements";
-            let movements: i64 = snapshot.one(count, [], |row| row.get(0))?;
-            let mut faults = Vec::new();
+            let (movements, mut faults) = sum_movements(&snapshot)?;
             for (query, sentence) in AUDITS {
-                let rows: Vec<(String, i64, i64)> = snapshot.all(query, [], |row| row.try_into())?;
-                faults.extend(rows.into_iter().map(|(what, kept, computed)| {
-                    format!("{what}: {sentence}; {kept} is kept, {computed} was computed")
-                }));
+                for (what, kept, computed) in
+                    snapshot.all(query, [], |row| <(String, i64, i64)>::try_from(row))?
+                {
+                    faults.push(fault(&what, sentence, kept, computed.into()));
+                }
             }
-            Ok(Audit { movements: unsigned(movements), faults })
+            Ok(Audit { movements, faults })
         })
         .await
     }
 }
 
+fn fault(what: &str, sentence: &str, kept: i64, computed: i128) -> String {
+    format!("{what}: {sentence}; {kept} is kept, {computed} was computed")
+}
+
+/// Counts the movements, and compares their sums with the purses. Sums are made here: those of all credits
+/// that a purse ever got can be larger than an integer of SQLite.
+fn sum_movements(db: &Connection) -> Result<(u64, Vec<String>), Error> {
+    type Row = (i64, Side, Side);
+    let select = "SELECT amount, from_account, from_purse, to_account, to_purse FROM movements";
+    let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Row> {
+        let side = |account: Option<AccountId>, purse: Option<Purse>| account.zip(purse);
+        Ok((row.get(0)?, side(row.get(1)?, row.get(2)?), side(row.get(3)?, row.get(4)?)))
+    };
+    let mut movements = 0;
+    // By account and purse: what is kept, and what the movements add up to.
+    let mut sums: BTreeMap<(AccountId, Purse), (i64, i128)> = BTreeMap::new();
+    for row in db.prepare_cached(select)?.query_map([], read)? {
+        let (amount, from, to) = row?;
+        movements += 1;
+        for (side, change) in [(from, -i128::from(amount)), (to, i128::from(amount))] {
+            if let Some(purse) = side {
+                sums.entry(purse).or_default().1 += change;
+            }
+        }
+    }
+    let kept: Vec<(AccountId, Purse, i64)> =
+        db.all("SELECT account, purse, amount FROM purses", [], |row| row.try_into())?;
+    for (account, purse, amount) in kept {
+        sums.entry((account, purse)).or_default().0 = amount;
+    }
+    let wrong = sums.into_iter().filter(|(_, (kept, sum))| i128::from(*kept) != *sum);
+    let faults = wrong.map(|((account, purse), (kept, sum))| {
+        let what = format!("{} of account {}", purse.word(), account.0);
+        fault(&what, "a purse is not the sum of its movements", kept, sum)
+    });
+    Ok((movements, faults.collect()))
+}
+
 /// Queries that return a row (what, kept, computed) for everything that does not add up.
 const AUDITS: &[(&str, &str)] = &[
-    (
-        "WITH sums AS ( \
-           SELECT account, purse, sum(amount) AS amount FROM ( \
-             SELECT to_account AS account, to_purse AS purse, amount FROM movements \
-             UNION ALL SELECT from_account, from_purse, -amount FROM movements) \
-           WHERE account IS NOT NULL GROUP BY account, purse) \
-         SELECT format('%s of account %d', coalesce(p.purse, s.purse), coalesce(p.account, s.account)), \
-                coalesce(p.amount, 0), coalesce(s.amount, 0) \
-         FROM purses p FULL JOIN sums s ON p.account = s.account AND p.purse = s.purse \
-         WHERE coalesce(p.amount, 0) <> coalesce(s.amount, 0)",
-        "a purse is not the sum of its movements",
-    ),
     (
         "WITH holds AS ( \
            SELECT account, sum(held_free + held_balance) AS amount FROM tasks \
@@ -104,15 +140,15 @@ const AUDITS: &[(&str, &str)] = &[
     ),
     (
         "WITH stored AS ( \
-           SELECT owner, sum(size) AS bytes FROM objects WHERE owner IS NOT NULL GROUP BY owner) \
+           SELECT payer, sum(size) AS bytes FROM objects WHERE payer IS NOT NULL GROUP BY payer) \
          SELECT format('bytes of account %d', a.id), a.stored_bytes, coalesce(s.bytes, 0) \
-         FROM accounts a LEFT JOIN stored s ON s.owner = a.id \
+         FROM accounts a LEFT JOIN stored s ON s.payer = a.id \
          WHERE a.stored_bytes <> coalesce(s.bytes, 0)",
-        "the metered bytes are not the bytes of the files",
+        "the metered bytes are not those of the files that it pays for",
     ),
 ];
 
-fn credit(db: &Connection, account: AccountId, credit: Credit, now: Moment) -> Result<(), Error> {
+pub(super) fn credit(db: &Connection, account: AccountId, credit: Credit, now: Moment) -> Result<(), Error> {
     match credit {
         Credit::Free(amount) => {
             move_money(db, amount, None, Some((account, Purse::Free)), Reason::Credit, None, now)
@@ -127,38 +163,36 @@ fn credit(db: &Connection, account: AccountId, credit: Credit, now: Moment) -> R
     }
 }
 
-fn charge_storage(db: &Connection, rate: StorageRate, now: Moment) -> Result<u64, Error> {
-    let operator = db.one("SELECT min(id) FROM accounts", [], |row| row.get(0))?;
-    let storing = "SELECT id FROM accounts WHERE stored_bytes > 0 OR byte_seconds > 0";
-    let mut charged = 0;
-    for account in db.all(storing, [], |row| row.get::<_, AccountId>(0))? {
-        meter_storage(db, account, 0, now)?;
-        let metered = "SELECT byte_seconds FROM accounts WHERE id = ?";
-        let (charge, left) = rate.charge(db.one(metered, [account], |row| row.get(0))?);
-        db.run("UPDATE accounts SET byte_seconds = ? WHERE id = ?", params![left, account])?;
-        if charge.is_positive() {
-            bill(db, account, operator, charge, now)?;
-            charged += 1;
-        }
+/// Charges an account for what it stored up to now; false when that makes no smallest unit yet.
+fn charge_storage(
+    db: &Connection,
+    account: AccountId,
+    rate: StorageRate,
+    now: Moment,
+) -> Result<bool, Error> {
+    let (charge, left) = rate.charge(meter_storage(db, account, 0, now)?);
+    keep_uncharged(db, account, left)?;
+    if charge.is_positive() {
+        bill(db, account, charge, now)?;
     }
-    Ok(charged)
+    Ok(charge.is_positive())
 }
 
 /// Takes a bill from free credits, then from the balance; the rest becomes debt.
-fn bill(
-    db: &Connection,
-    account: AccountId,
-    operator: AccountId,
-    charge: Money,
-    now: Moment,
-) -> Result<(), Error> {
+fn bill(db: &Connection, account: AccountId, charge: Money, now: Moment) -> Result<(), Error> {
+    let operator = db.one("SELECT id FROM accounts WHERE username = ?", [OPERATOR], |row| row.get(0))?;
     let to = Some((operator, Purse::Revenue));
     let owned = purses(db, account)?;
     let mut left = charge;
-    for (purse, there_is) in [(Purse::Free, owned.free), (Purse::Balance, owned.balance)] {
-        let part = left.min(there_is);
+    for (purse, present) in [(Purse::Free, owned.free), (Purse::Balance, owned.balance)] {
+        let part = left.min(present);
         move_money(db, part, Some((account, purse)), to, Reason::Storage, None, now)?;
-        left = left.checked_sub(part).unwrap_or_default();
+        left = difference(left, part)?;
     }
     move_money(db, left, Some((account, Purse::Debt)), to, Reason::Storage, None, now)
+}
+
+fn difference(amount: Money, less: Money) -> Result<Money, Error> {
+    let difference = amount.checked_sub(less);
+    difference.ok_or_else(|| Error::new("moving money", "the difference of two amounts is too large"))
 }

@@ -1,15 +1,18 @@
 //! The database in one SQLite file: one thread writes, a few connections read beside it.
 
 mod accounts;
+mod cache;
 mod catalog;
+mod checkpoints;
 mod files;
 mod group_commit;
 mod ledger;
+mod maintenance;
 mod movements;
 mod nodes;
 mod queue;
 mod readers;
-mod snapshot;
+mod replacement;
 mod statements;
 mod values;
 
@@ -17,17 +20,20 @@ mod values;
 mod tests;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
-
-pub(crate) use snapshot::renamed;
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::Error;
+use crate::accounts::{Account, KeptKey};
+use crate::catalog::Published;
+use crate::database::Durability;
 use crate::error::DiskFailure;
+use cache::Cache;
+use checkpoints::Checkpoints;
 use group_commit::Writer;
 use readers::Readers;
-use statements::Statements as _;
 
 /// The schema, version by version. Only ever added to.
 const SCHEMA: &[&str] = &[
@@ -40,23 +46,25 @@ const SCHEMA: &[&str] = &[
 /// How long SQLite waits for a lock of another connection.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How many KiB of pages a connection keeps in memory.
+const PAGE_CACHE: i64 = 8 * 1024;
+
 /// How many prepared statements a connection keeps.
 const STATEMENT_CACHE: usize = 200;
-
-/// Whether an acknowledged write survives the loss of power.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Durability {
-    /// Every commit is synced to the disk before it is acknowledged.
-    Full,
-    /// Nothing is synced: the data go with the process anyway.
-    None,
-}
 
 /// The database in one SQLite file. Clones share its connections.
 #[derive(Clone)]
 pub(crate) struct SqliteDatabase {
     writer: Writer,
     readers: Readers,
+    caches: Arc<Caches>,
+}
+
+/// What every request reads.
+#[derive(Default)]
+struct Caches {
+    keys: Cache<(KeptKey, Account)>,
+    models: Cache<Arc<Published>>,
 }
 
 impl SqliteDatabase {
@@ -68,37 +76,11 @@ impl SqliteDatabase {
             let writer = open_writer(&file, durability).map_err(|cause| failure(doing.clone(), cause))?;
             migrate(&writer, &doing)?;
             let readers = Readers::open(&file).map_err(|cause| failure(doing, cause))?;
-            Ok(Self { writer: Writer::spawn(writer)?, readers })
+            let checkpoints = Checkpoints::spawn(&file)?;
+            Ok(Self { writer: Writer::spawn(writer, checkpoints)?, readers, caches: Arc::default() })
         });
         opened.await.map_err(|cause| Error::new("opening the database", cause))?
     }
-
-    /// The value of a setting, if there is one.
-    pub(crate) async fn setting(&self, name: &str) -> Result<Option<String>, Error> {
-        let name = name.to_owned();
-        self.read(move |db| setting(db, &name)).await
-    }
-
-    /// The value of a setting; the given one is kept and returned when there is none yet.
-    pub(crate) async fn setting_or(&self, name: &str, value: &str) -> Result<String, Error> {
-        let (name, value) = (name.to_owned(), value.to_owned());
-        self.write(move |db| {
-            let insert = "INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT DO NOTHING";
-            db.run(insert, params![name, value])?;
-            Ok(setting(db, &name)?.unwrap_or(value))
-        })
-        .await
-    }
-
-    /// Closes the file in order: what is in the log moves into it.
-    pub(crate) async fn close(&self) {
-        self.readers.close().await;
-        self.writer.close().await;
-    }
-}
-
-fn setting(db: &Connection, name: &str) -> Result<Option<String>, Error> {
-    Ok(db.first("SELECT value FROM settings WHERE name = ?", [name], |row| row.get(0))?)
 }
 
 fn open_writer(file: &Path, durability: Durability) -> rusqlite::Result<Connection> {
@@ -110,6 +92,7 @@ fn open_writer(file: &Path, durability: Durability) -> rusqlite::Result<Connecti
     writer.pragma_update(None, "journal_mode", "WAL")?;
     writer.pragma_update(None, "synchronous", synchronous)?;
     writer.pragma_update(None, "foreign_keys", true)?;
+    checkpoints::configure_writer(&writer)?;
     Ok(writer)
 }
 
@@ -117,6 +100,7 @@ fn open_writer(file: &Path, durability: Durability) -> rusqlite::Result<Connecti
 fn connect(file: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(file, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.pragma_update(None, "cache_size", -PAGE_CACHE)?;
     connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE);
     Ok(connection)
 }
@@ -142,6 +126,12 @@ fn migrate(writer: &Connection, doing: &str) -> Result<(), Error> {
         tx.commit()
     };
     if applied == SCHEMA.len() { Ok(()) } else { upgrade().map_err(failed) }
+}
+
+/// A path as text, which SQLite takes.
+fn path(file: &Path) -> Result<String, Error> {
+    let text = file.to_str().map(str::to_owned);
+    text.ok_or_else(|| Error::new("copying the database", format!("{} is not UTF-8", file.display())))
 }
 
 /// A count or size that the database keeps as a signed number.

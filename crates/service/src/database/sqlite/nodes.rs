@@ -111,15 +111,4 @@ impl Registry for SqliteDatabase {
         })
         .await
     }
-
-    async fn files_of_lease(&self, bucket: &str, folder: &str) -> Result<Vec<String>, Error> {
-        let (bucket, folder) = (bucket.to_owned(), folder.to_owned());
-        self.read(move |db| {
-            // What begins with the folder and a slash is what lies before the folder and the next character.
-            let select = "SELECT substr(key, length(?2) + 2) FROM objects \
-                          WHERE bucket = ?1 AND key > ?2 || '/' AND key < ?2 || '0'";
-            Ok(db.all(select, [bucket, folder], |row| row.get(0))?)
-        })
-        .await
-    }
 }

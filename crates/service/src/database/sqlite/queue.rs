@@ -248,7 +248,8 @@ fn refund(db: &Connection, task: &str, now: Moment) -> Result<(), Error> {
 /// Pays what a task holds to the publisher of its model.
 fn charge(db: &Connection, task: &str, now: Moment) -> Result<(), Error> {
     let Hold { account, publisher, held } = hold(db, task)?;
-    let price = held.free.checked_add(held.balance).unwrap_or_default();
+    let price = held.free.checked_add(held.balance);
+    let price = price.ok_or_else(|| Error::new("charging a task", "its price is too large"))?;
     let from = Some((account, Purse::Held));
     let to = Some((publisher, Purse::Earnings));
     move_money(db, price, from, to, Reason::Charge, Some(task), now)

@@ -28,3 +28,30 @@ ALTER TABLE tasks ADD COLUMN releases INTEGER NOT NULL DEFAULT 0;
 
 -- The place of the oldest task that retention has left.
 ALTER TABLE accounts ADD COLUMN first_place INTEGER NOT NULL DEFAULT 0;
+
+-- Outputs of models: the account of the task may delete them. Until the task has succeeded they have the lease
+-- under which they were stored, as `<task>/<attempt>`.
+ALTER TABLE objects ADD COLUMN output_of INTEGER REFERENCES accounts (id);
+ALTER TABLE objects ADD COLUMN lease TEXT;
+UPDATE objects SET output_of =
+    (SELECT account FROM tasks WHERE tasks.id = substr(objects.key, 1, instr(objects.key, '/') - 1))
+WHERE owner IS NULL;
+CREATE INDEX outputs_by_age ON objects (created_at) WHERE owner IS NULL;
+CREATE INDEX outputs_of_leases ON objects (lease) WHERE lease IS NOT NULL;
+-- Addresses that were drawn at random look as if a payment could go to them.
+UPDATE accounts SET wallet_address = 'local:' || username WHERE wallet_address LIKE '0x%';
+
+-- Who pays for a file: the account whose key asked for its upload. Null for what a model produced.
+ALTER TABLE objects ADD COLUMN payer INTEGER REFERENCES accounts (id);
+UPDATE objects SET payer = owner;
+
+-- Metering of storage: what is not charged yet is so many GiB-seconds (of 2^30) and byte-seconds.
+ALTER TABLE accounts ADD COLUMN gib_seconds INTEGER NOT NULL DEFAULT 0;
+
+-- Lists of models in each of their orders, public ones and those of an owner.
+DROP INDEX models_of_owner;
+CREATE INDEX models_of_owner ON models (owner, is_public, created_at, sequence);
+CREATE INDEX models_by_creation ON models (is_public, created_at, sequence);
+CREATE INDEX models_by_change ON models (is_public, updated_at, sequence);
+CREATE INDEX models_by_likes ON models (is_public, likes DESC, sequence);
+CREATE INDEX models_by_downloads ON models (is_public, downloads DESC, sequence);

@@ -15,7 +15,7 @@ use crate::api::{Answer, ApiJson, Failure, is_mime};
 use crate::catalog::Format;
 use crate::lifecycle::app::App;
 use crate::nodes::OUTPUTS;
-use crate::object_storage::Cut;
+use crate::object_storage::OutputError;
 use crate::queue::{Ending, LeaseState};
 
 /// How many characters of a failure's message are kept.
@@ -45,17 +45,19 @@ pub(super) async fn put_file(
         Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
     })?;
     output::check_file(&Format::kept(&output_format)?, &file, &mime).map_err(Failure::unprocessable)?;
-    let folder = format!("{task}/{attempt}");
-    let others = app.database.files_of_lease(OUTPUTS, &folder).await?;
-    output::check_only_file(&file, &others).map_err(Failure::unprocessable)?;
-    let stored = (OUTPUTS, &*format!("{folder}/{file}"), &*mime);
+    let stored = (OUTPUTS, &*format!("{task}/{attempt}/{file}"), &*mime);
     let body = request.into_body().into_data_stream();
-    let patience = app.config.limits.upload_idle;
-    let url = app.objects.receive_output(&app, stored, patience, body).await.map_err(|cut| match cut {
-        Cut::TooLarge => Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "a file has at most 104857600 bytes"),
-        Cut::Idle => Failure::new(StatusCode::REQUEST_TIMEOUT, "the file took too long to arrive"),
-        Cut::Short => Failure::new(StatusCode::BAD_REQUEST, "the file was cut off"),
-        Cut::Failed(cause) => cause.into(),
+    let timeout = app.config.limits.upload_idle;
+    let url = app.objects.receive_output(&app, stored, timeout, body).await.map_err(|error| match error {
+        OutputError::TooLarge => {
+            Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "a file has at most 104857600 bytes")
+        }
+        OutputError::TooMany => {
+            Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "this lease has stored as many outputs as it may")
+        }
+        OutputError::TooSlow => Failure::new(StatusCode::REQUEST_TIMEOUT, "the file took too long to arrive"),
+        OutputError::CutOff => Failure::new(StatusCode::BAD_REQUEST, "the file was cut off"),
+        OutputError::Failed(cause) => cause.into(),
     })?;
     Ok(Answer::data(StoredFile { url }))
 }

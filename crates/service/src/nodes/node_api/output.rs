@@ -40,16 +40,6 @@ pub(super) fn check_file(declared: &Format, file: &str, mime: &str) -> Result<()
     }
 }
 
-/// Whether the file is the only one of its output: a lease stores one file for each output, so that the bytes
-/// of a lease have a limit.
-pub(super) fn check_only_file(file: &str, others: &[String]) -> Result<(), String> {
-    let name = |file: &str| file.split('.').next().unwrap_or_default().to_owned();
-    match others.iter().find(|other| *other != file && name(other) == name(file)) {
-        Some(other) => Err(format!("this output has the file {other} already; replace it by its own name")),
-        None => Ok(()),
-    }
-}
-
 /// Whether a type is one of those that a pattern such as `image/*` means.
 fn fits(pattern: &str, mime: &str) -> bool {
     let essence = mime.split(';').next().unwrap_or_default().trim();

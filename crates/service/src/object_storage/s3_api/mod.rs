@@ -1,11 +1,141 @@
-//! S3 protocol: presigned targets, form uploads, signed PUTs and downloads on a listener of its own.
+//! The protocol of S3 on a listener of its own: form uploads, signed PUTs, and downloads. What comes before
+//! and after each of them: refused extras, an identifier, a log line, headers for browsers.
 
-pub(crate) mod access;
-pub(crate) mod backend;
-pub(crate) mod edge;
-pub(crate) mod form;
-mod linger;
-pub(crate) mod measured;
-pub(crate) mod pace;
-pub(crate) mod policy;
-pub(crate) mod sign;
+mod conditions;
+mod error;
+pub(super) mod form;
+pub(super) mod policy;
+mod put;
+mod read;
+mod sign;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use axum::http::{Method, Response, StatusCode};
+
+pub(super) use error::{Code, S3Error};
+pub(crate) use sign::{Presigned, Signer};
+
+use crate::http::slow_clients::DrainOnDrop;
+use crate::lifecycle::app::App;
+use crate::object_storage::MAX_FILE;
+
+/// What requests are counted under: there are as many keys as files.
+const ROUTE: &str = "/{bucket}/{key}";
+
+/// The object store over HTTP.
+pub(crate) fn router(app: &Arc<App>) -> Router {
+    Router::new().fallback(serve).with_state(Arc::clone(app))
+}
+
+async fn serve(State(app): State<Arc<App>>, request: Request) -> Response<Body> {
+    let id = app.random.uuid().unwrap_or_default();
+    let method = request.method().clone();
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let begun = Instant::now();
+    let respond = |request| async { respond(&app, request).await.unwrap_or_else(|error| error.respond(&id)) };
+    let mut response = match &app.tester {
+        None => respond(request).await,
+        Some(tester) => tester.around_objects(&app.clock, &id, request, respond).await,
+    };
+    let (status, elapsed) = (response.status(), begun.elapsed());
+    // Neither the path nor the query is logged: a signed URL is a credential.
+    tracing::info!(id, %method, status = status.as_u16(), ?elapsed, "the object store answered");
+    app.metrics.answered(&method, ROUTE, status, elapsed);
+    let headers = response.headers_mut();
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        headers.insert(HeaderName::from_static("x-amz-request-id"), id);
+    }
+    // Objects are whatever somebody uploaded: a browser must not guess that one is a page, and what is a page
+    // has no origin and runs no script.
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
+    allow_origin(&app, origin, headers);
+    response
+}
+
+async fn respond(app: &Arc<App>, request: Request) -> Result<Response<Body>, S3Error> {
+    if request.method() == Method::OPTIONS {
+        return Ok(preflight(request.headers()));
+    }
+    refuse_extras(request.method(), request.headers(), request.uri().query().unwrap_or_default())?;
+    // A client that waits for `100 Continue` has nothing under way that would have to be read.
+    let waits = request.headers().contains_key(header::EXPECT);
+    let idle = app.config.limits.upload_idle;
+    let request = if waits { request } else { request.map(|body| DrainOnDrop::wrap(body, idle, MAX_FILE)) };
+    let (head, body) = request.into_parts();
+    match head.method {
+        Method::GET | Method::HEAD => read::read(app, &head).await,
+        Method::PUT => put::upload(app, &head, body).await,
+        Method::POST if form::is_form(&head.headers) => form::upload(app, &head, body).await,
+        Method::POST | Method::DELETE => Err(S3Error::new(Code::AccessDenied, "Access Denied")),
+        _ => Err(not_allowed()),
+    }
+}
+
+fn not_allowed() -> S3Error {
+    let message = "The specified method is not allowed against this resource.";
+    S3Error::new(Code::MethodNotAllowed, message)
+}
+
+/// Refuses what no request may carry.
+fn refuse_extras(method: &Method, headers: &HeaderMap, query: &str) -> Result<(), S3Error> {
+    if headers.contains_key("x-api-key") {
+        let message = "The API key does not belong here: send the request without the header x-api-key.";
+        return Err(S3Error::new(Code::InvalidRequest, message));
+    }
+    // Targets are signed in their URL or their form, so this header is always one too many.
+    if headers.contains_key(header::AUTHORIZATION) {
+        let message = "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, Signature \
+                       query string parameter or the Authorization header should be specified";
+        return Err(S3Error::new(Code::InvalidArgument, message));
+    }
+    if query.split('&').any(|pair| pair.starts_with("Signature=") || pair.starts_with("AWSAccessKeyId=")) {
+        let message = "The authorization mechanism you have provided is not supported. Please use \
+                       AWS4-HMAC-SHA256.";
+        return Err(S3Error::new(Code::InvalidRequest, message));
+    }
+    let is_upload = [Method::PUT, Method::POST].contains(method);
+    let is_chunked = headers.contains_key(header::TRANSFER_ENCODING);
+    if is_upload && (is_chunked || !headers.contains_key(header::CONTENT_LENGTH)) {
+        let message = "You must provide the Content-Length HTTP header.";
+        return Err(S3Error::new(Code::MissingContentLength, message));
+    }
+    Ok(())
+}
+
+/// The response to a browser that asks before it uploads.
+fn preflight(headers: &HeaderMap) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    if let Some(wanted) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
+        response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
+    }
+    response
+}
+
+/// CORS: lets pages of the allowed origins read the response.
+fn allow_origin(app: &App, origin: Option<HeaderValue>, headers: &mut HeaderMap) {
+    let allowed = &app.config.storage_origins;
+    let origin = match allowed.iter().any(|allowed| allowed == "*") {
+        true => HeaderValue::from_static("*"),
+        false => {
+            headers.append(header::VARY, HeaderValue::from_static("origin"));
+            let Some(origin) = origin.filter(|origin| allowed.iter().any(|allowed| allowed == origin)) else {
+                headers.remove(header::ACCESS_CONTROL_ALLOW_HEADERS);
+                return;
+            };
+            origin
+        }
+    };
+    let readable = "ETag, Location, Content-Range, Accept-Ranges, x-amz-request-id";
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD, POST, PUT"));
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(readable));
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("3600"));
+}

@@ -4,9 +4,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use s3s::{S3Error, s3_error};
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use super::{Code, S3Error};
 
 /// Fields that need no condition: what is signed with, and the policy itself.
 const EXEMPT: [&str; 2] = ["policy", "x-amz-signature"];
@@ -39,8 +40,8 @@ enum Condition {
 /// How large the file of a form may be, bounds included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SizeRange {
-    pub(crate) least: u64,
-    pub(crate) most: u64,
+    pub(crate) min: u64,
+    pub(crate) max: u64,
 }
 
 /// Holds the fields of a form (their names in lower case) against a policy whose signature is right.
@@ -50,12 +51,14 @@ pub(crate) fn check(
     fields: &[(String, String)],
     now: Timestamp,
 ) -> Result<SizeRange, S3Error> {
-    let malformed = || s3_error!(InvalidPolicyDocument, "Invalid Policy: it is no policy that can be read.");
+    let malformed = || S3Error::new(Code::InvalidPolicyDocument, "Invalid Policy: it cannot be read.");
+    let denied =
+        |why: String| S3Error::new(Code::AccessDenied, format!("Invalid according to Policy: {why}"));
     let text = STANDARD.decode(policy).map_err(|_| malformed())?;
     let document: Document = serde_json::from_slice(&text).map_err(|_| malformed())?;
     let expiration: Timestamp = document.expiration.parse().map_err(|_| malformed())?;
     if expiration <= now {
-        return Err(s3_error!(AccessDenied, "Invalid according to Policy: Policy expired."));
+        return Err(denied("Policy expired.".to_owned()));
     }
     let mut range = None;
     let mut named = vec!["bucket".to_owned()];
@@ -70,25 +73,21 @@ pub(crate) fn check(
                 };
                 let is_there = name != "bucket" || bucket == expected;
                 if !is_there || sent != Some(expected.as_str()) {
-                    return Err(s3_error!(
-                        AccessDenied,
-                        "Invalid according to Policy: Policy Condition failed: [\"eq\", \"${name}\"]"
-                    ));
+                    return Err(denied(format!("Policy Condition failed: [\"eq\", \"${name}\"]")));
                 }
                 named.push(name);
             }
-            Condition::Range(how, least, most) if how == "content-length-range" => {
+            Condition::Range(how, min, max) if how == "content-length-range" => {
                 // Of several, every one holds.
-                let SizeRange { least: before, most: until } = range.unwrap_or(SizeRange { least, most });
-                range = Some(SizeRange { least: least.max(before), most: most.min(until) });
+                let known = range.unwrap_or(SizeRange { min, max });
+                range = Some(SizeRange { min: min.max(known.min), max: max.min(known.max) });
             }
             Condition::Text(..) | Condition::Range(..) => return Err(malformed()),
         }
     }
     for (name, _) in fields {
         if !named.contains(name) && !EXEMPT.contains(&name.as_str()) && !name.starts_with("x-ignore-") {
-            let message = "Invalid according to Policy: Extra input fields";
-            return Err(s3_error!(AccessDenied, "{message}: {name}"));
+            return Err(denied(format!("Extra input fields: {name}")));
         }
     }
     range.ok_or_else(malformed)
@@ -111,14 +110,13 @@ mod tests {
         let lower = |(name, value): (&str, &str)| (name.to_ascii_lowercase(), value.to_owned());
         let mut fields: Vec<_> = written.into_iter().map(lower).collect();
         change(&mut fields);
-        check(&policy, "b", &fields, Timestamp::UNIX_EPOCH)
-            .map_err(|refusal| refusal.code().as_str().to_owned())
+        check(&policy, "b", &fields, Timestamp::UNIX_EPOCH).map_err(|refusal| refusal.code_name())
     }
 
     #[test]
     fn what_was_asked_for_is_allowed_with_dollars_and_quotes_in_the_name() {
-        assert_eq!(judge(|_| {}), Ok(SizeRange { least: 7, most: 7 }));
-        assert_eq!(judge(|fields| fields.push(("policy".into(), "x".into()))).map(|range| range.most), Ok(7));
+        assert_eq!(judge(|_| {}), Ok(SizeRange { min: 7, max: 7 }));
+        assert_eq!(judge(|fields| fields.push(("policy".into(), "x".into()))).map(|range| range.max), Ok(7));
     }
 
     #[test]
@@ -144,17 +142,15 @@ mod tests {
         let conditions = r#"["content-length-range",1,900],["content-length-range",5,90]"#;
         let policy = format!(r#"{{"expiration":"2027-01-01T00:00:00Z","conditions":[{conditions}]}}"#);
         let range = check(&STANDARD.encode(policy), "b", &[], Timestamp::UNIX_EPOCH);
-        assert_eq!(range.ok(), Some(SizeRange { least: 5, most: 90 }));
+        assert_eq!(range.ok(), Some(SizeRange { min: 5, max: 90 }));
     }
 
     #[test]
     fn an_expired_policy_is_refused() {
         let policy = write("b", &[], 1, Timestamp::UNIX_EPOCH);
-        let refused =
-            check(&policy, "b", &[], Timestamp::UNIX_EPOCH).map_err(|it| it.code().as_str().to_owned());
+        let refused = check(&policy, "b", &[], Timestamp::UNIX_EPOCH).map_err(|it| it.code_name());
         assert_eq!(refused, Err("AccessDenied".to_owned()));
-        let refused =
-            check("e30=", "b", &[], Timestamp::UNIX_EPOCH).map_err(|it| it.code().as_str().to_owned());
+        let refused = check("e30=", "b", &[], Timestamp::UNIX_EPOCH).map_err(|it| it.code_name());
         assert_eq!(refused, Err("InvalidPolicyDocument".to_owned()));
     }
 
@@ -172,7 +168,7 @@ mod tests {
                 let policy = write(&bucket, &[("key", &key), ("Content-Type", &mime)], size, Timestamp::MAX);
                 let sent = |key: &str, mime: &str| vec![("key".to_owned(), key.to_owned()), ("content-type".to_owned(), mime.to_owned())];
                 let judged = |bucket: &str, fields: &[(String, String)]| check(&policy, bucket, fields, Timestamp::UNIX_EPOCH).ok();
-                let exact = Some(SizeRange { least: size, most: size });
+                let exact = Some(SizeRange { min: size, max: size });
                 prop_assert_eq!(judged(&bucket, &sent(&key, &mime)), exact);
                 prop_assert_eq!(judged(&bucket, &sent(&other, &mime)).is_some(), other == key);
                 prop_assert_eq!(judged(&bucket, &sent(&key, &other)).is_some(), other == mime);

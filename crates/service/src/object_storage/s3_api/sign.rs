@@ -1,82 +1,86 @@
-//! Signing upload targets, the way S3 signs: a URL to put to, or the fields of a form to post.
+//! Signatures of upload targets, as S3 has them: of a URL for a PUT, or of the policy of a form.
 
 use std::time::Duration;
 
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
-use rusty_s3::actions::{PutObject, S3Action};
-use rusty_s3::{Bucket, Credentials, UrlStyle};
+use rusty_s3::Method;
+use rusty_s3::signing::sign;
 use serde::Serializer;
 use sha2::Sha256;
+use url::Url;
 
-use super::policy;
+use super::{Code, S3Error, policy};
 use crate::Error;
-use crate::object_storage::{LARGEST_FORM_FILE, Target};
+use crate::object_storage::{MAX_FORM_FILE, Target, hex};
 
 /// The one access key of the object store. Its secret is in the database of the service.
-pub(crate) const ACCESS_KEY: &str = "inferstore";
-pub(crate) const REGION: &str = "us-east-1";
-pub(crate) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+pub(super) const ACCESS_KEY: &str = "inferstore";
+pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 /// Carries the identifier of the target in a signed URL.
-pub(crate) const TARGET_PARAMETER: &str = "x-target";
+pub(super) const TARGET_PARAMETER: &str = "x-target";
 /// Carries the identifier of the target in a form.
-pub(crate) const TARGET_FIELD: &str = "x-amz-meta-target";
+pub(super) const TARGET_FIELD: &str = "x-amz-meta-target";
+const REGION: &str = "us-east-1";
 
-/// S3 knows no longer life of a signed URL.
-const LONGEST_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// The longest life of a signed URL, as in S3.
+const MAX_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// A signed target, as it is handed to whoever uploads.
+/// A signed target, as a client gets it.
 pub(crate) struct Presigned {
     pub(crate) endpoint: String,
     /// A JSON object as text.
     pub(crate) fields: String,
 }
 
-/// Signs and verifies with the secret of the object store.
+/// What the signature of a PUT covers, beside the method and the time.
+pub(super) struct SignedPut<'a> {
+    pub(super) path: &'a str,
+    pub(super) target: &'a str,
+    pub(super) mime: &'a str,
+    pub(super) size: &'a str,
+}
+
+/// Signs with the secret of the object store.
 pub(crate) struct Signer {
-    url: String,
+    address: String,
     secret: String,
 }
 
 impl Signer {
-    pub(crate) fn new(url: String, secret: String) -> Self {
-        Self { url, secret }
-    }
-
-    pub(crate) fn secret(&self) -> &str {
-        &self.secret
+    pub(crate) fn new(address: String, secret: String) -> Self {
+        Self { address, secret }
     }
 
     /// Signs a target for so long. `now` is the system's time, against which signatures are verified.
     pub(crate) fn presign(
         &self,
         target: &Target,
+        path: &str,
         life: Duration,
         now: Timestamp,
     ) -> Result<Presigned, Error> {
-        let life = life.clamp(Duration::from_secs(1), LONGEST_LIFE);
-        if target.size <= LARGEST_FORM_FILE {
-            self.form(target, life, now)
-        } else {
-            self.put(target, life, now)
+        let life = life.clamp(Duration::from_secs(1), MAX_LIFE);
+        if target.size <= MAX_FORM_FILE {
+            return self.form(target, life, now);
         }
-    }
-
-    fn put(&self, target: &Target, life: Duration, now: Timestamp) -> Result<Presigned, Error> {
-        let doing = "signing an upload target";
-        let origin = self.url.parse().map_err(|cause| Error::new(doing, format!("{}: {cause}", self.url)))?;
-        let bucket = Bucket::new(origin, UrlStyle::Path, target.bucket.clone(), REGION)
-            .map_err(|cause| Error::new(doing, cause))?;
-        let credentials = Credentials::new(ACCESS_KEY, self.secret.as_str());
-        let mut put = PutObject::new(&bucket, Some(&credentials), &target.key);
-        put.query_mut().insert(TARGET_PARAMETER, target.id.as_str());
-        // Without these two in the signature, any size and any type would be stored.
-        put.headers_mut().insert("content-length", target.size.to_string());
-        put.headers_mut().insert("content-type", target.mime.as_str());
+        let size = target.size.to_string();
+        let put = SignedPut { path, target: &target.id, mime: &target.mime, size: &size };
         Ok(Presigned {
-            endpoint: put.sign_with_time(life, &now).into(),
+            endpoint: self.put(&put, life, now)?.into(),
             fields: object(&[("Content-Type", target.mime.as_str())])?,
         })
+    }
+
+    /// Signs a URL to put to.
+    pub(super) fn put(&self, put: &SignedPut<'_>, life: Duration, now: Timestamp) -> Result<Url, Error> {
+        let url = format!("{}{}", self.address, put.path);
+        let url = Url::parse(&url).map_err(|cause| Error::new("signing an upload target", cause))?;
+        let query = [(TARGET_PARAMETER, put.target)].into_iter();
+        // Without these two in the signature, any size and any type would be stored.
+        let headers = [("content-length", put.size), ("content-type", put.mime)].into_iter();
+        let life = life.as_secs();
+        Ok(sign(&now, Method::Put, url, ACCESS_KEY, &self.secret, None, REGION, life, query, headers))
     }
 
     fn form(&self, target: &Target, life: Duration, now: Timestamp) -> Result<Presigned, Error> {
@@ -96,32 +100,32 @@ impl Signer {
         let signature = self.signature(&day, &policy)?;
         let mut all = fields.to_vec();
         all.extend([("policy", policy.as_str()), ("x-amz-signature", signature.as_str())]);
-        Ok(Presigned { endpoint: format!("{}/{}", self.url, target.bucket), fields: object(&all)? })
+        Ok(Presigned { endpoint: format!("{}/{}", self.address, target.bucket), fields: object(&all)? })
     }
 
     /// The signature of a policy that was signed on that day.
-    pub(crate) fn signature(&self, day: &str, policy: &str) -> Result<String, Error> {
+    pub(super) fn signature(&self, day: &str, policy: &str) -> Result<String, Error> {
         let mut key = format!("AWS4{}", self.secret).into_bytes();
-        for part in [day, REGION, "s3", "aws4_request"] {
-            key = keyed_hash(&key, part)?;
+        for part in [day, REGION, "s3", "aws4_request", policy] {
+            let hash = Hmac::<Sha256>::new_from_slice(&key).map_err(|cause| Error::new("signing", cause))?;
+            key = hash.chain_update(part).finalize().into_bytes().to_vec();
         }
-        Ok(hex(&keyed_hash(&key, policy)?))
+        Ok(hex(&key))
     }
 }
 
 /// What a signature of that day is good for.
-pub(crate) fn scope(day: &str) -> String {
+pub(super) fn scope(day: &str) -> String {
     format!("{day}/{REGION}/s3/aws4_request")
 }
 
-fn keyed_hash(key: &[u8], text: &str) -> Result<Vec<u8>, Error> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).map_err(|cause| Error::new("signing", cause))?;
-    mac.update(text.as_bytes());
-    Ok(mac.finalize().into_bytes().to_vec())
+pub(super) fn mismatch() -> S3Error {
+    let message = "The request signature we calculated does not match the signature you provided.";
+    S3Error::new(Code::SignatureDoesNotMatch, message)
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+pub(super) fn unknown_access_key() -> S3Error {
+    S3Error::new(Code::InvalidAccessKeyId, "The access key is not known.")
 }
 
 /// A JSON object as text, its members in this order.

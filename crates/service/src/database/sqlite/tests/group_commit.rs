@@ -7,8 +7,9 @@ use rusqlite::Connection;
 
 use super::super::SqliteDatabase;
 use super::super::statements::Statements as _;
-use super::Fixture;
+use super::Folder;
 use crate::Error;
+use crate::database::Maintenance as _;
 
 /// What a write does after it has written.
 #[derive(Clone, Copy)]
@@ -37,24 +38,23 @@ async fn write(database: &SqliteDatabase, name: &str, then: Then) -> Result<(), 
 }
 
 async fn is_kept(database: &SqliteDatabase, name: &str) -> bool {
-    database.setting(name).await.unwrap().is_some()
+    let (select, name) = ("SELECT 1 FROM settings WHERE name = ?", name.to_owned());
+    database.read(move |db| Ok(db.is_there(select, [name])?)).await.unwrap()
 }
 
 /// Keeps the thread that writes busy until the sender is dropped, so that writes gather.
-fn occupy(database: &SqliteDatabase) -> mpsc::Sender<()> {
+async fn occupy(database: &SqliteDatabase) -> mpsc::Sender<()> {
     let (end, ended) = mpsc::channel::<()>();
-    let database = database.clone();
-    tokio::spawn(async move {
-        let wait = move |_: &Connection| Ok(ended.recv().is_ok());
-        database.exclusively(wait).await.unwrap();
-    });
+    let mut busy = std::pin::pin!(database.exclusively(move |_| Ok(ended.recv().is_ok())));
+    assert!(futures_util::poll!(&mut busy).is_pending());
     end
 }
 
 #[tokio::test]
 async fn a_write_that_fails_or_panics_is_undone_alone() {
-    let Fixture { database, folder: _folder, .. } = Fixture::new(1).await;
-    let busy = occupy(&database);
+    let folder = Folder::new();
+    let database = folder.sqlite().await;
+    let busy = occupy(&database).await;
     let names: Vec<String> = (0..100).map(|number| number.to_string()).collect();
     let then = |number: usize| match number % 10 {
         3 => Then::Fail,
@@ -72,8 +72,9 @@ async fn a_write_that_fails_or_panics_is_undone_alone() {
 
 #[tokio::test]
 async fn every_write_of_a_transaction_that_was_lost_fails_and_the_next_one_succeeds() {
-    let Fixture { database, folder: _folder, .. } = Fixture::new(2).await;
-    let busy = occupy(&database);
+    let folder = Folder::new();
+    let database = folder.sqlite().await;
+    let busy = occupy(&database).await;
     let lost = async {
         tokio::join!(
             write(&database, "one", Then::Succeed),
@@ -92,8 +93,9 @@ async fn every_write_of_a_transaction_that_was_lost_fails_and_the_next_one_succe
 
 #[tokio::test]
 async fn a_write_is_done_though_its_caller_has_gone() {
-    let Fixture { database, folder: _folder, .. } = Fixture::new(3).await;
-    let busy = occupy(&database);
+    let folder = Folder::new();
+    let database = folder.sqlite().await;
+    let busy = occupy(&database).await;
     {
         let mut gone = std::pin::pin!(write(&database, "gone", Then::Succeed));
         assert!(futures_util::poll!(&mut gone).is_pending());
@@ -105,7 +107,8 @@ async fn a_write_is_done_though_its_caller_has_gone() {
 
 #[tokio::test]
 async fn a_query_that_panics_leaves_its_connection_to_the_next_one() {
-    let Fixture { database, folder: _folder, .. } = Fixture::new(4).await;
+    let folder = Folder::new();
+    let database = folder.sqlite().await;
     for _ in 0..50 {
         let panicked = database.read::<()>(|_| std::panic::resume_unwind(Box::new("it had to"))).await;
         assert!(panicked.is_err());
@@ -115,13 +118,15 @@ async fn a_query_that_panics_leaves_its_connection_to_the_next_one() {
 
 #[tokio::test]
 async fn a_database_that_was_closed_refuses_and_keeps_what_was_written() {
-    let mut fixture = Fixture::new(5).await;
-    write(&fixture.database, "before", Then::Succeed).await.unwrap();
-    fixture.database.close().await;
-    fixture.database.close().await;
-    assert!(write(&fixture.database, "after", Then::Succeed).await.is_err());
-    assert!(fixture.database.setting("before").await.is_err());
-    assert!(!fixture.folder.path().join("test.db-wal").exists(), "the log was not moved into the file");
-    fixture.crash().await;
-    assert!(is_kept(&fixture.database, "before").await);
+    let folder = Folder::new();
+    let database = folder.sqlite().await;
+    write(&database, "before", Then::Succeed).await.unwrap();
+    database.check_writer().await.unwrap();
+    database.close().await;
+    database.close().await;
+    assert!(write(&database, "after", Then::Succeed).await.is_err());
+    assert!(database.check_writer().await.is_err());
+    assert!(database.read(|_| Ok(())).await.is_err());
+    assert!(!folder.0.path().join("test.db-wal").exists(), "the log was not moved into the file");
+    assert!(is_kept(&folder.sqlite().await, "before").await);
 }

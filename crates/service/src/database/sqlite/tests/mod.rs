@@ -1,94 +1,45 @@
-//! What the store promises, tried on a real file.
+//! SQLite as an engine: conformance, and what is SQLite's own, tried on a real file.
 
-#![expect(clippy::panic, clippy::unwrap_used, reason = "a test may end when its set-up fails")]
+#![expect(clippy::unwrap_used, reason = "a test may end when its set-up fails")]
 
+mod backup;
+mod cache;
 mod group_commit;
-mod listing;
-mod queue;
-mod state_table;
+mod plans;
 mod upgrade;
 
-use serde_json::value::RawValue;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use super::{Durability, SqliteDatabase};
-use crate::accounts::{AccountId, Accounts, NewAccount, Scope};
-use crate::catalog::{Catalog, Existing, NewModel, NewVersion};
-use crate::clock::Moment;
-use crate::ledger::Money;
-use crate::queue::NewTask;
-use crate::random::Randomness;
+use async_trait::async_trait;
 
-/// The one model of these tests.
-const MODEL: &str = "echo";
+use super::SqliteDatabase;
+use crate::database::conformance::{Engine, conformance};
+use crate::database::{Database, Durability};
 
-/// A store with an operator who publishes one model, and a customer.
-struct Fixture {
-    folder: tempfile::TempDir,
-    database: SqliteDatabase,
-    random: Randomness,
-    operator: AccountId,
-    customer: AccountId,
-    version: i64,
-}
+/// A folder with a database, which goes with it.
+struct Folder(tempfile::TempDir);
 
-impl Fixture {
-    async fn new(seed: u64) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let database = open(&folder).await;
-        let random = Randomness::new(Some(seed));
-        let mut accounts = Vec::new();
-        for name in ["operator", "customer"] {
-            let account = NewAccount::draw(name, Scope::Personal, &random).unwrap();
-            accounts.push(database.add_account(&account, Moment(0)).await.unwrap().id);
-        }
-        let (operator, customer) = (accounts[0], accounts[1]);
-        database.publish(&[model(operator)], Existing::Replace).await.unwrap();
-        let version = database.active_version(MODEL).await.unwrap().unwrap().id;
-        Self { folder, database, random, operator, customer, version }
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
     }
 
-    /// Ends the store without order, as a crash does, and opens it again.
-    async fn crash(&mut self) {
-        self.database = open(&self.folder).await;
+    fn file(&self) -> PathBuf {
+        self.0.path().join("test.db")
     }
 
-    fn task(&self, price: Money) -> NewTask {
-        NewTask {
-            id: self.random.uuid().unwrap(),
-            account: self.customer,
-            model: MODEL.to_owned(),
-            version: self.version,
-            publisher: self.operator,
-            price,
-            input: "{}".to_owned(),
-        }
+    /// The database as what it is.
+    async fn sqlite(&self) -> SqliteDatabase {
+        SqliteDatabase::open(&self.file(), Durability::None).await.unwrap()
     }
 }
 
-async fn open(folder: &tempfile::TempDir) -> SqliteDatabase {
-    SqliteDatabase::open(&folder.path().join("test.db"), Durability::None).await.unwrap()
-}
-
-fn model(owner: AccountId) -> NewModel {
-    NewModel {
-        id: MODEL.to_owned(),
-        name: MODEL.to_owned(),
-        owner,
-        description: "Gives back what it is given.".to_owned(),
-        is_official: true,
-        is_verified: true,
-        is_public: true,
-        is_playground: false,
-        price: Money::ZERO,
-        metadata: RawValue::from_string("{}".to_owned()).unwrap(),
-        likes: 0,
-        downloads: 0,
-        created_at: Moment(0),
-        updated_at: Moment(0),
-        version: NewVersion {
-            commit_hash: "one".to_owned(),
-            input_format: "{}".to_owned(),
-            output_format: "{}".to_owned(),
-        },
+#[async_trait]
+impl Engine for Folder {
+    async fn open(&self) -> Arc<dyn Database> {
+        Arc::new(self.sqlite().await)
     }
 }
+
+conformance!(crate::database::sqlite::tests::Folder::new());

@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use super::super::{SCHEMA, SqliteDatabase};
-use super::{Durability, open};
+use super::{Durability, Folder};
 use crate::accounts::{AccountId, Accounts as _};
 use crate::ledger::Ledger as _;
 use crate::object_storage::Files as _;
@@ -11,8 +11,8 @@ use crate::object_storage::Files as _;
 #[tokio::test]
 async fn a_database_of_any_older_version_keeps_its_rows() {
     for version in 1..SCHEMA.len() {
-        let folder = tempfile::tempdir().unwrap();
-        let old = Connection::open(folder.path().join("test.db")).unwrap();
+        let folder = Folder::new();
+        let old = Connection::open(folder.file()).unwrap();
         for sql in &SCHEMA[..version] {
             old.execute_batch(sql).unwrap();
         }
@@ -25,7 +25,7 @@ async fn a_database_of_any_older_version_keeps_its_rows() {
         )
         .unwrap();
         drop(old);
-        let database = open(&folder).await;
+        let database = folder.sqlite().await;
         assert_eq!(database.account("anna").await.unwrap().unwrap().id, AccountId(1));
         let (files, total) = database.files(AccountId(1), "covers", None, 1, 10).await.unwrap();
         assert_eq!((files[0].key.as_str(), total), ("covers/a.png", 1));
@@ -35,8 +35,8 @@ async fn a_database_of_any_older_version_keeps_its_rows() {
 
 #[tokio::test]
 async fn a_database_of_a_newer_version_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("test.db");
+    let folder = Folder::new();
+    let file = folder.file();
     Connection::open(&file).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let refused = SqliteDatabase::open(&file, Durability::None).await.err().unwrap().to_string();
     assert!(refused.contains("newer version of the service (schema 99"), "{refused}");

@@ -1,0 +1,87 @@
+//! Faults that let an answer arrive, but not as it was: cut off, bit by bit, or with another value in it.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody, to_bytes};
+use axum::http::Response;
+use axum::http::header::CONTENT_LENGTH;
+use futures_util::{StreamExt, stream};
+use serde_json::Value;
+
+use super::{Effect, Fault};
+use crate::http::listener::HangUp;
+
+impl Fault {
+    /// The same answer with another body.
+    pub(super) async fn corrupt_body(&self, response: Response<Body>) -> Response<Body> {
+        let (mut parts, body) = response.into_parts();
+        let bytes = self.bytes.unwrap_or(1);
+        // A body that is made anew has no length of its own: the answer announces the one that it had.
+        let length = body.size_hint().exact();
+        let (body, length) = match self.effect {
+            Effect::CutBody => (cut(body, bytes), length),
+            Effect::DripBody => {
+                (drip(body, bytes, Duration::from_millis(self.pause_ms.unwrap_or(0))), length)
+            }
+            _ => {
+                let body = self.with_field(body).await;
+                let length = body.len() as u64;
+                (Body::from(body), Some(length))
+            }
+        };
+        if let Some(length) = length {
+            parts.headers.insert(CONTENT_LENGTH, length.into());
+        }
+        Response::from_parts(parts, body)
+    }
+
+    /// The body with another value in the field; as it is, when it has no such field.
+    async fn with_field(&self, body: Body) -> Bytes {
+        let bytes = to_bytes(body, usize::MAX).await.unwrap_or_default();
+        let Ok(mut json) = serde_json::from_slice::<Value>(&bytes) else { return bytes };
+        match json.pointer_mut(self.field.as_deref().unwrap_or_default()) {
+            Some(field) => {
+                *field = self.value.clone().unwrap_or_default();
+                json.to_string().into()
+            }
+            None => bytes,
+        }
+    }
+}
+
+fn cut(body: Body, after: u64) -> Body {
+    let left = usize::try_from(after).unwrap_or(usize::MAX);
+    let ended = (body.into_data_stream(), Some(left));
+    Body::from_stream(stream::unfold(ended, |(mut body, left)| async move {
+        let left = left?;
+        if left == 0 {
+            // What was sent so far leaves before the connection is closed.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            return Some((Err(axum::Error::new(HangUp)), (body, None)));
+        }
+        match body.next().await? {
+            Ok(mut chunk) => {
+                chunk.truncate(left);
+                let left = left - chunk.len();
+                Some((Ok(chunk), (body, Some(left))))
+            }
+            Err(cause) => Some((Err(cause), (body, None))),
+        }
+    }))
+}
+
+fn drip(body: Body, bytes: u64, pause: Duration) -> Body {
+    let size = usize::try_from(bytes).unwrap_or(usize::MAX).max(1);
+    let begun = (body.into_data_stream(), Bytes::new());
+    Body::from_stream(stream::unfold(begun, move |(mut body, mut rest)| async move {
+        while rest.is_empty() {
+            match body.next().await? {
+                Ok(chunk) => rest = chunk,
+                Err(cause) => return Some((Err(cause), (body, rest))),
+            }
+        }
+        tokio::time::sleep(pause).await;
+        let drop = rest.split_to(size.min(rest.len()));
+        Some((Ok(drop), (body, rest)))
+    }))
+}

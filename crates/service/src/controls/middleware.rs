@@ -1,0 +1,240 @@
+//! Where faults and the journal meet requests: around the API and around the object store.
+
+use std::fmt::Write as _;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderName, HeaderValue, Response};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::IntoResponse;
+use futures_util::StreamExt;
+
+use super::{Effect, Fault, Operation, Side, Tester};
+use crate::api::{Failure, ROOT, RequestId};
+use crate::clock::Clock;
+use crate::http::listener::HangUp;
+use crate::lifecycle::app::App;
+
+/// For how long what is left of a request is read before it is answered without being looked at.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// What faults and the journal know of a request.
+pub(super) struct RequestInfo {
+    pub(super) side: Side,
+    pub(super) method: String,
+    /// Without `/api/v1` and without the query.
+    pub(super) path: String,
+    /// The path as the router has it.
+    pattern: String,
+    pub(super) operation: Option<Operation>,
+    pub(super) request_id: String,
+}
+
+impl RequestInfo {
+    fn at_the_api(request: &Request) -> Self {
+        let short = |path: &str| path.strip_prefix(ROOT).unwrap_or(path).to_owned();
+        let pattern = request.extensions().get::<MatchedPath>();
+        let pattern = pattern.map_or_else(String::new, |pattern| short(pattern.as_str()));
+        let id = request.extensions().get::<RequestId>();
+        Self {
+            side: Side::Api,
+            method: request.method().to_string(),
+            path: short(request.uri().path()),
+            operation: Operation::of_api(request.method().as_str(), &pattern),
+            pattern,
+            request_id: id.map(|id| id.0.clone()).unwrap_or_default(),
+        }
+    }
+
+    fn at_the_objects(id: &str, request: &Request) -> Self {
+        Self {
+            side: Side::Objects,
+            method: request.method().to_string(),
+            path: request.uri().path().to_owned(),
+            pattern: String::new(),
+            operation: Operation::of_objects(request.method().as_str()),
+            request_id: id.to_owned(),
+        }
+    }
+
+    /// Whether a fault is meant for this request.
+    pub(super) fn matches(&self, fault: &Fault) -> bool {
+        fault.operation.is_none_or(|wanted| self.operation == Some(wanted))
+            && fault.side.is_none_or(|wanted| self.side == wanted)
+            && fault.method.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(&self.method))
+            && fault.path.as_ref().is_none_or(|wanted| *wanted == self.path || *wanted == self.pattern)
+    }
+}
+
+/// Puts the seam around the operations of the API, where controls are on.
+pub(crate) fn around_the_api(routes: Router<Arc<App>>, app: &Arc<App>) -> Router<Arc<App>> {
+    match app.tester {
+        None => routes,
+        Some(_) => routes.layer(from_fn_with_state(Arc::clone(app), at_the_api)),
+    }
+}
+
+async fn at_the_api(State(app): State<Arc<App>>, request: Request, next: Next) -> Response<Body> {
+    match &app.tester {
+        None => next.run(request).await,
+        Some(tester) => {
+            let seen = RequestInfo::at_the_api(&request);
+            tester.around(&app.clock, &seen, request, |request| next.run(request)).await
+        }
+    }
+}
+
+impl Tester {
+    /// Lets a request to the object store meet its fault, if there is one for it.
+    pub(crate) async fn around_objects<F: Future<Output = Response<Body>> + Send>(
+        &self,
+        clock: &Clock,
+        id: &str,
+        request: Request,
+        answer: impl FnOnce(Request) -> F + Send,
+    ) -> Response<Body> {
+        let seen = RequestInfo::at_the_objects(id, &request);
+        self.around(clock, &seen, request, answer).await
+    }
+
+    async fn around<F: Future<Output = Response<Body>> + Send>(
+        &self,
+        clock: &Clock,
+        seen: &RequestInfo,
+        request: Request,
+        answer: impl FnOnce(Request) -> F + Send,
+    ) -> Response<Body> {
+        let number = self.journal.begin(seen, clock.now().to_string());
+        let response = match self.faults.meet(seen) {
+            None => answer(request).await,
+            Some((id, fault)) => {
+                self.journal.note(number, |entry| {
+                    (entry.fault, entry.effect) = (Some(id), Some(fault.effect));
+                });
+                fault.happen(seen, request, answer).await
+            }
+        };
+        if response.extensions().get::<HangUp>().is_none() {
+            self.journal.note(number, |entry| entry.status = Some(response.status().as_u16()));
+        }
+        response
+    }
+}
+
+impl Fault {
+    async fn happen<F: Future<Output = Response<Body>> + Send>(
+        &self,
+        seen: &RequestInfo,
+        request: Request,
+        answer: impl FnOnce(Request) -> F + Send,
+    ) -> Response<Body> {
+        match self.effect {
+            Effect::Delay if self.after_commit => {
+                let response = answer(request).await;
+                self.wait().await;
+                response
+            }
+            Effect::Delay => {
+                self.wait().await;
+                answer(request).await
+            }
+            Effect::Status if self.after_commit => {
+                drop(answer(request).await);
+                self.wait().await;
+                self.answer(seen)
+            }
+            Effect::Status => {
+                drain(request).await;
+                self.wait().await;
+                self.answer(seen)
+            }
+            Effect::HangUp => {
+                self.wait().await;
+                hang_up()
+            }
+            Effect::LoseAnswer => {
+                drop(answer(request).await);
+                self.wait().await;
+                hang_up()
+            }
+            Effect::CutBody | Effect::DripBody | Effect::SetField => {
+                let response = answer(request).await;
+                self.wait().await;
+                self.corrupt_body(response).await
+            }
+        }
+    }
+
+    async fn wait(&self) {
+        if let Some(delay) = self.delay_time() {
+            tokio::time::sleep(delay).await;
+        }
+    }
+
+    /// The answer of a fault with a status: in the shape of the API or of S3, unless it has a body of its
+    /// own.
+    fn answer(&self, seen: &RequestInfo) -> Response<Body> {
+        let message = self.message.clone().unwrap_or_else(|| "a tester wanted this".to_owned());
+        let mut response = match (&self.body, seen.side) {
+            (Some(body), _) => (self.code(), body.clone()).into_response(),
+            (None, Side::Api) => Failure::new(self.code(), message).into_response(),
+            (None, Side::Objects) => {
+                let xml = [(CONTENT_TYPE, "application/xml")];
+                (self.code(), xml, s3_error(self.code().as_u16(), &message, &seen.request_id)).into_response()
+            }
+        };
+        let headers = response.headers_mut();
+        if let Some(seconds) = self.retry_after {
+            headers.insert("retry-after", seconds.into());
+        }
+        for (name, value) in &self.headers {
+            if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+                headers.insert(name, value);
+            }
+        }
+        response
+    }
+}
+
+fn hang_up() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    response.extensions_mut().insert(HangUp);
+    response
+}
+
+/// Reads what is left of a request. A client that is answered while it sends fails on sending, and never
+/// sees the answer.
+async fn drain(request: Request) {
+    let mut body = request.into_body().into_data_stream();
+    let read = async { while let Some(Ok(_)) = body.next().await {} };
+    let _ = tokio::time::timeout(DRAIN, read).await;
+}
+
+/// A refusal as S3 writes it.
+fn s3_error(status: u16, message: &str, id: &str) -> String {
+    let code = match status {
+        400 => "InvalidRequest",
+        403 => "AccessDenied",
+        404 => "NoSuchKey",
+        503 => "SlowDown",
+        _ => "InternalError",
+    };
+    let mut escaped = String::new();
+    for letter in message.chars() {
+        match letter {
+            '&' | '<' | '>' | '"' | '\'' => {
+                let _ = write!(escaped, "&#{};", u32::from(letter));
+            }
+            _ => escaped.push(letter),
+        }
+    }
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>{escaped}</Message>\
+         <RequestId>{id}</RequestId></Error>"
+    )
+}

@@ -1,0 +1,99 @@
+//! Lists of models: every order, filter and page is what sorting all models would give.
+
+use std::cmp::Reverse;
+
+use super::{Engine, Fixture, model};
+use crate::accounts::AccountId;
+use crate::catalog::{Existing, Filter, NewModel, Search, Sort, folded};
+use crate::clock::Moment;
+use crate::queue::InsufficientBalance;
+
+/// Whether a list shows a model to the caller, who is a member of `organization`.
+fn is_listed(model: &NewModel, caller: AccountId, organization: AccountId, filter: Option<Filter>) -> bool {
+    let listed = model.is_public || model.owner == caller;
+    match filter {
+        None => listed,
+        Some(Filter::Official) => listed && model.is_official,
+        Some(Filter::Community) => listed && !model.is_official,
+        Some(Filter::Playground) => listed && model.is_playground,
+        Some(Filter::Public) => model.is_public,
+        Some(Filter::Author) => model.owner == caller,
+        Some(Filter::Permission) => listed || model.owner == organization,
+    }
+}
+
+/// Sorts models that are in the order of their publication.
+fn sort(models: &mut [&NewModel], sort: Sort, tasks: impl Fn(&NewModel) -> usize) {
+    match sort {
+        Sort::CreatedOldest => models.sort_by_key(|model| model.created_at),
+        Sort::Created => {
+            models.reverse();
+            models.sort_by_key(|model| Reverse(model.created_at));
+        }
+        Sort::Modified => {
+            models.reverse();
+            models.sort_by_key(|model| Reverse(model.updated_at));
+        }
+        Sort::Likes => models.sort_by_key(|model| Reverse(model.likes)),
+        Sort::Downloads => models.sort_by_key(|model| Reverse(model.downloads)),
+        Sort::Trending => models.sort_by_key(|model| Reverse((tasks(model), model.likes))),
+    }
+}
+
+pub(crate) async fn every_list_is_what_sorting_all_models_would_give(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let (caller, organization) = (fixture.customer, fixture.account("organization").await.id);
+    fixture.database.add_member(organization, caller).await.unwrap();
+    let owners = [fixture.operator, caller, organization, fixture.account("other").await.id];
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut models = vec![model(super::MODEL, fixture.operator)];
+    for number in 0..60 {
+        models.push(NewModel {
+            description: ["Ein Hund", "Une ÉCOLE", "A cat"][random.usize(..3)].to_owned(),
+            is_official: random.bool(),
+            is_public: random.bool(),
+            is_playground: random.bool(),
+            likes: random.i64(..4),
+            downloads: random.i64(..4),
+            created_at: Moment(random.i64(..5)),
+            updated_at: Moment(random.i64(..5)),
+            ..model(&format!("model-{number}"), owners[random.usize(..owners.len())])
+        });
+    }
+    fixture.database.publish(&models, Existing::Replace).await.unwrap();
+    let used: Vec<String> = (0..20).map(|_| models[random.usize(..models.len())].id.clone()).collect();
+    for model in &used {
+        let task = crate::queue::NewTask { model: model.clone(), ..fixture.task(crate::ledger::Money::ZERO) };
+        fixture.database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, Moment(0)).await.unwrap();
+    }
+    let tasks = |model: &NewModel| used.iter().filter(|used| **used == model.id).count();
+
+    for filter in Filter::ALL.into_iter().map(Some).chain([None]) {
+        for order in Sort::ALL {
+            for text in [None, Some("école")] {
+                let fits = |model: &&NewModel| {
+                    is_listed(model, caller, organization, filter)
+                        && text.is_none_or(|text| folded(&model.description).contains(&folded(text)))
+                };
+                let mut expected: Vec<&NewModel> = models.iter().filter(fits).collect();
+                sort(&mut expected, order, tasks);
+                for offset in [0, 7, 100] {
+                    let search = Search {
+                        caller,
+                        text: text.map(str::to_owned),
+                        sort: order,
+                        filter,
+                        limit: 7,
+                        offset,
+                        now: Moment(0),
+                    };
+                    let (page, total) = fixture.database.models(&search).await.unwrap();
+                    let page: Vec<String> = page.into_iter().map(|model| model.id).collect();
+                    let skipped = expected.iter().skip(usize::try_from(offset).unwrap());
+                    let of_page: Vec<String> = skipped.take(7).map(|model| model.id.clone()).collect();
+                    assert_eq!((page, total), (of_page, expected.len() as u64), "{search:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Conformance: what the service relies on in any engine, tested through the traits alone. `conformance!` runs
+//! every test for an engine.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test may end when its set-up fails")]
+
+pub(crate) mod accounts;
+pub(crate) mod catalog;
+pub(crate) mod folders;
+pub(crate) mod money;
+pub(crate) mod queue;
+pub(crate) mod state_table;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::value::RawValue;
+
+use crate::accounts::{Account, AccountId, NewAccount, OPERATOR, Scope};
+use crate::catalog::{Existing, NewModel, NewVersion};
+use crate::clock::Moment;
+use crate::database::Database;
+use crate::ledger::Money;
+use crate::object_storage::{Object, Stored, Target, category};
+use crate::queue::NewTask;
+use crate::random::Randomness;
+
+/// The one model that a fixture begins with.
+pub(crate) const MODEL: &str = "echo";
+
+/// An empty database of an engine.
+#[async_trait]
+pub(crate) trait Engine: Send + Sync + Sized {
+    /// Opens the database. Opened once more, it is as after a crash.
+    async fn open(&self) -> Arc<dyn Database>;
+}
+
+/// Runs every test of conformance for an engine, given an expression that makes an empty one.
+macro_rules! conformance {
+    ($engine:expr) => {
+        conformance! { $engine;
+            accounts: a_key_cannot_take_the_identifier_of_another
+                several_starts_at_once_credit_the_first_account_once
+                a_start_adds_a_key_until_one_was_shown;
+            catalog: every_list_is_what_sorting_all_models_would_give;
+            folders: every_page_of_a_folder_is_the_right_one_whatever_was_stored_and_deleted_between;
+            money: storage_of_any_size_is_charged_for_any_time
+                storage_is_charged_again_after_the_clock_was_set_back
+                an_account_that_cannot_be_charged_does_not_keep_the_others_free
+                a_member_pays_for_what_it_uploads_for_its_organization
+                a_credit_beyond_the_largest_amount_is_refused_in_plain_words
+                sums_beyond_the_largest_amount_are_audited;
+            queue: accounts_take_turns_however_many_tasks_each_has
+                a_claim_for_many_slots_gives_each_a_task_of_its_own
+                an_account_has_so_many_unfinished_and_so_many_running_tasks
+                a_released_lease_is_free_at_once_and_does_not_count
+                a_task_that_no_live_node_serves_fails_and_its_money_is_released
+                retention_deletes_the_oldest_tasks_and_every_balance_still_adds_up;
+        }
+
+        #[test]
+        fn whatever_happens_tasks_stay_in_the_state_table_and_money_adds_up() {
+            $crate::database::conformance::state_table::holds(|| $engine);
+        }
+    };
+    ($engine:expr; $($module:ident: $($test:ident)*;)*) => { $( mod $module { $(
+        #[tokio::test]
+        async fn $test() {
+            $crate::database::conformance::$module::$test($engine).await;
+        }
+    )* } )* };
+}
+pub(crate) use conformance;
+
+/// A database with an operator who publishes one model, and a customer.
+pub(crate) struct Fixture<E> {
+    pub(crate) engine: E,
+    pub(crate) database: Arc<dyn Database>,
+    pub(crate) random: Randomness,
+    pub(crate) operator: AccountId,
+    pub(crate) customer: AccountId,
+    pub(crate) version: i64,
+}
+
+impl<E: Engine> Fixture<E> {
+    pub(crate) async fn new(engine: E) -> Self {
+        let database = engine.open().await;
+        let random = Randomness::new(Some(1));
+        let operator = account(&*database, &random, OPERATOR).await.id;
+        let customer = account(&*database, &random, "customer").await.id;
+        database.publish(&[model(MODEL, operator)], Existing::Replace).await.unwrap();
+        let version = database.published(MODEL).await.unwrap().unwrap().version.id;
+        Self { engine, database, random, operator, customer, version }
+    }
+
+    /// Opens the database once more, as after a crash.
+    async fn crash(&mut self) {
+        self.database = self.engine.open().await;
+    }
+
+    fn task(&self, price: Money) -> NewTask {
+        NewTask {
+            id: self.random.uuid().unwrap(),
+            account: self.customer,
+            model: MODEL.to_owned(),
+            version: self.version,
+            publisher: self.operator,
+            price,
+            input: "{}".to_owned(),
+        }
+    }
+
+    /// Adds an account with a name.
+    async fn account(&self, username: &str) -> Account {
+        account(&*self.database, &self.random, username).await
+    }
+
+    /// Uploads a file into an owner's folder, at the expense of a payer.
+    pub(crate) async fn upload(&self, owner: AccountId, payer: AccountId, file: &File, now: Moment) {
+        let (bucket, key) = (file.bucket(owner), file.key());
+        let target = Target {
+            id: self.random.uuid().unwrap(),
+            owner,
+            payer,
+            bucket: bucket.clone(),
+            folder: file.folder.to_owned(),
+            key: key.clone(),
+            mime: file.mime.to_owned(),
+            size: file.size,
+            expires_at: now,
+            is_void: false,
+        };
+        let object = Object {
+            bucket,
+            key,
+            blob: self.random.uuid().unwrap(),
+            mime: file.mime.to_owned(),
+            size: file.size,
+            etag: String::new(),
+            created_at: now,
+        };
+        self.database.add_target(&target).await.unwrap();
+        let id = self.random.uuid().unwrap();
+        let stored = self.database.store_upload(&target.id, &id, &object).await.unwrap();
+        assert!(matches!(stored, Stored::Kept { .. }));
+    }
+
+    async fn delete(&self, owner: AccountId, file: &File, now: Moment) {
+        let deleted = self.database.delete_file(owner, &file.bucket(owner), &file.key(), now).await.unwrap();
+        assert!(deleted.is_some());
+    }
+
+    async fn assert_books_are_right(&self) {
+        assert_eq!(self.database.audit().await.unwrap().faults, Vec::<String>::new());
+    }
+}
+
+/// A file to be uploaded.
+#[derive(Debug, Clone)]
+pub(crate) struct File {
+    pub(crate) folder: &'static str,
+    pub(crate) name: String,
+    pub(crate) mime: &'static str,
+    pub(crate) size: u64,
+}
+
+impl File {
+    pub(crate) fn of_size(size: u64) -> Self {
+        Self { folder: "samples", name: "file".to_owned(), mime: "text/plain", size }
+    }
+
+    fn bucket(&self, owner: AccountId) -> String {
+        format!("bucket-{}", owner.0)
+    }
+
+    fn key(&self) -> String {
+        format!("{}/{}", self.folder, self.name)
+    }
+
+    fn category(&self) -> String {
+        category(self.mime)
+    }
+}
+
+async fn account(database: &dyn Database, random: &Randomness, username: &str) -> Account {
+    let account = NewAccount::draw(username, Scope::Personal, random).unwrap();
+    database.add_account(&account, Moment(0)).await.unwrap()
+}
+
+fn model(id: &str, owner: AccountId) -> NewModel {
+    NewModel {
+        id: id.to_owned(),
+        name: id.to_owned(),
+        owner,
+        description: "Gives back what it is given.".to_owned(),
+        is_official: true,
+        is_verified: true,
+        is_public: true,
+        is_playground: false,
+        price: Money::ZERO,
+        metadata: RawValue::from_string("{}".to_owned()).unwrap(),
+        likes: 0,
+        downloads: 0,
+        created_at: Moment(0),
+        updated_at: Moment(0),
+        version: NewVersion {
+            commit_hash: "one".to_owned(),
+            input_format: "{}".to_owned(),
+            output_format: "{}".to_owned(),
+        },
+    }
+}

@@ -1,0 +1,106 @@
+//! What storage costs, who pays for it, and amounts at the limits of what can be counted.
+
+use super::{Engine, File, Fixture};
+use crate::clock::Moment;
+use crate::ledger::{Credit, Money, Purse, StorageRate};
+
+const DAY: i64 = 86_400_000;
+const RATE: StorageRate = StorageRate { per_gib_day: Money::from_smallest(1_000) };
+
+pub(crate) async fn storage_of_any_size_is_charged_for_any_time(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let pebibyte = File::of_size(1 << 50);
+    fixture.upload(fixture.customer, fixture.customer, &pebibyte, Moment(0)).await;
+    let later = Moment(1_000 * DAY);
+    assert_eq!(fixture.database.charge_storage(RATE, later).await.unwrap(), 1);
+    let purses = fixture.database.purses(fixture.customer).await.unwrap();
+    assert_eq!(purses.owed().smallest(), (1 << 20) * 1_000 * 1_000);
+    fixture.delete(fixture.customer, &pebibyte, later).await;
+    fixture.assert_books_are_right().await;
+}
+
+pub(crate) async fn storage_is_charged_again_after_the_clock_was_set_back(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let customer = fixture.customer;
+    fixture.upload(customer, customer, &File::of_size(1 << 30), Moment(400 * DAY)).await;
+    let owed = async || fixture.database.purses(customer).await.unwrap().owed().smallest();
+    // Writes are a little out of order: nothing is charged twice for that.
+    fixture.database.charge_storage(RATE, Moment(401 * DAY)).await.unwrap();
+    fixture.database.charge_storage(RATE, Moment(401 * DAY - 5_000)).await.unwrap();
+    fixture.database.charge_storage(RATE, Moment(401 * DAY)).await.unwrap();
+    assert_eq!(owed().await, 1_000);
+    // The clock was a year ahead.
+    fixture.database.charge_storage(RATE, Moment(DAY)).await.unwrap();
+    assert_eq!(owed().await, 1_000);
+    fixture.database.charge_storage(RATE, Moment(2 * DAY)).await.unwrap();
+    assert_eq!(owed().await, 2_000);
+}
+
+pub(crate) async fn an_account_that_cannot_be_charged_does_not_keep_the_others_free(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let largest_debt = [(Purse::Debt, Money::from_smallest(-i64::MAX))];
+    fixture.database.set_purses(fixture.customer, &largest_debt, Moment(0)).await.unwrap();
+    let other = fixture.account("other").await.id;
+    for account in [fixture.customer, other] {
+        fixture.upload(account, account, &File::of_size(1 << 30), Moment(0)).await;
+    }
+    let failed = fixture.database.charge_storage(RATE, Moment(DAY)).await.unwrap_err().to_string();
+    assert!(failed.contains("largest amount"), "{failed}");
+    assert_eq!(fixture.database.purses(other).await.unwrap().owed().smallest(), 1_000);
+    // What was not charged is charged when that is possible again.
+    let no_debt = [(Purse::Debt, Money::ZERO)];
+    fixture.database.set_purses(fixture.customer, &no_debt, Moment(DAY)).await.unwrap();
+    assert_eq!(fixture.database.charge_storage(RATE, Moment(DAY)).await.unwrap(), 1);
+    assert_eq!(fixture.database.purses(fixture.customer).await.unwrap().owed().smallest(), 1_000);
+    fixture.assert_books_are_right().await;
+}
+
+pub(crate) async fn a_member_pays_for_what_it_uploads_for_its_organization(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let (member, organization) = (fixture.customer, fixture.account("organization").await.id);
+    let file = File::of_size(1 << 30);
+    fixture.upload(organization, member, &file, Moment(0)).await;
+    assert_eq!(fixture.database.usage(organization).await.unwrap().bytes, 1 << 30);
+    assert_eq!(fixture.database.usage(member).await.unwrap().bytes, 0);
+    let owed = async |account| fixture.database.purses(account).await.unwrap().owed().smallest();
+
+    fixture.database.charge_storage(RATE, Moment(DAY)).await.unwrap();
+    assert_eq!((owed(member).await, owed(organization).await), (1_000, 0));
+    fixture.assert_books_are_right().await;
+
+    // Once another member has replaced the file, that one pays, until the organization deletes it.
+    let other = fixture.account("other").await.id;
+    fixture.upload(organization, other, &file, Moment(DAY)).await;
+    fixture.database.charge_storage(RATE, Moment(2 * DAY)).await.unwrap();
+    fixture.delete(organization, &file, Moment(3 * DAY)).await;
+    fixture.database.charge_storage(RATE, Moment(4 * DAY)).await.unwrap();
+    assert_eq!((owed(member).await, owed(other).await, owed(organization).await), (1_000, 2_000, 0));
+    fixture.assert_books_are_right().await;
+}
+
+pub(crate) async fn a_credit_beyond_the_largest_amount_is_refused_in_plain_words(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let most = Money::from_smallest(i64::MAX);
+    for credit in [Credit::Paid(most), Credit::Free(most)] {
+        fixture.database.credit(fixture.customer, credit, Moment(0)).await.unwrap();
+        let refused = fixture.database.credit(fixture.customer, credit, Moment(0)).await.unwrap_err();
+        let refused = refused.to_string();
+        assert!(refused.contains("would hold more than the largest amount"), "{refused}");
+    }
+    let purses = fixture.database.purses(fixture.customer).await.unwrap();
+    assert_eq!((purses.balance, purses.free), (most, most));
+    fixture.assert_books_are_right().await;
+}
+
+pub(crate) async fn sums_beyond_the_largest_amount_are_audited(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    for _ in 0..3 {
+        let most = Credit::Paid(Money::from_smallest(i64::MAX));
+        fixture.database.credit(fixture.customer, most, Moment(0)).await.unwrap();
+        let spent = [(Purse::Balance, Money::from_smallest(1))];
+        fixture.database.set_purses(fixture.customer, &spent, Moment(0)).await.unwrap();
+        let none = [(Purse::Balance, Money::ZERO)];
+        fixture.database.set_purses(fixture.customer, &none, Moment(0)).await.unwrap();
+    }
+    fixture.assert_books_are_right().await;
+}

@@ -1,0 +1,302 @@
+//! The state table of tasks, held against a small model of it under random sequences of everything that
+//! can happen: the service never leaves the table, and money always adds up.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+
+use super::{Engine, Fixture, MODEL};
+use crate::clock::Moment;
+use crate::ledger::{Credit, Money, Split};
+use crate::queue::{Cancel, Claim, Created, Ending, InsufficientBalance, LeaseRules, Slot, Status};
+
+/// How long a lease lives here, and how many of them a task gets.
+const LEASE: Duration = Duration::from_millis(100);
+const ATTEMPTS: i64 = 3;
+const RULES: LeaseRules = LeaseRules { length: LEASE, attempts: ATTEMPTS, max_running: u32::MAX };
+
+/// Everything that can happen.
+#[derive(Debug, Clone)]
+enum Step {
+    Credit {
+        free: bool,
+        amount: u8,
+    },
+    Create {
+        price: u8,
+        fail: bool,
+    },
+    Cancel {
+        task: prop::sample::Index,
+    },
+    Claim {
+        node: u8,
+    },
+    /// A node hands in what it leased last; it may have fallen silent meanwhile.
+    Finish {
+        node: u8,
+        succeeds: bool,
+    },
+    Heartbeat {
+        node: u8,
+    },
+    /// A node forgets everything. Its task waits for the lease to run out.
+    Die {
+        node: u8,
+    },
+    /// A node says goodbye, or its process is known to have ended.
+    Gone {
+        node: u8,
+        in_order: bool,
+    },
+    Wait {
+        milliseconds: u8,
+    },
+    /// The service ends without order and starts again.
+    Crash,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let node = 0..3_u8;
+    let step = prop_oneof![
+        1 => (any::<bool>(), 1..50_u8).prop_map(|(free, amount)| Step::Credit { free, amount }),
+        5 => (0..20_u8, any::<bool>()).prop_map(|(price, fail)| Step::Create { price, fail }),
+        2 => any::<prop::sample::Index>().prop_map(|task| Step::Cancel { task }),
+        5 => node.clone().prop_map(|node| Step::Claim { node }),
+        4 => (node.clone(), any::<bool>()).prop_map(|(node, succeeds)| Step::Finish { node, succeeds }),
+        1 => node.clone().prop_map(|node| Step::Heartbeat { node }),
+        1 => node.clone().prop_map(|node| Step::Die { node }),
+        1 => (node, any::<bool>()).prop_map(|(node, in_order)| Step::Gone { node, in_order }),
+        3 => (1..120_u8).prop_map(|milliseconds| Step::Wait { milliseconds }),
+        1 => Just(Step::Crash),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+/// What the table says must be.
+#[derive(Default)]
+struct Expected {
+    now: i64,
+    free: i64,
+    balance: i64,
+    earnings: i64,
+    tasks: Vec<ExpectedTask>,
+    /// By node: the task and the attempt that it leased last.
+    leased: BTreeMap<u8, (usize, i64)>,
+}
+
+struct ExpectedTask {
+    id: String,
+    status: Status,
+    held: Split,
+    node: u8,
+    attempt: i64,
+    releases: i64,
+    lease_until: i64,
+}
+
+impl Expected {
+    /// What a claim must return; tasks that were leased too often fail on the way.
+    fn claim(&mut self, node: u8) -> Option<usize> {
+        loop {
+            let expired = (0..self.tasks.len())
+                .filter(|&index| self.tasks[index].status == Status::Computing)
+                .filter(|&index| self.tasks[index].lease_until < self.now)
+                .min_by_key(|&index| self.tasks[index].lease_until);
+            let Some(index) = expired else { break };
+            if self.tasks[index].attempt - self.tasks[index].releases < ATTEMPTS {
+                return Some(self.lease(index, node));
+            }
+            self.release(index, Status::Failed);
+        }
+        let queued = self.tasks.iter().position(|task| task.status == Status::Queued)?;
+        Some(self.lease(queued, node))
+    }
+
+    fn lease(&mut self, index: usize, node: u8) -> usize {
+        let until = Moment(self.now).after(LEASE).0;
+        let task = &mut self.tasks[index];
+        (task.status, task.node, task.lease_until) = (Status::Computing, node, until);
+        task.attempt += 1;
+        self.leased.insert(node, (index, task.attempt));
+        index
+    }
+
+    fn release(&mut self, index: usize, status: Status) {
+        self.tasks[index].status = status;
+        self.free += self.tasks[index].held.free.smallest();
+        self.balance += self.tasks[index].held.balance.smallest();
+    }
+
+    /// The task that the node may end or prolong.
+    fn own(&self, node: u8) -> Option<usize> {
+        let (index, attempt) = *self.leased.get(&node)?;
+        let task = &self.tasks[index];
+        let own = task.status == Status::Computing && task.node == node && task.attempt == attempt;
+        own.then_some(index)
+    }
+
+    fn held(&self) -> i64 {
+        let unended = |task: &&ExpectedTask| matches!(task.status, Status::Queued | Status::Computing);
+        let sum = |split: Split| split.free.smallest() + split.balance.smallest();
+        self.tasks.iter().filter(unended).map(|task| sum(task.held)).sum()
+    }
+}
+
+fn name(node: u8) -> String {
+    format!("node-{node}")
+}
+
+async fn take<E: Engine>(fixture: &mut Fixture<E>, expected: &mut Expected, step: &Step) {
+    let now = Moment(expected.now);
+    let models = [MODEL.to_owned()];
+    match *step {
+        Step::Credit { free, amount } => {
+            let amount = Money::from_smallest(amount.into());
+            let credit = if free { Credit::Free(amount) } else { Credit::Paid(amount) };
+            fixture.database.credit(fixture.customer, credit, now).await.unwrap();
+            *(if free { &mut expected.free } else { &mut expected.balance }) += amount.smallest();
+        }
+        Step::Create { price, fail } => {
+            let task = fixture.task(Money::from_smallest(price.into()));
+            let otherwise = match fail {
+                true => InsufficientBalance::FailTask,
+                false => InsufficientBalance::Refuse,
+            };
+            let created = fixture.database.create_task(&task, otherwise, u32::MAX, now).await.unwrap();
+            let price = i64::from(price);
+            let covered = price <= expected.free + expected.balance;
+            let status = match created {
+                Created::Queued => Status::Queued,
+                Created::Failed => Status::Failed,
+                Created::Refused { spendable } => {
+                    assert_eq!(spendable.smallest(), expected.free + expected.balance);
+                    assert!(!covered && !fail, "a task was refused that had to be created");
+                    return;
+                }
+                Created::TooManyUnfinished => panic!("there is no limit here"),
+            };
+            assert_eq!(status == Status::Queued, covered, "a task was queued without money, or not with it");
+            let from_free = if covered { price.min(expected.free) } else { 0 };
+            let from_balance = if covered { price - from_free } else { 0 };
+            expected.free -= from_free;
+            expected.balance -= from_balance;
+            let (free, balance) = (Money::from_smallest(from_free), Money::from_smallest(from_balance));
+            expected.tasks.push(ExpectedTask {
+                id: task.id,
+                status,
+                held: Split { free, balance },
+                node: 0,
+                attempt: 0,
+                releases: 0,
+                lease_until: 0,
+            });
+        }
+        Step::Cancel { ref task } if !expected.tasks.is_empty() => {
+            let index = task.index(expected.tasks.len());
+            let (id, status) = (expected.tasks[index].id.clone(), expected.tasks[index].status);
+            let canceled = fixture.database.cancel(fixture.customer, &id, now).await.unwrap();
+            if status == Status::Queued {
+                assert_eq!(canceled, Cancel::Canceled);
+                expected.release(index, Status::Canceled);
+            } else {
+                assert_eq!(canceled, Cancel::Refused(status));
+            }
+        }
+        Step::Cancel { .. } => {
+            let canceled = fixture.database.cancel(fixture.customer, "none", now).await.unwrap();
+            assert_eq!(canceled, Cancel::Unknown);
+        }
+        Step::Claim { node } => {
+            fixture.database.node_seen(&name(node), &models, now).await.unwrap();
+            let slot = Slot { node: name(node), models: models.into(), max_running: u32::MAX };
+            let claims = fixture.database.claim(&[slot], RULES, now).await.unwrap();
+            let lease = claims.into_iter().find_map(|claim| match claim {
+                Claim::Leased(lease) => Some(lease),
+                Claim::NoTask | Claim::UnknownNode => None,
+            });
+            let wanted = expected.claim(node).map(|index| expected.tasks[index].id.clone());
+            assert_eq!(lease.map(|lease| lease.task), wanted, "a node got another task than its turn");
+        }
+        Step::Finish { node, succeeds } => {
+            let Some(&(index, attempt)) = expected.leased.get(&node) else { return };
+            let id = expected.tasks[index].id.clone();
+            let ending = match succeeds {
+                true => Ending::Output("{}".to_owned()),
+                false => Ending::Error { message: "no".to_owned(), detail: "{}".to_owned() },
+            };
+            let finished = fixture.database.finish(&name(node), &id, attempt, &ending, now).await.unwrap();
+            assert_eq!(finished, expected.own(node).is_some(), "a result counts once, from the latest lease");
+            match expected.own(node) {
+                Some(index) if succeeds => {
+                    let held = expected.tasks[index].held;
+                    expected.earnings += held.free.smallest() + held.balance.smallest();
+                    expected.tasks[index].status = Status::Success;
+                }
+                Some(index) => expected.release(index, Status::Failed),
+                None => {}
+            }
+        }
+        Step::Heartbeat { node } => {
+            let Some(&(index, attempt)) = expected.leased.get(&node) else { return };
+            let (id, until) = (expected.tasks[index].id.clone(), now.after(LEASE));
+            let kept = fixture.database.heartbeat(&name(node), &id, attempt, until, None).await.unwrap();
+            assert_eq!(kept, expected.own(node).is_some());
+            if let Some(index) = expected.own(node) {
+                expected.tasks[index].lease_until = until.0;
+            }
+        }
+        Step::Die { node } => {
+            expected.leased.remove(&node);
+        }
+        Step::Gone { node, in_order } => {
+            match in_order {
+                true => fixture.database.node_left(&name(node), now).await.unwrap(),
+                false => fixture.database.node_gone(&name(node), now).await.unwrap(),
+            }
+            for task in &mut expected.tasks {
+                if task.status == Status::Computing && task.node == node {
+                    task.lease_until = now.0 - 1;
+                    task.releases += i64::from(in_order);
+                }
+            }
+        }
+        Step::Wait { milliseconds } => expected.now += i64::from(milliseconds),
+        Step::Crash => fixture.crash().await,
+    }
+}
+
+async fn compare<E: Engine>(fixture: &Fixture<E>, expected: &Expected) {
+    let purses = fixture.database.purses(fixture.customer).await.unwrap();
+    assert_eq!(purses.free.smallest(), expected.free);
+    assert_eq!(purses.balance.smallest(), expected.balance);
+    assert_eq!(purses.held.smallest(), expected.held());
+    let operator = fixture.database.purses(fixture.operator).await.unwrap();
+    assert_eq!(operator.earnings.smallest(), expected.earnings);
+    let (history, total) = fixture.database.history(fixture.customer, 100, 0).await.unwrap();
+    let seen: Vec<_> = history.iter().map(|task| (task.id.as_str(), task.status)).collect();
+    let wanted: Vec<_> = expected.tasks.iter().map(|task| (task.id.as_str(), task.status)).collect();
+    assert_eq!(seen, wanted);
+    assert_eq!(total, wanted.len() as u64);
+}
+
+/// Runs random sequences of steps, each on an empty database of its own.
+pub(crate) fn holds<E: Engine>(new: fn() -> E) {
+    let config = ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() };
+    let ran = TestRunner::new(config).run(&steps(), |steps| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut fixture = Fixture::new(new()).await;
+            let mut expected = Expected::default();
+            for step in &steps {
+                take(&mut fixture, &mut expected, step).await;
+                compare(&fixture, &expected).await;
+            }
+            fixture.assert_books_are_right().await;
+        });
+        Ok(())
+    });
+    assert!(ran.is_ok(), "{ran:?}");
+}

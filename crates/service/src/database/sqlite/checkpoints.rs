@@ -1,0 +1,74 @@
+//! Checkpoints: what was committed to the log moves into the database file, on a thread of its own, so that
+//! no write waits for it.
+
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::connect;
+use super::statements::Statements as _;
+use crate::Error;
+
+/// How often the log is looked at.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// How many pages (of 4 KiB) the log may have before writes wait for readers, so that it begins anew.
+const MAX_PAGES: i64 = 16_384;
+
+/// How long a checkpoint keeps writes waiting for readers.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// How many bytes of the file of the log stay when it is written from its beginning again.
+const MAX_IDLE_LOG: i64 = 16 << 20;
+
+/// The thread that makes checkpoints, until this is dropped.
+pub(super) struct Checkpoints {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Checkpoints {
+    pub(super) fn spawn(file: &Path) -> Result<Self, Error> {
+        let db = connect(file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        db.busy_timeout(LOCK_TIMEOUT)?;
+        let (stop, stopped) = channel::<()>();
+        let run = move || {
+            while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                if let Err(cause) = checkpoint(&db) {
+                    tracing::warn!(%cause, "the log of the database could not be moved into its file");
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("checkpoints".to_owned()).spawn(run);
+        let thread = thread.map_err(|cause| Error::new("starting the thread of checkpoints", cause))?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Checkpoints {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The settings of the connection that writes.
+pub(super) fn configure_writer(writer: &Connection) -> rusqlite::Result<()> {
+    writer.pragma_update(None, "wal_autocheckpoint", 0)?;
+    writer.pragma_update(None, "journal_size_limit", MAX_IDLE_LOG)
+}
+
+fn checkpoint(db: &Connection) -> rusqlite::Result<()> {
+    // Does nothing when nothing was committed since the last one.
+    let log: i64 = db.one("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))?;
+    if log > MAX_PAGES {
+        // Reads that always overlap keep the log growing. Longer ones, such as a backup, may do so.
+        db.one("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()))?;
+    }
+    Ok(())
+}

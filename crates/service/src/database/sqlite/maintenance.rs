@@ -1,0 +1,113 @@
+//! Beginning, checking, copying and closing the database.
+
+use std::fs::{self, OpenOptions};
+use std::path::Path;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, params};
+
+use super::accounts::{add_account, add_key};
+use super::ledger::credit;
+use super::replacement::replace;
+use super::statements::Statements as _;
+use super::{SqliteDatabase, path};
+use crate::Error;
+use crate::clock::Moment;
+use crate::database::{Bootstrap, Bootstrapped, FIRST_ACCOUNT, Maintenance, Settings};
+use crate::ledger::Credit;
+
+/// The setting that names a key of the first account which may not have been shown.
+const UNSHOWN_KEY: &str = "unshown key";
+
+#[async_trait]
+impl Settings for SqliteDatabase {
+    async fn setting(&self, name: &str) -> Result<Option<String>, Error> {
+        let name = name.to_owned();
+        self.read(move |db| setting(db, &name)).await
+    }
+
+    async fn setting_or(&self, name: &str, value: &str) -> Result<String, Error> {
+        let (name, value) = (name.to_owned(), value.to_owned());
+        self.write(move |db| {
+            let insert = "INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT DO NOTHING";
+            db.run(insert, [&name, &value])?;
+            Ok(setting(db, &name)?.unwrap_or(value))
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl Maintenance for SqliteDatabase {
+    async fn bootstrap(&self, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped, Error> {
+        let begin = begin.clone();
+        self.write(move |db| bootstrap(db, &begin, now)).await
+    }
+
+    async fn first_key_shown(&self, id: &str) -> Result<(), Error> {
+        let id = id.to_owned();
+        self.write(move |db| {
+            db.run("DELETE FROM settings WHERE name = ? AND value = ?", params![UNSHOWN_KEY, id])?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn check_writer(&self) -> Result<(), Error> {
+        self.write(|_| Ok(())).await
+    }
+
+    async fn backup_to(&self, file: &Path) -> Result<(), Error> {
+        let file = file.to_owned();
+        self.read(move |db| backup(db, &file)).await
+    }
+
+    async fn replace_from(&self, backup: &Path) -> Result<Vec<String>, Error> {
+        let backup = path(backup)?;
+        self.exclusively(move |db| replace(db, &backup)).await
+    }
+
+    async fn close(&self) {
+        self.readers.close().await;
+        self.writer.close().await;
+    }
+}
+
+fn setting(db: &Connection, name: &str) -> Result<Option<String>, Error> {
+    Ok(db.first("SELECT value FROM settings WHERE name = ?", [name], |row| row.get(0))?)
+}
+
+fn bootstrap(db: &Connection, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped, Error> {
+    let operator = add_account(db, &begin.operator, now)?;
+    let earlier = setting(db, FIRST_ACCOUNT)?;
+    let is_key_new = earlier.is_none() || setting(db, UNSHOWN_KEY)?.is_some();
+    let username = earlier.as_ref().unwrap_or(&begin.first.username);
+    if earlier.is_none() {
+        let first = add_account(db, &begin.first, now)?.id;
+        credit(db, first, Credit::Paid(begin.balance), now)?;
+        credit(db, first, Credit::Free(begin.free_balance), now)?;
+        db.run("INSERT INTO settings (name, value) VALUES (?, ?)", [FIRST_ACCOUNT, username])?;
+    }
+    if is_key_new {
+        let owner = db.one("SELECT id FROM accounts WHERE username = ?", [username], |row| row.get(0))?;
+        add_key(db, owner, &begin.key, now)?;
+        db.run("INSERT OR REPLACE INTO settings (name, value) VALUES (?, ?)", [UNSHOWN_KEY, &begin.key.id])?;
+    }
+    Ok(Bootstrapped { operator, is_key_new })
+}
+
+/// Copies the database on a connection that reads, so that writes go on. The copy is on the disk before this
+/// returns, and only its owner may read it.
+fn backup(db: &Connection, file: &Path) -> Result<(), Error> {
+    let failed = |cause| Error::keeping(format!("writing the backup {}", file.display()), cause);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let copy = options.open(file).map_err(failed)?;
+    let written = path(file).and_then(|path| Ok(db.run("VACUUM INTO ?", [path])?));
+    written.and_then(|_| copy.sync_all().map_err(failed)).inspect_err(|_| {
+        // What is half written is no backup.
+        let _ = fs::remove_file(file);
+    })
+}

@@ -1,0 +1,57 @@
+//! Taking everything but files back from a copy, in one transaction.
+
+use rusqlite::Connection;
+
+use super::statements::Statements as _;
+use crate::Error;
+
+/// Tables of the running service, which stay as they are.
+const OF_THE_PRESENT: [&str; 4] = ["node_keys", "nodes", "node_models", "settings"];
+
+/// Tables of files, which are emptied: the copy has no blobs.
+const OF_FILES: [&str; 3] = ["objects", "upload_targets", "folder_usage"];
+
+/// Replaces everything but files by the contents of a copy, and returns the blobs of the files that were there.
+pub(super) fn replace(db: &Connection, copy: &str) -> Result<Vec<String>, Error> {
+    // Neither of these can be done inside a transaction. Without foreign keys, emptying a table is one step
+    // however many rows it has.
+    db.pragma_update(None, "foreign_keys", false)?;
+    db.run("ATTACH DATABASE ? AS copy", [copy])?;
+    let replaced = exchange(db);
+    db.execute_batch("DETACH DATABASE copy")?;
+    db.pragma_update(None, "foreign_keys", true)?;
+    replaced
+}
+
+fn exchange(db: &Connection) -> Result<Vec<String>, Error> {
+    let tx = db.unchecked_transaction()?;
+    let unneeded = tx.all("SELECT blob FROM main.objects", [], |row| row.get(0))?;
+    // Triggers count rows that come and go; what they count is copied too.
+    let triggers: Vec<(String, String)> = tx
+        .prepare("SELECT name, sql FROM main.sqlite_schema WHERE type = 'trigger'")?
+        .query_map([], |row| row.try_into())?
+        .collect::<Result<_, _>>()?;
+    for (name, _) in &triggers {
+        tx.execute_batch(&format!("DROP TRIGGER main.\"{name}\""))?;
+    }
+    let tables: Vec<String> = tx
+        .prepare(
+            "SELECT name FROM main.sqlite_schema \
+             WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'",
+        )?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for table in tables.iter().map(String::as_str).filter(|table| !OF_THE_PRESENT.contains(table)) {
+        tx.execute_batch(&format!("DELETE FROM main.\"{table}\""))?;
+        if !OF_FILES.contains(&table) {
+            tx.execute_batch(&format!("INSERT INTO main.\"{table}\" SELECT * FROM copy.\"{table}\""))?;
+        }
+    }
+    tx.execute_batch("UPDATE main.accounts SET stored_bytes = 0, byte_seconds = 0, gib_seconds = 0")?;
+    tx.execute_batch("UPDATE main.tasks SET lease_until = 0 WHERE status = 'computing'")?;
+    for (_, sql) in &triggers {
+        tx.execute_batch(sql)?;
+    }
+    tx.commit()?;
+    Ok(unneeded)
+}

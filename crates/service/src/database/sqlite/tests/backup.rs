@@ -1,0 +1,57 @@
+//! Backups while the service works.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Durability, Folder, SqliteDatabase};
+use crate::clock::Moment;
+use crate::database::Maintenance as _;
+use crate::database::conformance::{File, Fixture};
+use crate::ledger::{Credit, Ledger as _, Money};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn backups_that_are_written_while_money_moves_are_whole_and_no_write_fails() {
+    let fixture = Arc::new(Fixture::new(Folder::new()).await);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let writes = tokio::spawn({
+        let (fixture, is_over) = (Arc::clone(&fixture), Arc::clone(&is_over));
+        async move {
+            let mut number = 0_u32;
+            while !is_over.load(Ordering::Relaxed) {
+                number += 1;
+                let credit = Credit::Paid(Money::from_smallest(1));
+                fixture.database.credit(fixture.customer, credit, Moment(0)).await.unwrap();
+                let file = File { name: number.to_string(), ..File::of_size(5) };
+                fixture.upload(fixture.operator, fixture.customer, &file, Moment(0)).await;
+            }
+            number
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let mut movements = 0;
+    for number in 0..5 {
+        let file = folder.path().join(format!("{number}.db"));
+        fixture.database.backup_to(&file).await.unwrap();
+        assert!(fixture.database.backup_to(&file).await.is_err(), "a backup was overwritten");
+        let backup = SqliteDatabase::open(&file, Durability::None).await.unwrap();
+        let audit = backup.audit().await.unwrap();
+        assert_eq!(audit.faults, Vec::<String>::new());
+        assert!(audit.movements >= movements);
+        movements = audit.movements;
+        backup.close().await;
+    }
+    is_over.store(true, Ordering::Relaxed);
+    assert_eq!(u64::from(writes.await.unwrap()), fixture.database.audit().await.unwrap().movements);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_backup_can_be_read_by_its_owner_alone_and_leaves_nothing_when_it_fails() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (folder, fixture) = (tempfile::tempdir().unwrap(), Fixture::new(Folder::new()).await);
+    let file = folder.path().join("backup.db");
+    fixture.database.backup_to(&file).await.unwrap();
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(fixture.database.backup_to(&folder.path().join("nowhere/backup.db")).await.is_err());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}

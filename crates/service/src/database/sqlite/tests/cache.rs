@@ -1,0 +1,49 @@
+//! Keys and models are read from memory, and a change of this process is seen at once.
+
+use std::time::Duration;
+
+use super::Folder;
+use crate::accounts::NewKey;
+use crate::clock::Moment;
+use crate::database::Database;
+use crate::database::conformance::{Engine, Fixture, MODEL};
+use crate::ledger::Money;
+
+/// Longer than an entry lives.
+const EXPIRED: Duration = Duration::from_secs(10);
+
+#[tokio::test(start_paused = true)]
+async fn a_revoked_key_ends_at_once_here_and_within_ten_seconds_elsewhere() {
+    let here = Fixture::new(Folder::new()).await;
+    let elsewhere = here.engine.open().await;
+    let key = NewKey::draw(&here.random).unwrap().kept;
+    here.database.add_key(here.customer, &key, Moment(0)).await.unwrap();
+    for database in [&here.database, &elsewhere] {
+        assert!(database.key(&key.id).await.unwrap().is_some());
+    }
+    assert!(here.database.revoke_key(&key.id, Moment(1)).await.unwrap());
+    assert!(here.database.key(&key.id).await.unwrap().is_none());
+    assert!(elsewhere.key(&key.id).await.unwrap().is_some(), "it is in memory, without a query");
+    tokio::time::advance(EXPIRED).await;
+    assert!(elsewhere.key(&key.id).await.unwrap().is_none());
+
+    here.database.add_key(here.customer, &key, Moment(2)).await.unwrap();
+    assert!(here.database.key(&key.id).await.unwrap().is_some(), "a key that is added again is valid");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_model_is_seen_at_once_here_and_within_ten_seconds_elsewhere() {
+    let here = Fixture::new(Folder::new()).await;
+    let elsewhere = here.engine.open().await;
+    let is_public = async |database: &dyn Database| {
+        database.published(MODEL).await.unwrap().is_some_and(|found| found.model.is_public)
+    };
+    assert!(is_public(&*here.database).await && is_public(&*elsewhere).await);
+    assert!(here.database.set_public(MODEL, false, Moment(1)).await.unwrap());
+    assert!(here.database.set_price(MODEL, Money::from_smallest(5), Moment(1)).await.unwrap());
+    assert!(!is_public(&*here.database).await);
+    assert!(is_public(&*elsewhere).await, "it is in memory, without a query");
+    tokio::time::advance(EXPIRED).await;
+    assert!(!is_public(&*elsewhere).await);
+    assert_eq!(elsewhere.published(MODEL).await.unwrap().unwrap().model.price, Money::from_smallest(5));
+}

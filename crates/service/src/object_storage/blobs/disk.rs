@@ -1,0 +1,462 @@
+//! Blobs in files of one folder: `incoming` for what is being written, `blobs` for what can be read, `orphans`
+//! for what was set aside.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use axum::body::Bytes;
+use futures_util::{StreamExt, stream};
+use jiff::civil::Date;
+use md5::{Digest, Md5};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use super::{Blob, BlobWriter, Blobs, ByteStream, OpenBlob, Orphan};
+use crate::Error;
+use crate::database::Durability;
+use crate::object_storage::hex;
+use crate::random::Randomness;
+
+/// How many bytes are gathered before they are written: few enough to keep uploads small in memory, enough to
+/// make the way to a blocking thread worth it.
+const WRITE_BATCH: usize = 64 * 1024;
+
+/// How many bytes are read at once; the next chunk is read while one is sent.
+const READ_CHUNK: u64 = 512 * 1024;
+/// How many reads may be that large at once; the others are of `SMALL_READ_CHUNK`. Clients that read slowly
+/// hold two chunks each.
+const MAX_LARGE_READS: usize = 128;
+const SMALL_READ_CHUNK: u64 = 64 * 1024;
+
+/// The length of the name of a blob.
+const NAME_LENGTH: usize = 26;
+
+/// A folder of blobs. Clones are the same folder.
+#[derive(Clone)]
+pub(in crate::object_storage) struct Disk(Arc<Folder>);
+
+struct Folder {
+    incoming: PathBuf,
+    blobs: PathBuf,
+    orphans: PathBuf,
+    is_durable: bool,
+    /// Names of blobs never repeat, not even with the seed of a test.
+    random: Randomness,
+    opened_at: SystemTime,
+    /// The folders below `blobs` whose creation is synced.
+    sub_folders: Mutex<HashSet<String>>,
+    large_reads: Arc<Semaphore>,
+    has_warned: AtomicBool,
+}
+
+impl Disk {
+    /// Opens the folder and removes what earlier uploads left unfinished.
+    pub(in crate::object_storage) fn open(folder: &Path, durability: Durability) -> Result<Self, Error> {
+        let mut disk = Folder {
+            incoming: folder.join("incoming"),
+            blobs: folder.join("blobs"),
+            orphans: folder.join("orphans"),
+            is_durable: durability == Durability::Full,
+            random: Randomness::new(None),
+            opened_at: SystemTime::UNIX_EPOCH,
+            sub_folders: Mutex::default(),
+            large_reads: Arc::new(Semaphore::new(MAX_LARGE_READS)),
+            has_warned: AtomicBool::new(false),
+        };
+        let prepared = disk.prepare(folder);
+        disk.opened_at =
+            prepared.map_err(|cause| Error::keeping(format!("opening {}", folder.display()), cause))?;
+        Ok(Self(Arc::new(disk)))
+    }
+
+    /// Does blocking work on the folder, on a thread that may block.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        action: &'static str,
+        work: impl FnOnce(&Folder) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, Error> {
+        let folder = Arc::clone(&self.0);
+        let done = spawn_blocking(move || work(&folder)).await;
+        done.map_err(io::Error::from).and_then(|done| done).map_err(|cause| Error::keeping(action, cause))
+    }
+}
+
+#[async_trait]
+impl Blobs for Disk {
+    fn begin(&self) -> Result<Box<dyn BlobWriter>, Error> {
+        let name = self.0.random.word(NAME_LENGTH)?;
+        let path = self.0.incoming.join(&name);
+        Ok(Box::new(Incoming {
+            disk: self.clone(),
+            name,
+            unfinished: Arc::new(Unfinished { path }),
+            size: 0,
+            batch: Vec::new(),
+            batched: 0,
+            writing: None,
+        }))
+    }
+
+    async fn open(&self, name: &str) -> Result<Option<Box<dyn OpenBlob>>, Error> {
+        let path = self.0.path(name);
+        let opened = self.blocking("opening an object", move |_| match File::open(path) {
+            Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
+            opened => opened.map(Some),
+        });
+        let large_reads = Arc::clone(&self.0.large_reads);
+        Ok(opened.await?.map(|file| Box::new(OpenFile { file, large_reads }) as Box<dyn OpenBlob>))
+    }
+
+    async fn remove(&self, name: &str) {
+        let path = self.0.path(name);
+        let removed = self.blocking("removing a blob", move |_| remove_if_present(&path)).await;
+        if let Err(cause) = removed {
+            tracing::warn!(%cause, "a blob could not be removed; the sweeper sets it aside later");
+        }
+    }
+
+    fn opened_at(&self) -> SystemTime {
+        self.0.opened_at
+    }
+
+    async fn older_than(&self, then: SystemTime) -> Result<Vec<String>, Error> {
+        let found = self.blocking("looking for old blobs", move |folder| {
+            let mut names = Vec::new();
+            for (sub_folder, path) in folder.entries(&folder.blobs, Kind::Folder, is_sub_folder)? {
+                let is_in_place = |name: &str| is_blob(name) && name.starts_with(&sub_folder);
+                for (name, path) in folder.entries(&path, Kind::File, is_in_place)? {
+                    let modified = fs::metadata(&path).and_then(|about| about.modified());
+                    // One that is removed in this moment is old enough too.
+                    if modified.is_ok_and(|at| at < then) {
+                        names.push(name);
+                    }
+                }
+            }
+            Ok(names)
+        });
+        found.await
+    }
+
+    async fn set_aside(&self, name: &str, day: Date) -> Result<(), Error> {
+        let orphan = Orphan { name: name.to_owned(), day };
+        let moved = self.blocking("setting a blob aside", move |folder| {
+            fs::create_dir_all(folder.orphans_of(orphan.day))?;
+            move_if_present(&folder.path(&orphan.name), &folder.orphan(&orphan))
+        });
+        moved.await
+    }
+
+    async fn orphans(&self) -> Result<Vec<Orphan>, Error> {
+        let found = self.blocking("looking for orphans", |folder| {
+            let mut orphans = Vec::new();
+            for (name, path) in folder.entries(&folder.orphans, Kind::Folder, |name| day(name).is_some())? {
+                let Some(day) = day(&name) else { continue };
+                let names = folder.entries(&path, Kind::File, is_blob)?;
+                orphans.extend(names.into_iter().map(|(name, _)| Orphan { name, day }));
+            }
+            Ok(orphans)
+        });
+        found.await
+    }
+
+    async fn bring_back(&self, orphan: &Orphan) -> Result<(), Error> {
+        let orphan = orphan.clone();
+        let moved = self.blocking("bringing an orphan back", move |folder| {
+            folder.ensure_sub_folder(&orphan.name)?;
+            move_if_present(&folder.orphan(&orphan), &folder.path(&orphan.name))?;
+            folder.remove_day(orphan.day);
+            Ok(())
+        });
+        moved.await
+    }
+
+    async fn remove_orphan(&self, orphan: &Orphan) -> Result<(), Error> {
+        let orphan = orphan.clone();
+        let removed = self.blocking("removing an orphan", move |folder| {
+            remove_if_present(&folder.orphan(&orphan))?;
+            folder.remove_day(orphan.day);
+            Ok(())
+        });
+        removed.await
+    }
+}
+
+impl Folder {
+    /// Returns the time by the clock that stamps the files here: it may be coarser than ours, or that of
+    /// another machine.
+    fn prepare(&self, folder: &Path) -> io::Result<SystemTime> {
+        for part in [&self.incoming, &self.blobs, &self.orphans] {
+            fs::create_dir_all(part)?;
+        }
+        for (_, path) in self.entries(&self.incoming, Kind::File, is_blob)? {
+            remove_if_present(&path)?;
+        }
+        let known = self.entries(&self.blobs, Kind::Folder, is_sub_folder)?.into_iter().map(|(name, _)| name);
+        self.sub_folders.lock().unwrap_or_else(PoisonError::into_inner).extend(known);
+        self.sync(&self.blobs)?;
+        self.sync(folder)?;
+        folder.parent().map_or(Ok(()), |parent| self.sync(parent))?;
+        tempfile::tempfile_in(&self.incoming)?.metadata()?.modified()
+    }
+
+    /// Returns the entries of a folder that are of this kind and whose names fit. The others belong to somebody
+    /// else: they are ignored, and the first of them is logged.
+    fn entries(
+        &self,
+        folder: &Path,
+        kind: Kind,
+        fits: impl Fn(&str) -> bool,
+    ) -> io::Result<Vec<(String, PathBuf)>> {
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let path = entry.path();
+            let is_of_kind = entry.file_type().is_ok_and(|it| it.is_dir() == (kind == Kind::Folder));
+            match entry.file_name().into_string() {
+                Ok(name) if is_of_kind && fits(&name) => entries.push((name, path)),
+                _ if self.has_warned.swap(true, Ordering::Relaxed) => {}
+                _ => {
+                    tracing::warn!(path = %path.display(), "foreign files in the folder of objects are ignored");
+                }
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Where a blob is: in one of 1,024 folders, so that none grows too large.
+    fn path(&self, name: &str) -> PathBuf {
+        self.blobs.join(sub_folder(name)).join(name)
+    }
+
+    fn orphans_of(&self, day: Date) -> PathBuf {
+        self.orphans.join(day.to_string())
+    }
+
+    fn orphan(&self, orphan: &Orphan) -> PathBuf {
+        self.orphans_of(orphan.day).join(&orphan.name)
+    }
+
+    /// Removes the folder of a day when it is empty.
+    fn remove_day(&self, day: Date) {
+        let _ = fs::remove_dir(self.orphans_of(day));
+    }
+
+    /// Creates the folder of a blob. It is synced before anybody uses it, also when two blobs come at once.
+    fn ensure_sub_folder(&self, name: &str) -> io::Result<PathBuf> {
+        let path = self.blobs.join(sub_folder(name));
+        let mut synced = self.sub_folders.lock().unwrap_or_else(PoisonError::into_inner);
+        if !synced.contains(sub_folder(name)) || !path.exists() {
+            fs::create_dir_all(&path)?;
+            self.sync(&self.blobs)?;
+            synced.insert(sub_folder(name).to_owned());
+        }
+        Ok(path)
+    }
+
+    fn sync(&self, folder: &Path) -> io::Result<()> {
+        if self.is_durable { File::open(folder)?.sync_all() } else { Ok(()) }
+    }
+
+    /// Moves a file that is whole to where it is read, and syncs both.
+    fn commit(&self, file: &File, from: &Path, name: &str) -> io::Result<()> {
+        if self.is_durable {
+            file.sync_all()?;
+        }
+        let sub_folder = self.ensure_sub_folder(name)?;
+        fs::rename(from, sub_folder.join(name))?;
+        self.sync(&sub_folder)
+    }
+}
+
+/// What an entry of a folder is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    File,
+    Folder,
+}
+
+/// The day that the name of a folder of orphans says.
+fn day(name: &str) -> Option<Date> {
+    name.parse().ok().filter(|day: &Date| day.to_string() == name)
+}
+
+fn sub_folder(name: &str) -> &str {
+    name.get(..2).unwrap_or(name)
+}
+
+fn is_sub_folder(name: &str) -> bool {
+    name.len() == 2 && is_of_blobs(name)
+}
+
+fn is_blob(name: &str) -> bool {
+    name.len() >= NAME_LENGTH && is_of_blobs(name)
+}
+
+/// Whether a name has only characters that names of blobs have.
+fn is_of_blobs(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+}
+
+fn remove_if_present(path: &Path) -> io::Result<()> {
+    if_present(fs::remove_file(path))
+}
+
+fn move_if_present(from: &Path, to: &Path) -> io::Result<()> {
+    if_present(fs::rename(from, to))
+}
+
+fn if_present(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+/// A file that is open for reading.
+struct OpenFile {
+    file: File,
+    large_reads: Arc<Semaphore>,
+}
+
+impl OpenBlob for OpenFile {
+    fn read(self: Box<Self>, range: Range<u64>) -> ByteStream {
+        let length = range.end.saturating_sub(range.start);
+        let is_large = length > SMALL_READ_CHUNK;
+        let permit = self.large_reads.try_acquire_owned().ok().filter(|_| is_large);
+        let chunk = if permit.is_some() { READ_CHUNK } else { SMALL_READ_CHUNK };
+        let mut file = self.file;
+        let first = spawn_blocking(move || {
+            file.seek(SeekFrom::Start(range.start))?;
+            read_chunk(file, chunk.min(length))
+        });
+        let reader = Reader { next: Some(first), remaining: length, chunk, _permit: permit };
+        stream::unfold(reader, Reader::next).boxed()
+    }
+}
+
+/// Reads one chunk ahead of the one that is being sent.
+struct Reader {
+    next: Option<JoinHandle<io::Result<(File, Bytes)>>>,
+    /// How many bytes are to be read, with those of `next`.
+    remaining: u64,
+    chunk: u64,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Reader {
+    async fn next(mut self) -> Option<(io::Result<Bytes>, Self)> {
+        if self.remaining == 0 {
+            return None;
+        }
+        let read = self.next.take()?.await.map_err(io::Error::from).and_then(|read| read);
+        let (file, bytes) = match read {
+            Ok(read) => read,
+            Err(cause) => return Some((Err(cause), self)),
+        };
+        self.remaining = self.remaining.saturating_sub(bytes.len() as u64);
+        let next = self.chunk.min(self.remaining);
+        self.next = (next > 0).then(|| spawn_blocking(move || read_chunk(file, next)));
+        Some((Ok(bytes), self))
+    }
+}
+
+fn read_chunk(mut file: File, length: u64) -> io::Result<(File, Bytes)> {
+    let mut chunk = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+    let read = Read::by_ref(&mut file).take(length).read_to_end(&mut chunk)?;
+    if (read as u64) < length {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    Ok((file, chunk.into()))
+}
+
+/// A blob that is being written: on a thread that may block, one batch after the other, while the next batch
+/// is gathered.
+struct Incoming {
+    disk: Disk,
+    name: String,
+    unfinished: Arc<Unfinished>,
+    size: u64,
+    batch: Vec<Bytes>,
+    batched: usize,
+    writing: Option<JoinHandle<io::Result<(File, Md5)>>>,
+}
+
+/// A file in `incoming`, removed when it is dropped. The thread that writes it holds it too: an upload may end
+/// before its first batch has come to a thread, which would create the file afterwards.
+struct Unfinished {
+    path: PathBuf,
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // After the commit it is gone already.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Incoming {
+    async fn flush(&mut self) -> Result<(), Error> {
+        let before = self.written().await?;
+        let batch = std::mem::take(&mut self.batch);
+        let unfinished = Arc::clone(&self.unfinished);
+        self.batched = 0;
+        self.writing = Some(spawn_blocking(move || {
+            let (mut file, mut hash) = match before {
+                Some(before) => before,
+                None => (File::create_new(&unfinished.path)?, Md5::new()),
+            };
+            for chunk in batch {
+                hash.update(&chunk);
+                file.write_all(&chunk)?;
+            }
+            Ok((file, hash))
+        }));
+        Ok(())
+    }
+
+    /// Waits until the batches that were flushed are written.
+    async fn written(&mut self) -> Result<Option<(File, Md5)>, Error> {
+        let Some(writing) = self.writing.take() else { return Ok(None) };
+        let written = writing.await.map_err(io::Error::from).and_then(|written| written);
+        written.map(Some).map_err(|cause| Error::keeping(self.action(), cause))
+    }
+
+    fn action(&self) -> String {
+        format!("writing an object to {}", self.disk.0.incoming.display())
+    }
+}
+
+#[async_trait]
+impl BlobWriter for Incoming {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    async fn write(&mut self, chunk: Bytes) -> Result<(), Error> {
+        self.size += chunk.len() as u64;
+        self.batched += chunk.len();
+        self.batch.push(chunk);
+        if self.batched >= WRITE_BATCH { self.flush().await } else { Ok(()) }
+    }
+
+    async fn commit(mut self: Box<Self>) -> Result<Blob, Error> {
+        self.flush().await?;
+        let Some((file, hash)) = self.written().await? else {
+            return Err(Error::new(self.action(), "it was never begun"));
+        };
+        let unfinished = Arc::clone(&self.unfinished);
+        let name = self.name.clone();
+        let committed = self
+            .disk
+            .blocking("storing an object", move |folder| folder.commit(&file, &unfinished.path, &name));
+        committed.await?;
+        Ok(Blob { name: self.name, size: self.size, etag: hex(&hash.finalize()) })
+    }
+}

@@ -1,0 +1,80 @@
+//! Blobs: the bytes of objects under random names, behind a trait that a folder of files implements. A
+//! blob is whole and synced before it can be read.
+//!
+//! Keys of objects are no part of the name, so that every key works, `a` and `a/b` exist side by side, and
+//! no key names a file of the machine.
+
+mod disk;
+mod pairing;
+
+use std::io;
+use std::ops::Range;
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use axum::body::Bytes;
+use futures_util::stream::BoxStream;
+use jiff::civil::Date;
+
+pub(super) use disk::Disk;
+pub(crate) use pairing::pair;
+
+use crate::Error;
+
+/// The bytes of a blob, chunk by chunk.
+pub(crate) type ByteStream = BoxStream<'static, io::Result<Bytes>>;
+
+/// Keeps blobs.
+#[async_trait]
+pub(super) trait Blobs: Send + Sync {
+    /// Begins a blob.
+    fn begin(&self) -> Result<Box<dyn BlobWriter>, Error>;
+    /// Opens a blob, which can then be read to its end even when it is removed meanwhile; None when there is
+    /// none with this name.
+    async fn open(&self, name: &str) -> Result<Option<Box<dyn OpenBlob>>, Error>;
+    /// Removes a blob. A failure is logged, because the sweeper finds the blob again.
+    async fn remove(&self, name: &str);
+    /// When the store was opened, by the clock that stamps its blobs.
+    fn opened_at(&self) -> SystemTime;
+    /// Returns the names of the blobs that were committed before then.
+    async fn older_than(&self, then: SystemTime) -> Result<Vec<String>, Error>;
+    /// Moves a blob out of the way, to the orphans of this day.
+    async fn set_aside(&self, name: &str, day: Date) -> Result<(), Error>;
+    /// Returns all orphans.
+    async fn orphans(&self) -> Result<Vec<Orphan>, Error>;
+    /// Moves an orphan back to where it is read.
+    async fn bring_back(&self, orphan: &Orphan) -> Result<(), Error>;
+    async fn remove_orphan(&self, orphan: &Orphan) -> Result<(), Error>;
+}
+
+/// A blob that is being written. Dropping it leaves nothing behind.
+#[async_trait]
+pub(super) trait BlobWriter: Send {
+    /// How many bytes were written.
+    fn size(&self) -> u64;
+    async fn write(&mut self, chunk: Bytes) -> Result<(), Error>;
+    /// Makes the blob readable, in such a way that it survives the loss of power.
+    async fn commit(self: Box<Self>) -> Result<Blob, Error>;
+}
+
+/// A blob that can be read.
+pub(crate) trait OpenBlob: Send + Sync {
+    fn read(self: Box<Self>, range: Range<u64>) -> ByteStream;
+}
+
+/// What is known of a committed blob.
+#[derive(Debug, Clone)]
+pub(super) struct Blob {
+    pub(super) name: String,
+    pub(super) size: u64,
+    /// MD5 of the bytes in hex, as S3 has it.
+    pub(super) etag: String,
+}
+
+/// A blob that no object referred to when it was set aside.
+#[derive(Debug, Clone)]
+pub(super) struct Orphan {
+    pub(super) name: String,
+    /// When it was set aside.
+    pub(super) day: Date,
+}

@@ -1,0 +1,110 @@
+//! Conditional requests and ranges of RFC 9110: which part of an object a client wants, if any.
+
+use std::ops::Range;
+use std::time::{Duration, SystemTime};
+
+use axum::http::header::{
+    CONTENT_RANGE, ETAG, HeaderMap, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
+    IF_UNMODIFIED_SINCE, RANGE,
+};
+
+use super::{Code, S3Error};
+use crate::object_storage::Object;
+
+/// Judges the conditions of a request, in the order of RFC 9110, 13.2.2.
+pub(super) fn check(headers: &HeaderMap, object: &Object) -> Result<(), S3Error> {
+    let failed = || {
+        let message = "At least one of the pre-conditions you specified did not hold";
+        S3Error::new(Code::PreconditionFailed, message)
+    };
+    let stored = last_modified(object);
+    let holds = match tags(headers, &IF_MATCH) {
+        Some(tags) => tags.iter().any(|tag| tag == "*" || *tag == etag(object)),
+        None => date(headers, &IF_UNMODIFIED_SINCE).is_none_or(|since| stored <= since),
+    };
+    if !holds {
+        return Err(failed());
+    }
+    let is_known = match tags(headers, &IF_NONE_MATCH) {
+        Some(tags) => {
+            tags.iter().any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag(object))
+        }
+        None => date(headers, &IF_MODIFIED_SINCE).is_some_and(|since| stored <= since),
+    };
+    if is_known { Err(S3Error::new(Code::NotModified, "").with(ETAG, etag(object))) } else { Ok(()) }
+}
+
+/// Returns the range that a request wants; None means the whole object. A range that is no single range of
+/// bytes is ignored.
+pub(super) fn range(headers: &HeaderMap, object: &Object) -> Result<Option<Range<u64>>, S3Error> {
+    let Some((first, last)) = headers.get(RANGE).and_then(|value| parse_range(value.to_str().ok()?)) else {
+        return Ok(None);
+    };
+    // A client that resumes wants the rest only of what it has begun. A date is too weak to say so: two objects
+    // can be stored within one second.
+    if headers.get(IF_RANGE).is_some_and(|value| value.as_bytes() != etag(object).as_bytes()) {
+        return Ok(None);
+    }
+    let size = object.size;
+    let range = match (first, last) {
+        (Some(first), last) => first..last.unwrap_or(u64::MAX).saturating_add(1).min(size),
+        (None, suffix) => size.saturating_sub(suffix.unwrap_or(0))..size,
+    };
+    if range.start < range.end {
+        return Ok(Some(range));
+    }
+    let refusal = S3Error::new(Code::InvalidRange, "The requested range is not satisfiable");
+    Err(refusal.with(CONTENT_RANGE, format!("bytes */{size}")))
+}
+
+/// Reads `bytes=first-last`, `bytes=first-` or `bytes=-suffix`. Numbers beyond 64 bits are as good as the
+/// largest one.
+fn parse_range(text: &str) -> Option<(Option<u64>, Option<u64>)> {
+    let (unit, range) = text.split_once('=')?;
+    let (first, last) = range.trim().split_once('-')?;
+    let number = |text: &str| match text {
+        "" => Some(None),
+        _ if !text.bytes().all(|byte| byte.is_ascii_digit()) => None,
+        _ => Some(Some(text.parse().unwrap_or(u64::MAX))),
+    };
+    let (first, last) = (number(first)?, number(last)?);
+    let is_range = match (first, last) {
+        (None, None) => false,
+        (Some(first), Some(last)) => first <= last,
+        _ => true,
+    };
+    (unit.eq_ignore_ascii_case("bytes") && is_range).then_some((first, last))
+}
+
+/// The entity tags in all headers of this name, weak ones with their `W/`; None when there is no such header.
+fn tags(headers: &HeaderMap, name: &HeaderName) -> Option<Vec<String>> {
+    headers.contains_key(name).then(|| {
+        let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
+        lines.flat_map(split_tags).collect()
+    })
+}
+
+/// Splits a list of entity tags at its commas, but not at those inside of quotes.
+fn split_tags(line: &str) -> Vec<String> {
+    let mut is_quoted = false;
+    let parts = line.split(|character| {
+        is_quoted ^= character == '"';
+        character == ',' && !is_quoted
+    });
+    parts.map(|tag| tag.trim().to_owned()).collect()
+}
+
+/// The date in a header, in any of the three formats of HTTP; None when there is none or it is no date.
+fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
+    httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()
+}
+
+/// When an object was stored, in whole seconds as headers have it.
+pub(super) fn last_modified(object: &Object) -> SystemTime {
+    let seconds = u64::try_from(object.created_at.0.div_euclid(1_000)).unwrap_or(0);
+    SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+}
+
+pub(super) fn etag(object: &Object) -> String {
+    format!("\"{}\"", object.etag)
+}

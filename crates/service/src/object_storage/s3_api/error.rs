@@ -1,0 +1,164 @@
+//! Errors of S3: a code with its status, and a message, written as XML.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use axum::http::{Response, StatusCode};
+
+use crate::Error;
+use crate::http::slow_clients::{BodyError, TooSlow};
+
+/// The codes of S3 that this object store uses. Their names are what clients read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    AccessDenied,
+    BadDigest,
+    EntityTooLarge,
+    EntityTooSmall,
+    IncompleteBody,
+    InternalError,
+    InvalidAccessKeyId,
+    InvalidArgument,
+    InvalidPolicyDocument,
+    InvalidRange,
+    InvalidRequest,
+    MalformedPOSTRequest,
+    MaxPostPreDataLengthExceededError,
+    MethodNotAllowed,
+    MissingContentLength,
+    NoSuchKey,
+    NoSuchVersion,
+    NotImplemented,
+    NotModified,
+    PreconditionFailed,
+    RequestTimeout,
+    SignatureDoesNotMatch,
+    SlowDown,
+}
+
+impl Code {
+    const fn status(self) -> StatusCode {
+        match self {
+            Self::NotModified => StatusCode::NOT_MODIFIED,
+            Self::AccessDenied | Self::InvalidAccessKeyId | Self::SignatureDoesNotMatch => {
+                StatusCode::FORBIDDEN
+            }
+            Self::NoSuchKey | Self::NoSuchVersion => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::MissingContentLength => StatusCode::LENGTH_REQUIRED,
+            Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
+            Self::InvalidRange => StatusCode::RANGE_NOT_SATISFIABLE,
+            Self::InternalError => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::NotImplemented => StatusCode::NOT_IMPLEMENTED,
+            Self::SlowDown => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::BAD_REQUEST,
+        }
+    }
+}
+
+/// A request that is refused.
+#[derive(Debug)]
+pub(crate) struct S3Error {
+    code: Code,
+    message: Cow<'static, str>,
+    header: Option<(HeaderName, String)>,
+}
+
+impl S3Error {
+    pub(crate) fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, message: message.into(), header: None }
+    }
+
+    pub(crate) fn denied(why: &str) -> Self {
+        Self::new(Code::AccessDenied, format!("Access Denied: {why}"))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn code_name(&self) -> String {
+        format!("{:?}", self.code)
+    }
+
+    /// Adds a header to the response.
+    pub(crate) fn with(self, name: HeaderName, value: String) -> Self {
+        Self { header: Some((name, value)), ..self }
+    }
+
+    /// Writes the error as S3 does.
+    pub(crate) fn respond(self, id: &str) -> Response<Body> {
+        let body = match self.code {
+            Code::NotModified => String::new(),
+            code => format!(
+                "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code:?}</Code>\
+                 <Message>{}</Message><RequestId>{id}</RequestId></Error>",
+                escaped(&self.message)
+            ),
+        };
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = self.code.status();
+        if let Some((name, value)) = self.header
+            && let Ok(value) = HeaderValue::from_str(&value)
+        {
+            response.headers_mut().insert(name, value);
+        }
+        if self.code != Code::NotModified {
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+        }
+        response
+    }
+}
+
+/// A text as XML, which knows no control characters. Foreign text in messages may be long.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for character in text.chars().take(500) {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            control if control.is_control() => escaped.push('\u{fffd}'),
+            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+impl fmt::Display for S3Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.code, self.message)
+    }
+}
+
+impl From<Error> for S3Error {
+    /// A failure of the service: the cause goes to the log alone.
+    fn from(cause: Error) -> Self {
+        tracing::error!(%cause, "a request failed inside the object store");
+        Self::new(Code::InternalError, "We encountered an internal error. Please try again.")
+    }
+}
+
+impl From<TooSlow> for S3Error {
+    fn from(_: TooSlow) -> Self {
+        let message = "Your socket connection to the server was not read from or written to within the \
+                       timeout period.";
+        Self::new(Code::RequestTimeout, message)
+    }
+}
+
+impl From<BodyError> for S3Error {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::CutOff => {
+                let message = "You did not provide the number of bytes specified by the Content-Length HTTP \
+                               header";
+                Self::new(Code::IncompleteBody, message)
+            }
+            BodyError::TooLarge => {
+                let message = "There is more around the fields and the file than there may be.";
+                Self::new(Code::MaxPostPreDataLengthExceededError, message)
+            }
+        }
+    }
+}

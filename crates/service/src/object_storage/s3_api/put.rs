@@ -1,0 +1,97 @@
+//! Uploading by PUT to a signed URL.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::Response;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, IF_MATCH, IF_NONE_MATCH};
+use axum::http::request::Parts;
+use futures_util::TryStreamExt;
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use subtle::ConstantTimeEq;
+use url::form_urlencoded;
+
+use super::sign::{ACCESS_KEY, SignedPut, TARGET_PARAMETER, mismatch, unknown_access_key};
+use super::{Code, S3Error};
+use crate::Error;
+use crate::http::slow_clients::BodyError;
+use crate::lifecycle::app::App;
+use crate::object_storage::location;
+use crate::object_storage::uploads::{Claim, admit, receive};
+
+/// Stores the body as the object that the URL names.
+pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<Response<Body>, S3Error> {
+    let denied = || S3Error::new(Code::AccessDenied, "Access Denied");
+    let location = location::read(head.uri.path()).ok_or_else(denied)?;
+    let query = head.uri.query().unwrap_or_default();
+    let query: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+    let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let sent = SignedPut {
+        path: &location.path(),
+        target: parameter(&query, TARGET_PARAMETER).unwrap_or_default(),
+        mime: text(CONTENT_TYPE.as_str()),
+        size: text(CONTENT_LENGTH.as_str()),
+    };
+    verify(app, &query, &sent)?;
+    only_signed_headers(&head.headers)?;
+    let claim = Claim { target: sent.target, bucket: &location.bucket, key: &location.key, mime: sent.mime };
+    let target = admit(app, &claim).await?;
+    let content_md5 = head.headers.contains_key("content-md5").then(|| text("content-md5"));
+    let chunks = body.into_data_stream().map_err(|_| S3Error::from(BodyError::CutOff));
+    let etag = receive(app, target, content_md5, chunks).await?;
+    let response = Response::builder().header(ETAG, format!("\"{etag}\"")).body(Body::empty());
+    Ok(response.map_err(|cause| Error::new("responding to an upload", cause))?)
+}
+
+/// The value of a parameter that is there once.
+fn parameter<'a>(query: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    let mut values = query.iter().filter(|(other, _)| other == name).map(|(_, value)| value.as_str());
+    let value = values.next();
+    value.filter(|_| values.next().is_none())
+}
+
+/// Verifies the signature in a query: the request is signed again, and the outcome must be the same.
+fn verify(app: &App, query: &[(String, String)], sent: &SignedPut<'_>) -> Result<(), S3Error> {
+    let missing = |name: &str| S3Error::denied(&format!("the URL has no {name}."));
+    let get = |name| parameter(query, name).ok_or_else(|| missing(name));
+    let signature = get("X-Amz-Signature")?;
+    if get("X-Amz-Credential")?.split('/').next() != Some(ACCESS_KEY) {
+        return Err(unknown_access_key());
+    }
+    let date = DateTime::strptime("%Y%m%dT%H%M%SZ", get("X-Amz-Date")?).map_err(|_| mismatch())?;
+    let date = date.to_zoned(TimeZone::UTC).map_err(|_| mismatch())?.timestamp();
+    let life = Duration::from_secs(get("X-Amz-Expires")?.parse().map_err(|_| mismatch())?);
+    if date.saturating_add(life).map_err(|_| mismatch())? <= Timestamp::now() {
+        return Err(S3Error::new(Code::AccessDenied, "Request has expired"));
+    }
+    let right = app.objects.signer.put(sent, life, date)?;
+    let right: Vec<_> = right.query_pairs().into_owned().collect();
+    let is_same = |(name, value): &(String, String)| match name.as_str() {
+        "X-Amz-Signature" => bool::from(value.as_bytes().ct_eq(signature.as_bytes())),
+        name => parameter(query, name) == Some(value),
+    };
+    if right.len() == query.len() && right.iter().all(is_same) { Ok(()) } else { Err(mismatch()) }
+}
+
+/// Refuses what would change the meaning of an upload and is not signed.
+fn only_signed_headers(headers: &HeaderMap) -> Result<(), S3Error> {
+    // What a target signs are the length and the type of the file, and nothing of S3's own.
+    const HARMLESS: [&str; 4] =
+        ["x-amz-content-sha256", "x-amz-date", "x-amz-user-agent", "x-amz-request-id"];
+    for name in headers.keys() {
+        if name.as_str().starts_with("x-amz-") && !HARMLESS.contains(&name.as_str()) {
+            let message = "There were headers present in the request which were not signed";
+            return Err(S3Error::new(Code::AccessDenied, format!("{message}: {name}")));
+        }
+    }
+    let is_streaming =
+        headers.get("x-amz-content-sha256").is_some_and(|value| value.as_bytes().starts_with(b"STREAMING"));
+    if is_streaming || headers.contains_key(IF_MATCH) || headers.contains_key(IF_NONE_MATCH) {
+        let message = "Signed chunks and conditions on uploads are not implemented.";
+        return Err(S3Error::new(Code::NotImplemented, message));
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! Downloads: GET and HEAD of an object by its URL, without any signature.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::header::{
+    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue,
+    LAST_MODIFIED,
+};
+use axum::http::request::Parts;
+use axum::http::{Method, Response, StatusCode};
+use url::form_urlencoded;
+
+use super::{Code, S3Error, conditions};
+use crate::Error;
+use crate::lifecycle::app::App;
+use crate::object_storage::location;
+
+/// Parameters that ask S3 for something else than the object.
+const OTHER_RESOURCES: [&str; 9] = [
+    "acl",
+    "attributes",
+    "legal-hold",
+    "object-lock",
+    "retention",
+    "tagging",
+    "torrent",
+    "uploadId",
+    "uploads",
+];
+
+pub(super) async fn read(app: &Arc<App>, head: &Parts) -> Result<Response<Body>, S3Error> {
+    check_query(head.uri.query().unwrap_or_default())?;
+    // A path without a key would be a listing.
+    location::read(head.uri.path()).ok_or_else(|| S3Error::new(Code::AccessDenied, "Access Denied"))?;
+    let no_key = || S3Error::new(Code::NoSuchKey, "The specified key does not exist.");
+    let (bucket, key) = app.objects.locations.object_at(head.uri.path()).ok_or_else(no_key)?;
+    let opened = app.objects.read(&bucket, &key).await?.ok_or_else(no_key)?;
+
+    let object = opened.object.clone();
+    conditions::check(&head.headers, &object)?;
+    let part = conditions::range(&head.headers, &object)?;
+    let range = part.clone().unwrap_or(0..object.size);
+    let mut response = Response::builder()
+        .header(ACCEPT_RANGES, "bytes")
+        .header(CONTENT_LENGTH, range.end - range.start)
+        .header(CONTENT_TYPE, &object.mime)
+        .header(ETAG, conditions::etag(&object))
+        .header(LAST_MODIFIED, httpdate::fmt_http_date(conditions::last_modified(&object)));
+    if let Some(part) = part {
+        let shown = format!("bytes {}-{}/{}", part.start, part.end.saturating_sub(1), object.size);
+        response = response.status(StatusCode::PARTIAL_CONTENT).header(CONTENT_RANGE, shown);
+    }
+    if !is_inert(&object.mime) {
+        response = response.header(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
+    }
+    let body = match head.method {
+        Method::HEAD => Body::empty(),
+        _ => Body::from_stream(opened.read(range)),
+    };
+    Ok(response.body(body).map_err(|cause| Error::new("responding with an object", cause))?)
+}
+
+fn check_query(query: &str) -> Result<(), S3Error> {
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        if name.starts_with("response-") {
+            let message = "Request specific response headers cannot be used for anonymous GET requests.";
+            return Err(S3Error::new(Code::InvalidRequest, message));
+        }
+        // There is one version of every object, and S3 calls it `null`.
+        if name == "versionId" && value != "null" {
+            return Err(S3Error::new(Code::NoSuchVersion, "The specified version does not exist."));
+        }
+        if OTHER_RESOURCES.contains(&name.as_ref()) {
+            return Err(S3Error::new(Code::AccessDenied, "Access Denied"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a browser may show a file of this type: it is one that runs no script. Everything else is saved.
+fn is_inert(mime: &str) -> bool {
+    let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match essence.split_once('/') {
+        Some(("image", subtype)) => subtype != "svg+xml",
+        Some(("audio" | "video", _)) => true,
+        _ => ["text/plain", "application/pdf", "application/json"].contains(&essence.as_str()),
+    }
+}

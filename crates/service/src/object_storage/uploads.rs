@@ -1,0 +1,162 @@
+//! Uploads whose signature is right: whether their target still stands, then the bytes, then the row that
+//! makes them a file. Both ways of uploading end here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::Stream;
+
+use super::blobs::{Blob, BlobWriter};
+use super::s3_api::{Code, S3Error};
+use super::{MAX_FILE, MAX_KEY, Object, Stored, Target, hex};
+use crate::Error;
+use crate::accounts::Account;
+use crate::http::slow_clients::MinThroughput;
+use crate::lifecycle::app::App;
+
+/// What an upload says about itself.
+pub(super) struct Claim<'a> {
+    /// The identifier of its target, from a place that is signed.
+    pub(super) target: &'a str,
+    pub(super) bucket: &'a str,
+    pub(super) key: &'a str,
+    pub(super) mime: &'a str,
+}
+
+/// Decides whether an upload may begin. Its signature says that the service issued the target; this says that
+/// the target still stands.
+pub(super) async fn admit(app: &App, claim: &Claim<'_>) -> Result<Target, S3Error> {
+    let no_target = || S3Error::denied("this upload has no target that still stands.");
+    let target = app.database.target(claim.target).await?.ok_or_else(no_target)?;
+    if target.is_void {
+        return Err(S3Error::denied(VOID));
+    }
+    if target.expires_at <= app.clock.now() {
+        return Err(S3Error::new(Code::AccessDenied, "Request has expired"));
+    }
+    // Signed already; a second look costs nothing.
+    if target.bucket != claim.bucket || target.key != claim.key || target.mime != claim.mime {
+        return Err(no_target());
+    }
+    let is_own = target.owner == target.payer;
+    if !is_own && !app.database.is_member(target.owner, target.payer).await? {
+        return Err(S3Error::denied("the account is not a member of the organization."));
+    }
+    if !app.database.purses(target.payer).await?.spendable().is_positive() {
+        return Err(S3Error::denied("the balance of the account is not positive."));
+    }
+    Ok(target)
+}
+
+/// Why a used target stores nothing more.
+const VOID: &str = "the file that this target stored was deleted or replaced.";
+
+/// Receives the bytes of an upload, which must be as many as its target says, and makes them a file. Returns
+/// its etag.
+pub(super) async fn receive(
+    app: &Arc<App>,
+    target: Target,
+    content_md5: Option<&str>,
+    mut body: impl Stream<Item = Result<Bytes, S3Error>> + Unpin,
+) -> Result<String, S3Error> {
+    let busy = || S3Error::new(Code::SlowDown, "Please reduce your request rate.");
+    let _permit = app.uploads.enter(target.payer).ok_or_else(busy)?;
+    let mut incoming = app.objects.begin()?;
+    let mut throughput = MinThroughput::new(app.config.limits.upload_idle);
+    while let Some(chunk) = throughput.next(&mut body).await? {
+        incoming.write(chunk?).await?;
+        if incoming.size() > target.size {
+            let message = "Your proposed upload exceeds the maximum allowed size";
+            return Err(S3Error::new(Code::EntityTooLarge, format!("{message}: {} bytes.", target.size)));
+        }
+    }
+    if incoming.size() < target.size {
+        let message = "Your proposed upload is smaller than the minimum allowed size";
+        return Err(S3Error::new(Code::EntityTooSmall, format!("{message}: {} bytes.", target.size)));
+    }
+    let app = Arc::clone(app);
+    let md5 = content_md5.map(str::to_owned);
+    // On a task of its own, because a client that hangs up now must not leave it half done.
+    let stored = tokio::spawn(async move { store(&app, &target, md5.as_deref(), incoming).await });
+    stored.await.map_err(|cause| Error::new("storing an upload", cause))?
+}
+
+/// Commits the bytes and the row that makes them a file. Returns the etag.
+async fn store(
+    app: &App,
+    target: &Target,
+    content_md5: Option<&str>,
+    incoming: Box<dyn BlobWriter>,
+) -> Result<String, S3Error> {
+    let blob = incoming.commit().await?;
+    if content_md5.is_some_and(|md5| !is_md5_of(md5, &blob)) {
+        app.objects.delete_blob(&blob.name).await;
+        let message = "The Content-MD5 you specified did not match what we received.";
+        return Err(S3Error::new(Code::BadDigest, message));
+    }
+    let object = Object {
+        bucket: target.bucket.clone(),
+        key: target.key.clone(),
+        blob: blob.name.clone(),
+        mime: target.mime.clone(),
+        size: blob.size,
+        etag: blob.etag.clone(),
+        created_at: app.clock.now(),
+    };
+    // When this fails, it is not known whether the row was committed: the blob stays, for the sweeper.
+    let stored = app.database.store_upload(&target.id, &app.random.uuid()?, &object).await?;
+    let (unneeded, response) = match stored {
+        Stored::Kept { replaced } => (replaced, Ok(blob.etag)),
+        Stored::Again => (Some(blob.name), Ok(blob.etag)),
+        Stored::Different => {
+            let refusal = S3Error::denied("this target has stored other bytes already; ask for a new one.");
+            (Some(blob.name), Err(refusal))
+        }
+        Stored::Void => (Some(blob.name), Err(S3Error::denied(VOID))),
+    };
+    if let Some(unneeded) = unneeded {
+        app.objects.delete_blob(&unneeded).await;
+    }
+    response
+}
+
+/// Whether the header (base64) means the same as the etag (hex).
+fn is_md5_of(header: &str, blob: &Blob) -> bool {
+    STANDARD.decode(header.trim()).is_ok_and(|bytes| hex(&bytes) == blob.etag)
+}
+
+/// Stores a file of an account without a client, as if it had uploaded the file now.
+pub(crate) async fn store_local(
+    app: &Arc<App>,
+    owner: Account,
+    folder: &str,
+    name: &str,
+    mime: &str,
+    content: Vec<u8>,
+) -> Result<(), Error> {
+    let action = "storing a file";
+    let key = format!("{folder}/{name}");
+    if content.is_empty() || content.len() as u64 > MAX_FILE || key.len() > MAX_KEY {
+        return Err(Error::new(action, "it is empty, or it or its name is too long"));
+    }
+    let target = Target {
+        id: app.random.uuid()?,
+        owner: owner.id,
+        payer: owner.id,
+        bucket: owner.bucket,
+        folder: folder.to_owned(),
+        key,
+        mime: mime.to_owned(),
+        size: content.len() as u64,
+        expires_at: app.clock.now().after(Duration::from_secs(60)),
+        is_void: false,
+    };
+    app.database.add_target(&target).await?;
+    let mut incoming = app.objects.begin()?;
+    incoming.write(content.into()).await?;
+    let stored = store(app, &target, None, incoming).await;
+    stored.map(drop).map_err(|refusal| Error::new(action, refusal.to_string()))
+}
