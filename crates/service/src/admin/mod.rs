@@ -196,7 +196,7 @@ impl Admin {
     /// When the database cannot be written.
     pub async fn revoke_node_key(&self, name: &str) -> Result<bool, Error> {
         let revoked = self.app.database.revoke_node_key(name, self.app.clock.now()).await?;
-        self.app.notify_task_queued();
+        self.app.dispatcher.look_for_all();
         Ok(revoked)
     }
 

@@ -9,7 +9,7 @@ use super::Controls;
 use crate::Error;
 use crate::admin::Admin;
 use crate::clock::Moment;
-use crate::jobs::storage_billing;
+use crate::jobs;
 use crate::ledger::{Credit, Money, Purse};
 
 /// What an account owns and owes, as a tester sets it; None leaves as it is.
@@ -52,8 +52,8 @@ impl Controls {
         self.app.clock.advance(by);
         // The node was alive all along; without this it would seem to have been silent for so long.
         self.app.node.heartbeat(&self.app).await?;
-        storage_billing::once(&self.app).await?;
-        self.app.local_wakeup.notify_waiters();
+        jobs::run_all(&self.app).await?;
+        self.app.dispatcher.look_for_all();
         Ok(())
     }
 
@@ -76,7 +76,7 @@ impl Controls {
     pub async fn bring_node_up(&self) -> Result<(), Error> {
         self.app.node.pause().await.set_up(true);
         self.app.node.heartbeat(&self.app).await?;
-        self.app.local_wakeup.notify_waiters();
+        self.app.dispatcher.look_for_all();
         Ok(())
     }
 

@@ -7,20 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use inferstore_fetch::Fetcher;
 use inferstore_models::Model;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::accounts::NewKey;
 use crate::admin::Admin;
 use crate::clock::Clock;
-use crate::controls::{Controls, Scripts, Tester};
+use crate::controls::{Controls, Tester};
 use crate::database::Durability;
 use crate::http::account_limit::{AccountLimit, RateLimit};
 use crate::http::connections::Connections;
 use crate::http::file_limit;
 use crate::http::listener::{Listener, Shared};
-use crate::jobs::storage_billing;
 use crate::lifecycle::app::App;
 use crate::lifecycle::bootstrap;
 use crate::lifecycle::config::{Config, Data};
@@ -28,7 +27,7 @@ use crate::lifecycle::folder::Folder;
 use crate::object_storage::Objects;
 use crate::operations::metrics::Metrics;
 use crate::random::Randomness;
-use crate::{Error, admin, api, controls, database, models, nodes, object_storage, operations};
+use crate::{Error, admin, api, controls, database, jobs, models, nodes, object_storage, operations};
 
 /// A running service. It ends when it is dropped; `shutdown` ends it in order.
 #[must_use = "a service ends when it is dropped"]
@@ -132,6 +131,7 @@ impl Service {
             }
             _ => None,
         };
+        let node = nodes::LocalNode::new(&config, tester.as_ref().map(|tester| tester.run_hook()));
         let app = Arc::new(App {
             connections: Connections::new(max_connections),
             requests: Semaphore::new(limits.max_requests),
@@ -145,10 +145,8 @@ impl Service {
             objects,
             fetcher: Fetcher::default(),
             metrics: Metrics::new(),
-            local_wakeup: Notify::new(),
-            remote_wakeup: Notify::new(),
-            node: nodes::LocalNode::new(&stop),
-            scripts: Scripts::default(),
+            node,
+            dispatcher: nodes::Dispatcher::default(),
             tester,
         });
 
@@ -181,7 +179,7 @@ impl Service {
             serve(listener, controls::router(&app));
         }
         if serves {
-            running.spawn(storage_billing::run(Arc::clone(&app), stop.clone()));
+            jobs::start(&app, &running, &stop);
             running.spawn(Objects::run_sweeper(Arc::clone(&app), stop.clone()));
             #[cfg(unix)]
             admin::socket::serve(&app, folder.path(), &running, &stop);
