@@ -1,6 +1,7 @@
 //! The database in one SQLite file: one thread writes, a few connections read beside it.
 
 mod accounts;
+mod admin;
 mod cache;
 mod catalog;
 mod checkpoints;
