@@ -61,11 +61,11 @@ fn set(config: &mut Config, name: &str, value: u16) -> Outcome {
         "nodes" => config.nodes = Some(listener),
         "patience" => {
             let patience = Duration::from_millis(value.into());
-            (limits.head, limits.body_time) = (patience, patience);
-            (limits.upload_idle, limits.answer_idle) = (patience, patience);
+            (limits.head_timeout, limits.body_time, limits.keep_alive) = (patience, patience, patience);
+            (limits.upload_idle, limits.response_timeout) = (patience, patience);
         }
-        "connections" => limits.connections = value.into(),
-        "requests" => limits.requests = value.into(),
+        "connections" => limits.max_connections = value.into(),
+        "requests" => limits.max_requests = value.into(),
         other => return Err(format!("there is no setting {other}").into()),
     }
     Ok(())

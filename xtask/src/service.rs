@@ -50,6 +50,8 @@ impl Service {
         let mut process = Command::new(built(profile, "inferstore")?)
             .args(SERVE)
             .args(options)
+            // Not a line for every request.
+            .env("INFERSTORE_LOG", "warn")
             .stdout(Stdio::piped())
             .spawn()
             .context("cannot start the service")?;

@@ -2,6 +2,7 @@
 //! which only a hash is kept.
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -18,9 +19,11 @@ pub(crate) const OPERATOR: &str = "inferstore";
 pub(crate) struct AccountId(pub(crate) i64);
 
 /// Whose an account is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// A person's.
+    #[default]
     Personal,
     /// An organization's, which people may be members of.
     Organization,
@@ -53,10 +56,11 @@ pub(crate) struct Account {
 }
 
 /// An account and its money, for the operator.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AccountOverview {
     /// The name of the account.
+    #[serde(rename = "account")]
     pub username: String,
     /// Whose it is.
     pub scope: Scope,
@@ -86,6 +90,8 @@ pub(crate) struct KeptKey {
 
 /// How API keys begin, so that a leaked one is recognized by people and scanners.
 const PREFIX: &str = "isk";
+/// The smallest length of a key that was not drawn.
+const MIN_CHOSEN_KEY: usize = 16;
 /// How the keys of nodes begin.
 const NODE_PREFIX: &str = "isn";
 
@@ -109,8 +115,13 @@ impl NewKey {
 
     /// Takes a key that somebody chose, for a service whose key is known beforehand. The whole text
     /// identifies it, hashed, if it is not of the form that the service draws.
-    pub(crate) fn chosen(text: &str) -> Self {
-        Self { kept: KeptKey { id: key_id(text), hash: hash(text) }, text: text.to_owned() }
+    pub(crate) fn chosen(text: &str) -> Result<Self, Error> {
+        let is_sendable = text.bytes().all(|byte| byte.is_ascii_graphic());
+        if !is_sendable || text.len() < MIN_CHOSEN_KEY {
+            let cause = format!("a key has at least {MIN_CHOSEN_KEY} visible ASCII characters and no spaces");
+            return Err(Error::new("taking a chosen API key", cause));
+        }
+        Ok(Self { kept: KeptKey { id: key_id(text), hash: hash(text) }, text: text.to_owned() })
     }
 }
 
@@ -189,7 +200,7 @@ mod tests {
         assert_eq!(key_id(&key.text), key.kept.id);
         assert!(key.kept.is_of(&key.text));
         assert!(!key.kept.is_of(&format!("{}x", key.text)));
-        assert!(NewKey::chosen("any text").kept.is_of("any text"));
+        assert!(NewKey::chosen("any-text-at-all!")?.kept.is_of("any-text-at-all!"));
         Ok(())
     }
 }

@@ -11,6 +11,7 @@ pub struct Error {
     doing: String,
     cause: Box<dyn StdError + Send + Sync>,
     disk: Option<DiskFailure>,
+    hint: Option<&'static str>,
 }
 
 /// Why nothing can be written to the data folder.
@@ -24,7 +25,7 @@ pub(crate) enum DiskFailure {
 impl Error {
     /// Something failed while `doing` it (a phrase like "opening the database").
     pub(crate) fn new(doing: impl Into<String>, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self { doing: doing.into(), cause: cause.into(), disk: None }
+        Self { doing: doing.into(), cause: cause.into(), disk: None, hint: None }
     }
 
     /// The same for what concerns the data folder: it says what to try when that is full or not writable.
@@ -43,7 +44,19 @@ impl Error {
 
     /// The same failure, for another one who waited for the same thing.
     pub(crate) fn again(&self) -> Self {
-        Self { doing: self.doing.clone(), cause: self.cause.to_string().into(), disk: self.disk }
+        let cause = self.cause.to_string().into();
+        Self { doing: self.doing.clone(), cause, disk: self.disk, hint: self.hint }
+    }
+
+    /// Adds what to try.
+    pub(crate) fn with_hint(self, hint: &'static str) -> Self {
+        Self { hint: Some(hint), ..self }
+    }
+
+    /// What to try, where the message does not say it already.
+    #[must_use]
+    pub const fn hint(&self) -> Option<&'static str> {
+        self.hint
     }
 
     /// Whether the service works, and only cannot write anything.

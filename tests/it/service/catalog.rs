@@ -265,7 +265,7 @@ async fn consumers_are_the_accounts_with_tasks_that_have_not_ended() {
 async fn prices_are_exact_and_a_restart_keeps_what_the_operator_changed() {
     let folder = std::env::temp_dir().join(format!("inferstore-prices-{}", std::process::id()));
     let mut config = Config::folder(&folder);
-    config.first_account.api_key = Some("a key that is known beforehand".to_owned());
+    config.first_account.api_key = Some("a-key-known-beforehand".to_owned());
     let (service, caller) = start_with(config.clone()).await;
     assert_eq!(record(&caller, "super-resolution-alt").await["price"].to_string(), "0.125");
     service.set_price(MODEL, "0.000000001".parse().expect("an amount")).await.expect("the model is there");
@@ -277,7 +277,7 @@ async fn prices_are_exact_and_a_restart_keeps_what_the_operator_changed() {
 
     let service = Service::start(config).await.expect("the service starts again");
     assert_eq!(service.api_key(), None);
-    let caller = Caller::of(&service, Some("a key that is known beforehand"));
+    let caller = Caller::of(&service, Some("a-key-known-beforehand"));
     assert_eq!(record(&caller, MODEL).await, before);
     assert_eq!(caller.get(&format!("/api-key/model/{MODEL}/versioning")).await.data(), &version);
     let cost = caller.get(&format!("/api-key/model/{MODEL}/task/cost")).await;

@@ -1,62 +1,101 @@
 //! `inferstore serve`.
 
+mod log;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE};
-use inferstore_service::{Config, ControlsConfig, Money, Service};
+use inferstore_service::{Config, ControlsConfig, CorsOrigin, Money, Service};
 use serde_json::json;
 
 use crate::failure::{Failure, Result};
-use crate::output::Output;
 use crate::settings::Session;
+use log::{FILTER_VARIABLE, Log, LogFormat};
 
-/// Run the service on this machine
-///
-/// The API and object storage listen on addresses of their own. The first start on a data folder draws
-/// the key of the first account, unless --api-key or the environment gives one, and shows it once: only
-/// its hash is kept. Ctrl-C and SIGTERM end the service in order.
+/// The variable that holds the key of the first account.
+const FIRST_KEY_VARIABLE: &str = "INFERSTORE_FIRST_KEY";
+
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// Arguments of `serve`; `Command::Serve` describes it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The address to listen on
-    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    /// The address on which the API and object storage listen
+    #[arg(long, value_name = "ADDRESS", default_value_t = LOOPBACK)]
     host: IpAddr,
-    /// The port of the API; 0 takes a free one
+    /// The port of the API; 0 chooses a free one
     #[arg(long, value_name = "N", default_value_t = 8787)]
     port: u16,
-    /// The port of object storage; 0 takes a free one
+    /// The port of object storage; 0 chooses a free one
     #[arg(long, value_name = "N", default_value_t = 8788)]
     storage_port: u16,
-    /// The address of object storage as others reach it; it becomes part of every download URL
+    /// The URL under which others reach object storage; part of every download URL [default: the address
+    /// that it listens on]
     #[arg(long, value_name = "URL")]
     storage_url: Option<String>,
-    /// A port for /health and /metrics; none unless told
+    /// Serve /health and /metrics on this port [default: not served]
     #[arg(long, value_name = "N")]
     operations_port: Option<u16>,
-    /// A port for nodes outside this process to pull tasks from; none unless told
+    /// The address of the port for operations
+    #[arg(long, value_name = "ADDRESS", default_value_t = LOOPBACK)]
+    operations_host: IpAddr,
+    /// Let nodes outside this process fetch tasks from this port [default: not served]
     #[arg(long, value_name = "N")]
     nodes_port: Option<u16>,
-    /// A port for the controls for testers, with a token that is shown; none unless told
+    /// The address of the port for nodes
+    #[arg(long, value_name = "ADDRESS", default_value_t = LOOPBACK)]
+    nodes_host: IpAddr,
+    /// Serve the controls for testers on this port, with a token that is printed [default: not served]
     #[arg(long, value_name = "N")]
     controls_port: Option<u16>,
-    /// Keep the data in this folder
+    /// The address of the port for controls
+    #[arg(long, value_name = "ADDRESS", default_value_t = LOOPBACK)]
+    controls_host: IpAddr,
+    /// Let web pages of this origin call the API, such as https://app.example, or * for all; may be repeated
+    /// [default: none]
+    #[arg(long, value_name = "URL")]
+    cors_origin: Vec<CorsOrigin>,
+    /// Let web pages of this origin alone upload and read files; may be repeated [default: all origins]
+    #[arg(long, value_name = "URL")]
+    storage_cors_origin: Vec<CorsOrigin>,
+    /// The folder of the data, for its owner alone
     #[arg(long, value_name = "DIR", default_value = "inferstore-data")]
     data_dir: PathBuf,
-    /// Keep nothing: the data go when the service ends
+    /// Start also when the file system of the data folder has no locks; a second service on the same folder
+    /// would destroy it
+    #[arg(long)]
+    allow_unlocked_data_dir: bool,
+    /// Keep nothing: the data are removed when the service ends
     #[arg(long, conflicts_with = "data_dir")]
     ephemeral: bool,
-    /// How many tasks run side by side; one for each core unless told
+    /// How many tasks run at once in this process [default: one for each core]
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
-    /// The balance of the first account, on the first start
-    #[arg(long, value_name = "AMOUNT")]
-    balance: Option<Money>,
+    /// How many requests an account may send per second [default: no limit]
+    #[arg(long, value_name = "N")]
+    max_requests_per_second: Option<NonZeroU32>,
+    /// How many seconds requests in progress may take when the service ends
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    shutdown_timeout: u64,
+    /// The balance of the first account
+    #[arg(long, value_name = "AMOUNT", default_value = "100")]
+    balance: Money,
     /// What happens to a task that the balance does not cover
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = InsufficientBalance::Refuse)]
     insufficient_balance: InsufficientBalance,
-    /// Print one line of JSON when the service is ready, and nothing else
+    /// A file with the API key of the first account [env: INFERSTORE_FIRST_KEY holds the key itself]
+    /// [default: a random key]
+    #[arg(long, value_name = "FILE")]
+    first_key_file: Option<PathBuf>,
+    /// How the lines of the log are written; INFERSTORE_LOG filters them
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+    /// Print one line of JSON when the service is ready, and nothing else on standard output
     #[arg(long)]
     ready_json: bool,
 }
@@ -84,57 +123,93 @@ Examples:
   inferstore serve
   inferstore serve --ephemeral
   inferstore serve --port 0 --storage-port 0 --ephemeral --ready-json
-  INFERSTORE_API_KEY=... inferstore serve --host 0.0.0.0 --storage-url https://files.example";
+  inferstore serve --host 0.0.0.0 --storage-url https://files.example --first-key-file key.txt";
 
 pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
-    let given_key = session.given_key();
-    log_to(&session.output);
+    let filter = session.surroundings.variable(FILTER_VARIABLE);
+    let log = Log::start(filter, session.output.is_verbose, arguments.log_format)?;
+    let result = serve(arguments, &session).await;
+    log.flush();
+    result
+}
+
+async fn serve(arguments: Arguments, session: &Session) -> Result {
     // Before the service starts, so that a signal during the start is not lost.
-    let ended = Ending::new()?;
+    let mut signals = Signals::new()?;
+    close_to_others();
+    let first_key = first_key(&arguments, session)?;
+    let is_key_given = first_key.is_some();
+    if !arguments.host.is_loopback() {
+        tracing::warn!(
+            host = %arguments.host,
+            "the service speaks plain HTTP: keys and files are readable on the way unless a proxy adds TLS"
+        );
+    }
     let is_ready_json = arguments.ready_json;
-    let config = config(arguments, given_key.clone(), &session);
-    let service = Service::start(config).await.map_err(|error| {
-        Failure::new(crate::exit::FAILED, error.to_string())
-            .with_hint("choose other ports with --port and --storage-port, or another --data-dir")
-    })?;
-    let key = service.api_key().map(str::to_owned).or(given_key);
+    let start = Service::start(config(arguments, first_key, session));
+    let service = tokio::select! {
+        started = start => started.map_err(failed_start)?,
+        () = signals.next() => return Ok(()),
+    };
+    announce(&service, session, is_ready_json)?;
+    if let Err(error) = service.api_key_shown().await {
+        tracing::warn!(%error, "the next start prints another API key");
+    }
+    if is_key_given && service.api_key().is_none() {
+        tracing::warn!("the first key was not used: the data folder has its first account already");
+    }
+    signals.next().await;
+    tracing::info!("the service ends: requests in progress are finished");
+    tokio::select! {
+        () = service.shutdown() => Ok(()),
+        () = signals.next() => Err(Failure::new(crate::exit::FAILED, "requests in progress were cut off")
+            .with_hint("one signal is enough for an end in order")),
+    }
+}
+
+fn failed_start(error: inferstore_service::Error) -> Failure {
+    let failure = Failure::new(crate::exit::FAILED, error.to_string());
+    match error.hint() {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
+    }
+}
+
+/// Prints where the service is and, once, the key of the first account.
+fn announce(service: &Service, session: &Session, is_ready_json: bool) -> Result {
+    let output = &session.output;
     if is_ready_json {
         let folder = std::path::absolute(service.data_folder()).unwrap_or(service.data_folder().to_owned());
         let mut ready = json!({
             "event": "ready",
             "base_url": service.base_url(),
             "storage_url": service.storage_url(),
-            "api_key": key,
+            "api_key": service.api_key(),
             "data_dir": folder,
             "pid": std::process::id(),
         });
-        for (name, value) in asked_for(&service) {
+        for (name, value) in further_listeners(service) {
             ready[name] = json!(value);
         }
-        session.output.data(ready.to_string())?;
-    } else {
-        session.output.data(format!("export {BASE_URL_VARIABLE}={}", service.base_url()))?;
-        match &key {
-            Some(key) => session.output.data(format!("export {API_KEY_VARIABLE}={key}"))?,
-            None => session.output.note(
-                "the key was shown on the first start; `inferstore admin key add demo` draws another while \
-                 the service is stopped",
-            ),
-        }
-        session.output.note(format!("object storage: {}", service.storage_url()));
-        for (name, value) in asked_for(&service) {
-            session.output.note(format!("{}: {value}", name.replace('_', " ")));
-        }
-        session.output.note(format!("data: {}; Ctrl-C ends the service", service.data_folder().display()));
+        return output.data(ready.to_string());
     }
-    ended.wait().await;
-    session.output.note("ending: requests in progress are finished");
-    service.shutdown().await;
+    output.data(format!("export {BASE_URL_VARIABLE}={}", service.base_url()))?;
+    match service.api_key() {
+        Some(key) => output.data(format!("export {API_KEY_VARIABLE}={key}"))?,
+        None => {
+            output.note("the first start printed the API key; `inferstore admin key add demo` adds another")
+        }
+    }
+    output.note(format!("object storage: {}", service.storage_url()));
+    for (name, value) in further_listeners(service) {
+        output.note(format!("{}: {value}", name.replace('_', " ")));
+    }
+    output.note(format!("data: {}; Ctrl-C ends the service", service.data_folder().display()));
     Ok(())
 }
 
-/// Where the listeners are that run only when they are asked for, and what opens them.
-fn asked_for(service: &Service) -> Vec<(&'static str, String)> {
+/// The listeners that are off by default, and the token of the controls.
+fn further_listeners(service: &Service) -> Vec<(&'static str, String)> {
     let mut listeners = Vec::new();
     if let Some(url) = service.operations_url() {
         listeners.push(("operations_url", url.to_owned()));
@@ -149,53 +224,81 @@ fn asked_for(service: &Service) -> Vec<(&'static str, String)> {
     listeners
 }
 
-fn config(arguments: Arguments, api_key: Option<String>, session: &Session) -> Config {
+/// The key of the first account. Never that of the client, which may be the key of another service.
+fn first_key(arguments: &Arguments, session: &Session) -> Result<Option<String>> {
+    if session.global.api_key.is_some() {
+        return Err(Failure::usage("--api-key is the key of a client; serve has no use for it")
+            .with_hint("--first-key-file names a file with the key of the first account"));
+    }
+    let surroundings = &session.surroundings;
+    match &arguments.first_key_file {
+        Some(file) => read_key(&surroundings.folder.join(file)).map(Some),
+        None => Ok(surroundings.variable(FIRST_KEY_VARIABLE).map(str::to_owned)),
+    }
+}
+
+fn read_key(file: &Path) -> Result<String> {
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        Failure::usage(format!("the key file {} cannot be read: {error}", file.display()))
+            .with_hint("write the API key into it, on one line")
+    })?;
+    Ok(text.trim().to_owned())
+}
+
+fn config(arguments: Arguments, first_key: Option<String>, session: &Session) -> Config {
     let mut config = match arguments.ephemeral {
         true => Config::ephemeral(),
         false => Config::folder(session.surroundings.folder.join(&arguments.data_dir)),
     };
     config.api = SocketAddr::new(arguments.host, arguments.port);
     config.storage = SocketAddr::new(arguments.host, arguments.storage_port);
-    config.operations = arguments.operations_port.map(|port| SocketAddr::new(arguments.host, port));
-    config.nodes = arguments.nodes_port.map(|port| SocketAddr::new(arguments.host, port));
+    config.operations =
+        arguments.operations_port.map(|port| SocketAddr::new(arguments.operations_host, port));
+    config.nodes = arguments.nodes_port.map(|port| SocketAddr::new(arguments.nodes_host, port));
     config.controls = arguments.controls_port.map(|port| {
         let mut controls = ControlsConfig::default();
-        controls.address = SocketAddr::new(arguments.host, port);
+        controls.address = SocketAddr::new(arguments.controls_host, port);
         controls
     });
     config.storage_url = arguments.storage_url;
-    config.insufficient_balance = arguments.insufficient_balance.into();
-    config.first_account.api_key = api_key;
-    if let Some(balance) = arguments.balance {
-        config.first_account.balance = balance;
+    config.cors_origins = arguments.cors_origin;
+    if !arguments.storage_cors_origin.is_empty() {
+        config.storage_origins = arguments.storage_cors_origin;
     }
+    config.allow_unlocked_folder = arguments.allow_unlocked_data_dir;
+    config.request_rate = arguments.max_requests_per_second;
+    config.shutdown_timeout = Duration::from_secs(arguments.shutdown_timeout);
+    config.insufficient_balance = arguments.insufficient_balance.into();
+    config.first_account.api_key = first_key;
+    config.first_account.balance = arguments.balance;
     if let Some(workers) = arguments.workers {
         config.workers = workers;
     }
     config
 }
 
-/// What the service says goes to standard error: warnings, and on demand everything.
-fn log_to(output: &Output) {
-    let level = if output.is_verbose { tracing::Level::DEBUG } else { tracing::Level::WARN };
-    let subscriber = tracing_subscriber::fmt().with_max_level(level).with_ansi(false);
-    // A second service in one process logs to where the first one does.
-    let _ = subscriber.with_writer(std::io::stderr).try_init();
+/// Makes every file of this process its owner's alone: they hold keys, inputs and results.
+#[cfg(unix)]
+fn close_to_others() {
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
 }
 
+#[cfg(not(unix))]
+fn close_to_others() {}
+
 /// The signals that end a service.
-struct Ending {
+struct Signals {
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
 }
 
-impl Ending {
+impl Signals {
     #[cfg(unix)]
     fn new() -> Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        let failed = |error| Failure::here("signals cannot be listened to", error);
+        let failed = |error| Failure::here("signals cannot be received", error);
         Ok(Self {
             terminate: signal(SignalKind::terminate()).map_err(failed)?,
             interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
@@ -203,7 +306,7 @@ impl Ending {
     }
 
     #[cfg(unix)]
-    async fn wait(mut self) {
+    async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -216,7 +319,7 @@ impl Ending {
     }
 
     #[cfg(not(unix))]
-    async fn wait(self) {
+    async fn next(&mut self) {
         let _ = tokio::signal::ctrl_c().await;
     }
 }

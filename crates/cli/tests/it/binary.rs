@@ -1,8 +1,9 @@
 //! The real binary: as a process, with real signals.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use inferstore_cli::exit;
 
@@ -10,8 +11,8 @@ use crate::support::Cli;
 
 fn inferstore() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_inferstore"));
-    for variable in ["INFERSTORE_BASE_URL", "INFERSTORE_API_KEY", "INFERSTORE_PROFILE"] {
-        command.env_remove(variable);
+    for variable in ["BASE_URL", "API_KEY", "PROFILE", "FIRST_KEY", "LOG"] {
+        command.env_remove(format!("INFERSTORE_{variable}"));
     }
     command
 }
@@ -24,9 +25,14 @@ struct Served {
 
 impl Served {
     fn start(arguments: &[&str]) -> Self {
+        Self::with(arguments, &[])
+    }
+
+    fn with(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut process = inferstore()
             .args(["serve", "--port", "0", "--storage-port", "0", "--ready-json"])
             .args(arguments)
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -44,6 +50,19 @@ impl Served {
             command.env(variable, self.ready[field].as_str().expect("it is told"));
         }
         command
+    }
+
+    /// Sends the API this many requests on one connection, and reads every response.
+    fn ask(&self, requests: usize) {
+        let url = self.ready["base_url"].as_str().expect("it is told");
+        let host = url.trim_start_matches("http://").trim_end_matches("/api/v1");
+        let mut stream = TcpStream::connect(host).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        let mut response = [0; 4_096];
+        for _ in 0..requests {
+            stream.write_all(b"GET /nothing HTTP/1.1\r\nhost: x\r\n\r\n").expect("it is sent");
+            assert!(stream.read(&mut response).is_ok_and(|length| length > 0), "no response");
+        }
     }
 
     /// Ends it with a signal, and returns the rest of what it printed.
@@ -92,9 +111,6 @@ fn a_service_says_one_line_and_keeps_what_it_was_told() {
     let again = Served::start(&["--data-dir", &folder]);
     assert!(again.ready["api_key"].is_null(), "only a hash is kept: {}", again.ready);
     assert!(again.end("INT").status.success());
-    let with_key = Served::start(&["--data-dir", &folder, "--api-key", "a-key-of-ours"]);
-    assert_eq!(with_key.ready["api_key"], "a-key-of-ours");
-    with_key.end("TERM");
 }
 
 #[test]
@@ -118,15 +134,113 @@ fn a_task_that_the_balance_does_not_cover_is_refused_or_fails_as_the_service_was
 }
 
 #[test]
-fn a_port_that_is_taken_is_told() {
+fn the_first_key_is_never_the_key_of_the_client_and_a_key_that_does_not_work_is_never_printed() {
+    let cli = Cli::new();
+    let folder = cli.path("data");
+    let first = "a-first-key-of-ours";
+    let variables = [("INFERSTORE_API_KEY", "a-key-of-another-service"), ("INFERSTORE_FIRST_KEY", first)];
+    let served = Served::with(&["--data-dir", &folder], &variables);
+    assert_eq!(served.ready["api_key"], first);
+    assert!(served.call("balance").output().expect("it starts").status.success());
+    served.end("TERM");
+
+    std::fs::write(cli.path("key.txt"), "another-first-key\n").expect("the key is written");
+    let key_file = cli.path("key.txt");
+    let again = Served::start(&["--data-dir", &folder, "--first-key-file", &key_file]);
+    assert!(again.ready["api_key"].is_null(), "{}", again.ready);
+    let ended = again.end("TERM");
+    assert!(text(&ended.stderr).contains("the first key was not used"), "{ended:?}");
+
+    let from_file = Served::start(&["--ephemeral", "--first-key-file", &key_file]);
+    assert_eq!(from_file.ready["api_key"], "another-first-key");
+    from_file.end("TERM");
+    let short = inferstore().args(["serve", "--ephemeral"]).env("INFERSTORE_FIRST_KEY", "short").output();
+    let short = short.expect("it starts");
+    assert_eq!(short.status.code(), Some(exit::FAILED.into()));
+    assert!(text(&short.stderr).contains("at least 16"), "{short:?}");
+    let key_of_a_client = inferstore().args(["serve", "--ephemeral", "--api-key", "x"]).output();
+    assert_eq!(key_of_a_client.expect("it starts").status.code(), Some(exit::USAGE.into()));
+}
+
+#[test]
+fn a_port_that_is_taken_is_named_with_a_hint() {
     let served = Served::start(&["--ephemeral"]);
     let port =
         served.ready["base_url"].as_str().and_then(|url| url.split([':', '/']).nth(4)).expect("a port");
-    let second = inferstore().args(["serve", "--ephemeral", "--storage-port", "0", "--port", port]).output();
-    let second = second.expect("it starts");
+    let cli = Cli::new();
+    let folder = cli.path("data");
+    let arguments = ["serve", "--data-dir", &folder, "--storage-port", "0", "--port", port];
+    let second = inferstore().args(arguments).output().expect("it starts");
     assert_eq!(second.status.code(), Some(exit::FAILED.into()));
-    assert!(text(&second.stderr).contains("hint: choose other ports"), "{second:?}");
+    let told = text(&second.stderr);
+    assert!(told.contains(port) && told.contains("hint: choose another port"), "{told}");
+    let everywhere = inferstore().args(["serve", "--ephemeral", "--host", "0.0.0.0"]).output();
+    let told = text(&everywhere.expect("it starts").stderr);
+    assert!(told.contains("--storage-url") && !told.contains("port"), "{told}");
     served.end("TERM");
+    let third = Served::start(&["--data-dir", &folder]);
+    assert!(third.ready["api_key"].is_string(), "a start that failed has used up the key: {}", third.ready);
+    third.end("TERM");
+}
+
+#[test]
+fn a_log_that_nobody_reads_stops_neither_requests_nor_the_end() {
+    let served = Served::start(&["--ephemeral", "-v"]);
+    // Far more than a pipe holds.
+    served.ask(3_000);
+    let begun = Instant::now();
+    send("TERM", served.process.id());
+    let mut process = served.process;
+    assert!(process.wait().expect("it ends").success());
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn the_access_log_names_route_status_and_account_and_no_secret() {
+    let served = Served::start(&["--ephemeral", "--log-format", "json"]);
+    assert!(served.call("task show some-task-id").output().is_ok());
+    let key = served.ready["api_key"].as_str().expect("a key").to_owned();
+    let log = text(&served.end("TERM").stderr);
+    let line = log.lines().find(|line| line.contains("/task/{id}/detail")).expect("a line of the request");
+    let line: serde_json::Value = serde_json::from_str(line).expect("it is JSON");
+    assert_eq!((&line["level"], &line["method"]), (&"INFO".into(), &"GET".into()));
+    assert_eq!((&line["status"], &line["account"]), (&404.into(), &"demo".into()));
+    assert!(line["ms"].is_u64() && line["id"].as_str().is_some_and(|id| id.len() == 36), "{line}");
+    assert!(!log.contains(&key) && !log.contains("some-task-id"), "{log}");
+
+    let quiet = Served::with(&["--ephemeral"], &[("INFERSTORE_LOG", "warn")]);
+    quiet.ask(1);
+    assert_eq!(text(&quiet.end("TERM").stderr), "");
+}
+
+#[test]
+fn requests_in_progress_are_finished_and_a_second_signal_ends_at_once() {
+    for signals in [1, 2] {
+        let served = Served::start(&["--ephemeral"]);
+        let url = served.ready["base_url"].as_str().expect("it is told");
+        let host = url.trim_start_matches("http://").trim_end_matches("/api/v1");
+        let key = served.ready["api_key"].as_str().expect("it is told");
+        let mut stream = TcpStream::connect(host).expect("it listens");
+        let head = format!(
+            "POST /api/v1/api-key/model/list HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n\
+             content-type: application/json\r\ncontent-length: 2\r\n\r\n{{"
+        );
+        stream.write_all(head.as_bytes()).expect("it is sent");
+        std::thread::sleep(Duration::from_millis(300));
+        for _ in 0..signals {
+            send("TERM", served.process.id());
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        let mut response = String::new();
+        if signals == 1 {
+            stream.write_all(b"}").expect("it is sent");
+            stream.read_to_string(&mut response).expect("a response");
+            assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
+        }
+        let mut process = served.process;
+        let status = process.wait().expect("it ends");
+        assert_eq!(status.success(), signals == 1);
+    }
 }
 
 /// Starts a run on a model that no node serves, and waits until its task is there.

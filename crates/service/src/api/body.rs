@@ -1,20 +1,17 @@
 //! What is read from a request: paths, queries and JSON bodies, with refusals in the shape of the API.
 
-use std::pin::pin;
 use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::request::Parts;
-use futures_util::FutureExt;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 
 use super::Failure;
-use crate::accounts::AccountId;
 use crate::lifecycle::app::App;
 
 /// A JSON body, and its text as it was sent.
@@ -31,20 +28,13 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for ApiJson<T> {
             let message = "the body must be JSON, and the header content-type must say application/json";
             return Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
         }
+        if request.headers().contains_key(CONTENT_ENCODING) {
+            let message = "the body must be sent without a content-encoding";
+            return Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
+        }
         let limits = app.config.limits;
-        let account = request.extensions().get::<AccountId>().copied();
-        let mut body = pin!(tokio::time::timeout(limits.body_time, Bytes::from_request(request, app)));
-        let body = match body.as_mut().now_or_never() {
-            Some(body) => body,
-            // Whoever sends a body bit by bit makes others wait, if nobody counts.
-            None => {
-                let place =
-                    account.map(|account| app.bodies.enter(account).ok_or_else(Failure::too_many_at_once));
-                let _place = place.transpose()?;
-                body.await
-            }
-        };
-        let bytes = match body {
+        let body = tokio::time::timeout(limits.body_time, Bytes::from_request(request, app));
+        let bytes = match body.await {
             Ok(Ok(bytes)) => bytes,
             Ok(Err(rejection)) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
                 let message = format!("the body is larger than {} bytes", limits.body);

@@ -1,6 +1,6 @@
-//! Who calls: the account behind the API key of a request.
+//! Caller: the account behind the API key of a request, and its limits.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
@@ -8,9 +8,10 @@ use axum::http::request::Parts;
 
 use super::Failure;
 use crate::accounts::{Account, key_id};
+use crate::http::account_limit::Permit;
 use crate::lifecycle::app::App;
 
-/// The account behind the API key. A handler that takes one answers 401 to everyone else.
+/// The account behind the API key. A handler that takes one responds with 401 to everyone else.
 pub(crate) struct Caller(pub(crate) Account);
 
 impl FromRequestParts<Arc<App>> for Caller {
@@ -29,11 +30,39 @@ impl FromRequestParts<Arc<App>> for Caller {
         let text = text.to_str().map_err(|_| refused())?;
         match app.database.key(&key_id(text)).await? {
             Some((kept, account)) if kept.is_of(text) => {
-                // For whoever reads the body.
-                parts.extensions.insert(account.id);
+                admit(parts, app, &account)?;
                 Ok(Self(account))
             }
             _ => Err(refused()),
         }
+    }
+}
+
+/// Holds the account to its limits until the response, and names it to the access log.
+fn admit(parts: &Parts, app: &App, account: &Account) -> Result<(), Failure> {
+    if let Some(limit) = &app.request_rate {
+        limit.check(account.id).map_err(Failure::too_fast)?;
+    }
+    let permit = app.account_requests.try_acquire(account.id).ok_or_else(Failure::too_many_at_once)?;
+    if let Some(slot) = parts.extensions.get::<CallerSlot>() {
+        // A request has one caller.
+        let _ = slot.0.set(Called { username: account.username.clone(), _permit: permit });
+    }
+    Ok(())
+}
+
+/// Where a request keeps its caller, for what surrounds the handler.
+#[derive(Clone, Default)]
+pub(super) struct CallerSlot(Arc<OnceLock<Called>>);
+
+struct Called {
+    username: String,
+    _permit: Permit,
+}
+
+impl CallerSlot {
+    /// The name of the account that called; empty when none did.
+    pub(super) fn username(&self) -> &str {
+        self.0.get().map_or("", |called| &called.username)
     }
 }

@@ -1,48 +1,66 @@
-//! What happens to every request before and after its handler: an identifier, a log line, limits.
+//! What surrounds every request: its identifier, the access log, metrics, limits, CORS.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::ALLOW;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use tower_http::cors::{AllowOrigin, CorsLayer};
 use tracing::Instrument;
 
-use super::{Failure, failure};
+use super::Failure;
+use super::caller::CallerSlot;
 use crate::lifecycle::app::App;
+use crate::lifecycle::config::CorsOrigin;
+use crate::operations::metrics::label;
 
-/// Tells requests apart, in logs and to whoever asks about one.
+/// Identifies a request in responses and logs.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The identifier of a request, for whoever is further inside.
+/// How long a browser may keep the response to a preflight.
+const PREFLIGHT_MAX_AGE: Duration = Duration::from_secs(60 * 60);
+
+/// The identifier of a request.
 #[derive(Clone)]
 pub(crate) struct RequestId(pub(crate) String);
 
-/// Gives every request an identifier, logs its end, counts it. Neither headers nor bodies nor queries
-/// are logged.
+/// Gives every request an identifier, writes the access log, counts. Neither headers nor bodies nor paths
+/// with their parameters nor queries are logged.
 pub(crate) async fn observe(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let id = app.random.uuid().unwrap_or_default();
+    let caller = CallerSlot::default();
     request.extensions_mut().insert(RequestId(id.clone()));
+    request.extensions_mut().insert(caller.clone());
     let route = request
         .extensions()
         .get::<MatchedPath>()
         .map_or_else(|| "unknown".to_owned(), |path| path.as_str().to_owned());
     let method = request.method().clone();
-    let span = tracing::info_span!("request", id, %method, route);
+    let span = tracing::info_span!("request", id);
     let begun = Instant::now();
-    let mut response = next.run(request).instrument(span.clone()).await;
-    let (status, elapsed) = (response.status(), begun.elapsed());
-    span.in_scope(|| tracing::info!(status = status.as_u16(), ?elapsed, "answered"));
-    app.metrics.answered(&method, &route, status, elapsed);
+    let mut response = next.run(request).instrument(span).await;
+    let status = response.status();
+    let elapsed = begun.elapsed();
+    tracing::info!(
+        id,
+        method = label(&method),
+        route,
+        status = status.as_u16(),
+        ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+        account = caller.username(),
+        "request"
+    );
+    app.metrics.observe(&method, &route, status, elapsed);
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
     response
 }
 
-/// Answers 503 rather than letting requests pile up.
+/// Responds with 503 when too many requests are in progress.
 pub(crate) async fn limit_requests(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     match app.requests.try_acquire() {
         Ok(_permit) => next.run(request).await,
@@ -50,24 +68,19 @@ pub(crate) async fn limit_requests(State(app): State<Arc<App>>, request: Request
     }
 }
 
-/// axum answers HEAD wherever there is a GET; the document declares no HEAD. To be laid around routes, so
-/// that it sees a HEAD only where there is a GET.
-pub(crate) async fn refuse_undeclared_head(request: Request, next: Next) -> Response {
-    if request.method() == Method::HEAD {
-        let refusal = failure::wrong_method(Method::HEAD, request.uri().clone()).await;
-        return ([(ALLOW, HeaderValue::from_static("GET"))], refusal).into_response();
-    }
-    next.run(request).await
-}
-
-/// Takes HEAD out of the methods that a refusal names as allowed: see above.
-pub(crate) async fn allow_what_is_declared(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
-    let allowed = response.headers().get(ALLOW).and_then(|value| value.to_str().ok());
-    if let Some(allowed) = allowed
-        && let Ok(allowed) = HeaderValue::from_str(&allowed.replace(",HEAD", ""))
-    {
-        response.headers_mut().insert(ALLOW, allowed);
-    }
-    response
+/// CORS for the origins of the settings; None when there are none. A preflight needs no key.
+pub(super) fn cors(origins: &[CorsOrigin]) -> Option<CorsLayer> {
+    let listed: Vec<_> = origins.iter().map(|origin| origin.0.clone()).collect();
+    let allowed = match listed.is_empty() {
+        true => return None,
+        false if listed.iter().any(|origin| origin == "*") => AllowOrigin::any(),
+        false => AllowOrigin::list(listed),
+    };
+    let layer = CorsLayer::new()
+        .allow_origin(allowed)
+        .allow_methods([Method::GET, Method::POST, Method::DELETE])
+        .allow_headers([HeaderName::from_static("x-api-key"), CONTENT_TYPE])
+        .expose_headers([REQUEST_ID, RETRY_AFTER])
+        .max_age(PREFLIGHT_MAX_AGE);
+    Some(layer)
 }

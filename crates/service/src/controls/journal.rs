@@ -8,8 +8,11 @@ use serde::Serialize;
 use super::middleware::RequestInfo;
 use super::{Controls, Effect, Operation, Side};
 
-/// How many requests are remembered; the oldest is forgotten first.
-const LONGEST: usize = 10_000;
+/// The largest number of requests in the journal; the oldest is removed first.
+const MAX_ENTRIES: usize = 10_000;
+
+/// The largest number of characters of a method and of a path in the journal: strangers choose both.
+const MAX_TEXT: usize = 1_000;
 
 /// One request.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -23,7 +26,7 @@ pub struct JournalEntry {
     pub side: Side,
     /// Its method.
     pub method: String,
-    /// Its path, without a query: queries of the object store are credentials.
+    /// Its path, cut after 1,100 characters, and without a query: queries of the object store are credentials.
     pub path: String,
     /// What it asked for, if that is an operation.
     pub operation: Option<Operation>,
@@ -60,15 +63,15 @@ impl Journal {
         let mut inner = self.inner();
         inner.last += 1;
         let number = inner.last;
-        if inner.entries.len() == LONGEST {
+        if inner.entries.len() == MAX_ENTRIES {
             inner.entries.pop_front();
         }
         inner.entries.push_back(JournalEntry {
             number,
             at,
             side: seen.side,
-            method: seen.method.clone(),
-            path: seen.path.clone(),
+            method: seen.method.chars().take(MAX_TEXT).collect(),
+            path: seen.path.chars().take(MAX_TEXT).collect(),
             operation: seen.operation,
             request_id: seen.request_id.clone(),
             status: None,

@@ -1,51 +1,86 @@
-//! AccountLimit for what clients keep waiting: only so many at once, and of one account only a part of them, so that
-//! nobody can take all the room by being slow.
+//! Limits of one account: concurrent requests and requests per second, so that no account takes what the
+//! others need.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::accounts::AccountId;
 
-/// One account may take so great a part of the room: a quarter.
-const PART: usize = 4;
+/// One account may have this part of all permits: a quarter.
+const SHARE: usize = 4;
 
-/// AccountLimit for so many.
+/// Limit on what is in progress at once, in all and of one account.
+#[derive(Clone)]
 pub(crate) struct AccountLimit {
-    most: usize,
-    inside: Mutex<HashMap<AccountId, usize>>,
+    max: usize,
+    used: Arc<Mutex<HashMap<AccountId, usize>>>,
 }
 
-/// A place in a room, until it is dropped.
-pub(crate) struct Permit<'a> {
-    room: &'a AccountLimit,
+/// One of the permits of a limit, until it is dropped.
+pub(crate) struct Permit {
+    limit: AccountLimit,
     account: AccountId,
 }
 
 impl AccountLimit {
-    pub(crate) fn new(most: usize) -> Self {
-        Self { most, inside: Mutex::default() }
+    pub(crate) fn new(max: usize) -> Self {
+        Self { max, used: Arc::default() }
     }
 
-    /// A place for one more of this account; None when there is none left for it.
-    pub(crate) fn enter(&self, account: AccountId) -> Option<Permit<'_>> {
-        let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = inside.get(&account).copied().unwrap_or(0);
-        let is_full = inside.values().sum::<usize>() >= self.most;
-        if is_full || own >= self.most.div_ceil(PART) {
+    fn used(&self) -> MutexGuard<'_, HashMap<AccountId, usize>> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A permit for this account; None when the account or the service has no more.
+    pub(crate) fn try_acquire(&self, account: AccountId) -> Option<Permit> {
+        let mut used = self.used();
+        let own = used.get(&account).copied().unwrap_or(0);
+        let is_full = used.values().sum::<usize>() >= self.max;
+        if is_full || own >= self.max.div_ceil(SHARE) {
             return None;
         }
-        inside.insert(account, own + 1);
-        Some(Permit { room: self, account })
+        used.insert(account, own + 1);
+        Some(Permit { limit: self.clone(), account })
     }
 }
 
-impl Drop for Permit<'_> {
+impl Drop for Permit {
     fn drop(&mut self) {
-        let mut inside = self.room.inside.lock().unwrap_or_else(PoisonError::into_inner);
-        match inside.get_mut(&self.account) {
+        let mut used = self.limit.used();
+        match used.get_mut(&self.account) {
             Some(own) if *own > 1 => *own -= 1,
-            _ => drop(inside.remove(&self.account)),
+            _ => drop(used.remove(&self.account)),
         }
+    }
+}
+
+/// Limit on the requests of one account per second. A second's worth may come at once.
+pub(crate) struct RateLimit {
+    interval: Duration,
+    /// When the requests so far would have come at an even pace. As large as the number of accounts.
+    next: Mutex<HashMap<AccountId, Instant>>,
+}
+
+impl RateLimit {
+    pub(crate) fn new(per_second: NonZeroU32) -> Self {
+        Self { interval: Duration::from_secs(1) / per_second.get(), next: Mutex::default() }
+    }
+
+    /// Counts a request, or returns how long the account has to wait before the next one.
+    pub(crate) fn check(&self, account: AccountId) -> Result<(), Duration> {
+        let now = Instant::now();
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = next.get(&account).map_or(now, |due| (*due).max(now)) + self.interval;
+        let ahead = due - now;
+        if ahead > Duration::from_secs(1) {
+            return Err(ahead - Duration::from_secs(1));
+        }
+        next.insert(account, due);
+        Ok(())
     }
 }
 
@@ -54,16 +89,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_account_takes_a_part_of_the_room_and_leaves_the_rest_to_others() {
-        let room = AccountLimit::new(8);
-        let places: Vec<_> = (0..9).map_while(|_| room.enter(AccountId(1))).collect();
-        assert_eq!(places.len(), 2);
-        let others: Vec<_> = (2..9).map_while(|account| room.enter(AccountId(account))).collect();
+    fn one_account_gets_a_part_of_the_permits_and_leaves_the_rest_to_others() {
+        let limit = AccountLimit::new(8);
+        let permits: Vec<_> = (0..9).map_while(|_| limit.try_acquire(AccountId(1))).collect();
+        assert_eq!(permits.len(), 2);
+        let others: Vec<_> = (2..9).map_while(|account| limit.try_acquire(AccountId(account))).collect();
         assert_eq!(others.len(), 6, "eight in all");
-        drop(places);
-        assert!(room.enter(AccountId(9)).is_some());
+        drop(permits);
+        assert!(limit.try_acquire(AccountId(9)).is_some());
         drop(others);
-        assert!(room.inside.lock().unwrap_or_else(PoisonError::into_inner).is_empty());
-        assert!(AccountLimit::new(1).enter(AccountId(1)).is_some());
+        assert!(limit.used().is_empty());
+        assert!(AccountLimit::new(1).try_acquire(AccountId(1)).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_account_has_a_burst_of_one_second_and_then_its_rate() {
+        let limit = RateLimit::new(NonZeroU32::MIN.saturating_add(3));
+        let burst = (0..9).take_while(|_| limit.check(AccountId(1)).is_ok()).count();
+        assert_eq!(burst, 4);
+        assert_eq!(limit.check(AccountId(1)), Err(Duration::from_millis(250)));
+        assert_eq!(limit.check(AccountId(2)), Ok(()));
+        tokio::time::advance(Duration::from_millis(250)).await;
+        assert_eq!(limit.check(AccountId(1)), Ok(()));
+        assert!(limit.check(AccountId(1)).is_err());
     }
 }

@@ -1,39 +1,49 @@
-//! A listener: accepts connections, bounds how many there are and how slowly a client may speak, and
-//! ends in order.
+//! Listener: accepts connections, limits their number and how slow a client may be, and drains on shutdown.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::Request;
-use hyper::body::Incoming;
+use hyper::Response;
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use hyper::header::{CONNECTION, EXPECT, HeaderValue};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
+use super::connections::{Connection, Connections, OpenConnection, RequestGuard};
+use super::drain::{DrainOnDrop, MAX_DRAIN};
+use super::request;
+use super::stream::TimedStream;
 use crate::Error;
-use crate::http::slow_clients::WriteTimeout;
 use crate::lifecycle::config::Limits;
 
-/// How much of what a client sends is read ahead of who wants it.
+/// The number of bytes that are read ahead of a handler.
 const CONNECTION_BUFFER: usize = 64 * 1024;
 
-/// How long requests in progress may take to end when the service does.
-const GRACE: Duration = Duration::from_secs(10);
+/// How much later than announced an idle connection is closed, so that a request that is sent in time is
+/// still read.
+const KEEP_ALIVE_GRACE: Duration = Duration::from_secs(5);
 
-/// In place of an answer: the connection is closed without one. As an extension of a response, so that
-/// it comes through everything that stands between.
+/// The pause after a connection that could not be accepted.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
+
+/// In place of a response: the connection is closed without one. An extension of a response, so that it
+/// passes every layer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HangUp;
 
 impl std::fmt::Display for HangUp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the connection is closed without an answer")
+        f.write_str("the connection is closed without a response")
     }
 }
 
@@ -45,85 +55,168 @@ pub(crate) struct Listener {
     pub(crate) address: SocketAddr,
 }
 
+/// What all listeners of a service share.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) limits: Limits,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) shutdown_timeout: Duration,
+    pub(crate) stop: CancellationToken,
+}
+
 impl Listener {
     pub(crate) async fn bind(address: SocketAddr) -> Result<Self, Error> {
-        let failed = |cause| Error::new(format!("listening on {address}"), cause);
+        let failed = |cause| {
+            Error::new(format!("listening on {address}"), cause)
+                .with_hint("choose another port for this listener, or an address of this machine")
+        };
         let socket = TcpListener::bind(address).await.map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
         Ok(Self { socket, address })
     }
 
-    /// The same for an address that may be left out.
-    pub(crate) async fn bind_if_asked(address: Option<SocketAddr>) -> Result<Option<Self>, Error> {
+    /// Binds an address that may be left out.
+    pub(crate) async fn bind_if_set(address: Option<SocketAddr>) -> Result<Option<Self>, Error> {
         match address {
             Some(address) => Self::bind(address).await.map(Some),
             None => Ok(None),
         }
     }
 
-    /// Where others reach it from this machine.
+    /// The URL of the listener on this machine.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Serves until told to stop, then lets what is in progress end.
-    pub(crate) async fn serve(self, router: Router, limits: Limits, stop: CancellationToken) {
-        let connections = Arc::new(Semaphore::new(limits.connections));
+    /// Serves until the service stops, then finishes the requests in progress within the shutdown timeout.
+    pub(crate) async fn serve(self, router: Router, shared: Shared) {
         let graceful = GracefulShutdown::new();
+        let keep_alive = shared.limits.keep_alive;
         let mut http = hyper::server::conn::http1::Builder::new();
         http.timer(TokioTimer::new())
-            .header_read_timeout(limits.head)
+            .header_read_timeout(keep_alive + KEEP_ALIVE_GRACE)
             .max_headers(100)
             .max_buf_size(CONNECTION_BUFFER);
+        let announced = HeaderValue::from_str(&format!("timeout={}", keep_alive.as_secs())).ok();
         loop {
-            let accepted = tokio::select! {
-                () = stop.cancelled() => break,
-                accepted = accept(&self.socket, &connections) => accepted,
+            let (stream, open) = tokio::select! {
+                () = shared.stop.cancelled() => break,
+                accepted = accept(&self.socket, &shared.connections) => accepted,
             };
-            let Some((stream, permit)) = accepted else { break };
-            let router = router.clone();
-            let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-                let router = router.clone();
-                async move {
-                    let Ok(response) = router.oneshot(request.map(Body::new)).await;
-                    // hyper closes the connection without an answer when there is none.
-                    match response.extensions().get::<HangUp>() {
-                        None => Ok(response),
-                        Some(_) => Err(HangUp),
-                    }
-                }
-            });
-            let connection = graceful.watch(
-                http.serve_connection(TokioIo::new(WriteTimeout::new(stream, limits.answer_idle)), service),
-            );
+            let stream = TimedStream::new(stream, Arc::clone(&open.connection), &shared.limits);
+            let edge = Edge {
+                router: router.clone(),
+                connection: Arc::clone(&open.connection),
+                drain_timeout: shared.limits.head_timeout,
+                keep_alive: announced.clone(),
+            };
+            let service = hyper::service::service_fn(move |request| edge.clone().respond(request));
+            let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
             tokio::spawn(async move {
-                // A connection that a client drops or talks nonsense on is the client's affair.
-                let _ = connection.await;
-                drop(permit);
+                tokio::select! {
+                    // A connection that a client drops or that carries no HTTP concerns the client alone.
+                    _ = connection => {}
+                    () = open.connection.evicted.cancelled() => {}
+                }
             });
         }
         drop(self.socket);
-        let _ = tokio::time::timeout(GRACE, graceful.shutdown()).await;
+        if tokio::time::timeout(shared.shutdown_timeout, graceful.shutdown()).await.is_err() {
+            tracing::warn!("requests in progress are ended: the shutdown timeout is over");
+        }
     }
 }
 
-/// The next connection, once there is room for one. None only when the service ends.
-async fn accept(
-    socket: &TcpListener,
-    connections: &Arc<Semaphore>,
-) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let permit = Arc::clone(connections).acquire_owned().await.ok()?;
+/// The next connection, counted.
+async fn accept(socket: &TcpListener, connections: &Arc<Connections>) -> (TcpStream, OpenConnection) {
     loop {
         match socket.accept().await {
             Ok((stream, _)) => {
                 let _ = stream.set_nodelay(true);
-                return Some((stream, permit));
+                return (stream, connections.admit().await);
             }
-            // Out of file handles, or a client that is gone already: neither ends the service.
+            // Out of files, or a client that has gone: neither ends the service.
             Err(cause) => {
-                tracing::warn!(%cause, "a connection could not be accepted");
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                if connections.may_warn() {
+                    tracing::warn!(%cause, "a connection could not be accepted");
+                }
+                tokio::time::sleep(ACCEPT_BACKOFF).await;
             }
         }
+    }
+}
+
+/// What surrounds the router on every listener.
+#[derive(Clone)]
+struct Edge {
+    router: Router,
+    connection: Arc<Connection>,
+    drain_timeout: Duration,
+    keep_alive: Option<HeaderValue>,
+}
+
+impl Edge {
+    async fn respond(self, request: Request<Incoming>) -> Result<Response<GuardedBody>, HangUp> {
+        let guard = self.connection.begin_request().ok_or(HangUp)?;
+        let mut response = match request::defect(&request) {
+            Some(message) => request::bad_request(message),
+            None => {
+                let is_undrainable = request.body().size_hint().lower() > MAX_DRAIN;
+                // A client that waits for 100 Continue has not begun to send.
+                let waits = request.headers().contains_key(EXPECT);
+                let timeout = self.drain_timeout;
+                let request = request.map(|body| match waits {
+                    true => Body::new(body),
+                    false => Body::new(DrainOnDrop::new(body, timeout)),
+                });
+                let mut response = route(self.router, request).await;
+                if is_undrainable {
+                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                response
+            }
+        };
+        // hyper closes the connection without a response when there is none.
+        if response.extensions().get::<HangUp>().is_some() {
+            return Err(HangUp);
+        }
+        if let Some(keep_alive) = self.keep_alive
+            && !response.headers().contains_key(CONNECTION)
+        {
+            response.headers_mut().insert("keep-alive", keep_alive);
+        }
+        Ok(response.map(|body| GuardedBody { body, _guard: guard }))
+    }
+}
+
+async fn route(router: Router, request: Request) -> Response<Body> {
+    let response: Result<_, Infallible> = router.oneshot(request).await;
+    let Ok(response) = response;
+    response
+}
+
+/// The body of a response: the request is in progress until it was written.
+struct GuardedBody {
+    body: Body,
+    _guard: RequestGuard,
+}
+
+impl HttpBody for GuardedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

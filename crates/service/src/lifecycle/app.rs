@@ -8,7 +8,8 @@ use tokio::sync::Semaphore;
 use crate::clock::Clock;
 use crate::controls::Tester;
 use crate::database::Database;
-use crate::http::account_limit::AccountLimit;
+use crate::http::account_limit::{AccountLimit, RateLimit};
+use crate::http::connections::Connections;
 use crate::lifecycle::config::Config;
 use crate::nodes::{Dispatcher, LocalNode};
 use crate::object_storage::Objects;
@@ -30,12 +31,16 @@ pub(crate) struct App {
     pub(crate) dispatcher: Dispatcher,
     /// The controls for testers, where they are on.
     pub(crate) tester: Option<Arc<Tester>>,
-    /// How many more requests may be worked on.
+    /// The open connections of all listeners.
+    pub(crate) connections: Arc<Connections>,
+    /// Requests of the API in progress.
     pub(crate) requests: Semaphore,
-    /// Requests whose body is still on its way.
-    pub(crate) bodies: AccountLimit,
-    /// Uploads that are taken in, each of which holds some memory.
+    /// Requests of the API in progress, by account.
+    pub(crate) account_requests: AccountLimit,
+    /// Uploads in progress, by account.
     pub(crate) uploads: AccountLimit,
+    /// The limit on requests per second, where there is one.
+    pub(crate) request_rate: Option<RateLimit>,
 }
 
 impl App {

@@ -1,8 +1,13 @@
-//! What a service can be told when it starts. Every field has a default that suits a laptop.
+//! Settings of a service. Every field has a default that suits a laptop.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
+
+use axum::http::HeaderValue;
+use url::Url;
 
 use crate::ledger::Money;
 use crate::queue::InsufficientBalance;
@@ -45,7 +50,7 @@ pub struct Config {
     pub storage_url: Option<String>,
     /// The origins whose pages may read and upload in a browser; `*`, the default, for all of them. A signature
     /// guards an upload whichever page it comes from, and an unguessable URL a file.
-    pub storage_origins: Vec<String>,
+    pub storage_origins: Vec<CorsOrigin>,
     /// How long blobs that no row refers to are kept in `objects/orphans` before they are deleted.
     pub orphan_retention: Duration,
     /// How long the files that models produce are kept. Their URLs answer with 404 then.
@@ -76,9 +81,62 @@ pub struct Config {
     pub task_retention: Option<Duration>,
     /// What a request may take.
     pub limits: Limits,
+    /// How many requests an account may send per second; None for any number. A second's worth may come at
+    /// once; more are refused with 429.
+    pub request_rate: Option<NonZeroU32>,
+    /// The origins of web pages that may call the API from a browser.
+    pub cors_origins: Vec<CorsOrigin>,
+    /// How long requests in progress may take to finish when the service ends.
+    pub shutdown_timeout: Duration,
+    /// Starts also on a file system without locks, where nothing keeps a second service from the folder.
+    pub allow_unlocked_folder: bool,
     /// Makes all identifiers and secrets predictable, for tests; with ephemeral data only.
     pub seed: Option<u64>,
 }
+
+/// An origin of web pages, such as `https://app.example`, or `*` for all of them.
+///
+/// ```
+/// use inferstore_service::CorsOrigin;
+///
+/// assert!("https://app.example".parse::<CorsOrigin>().is_ok());
+/// assert!("https://app.example/page".parse::<CorsOrigin>().is_err());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CorsOrigin(pub(crate) HeaderValue);
+
+impl CorsOrigin {
+    /// Every origin.
+    #[must_use]
+    pub fn any() -> Self {
+        Self(HeaderValue::from_static("*"))
+    }
+}
+
+impl FromStr for CorsOrigin {
+    type Err = NotAnOrigin;
+
+    fn from_str(text: &str) -> Result<Self, NotAnOrigin> {
+        // Browsers send the origin in exactly this spelling.
+        let is_origin = Url::parse(text).is_ok_and(|url| url.origin().ascii_serialization() == text);
+        match HeaderValue::from_str(text) {
+            Ok(value) if is_origin || text == "*" => Ok(Self(value)),
+            _ => Err(NotAnOrigin),
+        }
+    }
+}
+
+/// A text that is not an origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotAnOrigin;
+
+impl std::fmt::Display for NotAnOrigin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an origin is a scheme, a host and a port, such as https://app.example, or *")
+    }
+}
+
+impl std::error::Error for NotAnOrigin {}
 
 /// Controls for testers: whoever has the token can change and break everything in the service.
 #[derive(Clone)]
@@ -136,26 +194,30 @@ impl std::fmt::Debug for FirstAccount {
 pub struct Limits {
     /// The largest JSON body in bytes.
     pub body: usize,
-    /// How many requests are worked on side by side; more are answered with 503. Of those that wait for the
-    /// rest of a body, a quarter may be of one account, and as many uploads; more are answered with 429 and 503.
-    pub requests: usize,
+    /// How many requests are in progress at once; more are refused with 503. A quarter of them, and as many
+    /// uploads, may be of one account; more are refused with 429 and 503.
+    pub max_requests: usize,
     /// How many forms of the object store are read at once before their signature is known; more wait.
     pub unsigned_forms: usize,
     /// How many files a model may produce in one run.
     pub outputs: u64,
     /// How many bytes these may have together.
     pub output_bytes: u64,
-    /// How many connections a listener keeps open; more wait.
-    pub connections: usize,
-    /// How long a client may take to send the head of a request.
-    pub head: Duration,
+    /// How many connections are open at once, on all listeners together. The limit of the system on open
+    /// files lowers it. For one more, the connection that has been idle longest is closed.
+    pub max_connections: usize,
+    /// How long a client may take to send the head of a request, and how long the rest of a refused body is
+    /// read.
+    pub head_timeout: Duration,
+    /// How long a connection may be idle between two requests.
+    pub keep_alive: Duration,
     /// How long a client may take to send a JSON body, or the fields of a form.
     pub body_time: Duration,
     /// How long a client of the object store may send nothing, or less than 64 KiB, in the middle of an
     /// upload.
     pub upload_idle: Duration,
-    /// How long a client may take nothing, or less than 64 KiB, of an answer that waits for it.
-    pub answer_idle: Duration,
+    /// How long a client may read nothing, or less than 64 KiB, of a response that is written to it.
+    pub response_timeout: Duration,
     /// The largest page of the model list.
     pub models_page: u32,
     /// The largest page of a folder.
@@ -190,7 +252,7 @@ impl Config {
             nodes: None,
             controls: None,
             storage_url: None,
-            storage_origins: vec!["*".to_owned()],
+            storage_origins: vec![CorsOrigin::any()],
             orphan_retention: Duration::from_secs(7 * 24 * 60 * 60),
             output_retention: Duration::from_secs(30 * 24 * 60 * 60),
             first_account: FirstAccount {
@@ -211,15 +273,16 @@ impl Config {
             task_retention: None,
             limits: Limits {
                 body: 1 << 20,
-                requests: 512,
+                max_requests: 512,
                 unsigned_forms: 256,
                 outputs: 32,
                 output_bytes: 512 << 20,
-                connections: 16_384,
-                head: Duration::from_secs(10),
+                max_connections: 16_384,
+                head_timeout: Duration::from_secs(10),
+                keep_alive: Duration::from_secs(75),
                 body_time: Duration::from_secs(30),
                 upload_idle: Duration::from_secs(60),
-                answer_idle: Duration::from_secs(60),
+                response_timeout: Duration::from_secs(60),
                 models_page: 100,
                 files_page: 1_000,
                 run: Duration::from_secs(120),
@@ -230,6 +293,10 @@ impl Config {
                 account_unfinished: 10_000,
                 account_running: 256,
             },
+            request_rate: None,
+            cors_origins: Vec::new(),
+            shutdown_timeout: Duration::from_secs(10),
+            allow_unlocked_folder: false,
             seed: None,
         }
     }

@@ -1,6 +1,6 @@
-//! The data folder: created, locked against a second process, and removed when it is temporary.
+//! Data folder: created for its owner alone, locked against a second process, removed when it is temporary.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    pub(crate) fn open(data: &Data) -> Result<Self, Error> {
+    pub(crate) fn open(data: &Data, may_be_unlocked: bool) -> Result<Self, Error> {
         let (path, temporary) = match data {
             Data::Folder(path) => (path.clone(), None),
             Data::Ephemeral => {
@@ -29,27 +29,101 @@ impl Folder {
                 (temporary.path().to_owned(), Some(temporary))
             }
         };
-        let doing = || format!("opening the data folder {}", path.display());
-        fs::create_dir_all(&path).map_err(|cause| Error::keeping(doing(), cause))?;
+        let action = || format!("opening the data folder {}", path.display());
+        let is_new = temporary.is_some() || !path.exists();
+        fs::create_dir_all(&path).map_err(|cause| Error::keeping(action(), cause))?;
+        match permissions::restrict(&path) {
+            Ok(true) if !is_new => {
+                tracing::warn!("other users had rights to the data folder; they no longer have");
+            }
+            Ok(_) => {}
+            // Some file systems have no rights of their own.
+            Err(cause) => tracing::warn!(%cause, "other users keep their rights to the data folder"),
+        }
         let lock = File::options()
             .create(true)
             .truncate(false)
             .write(true)
             .open(path.join("lock"))
-            .map_err(|cause| Error::keeping(doing(), cause))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => return Err(Error::new(doing(), FolderTaken)),
-            // Some file systems know no locks; a service alone in its folder needs none.
-            Err(fs::TryLockError::Error(cause)) if cause.kind() == ErrorKind::Unsupported => {
-                tracing::warn!("the file system of the data folder knows no locks");
-            }
-            Err(fs::TryLockError::Error(cause)) => return Err(Error::new(doing(), cause)),
-        }
+            .map_err(|cause| Error::keeping(action(), cause))?;
+        check_lock(lock.try_lock(), may_be_unlocked, &action())?;
         Ok(Self { path, _lock: lock, _temporary: temporary })
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Takes the rights of others from everything directly in the folder.
+    pub(crate) fn restrict_entries(&self) {
+        // The folder is closed to others already; this matters when somebody opens it again.
+        for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            let _ = permissions::restrict(&entry.path());
+        }
+    }
+}
+
+/// Two services on one folder would destroy its database, so a folder without a lock is refused.
+fn check_lock(lock: Result<(), TryLockError>, may_be_unlocked: bool, action: &str) -> Result<(), Error> {
+    match lock {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(Error::new(action, FolderTaken)),
+        Err(TryLockError::Error(cause)) if cause.kind() == ErrorKind::Unsupported => {
+            if may_be_unlocked {
+                tracing::warn!(
+                    "the file system of the data folder has no locks; start no second service on it"
+                );
+                return Ok(());
+            }
+            let hint =
+                "choose a folder on a local file system; `--allow-unlocked-data-dir` starts without a lock";
+            Err(Error::new(
+                action,
+                "its file system has no locks, so a second service could destroy the database",
+            )
+            .with_hint(hint))
+        }
+        Err(TryLockError::Error(cause)) => Err(Error::new(action, cause)),
+    }
+}
+
+#[cfg(unix)]
+mod permissions {
+    use std::fs::{self, Permissions};
+    use std::io;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    /// Takes the rights of others; returns whether they had any.
+    pub(super) fn restrict(path: &Path) -> io::Result<bool> {
+        let mode = fs::metadata(path)?.permissions().mode();
+        let was_open = mode & 0o077 != 0;
+        if was_open {
+            fs::set_permissions(path, Permissions::from_mode(mode & 0o700))?;
+        }
+        Ok(was_open)
+    }
+}
+
+#[cfg(not(unix))]
+mod permissions {
+    use std::io;
+    use std::path::Path;
+
+    pub(super) fn restrict(_: &Path) -> io::Result<bool> {
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_without_locks_is_refused_unless_the_operator_insists() {
+        let without_locks = || Err(TryLockError::Error(ErrorKind::Unsupported.into()));
+        let refusal = check_lock(without_locks(), false, "");
+        assert!(refusal.is_err_and(|error| error.hint().is_some()));
+        assert!(check_lock(without_locks(), true, "").is_ok());
     }
 }

@@ -1,54 +1,136 @@
-//! What the service counts, as text that Prometheus reads.
+//! Metrics of one service in the text format of OpenMetrics.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
 
-/// Counters of one service.
-#[derive(Debug, Default)]
-pub(crate) struct Metrics {
-    /// By method, route (its pattern, so there are few) and status.
-    requests: Mutex<BTreeMap<(String, String, u16), Requests>>,
+use crate::Error;
+
+/// The upper bounds of the latency histogram, in seconds.
+const LATENCY_BUCKETS: [f64; 13] =
+    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
+
+/// The route is a template of ours and the method one of a few words, so that the series are few.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    method: &'static str,
+    route: String,
+    status: u16,
 }
 
-#[derive(Debug, Default, Clone, Copy)]
-struct Requests {
-    count: u64,
-    seconds: f64,
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RouteLabels {
+    method: &'static str,
+    route: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StatusLabels {
+    status: &'static str,
+}
+
+/// The metrics of one service.
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    latencies: Family<RouteLabels, Histogram, fn() -> Histogram>,
+    tasks: Family<StatusLabels, Gauge>,
+    queue_age: Gauge,
+    requests_in_progress: Gauge,
+    open_connections: Gauge,
+}
+
+/// What is measured when the metrics are read.
+pub(crate) struct Gauges {
+    pub(crate) tasks: Vec<(&'static str, u64)>,
+    /// In seconds.
+    pub(crate) queue_age: i64,
+    pub(crate) requests_in_progress: usize,
+    pub(crate) open_connections: usize,
 }
 
 impl Metrics {
-    pub(crate) fn answered(&self, method: &Method, route: &str, status: StatusCode, elapsed: Duration) {
-        let key = (method.to_string(), route.to_owned(), status.as_u16());
-        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = requests.entry(key).or_default();
-        entry.count += 1;
-        entry.seconds += elapsed.as_secs_f64();
+    pub(crate) fn new() -> Self {
+        let latencies: fn() -> Histogram = || Histogram::new(LATENCY_BUCKETS);
+        let mut metrics = Self {
+            registry: Registry::with_prefix("inferstore"),
+            requests: Family::default(),
+            latencies: Family::new_with_constructor(latencies),
+            tasks: Family::default(),
+            queue_age: Gauge::default(),
+            requests_in_progress: Gauge::default(),
+            open_connections: Gauge::default(),
+        };
+        let registry = &mut metrics.registry;
+        registry.register("requests", "Responses by route and status", metrics.requests.clone());
+        registry.register(
+            "request_duration_seconds",
+            "Time from the head of a request to the head of its response",
+            metrics.latencies.clone(),
+        );
+        registry.register("tasks", "Tasks by status", metrics.tasks.clone());
+        registry.register(
+            "queue_age_seconds",
+            "How long the oldest queued task has waited",
+            metrics.queue_age.clone(),
+        );
+        registry.register(
+            "requests_in_progress",
+            "Requests of the API that are worked on",
+            metrics.requests_in_progress.clone(),
+        );
+        registry.register(
+            "open_connections",
+            "Open connections of all listeners",
+            metrics.open_connections.clone(),
+        );
+        metrics
     }
 
-    /// The counters of requests in the text format of Prometheus.
-    pub(crate) fn write_requests(&self, text: &mut String) {
-        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        text.push_str("# HELP inferstore_requests_total Requests answered.\n");
-        text.push_str("# TYPE inferstore_requests_total counter\n");
-        for ((method, route, status), entry) in &requests {
-            let labels = labels(method, route, *status);
-            let _ = writeln!(text, "inferstore_requests_total{labels} {}", entry.count);
+    /// Counts a response.
+    pub(crate) fn observe(&self, method: &Method, route: &str, status: StatusCode, elapsed: Duration) {
+        let method = label(method);
+        let route = route.to_owned();
+        let labels = RouteLabels { method, route: route.clone() };
+        self.latencies.get_or_create(&labels).observe(elapsed.as_secs_f64());
+        self.requests.get_or_create(&RequestLabels { method, route, status: status.as_u16() }).inc();
+    }
+
+    /// The metrics as text.
+    pub(crate) fn encode(&self, gauges: Gauges) -> Result<String, Error> {
+        for (status, tasks) in gauges.tasks {
+            self.tasks.get_or_create(&StatusLabels { status }).set(number(tasks));
         }
-        text.push_str("# HELP inferstore_request_seconds_total Time spent answering.\n");
-        text.push_str("# TYPE inferstore_request_seconds_total counter\n");
-        for ((method, route, status), entry) in &requests {
-            let labels = labels(method, route, *status);
-            let _ = writeln!(text, "inferstore_request_seconds_total{labels} {}", entry.seconds);
-        }
+        self.queue_age.set(gauges.queue_age);
+        self.requests_in_progress.set(number(gauges.requests_in_progress));
+        self.open_connections.set(number(gauges.open_connections));
+        let mut text = String::new();
+        encode(&mut text, &self.registry).map_err(|cause| Error::new("encoding the metrics", cause))?;
+        Ok(text)
     }
 }
 
-fn labels(method: &str, route: &str, status: u16) -> String {
-    // Routes are patterns of our own, but methods are whatever was sent: nothing may end the quotes.
-    let method: String = method.chars().filter(char::is_ascii_alphabetic).collect();
-    format!("{{method=\"{method}\",route=\"{route}\",status=\"{status}\"}}")
+fn number(count: impl TryInto<i64>) -> i64 {
+    count.try_into().unwrap_or(i64::MAX)
+}
+
+/// The label of a method: strangers may send any word, and each would be a series of its own.
+pub(crate) fn label(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        _ => "other",
+    }
 }

@@ -1,9 +1,9 @@
-//! For whoever operates the service: whether it works, and figures, on a listener of their own.
+//! Operations: `/health` and `/metrics`, on a listener of their own.
 
 pub(crate) mod metrics;
 
-use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -12,39 +12,58 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
+use self::metrics::Gauges;
+use crate::Error;
 use crate::lifecycle::app::App;
+
+/// How long the database may take for a health check.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The content type of the metrics.
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// `GET /health` and `GET /metrics`.
 pub(crate) fn router(app: &Arc<App>) -> Router {
     Router::new().route("/health", get(health)).route("/metrics", get(metrics)).with_state(Arc::clone(app))
 }
 
-/// 200 when the database commits writes, else 503.
+/// 200 when the database reads and commits in time, else 503 with the reason.
 async fn health(State(app): State<Arc<App>>) -> (StatusCode, &'static str) {
-    match app.database.check_writer().await {
-        Ok(()) => (StatusCode::OK, "ok\n"),
-        Err(cause) => {
-            tracing::error!(%cause, "the database does not answer");
-            (StatusCode::SERVICE_UNAVAILABLE, "the database does not answer\n")
+    let unavailable = |reason| (StatusCode::SERVICE_UNAVAILABLE, reason);
+    let check = async {
+        app.database.depths().await?;
+        app.database.check_writer().await
+    };
+    match tokio::time::timeout(HEALTH_TIMEOUT, check).await {
+        Ok(Ok(())) => (StatusCode::OK, "ok\n"),
+        Ok(Err(cause)) => {
+            tracing::error!(%cause, "the health check failed");
+            match cause.is_of_the_disk() {
+                true => unavailable("the disk of the database cannot be written\n"),
+                false => unavailable("the database fails\n"),
+            }
+        }
+        Err(_) => {
+            tracing::error!("the health check failed: the database does not commit");
+            unavailable("the database does not commit\n")
         }
     }
 }
 
-async fn metrics(State(app): State<Arc<App>>) -> Response {
-    let mut text = String::new();
-    app.metrics.write_requests(&mut text);
-    text.push_str("# HELP inferstore_tasks Tasks by status.\n# TYPE inferstore_tasks gauge\n");
-    match app.database.depths().await {
-        Ok(depths) => {
-            for (status, tasks) in depths {
-                let _ = writeln!(text, "inferstore_tasks{{status=\"{}\"}} {tasks}", status.word());
-            }
-        }
-        Err(cause) => tracing::error!(%cause, "the tasks could not be counted"),
-    }
-    let in_progress = app.config.limits.requests.saturating_sub(app.requests.available_permits());
-    text.push_str("# HELP inferstore_requests_in_progress Requests being worked on.\n");
-    text.push_str("# TYPE inferstore_requests_in_progress gauge\n");
-    let _ = writeln!(text, "inferstore_requests_in_progress {in_progress}");
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+async fn metrics(State(app): State<Arc<App>>) -> Result<Response, StatusCode> {
+    let failed = |cause: Error| {
+        tracing::error!(%cause, "the metrics cannot be read");
+        StatusCode::INTERNAL_SERVER_ERROR
+    };
+    let depths = app.database.depths().await.map_err(failed)?;
+    let oldest = app.database.oldest_queued().await.map_err(failed)?;
+    let now = app.clock.now().0;
+    let gauges = Gauges {
+        tasks: depths.into_iter().map(|(status, tasks)| (status.word(), tasks)).collect(),
+        queue_age: oldest.map_or(0, |oldest| now.saturating_sub(oldest.0)) / 1_000,
+        requests_in_progress: app.config.limits.max_requests.saturating_sub(app.requests.available_permits()),
+        open_connections: app.connections.count(),
+    };
+    let text = app.metrics.encode(gauges).map_err(failed)?;
+    Ok(([(CONTENT_TYPE, OPENMETRICS)], text).into_response())
 }

@@ -256,6 +256,8 @@ pub(crate) trait Queue: Send + Sync {
     async fn serving(&self, model: &str, since: Moment) -> Result<Serving, Error>;
     /// How many tasks there are of each status.
     async fn depths(&self) -> Result<Vec<(Status, u64)>, Error>;
+    /// Since when the task has waited that has waited longest.
+    async fn oldest_queued(&self) -> Result<Option<Moment>, Error>;
 }
 
 /// Whether a model is served, and how many use it.

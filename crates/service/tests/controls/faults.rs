@@ -45,7 +45,7 @@ async fn a_status_after_the_commit_hides_what_was_done() -> Outcome {
 #[tokio::test]
 async fn a_request_that_is_delayed_keeps_no_other_from_being_worked_on() -> Outcome {
     let mut config = Config::ephemeral().with_controls();
-    config.limits.requests = 1;
+    config.limits.max_requests = 1;
     let bench = Bench::with(config).await?;
     let hour = Duration::from_secs(60 * 60);
     for fault in [Fault::delay(hour), Fault::delay(hour).after_commit()] {

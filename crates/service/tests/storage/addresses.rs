@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inferstore_service::{Config, Service};
+use inferstore_service::{Config, CorsOrigin, Service};
 use reqwest::Method;
 
 use crate::support::{Bench, Outcome, Target, client, free_address};
@@ -87,9 +87,9 @@ async fn pages_of_other_sites_read_and_upload_only_where_that_is_allowed() -> Ou
     let header = |response: &reqwest::Response, name: &str| {
         response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
     };
-    let allowed = "https://app.example".to_owned();
+    let allowed: CorsOrigin = "https://app.example".parse()?;
     for (origins, origin, expected) in [
-        (vec!["*".to_owned()], "https://any.example", Some("*")),
+        (vec![CorsOrigin::any()], "https://any.example", Some("*")),
         (vec![allowed.clone()], "https://app.example", Some("https://app.example")),
         (vec![allowed], "https://any.example", None),
         (vec![], "https://any.example", None),

@@ -174,7 +174,7 @@ async fn a_target_that_was_not_used_yet_outlives_the_deletion_of_its_name() -> O
 async fn stored_files_survive_a_restart() -> Outcome {
     let folder = tempfile::tempdir()?;
     let mut config = Config::folder(folder.path());
-    config.first_account.api_key = Some("a key for the test".to_owned());
+    config.first_account.api_key = Some("a-key-for-this-test".to_owned());
     let bench = Bench::with(config.clone()).await?;
     let url = bench.store("kept.txt", "text/plain", b"kept").await?;
     let address = url.split('/').nth(2).and_then(|address| address.parse().ok());

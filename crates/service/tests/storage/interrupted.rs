@@ -90,7 +90,7 @@ async fn a_repeat_that_is_under_way_when_its_file_is_deleted_does_not_bring_it_b
 #[tokio::test]
 async fn uploads_that_are_too_many_are_asked_to_come_back() -> Outcome {
     let mut config = Config::ephemeral();
-    config.limits.requests = 1;
+    config.limits.max_requests = 1;
     let bench = Bench::with(config).await?;
     let target = bench.presign("first.bin", "x/y", 10_000_000).await?;
     let first = begin(&target, 1_000_000).await?;

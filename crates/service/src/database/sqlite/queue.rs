@@ -58,6 +58,14 @@ impl Queue for SqliteDatabase {
         self.read(move |db| read::serving(db, &model, since)).await
     }
 
+    async fn oldest_queued(&self) -> Result<Option<Moment>, Error> {
+        // A step in the index for each model, however many tasks are queued.
+        let select = "SELECT created_at FROM tasks WHERE sequence = ( \
+                        SELECT min((SELECT min(sequence) FROM tasks \
+                                    WHERE status = 'in_queue' AND model = models.id)) FROM models)";
+        self.read(move |db| Ok(db.first(select, [], |row| row.get(0))?)).await
+    }
+
     async fn depths(&self) -> Result<Vec<(Status, u64)>, Error> {
         self.read(read::depths).await
     }

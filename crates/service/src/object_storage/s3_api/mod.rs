@@ -21,9 +21,8 @@ use axum::http::{Method, Response, StatusCode};
 pub(super) use error::{Code, S3Error};
 pub(crate) use sign::{Presigned, Signer};
 
-use crate::http::slow_clients::DrainOnDrop;
 use crate::lifecycle::app::App;
-use crate::object_storage::MAX_FILE;
+use crate::operations::metrics::label;
 
 /// What requests are counted under: there are as many keys as files.
 const ROUTE: &str = "/{bucket}/{key}";
@@ -45,8 +44,9 @@ async fn serve(State(app): State<Arc<App>>, request: Request) -> Response<Body> 
     };
     let (status, elapsed) = (response.status(), begun.elapsed());
     // Neither the path nor the query is logged: a signed URL is a credential.
-    tracing::info!(id, %method, status = status.as_u16(), ?elapsed, "the object store answered");
-    app.metrics.answered(&method, ROUTE, status, elapsed);
+    let ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+    tracing::info!(id, method = label(&method), route = ROUTE, status = status.as_u16(), ms, "request");
+    app.metrics.observe(&method, ROUTE, status, elapsed);
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::from_str(&id) {
         headers.insert(HeaderName::from_static("x-amz-request-id"), id);
@@ -64,10 +64,6 @@ async fn respond(app: &Arc<App>, request: Request) -> Result<Response<Body>, S3E
         return Ok(preflight(request.headers()));
     }
     refuse_extras(request.method(), request.headers(), request.uri().query().unwrap_or_default())?;
-    // A client that waits for `100 Continue` has nothing under way that would have to be read.
-    let waits = request.headers().contains_key(header::EXPECT);
-    let idle = app.config.limits.upload_idle;
-    let request = if waits { request } else { request.map(|body| DrainOnDrop::wrap(body, idle, MAX_FILE)) };
     let (head, body) = request.into_parts();
     match head.method {
         Method::GET | Method::HEAD => read::read(app, &head).await,
@@ -122,11 +118,12 @@ fn preflight(headers: &HeaderMap) -> Response<Body> {
 /// CORS: lets pages of the allowed origins read the response.
 fn allow_origin(app: &App, origin: Option<HeaderValue>, headers: &mut HeaderMap) {
     let allowed = &app.config.storage_origins;
-    let origin = match allowed.iter().any(|allowed| allowed == "*") {
+    let origin = match allowed.iter().any(|allowed| allowed.0 == "*") {
         true => HeaderValue::from_static("*"),
         false => {
             headers.append(header::VARY, HeaderValue::from_static("origin"));
-            let Some(origin) = origin.filter(|origin| allowed.iter().any(|allowed| allowed == origin)) else {
+            let Some(origin) = origin.filter(|origin| allowed.iter().any(|allowed| allowed.0 == origin))
+            else {
                 headers.remove(header::ACCESS_CONTROL_ALLOW_HEADERS);
                 return;
             };

@@ -1,0 +1,186 @@
+//! Responses: the envelope of a success, pages inside it, and the one shape of all failures.
+
+use std::fmt;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::OriginalUri;
+use axum::http::header::RETRY_AFTER;
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::Error;
+
+/// The largest number of characters of a message.
+const MAX_MESSAGE: usize = 2_000;
+
+/// The largest number of characters of a path in a message.
+const MAX_PATH: usize = 200;
+
+/// A success: the envelope around a payload, or without one.
+pub(crate) struct Answer<T> {
+    message: &'static str,
+    data: Option<T>,
+}
+
+impl<T: Serialize> Answer<T> {
+    pub(crate) const fn data(data: T) -> Self {
+        Self { message: "ok", data: Some(data) }
+    }
+}
+
+impl<T> Answer<T> {
+    /// A success without a payload where others have one.
+    pub(crate) const fn nothing(message: &'static str) -> Self {
+        Self { message, data: None }
+    }
+}
+
+impl Answer<()> {
+    /// A success that has no payload.
+    pub(crate) const fn done(message: &'static str) -> Self {
+        Self { message, data: None }
+    }
+}
+
+#[derive(Serialize)]
+struct Envelope<T> {
+    status: &'static str,
+    message: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<T>,
+}
+
+impl<T: Serialize> IntoResponse for Answer<T> {
+    fn into_response(self) -> Response {
+        Json(Envelope { status: "success", message: self.message, data: self.data }).into_response()
+    }
+}
+
+/// One page of a list. `records` is null when nothing matches at all, and empty when the page lies
+/// behind the last record.
+#[derive(Serialize)]
+pub(crate) struct Page<T> {
+    records: Option<Vec<T>>,
+    total: u64,
+}
+
+impl<T> Page<T> {
+    pub(crate) fn new(records: Vec<T>, total: u64) -> Self {
+        Self { records: (total > 0).then_some(records), total }
+    }
+}
+
+/// A request that was refused, or that failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    status: StatusCode,
+    message: String,
+    /// Seconds after which a retry may succeed.
+    retry_after: Option<u64>,
+}
+
+impl Failure {
+    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        let mut message = message.into();
+        // A message may quote what was sent, which may be of any length.
+        if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE) {
+            message.truncate(end);
+            message.push('…');
+        }
+        Self { status, message, retry_after: None }
+    }
+
+    /// There is no such thing, or the caller may not know of it.
+    pub(crate) fn not_found(what: &str, id: &str) -> Self {
+        // An identifier of any length may have been sent; its beginning says enough.
+        let id: String = id.chars().take(80).collect();
+        Self::new(StatusCode::NOT_FOUND, format!("there is no {what} {id:?} that you may see"))
+    }
+
+    /// The request was understood, and asks for something that cannot be.
+    pub(crate) fn unprocessable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, message)
+    }
+
+    pub(crate) fn insufficient_balance(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::PAYMENT_REQUIRED, message)
+    }
+
+    pub(crate) fn busy() -> Self {
+        Self {
+            retry_after: Some(1),
+            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "too many requests are in progress; try again")
+        }
+    }
+
+    /// The account has its share of the requests in progress.
+    pub(crate) fn too_many_at_once() -> Self {
+        Self::too_many("too many requests of this account are in progress; try again", 1)
+    }
+
+    /// The account has sent more requests in a second than it may.
+    pub(crate) fn too_fast(wait: Duration) -> Self {
+        Self::too_many("this account sends too many requests a second; try again later", wait.as_secs() + 1)
+    }
+
+    fn too_many(message: &str, retry_after: u64) -> Self {
+        Self { retry_after: Some(retry_after), ..Self::new(StatusCode::TOO_MANY_REQUESTS, message) }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(cause: Error) -> Self {
+        tracing::error!(%cause, "a request failed inside the service");
+        if cause.is_of_the_disk() {
+            let message = "the service cannot write to its disk now; try again later, or tell its operator";
+            return Self::new(StatusCode::INSUFFICIENT_STORAGE, message);
+        }
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the service failed; its log says why")
+    }
+}
+
+#[derive(Serialize)]
+struct Body {
+    status: &'static str,
+    message: String,
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let mut response =
+            (self.status, Json(Body { status: "fail", message: self.message })).into_response();
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
+
+/// Refuses a method that a path does not have.
+pub(crate) async fn wrong_method(method: Method, OriginalUri(uri): OriginalUri) -> Failure {
+    let method: String = method.as_str().chars().take(MAX_PATH).collect();
+    let message = format!("{method} is not allowed on {}; the document lists the methods", shown(&uri));
+    Failure::new(StatusCode::METHOD_NOT_ALLOWED, message)
+}
+
+/// Refuses a path that does not exist.
+pub(crate) async fn unknown_path(uri: Uri) -> Failure {
+    let message = format!("there is nothing at {}; the API begins at /api/v1", shown(&uri));
+    Failure::new(StatusCode::NOT_FOUND, message)
+}
+
+/// The beginning of a path, as it was sent.
+fn shown(uri: &Uri) -> String {
+    match uri.path() {
+        "" => "an empty path".to_owned(),
+        path => path.chars().take(MAX_PATH).collect(),
+    }
+}

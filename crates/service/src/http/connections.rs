@@ -1,0 +1,222 @@
+//! Open connections of all listeners: their number is limited, and a full service closes the connection that
+//! has been idle longest.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// How often a listener of a full service looks for idle connections again.
+const EVICTION_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The interval between two warnings.
+const WARNING_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The open connections of a service.
+pub(crate) struct Connections {
+    max: usize,
+    free: Arc<Semaphore>,
+    open: Mutex<HashMap<u64, Arc<Connection>>>,
+    next_id: AtomicU64,
+    last_warning: Mutex<Option<Instant>>,
+}
+
+/// What the listener knows of one connection.
+pub(crate) struct Connection {
+    state: Mutex<State>,
+    /// Cancelled when the connection has to make room.
+    pub(crate) evicted: CancellationToken,
+}
+
+struct State {
+    phase: Phase,
+    since: Instant,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The head of a request is incomplete: also before the first byte of a new connection.
+    Head,
+    /// A request is worked on, or its response is written.
+    Request,
+    /// The last response was written, and no byte followed.
+    Idle,
+    /// The connection is being closed.
+    Evicted,
+}
+
+impl Connection {
+    fn new() -> Self {
+        let state = State { phase: Phase::Head, since: Instant::now() };
+        Self { state: Mutex::new(state), evicted: CancellationToken::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that bytes arrived. Returns whether they begin the head of a request.
+    pub(crate) fn received(&self) -> bool {
+        let mut state = self.state();
+        let begins = state.phase == Phase::Idle;
+        if begins {
+            *state = State { phase: Phase::Head, since: Instant::now() };
+        }
+        begins
+    }
+
+    pub(crate) fn is_reading_head(&self) -> bool {
+        self.state().phase == Phase::Head
+    }
+
+    /// Notes that a request is worked on until the guard is dropped; None when the connection is being closed.
+    pub(crate) fn begin_request(self: &Arc<Self>) -> Option<RequestGuard> {
+        let mut state = self.state();
+        if state.phase == Phase::Evicted {
+            return None;
+        }
+        *state = State { phase: Phase::Request, since: Instant::now() };
+        Some(RequestGuard(Arc::clone(self)))
+    }
+
+    /// Since when the connection has waited for a request; None while one is worked on.
+    fn idle_since(&self) -> Option<Instant> {
+        let state = self.state();
+        matches!(state.phase, Phase::Head | Phase::Idle).then_some(state.since)
+    }
+
+    /// Closes the connection unless a request has begun.
+    fn evict(&self) {
+        let mut state = self.state();
+        if state.phase != Phase::Request {
+            state.phase = Phase::Evicted;
+            self.evicted.cancel();
+        }
+    }
+}
+
+/// A request in progress. It ends when this is dropped.
+pub(crate) struct RequestGuard(Arc<Connection>);
+
+impl Drop for RequestGuard {
+    fn drop(&mut self) {
+        *self.0.state() = State { phase: Phase::Idle, since: Instant::now() };
+    }
+}
+
+/// An open connection, which is counted until this is dropped.
+pub(crate) struct OpenConnection {
+    all: Arc<Connections>,
+    id: u64,
+    pub(crate) connection: Arc<Connection>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.all.open().remove(&self.id);
+    }
+}
+
+impl Connections {
+    pub(crate) fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self {
+            max,
+            free: Arc::new(Semaphore::new(max)),
+            open: Mutex::default(),
+            next_id: AtomicU64::new(0),
+            last_warning: Mutex::new(None),
+        })
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<u64, Arc<Connection>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a connection that was accepted. A full service closes idle connections first; while none is
+    /// idle, the new one waits.
+    pub(crate) async fn admit(self: &Arc<Self>) -> OpenConnection {
+        let permit = loop {
+            if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
+                break permit;
+            }
+            self.evict_idle();
+            let freed = tokio::time::timeout(EVICTION_INTERVAL, Arc::clone(&self.free).acquire_owned());
+            if let Ok(Ok(permit)) = freed.await {
+                break permit;
+            }
+        };
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let connection = Arc::new(Connection::new());
+        self.open().insert(id, Arc::clone(&connection));
+        OpenConnection { all: Arc::clone(self), id, connection, _permit: permit }
+    }
+
+    /// Closes the connections that have been idle longest: a part of all, so that a flood of new connections
+    /// does not search the whole list each time.
+    fn evict_idle(&self) {
+        if self.may_warn() {
+            tracing::warn!(limit = self.max, "too many connections; idle ones are closed");
+        }
+        let open = self.open();
+        let mut idle: Vec<_> =
+            open.values().filter_map(|connection| Some((connection.idle_since()?, connection))).collect();
+        idle.sort_unstable_by_key(|(since, _)| *since);
+        for (_, connection) in idle.into_iter().take(self.max.div_ceil(64)) {
+            connection.evict();
+        }
+    }
+
+    /// The number of open connections.
+    pub(crate) fn count(&self) -> usize {
+        self.open().len()
+    }
+
+    /// Whether the last warning about connections is long enough ago; strangers cause them.
+    pub(crate) fn may_warn(&self) -> bool {
+        let mut last = self.last_warning.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = last.is_none_or(|last| last.elapsed() >= WARNING_INTERVAL);
+        if is_due {
+            *last = Some(Instant::now());
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_connection_that_was_idle_longest_makes_room_and_a_busy_one_never() {
+        let connections = Connections::new(3);
+        let busy = connections.admit().await;
+        let request = busy.connection.begin_request();
+        let oldest = connections.admit().await;
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let younger = connections.admit().await;
+        let evicted = oldest.connection.evicted.clone();
+        tokio::spawn(async move {
+            evicted.cancelled().await;
+            drop(oldest);
+        });
+        let newcomer = connections.admit().await;
+        assert!(!busy.connection.evicted.is_cancelled());
+        assert!(!younger.connection.evicted.is_cancelled());
+        assert_eq!(connections.count(), 3);
+        drop((request, newcomer));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_warning_is_due_once_a_second() {
+        let connections = Connections::new(1);
+        assert!(connections.may_warn());
+        assert!(!connections.may_warn());
+        tokio::time::advance(WARNING_INTERVAL).await;
+        assert!(connections.may_warn());
+    }
+}

@@ -1,0 +1,73 @@
+//! A service, and requests to it that no client library would send.
+
+use std::error::Error;
+use std::time::Duration;
+
+use inferstore_fetch::over_ring;
+use inferstore_service::{Config, Service};
+use reqwest::Client;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// Longer than any step of these tests takes.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// An ephemeral service that runs no tasks and has an operations listener.
+pub(crate) fn config() -> Config {
+    let mut config = Config::ephemeral();
+    config.workers = 0;
+    config.operations = Some(([127, 0, 0, 1], 0).into());
+    config
+}
+
+pub(crate) fn client() -> Outcome<Client> {
+    Ok(over_ring(Client::builder()).no_proxy().build()?)
+}
+
+/// The address of a listener by its URL.
+pub(crate) fn host(url: &str) -> &str {
+    let rest = url.trim_start_matches("http://");
+    rest.split_once('/').map_or(rest, |(host, _)| host)
+}
+
+/// The address of the API.
+pub(crate) fn api(service: &Service) -> &str {
+    host(service.base_url())
+}
+
+/// Sends a request on a connection of its own and returns the response, which ends with the connection.
+pub(crate) async fn exchange(host: &str, request: &[u8]) -> Outcome<String> {
+    let mut stream = TcpStream::connect(host).await?;
+    stream.write_all(request).await?;
+    let mut response = Vec::new();
+    tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut response)).await??;
+    Ok(String::from_utf8_lossy(&response).into_owned())
+}
+
+/// Sends a request with an empty body and returns the response; the connection stays open.
+pub(crate) async fn ask(stream: &mut TcpStream, request: &str) -> Outcome<String> {
+    stream.write_all(request.as_bytes()).await?;
+    let mut response = Vec::new();
+    let whole = async {
+        loop {
+            if stream.read_buf(&mut response).await? == 0 {
+                return Err("the connection was closed".into());
+            }
+            let text = String::from_utf8_lossy(&response);
+            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            if body.len() >= length.map_or(0, |length| length.parse().unwrap_or(0)) {
+                return Ok(text.into_owned());
+            }
+        }
+    };
+    tokio::time::timeout(TIMEOUT, whole).await?
+}
+
+/// The text of `/metrics`.
+pub(crate) async fn metrics(service: &Service) -> Outcome<String> {
+    let url = format!("{}/metrics", service.operations_url().ok_or("no operations listener")?);
+    Ok(client()?.get(url).send().await?.error_for_status()?.text().await?)
+}
