@@ -54,6 +54,13 @@ pub(crate) enum Command {
     /// Send any request to the service, and print the answer as it came
     Api(api::Arguments),
     /// Run the service on this machine
+    ///
+    /// The API and object storage listen on addresses of their own. The first start on a data folder creates
+    /// an account named demo with an API key, and prints the key once: only its hash is kept. Ctrl-C and SIGTERM
+    /// finish the requests in progress; a second one ends the service at once.
+    ///
+    /// The log goes to standard error. INFERSTORE_LOG filters it, such as `warn` or
+    /// `info,inferstore_service=debug`; without it, the log has a line for every request, and -v adds details.
     Serve(serve::Arguments),
     /// Look after the accounts, keys, money, models and nodes of a local service
     Admin(admin::Arguments),

@@ -17,7 +17,7 @@ pub const MAX_FILE: u64 = 104_857_600;
 const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a server may take to begin its response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Minimum speed: so many bytes have to arrive within `STALL_TIMEOUT`, or the rest of the file.
+/// Minimum speed: this number of bytes has to arrive within `STALL_TIMEOUT`, or the rest of the file.
 const MIN_PROGRESS: usize = 64 * 1024;
 const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_REDIRECTS: usize = 5;
@@ -77,7 +77,7 @@ fn client(refusal: fn(&Url) -> Option<String>) -> ClientBuilder {
         .timeout(FETCH_TIMEOUT)
 }
 
-/// The content behind a URL that may lead anywhere, if it has at most so many bytes. For addresses from a
+/// The content behind a URL that may lead anywhere, if it is not larger than `max_bytes`. For addresses from a
 /// trusted source.
 ///
 /// # Errors

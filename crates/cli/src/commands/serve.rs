@@ -21,14 +21,7 @@ const FIRST_KEY_VARIABLE: &str = "INFERSTORE_FIRST_KEY";
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// Run the service on this machine
-///
-/// The API and object storage listen on addresses of their own. The first start on a data folder creates an
-/// account named demo with an API key, and prints the key once: only its hash is kept. Ctrl-C and SIGTERM
-/// finish the requests in progress; a second one ends the service at once.
-///
-/// The log goes to standard error. INFERSTORE_LOG filters it, such as `warn` or
-/// `info,inferstore_service=debug`; without it, the log has a line for every request, and -v adds details.
+/// Arguments of `serve`; `Command::Serve` describes it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -99,7 +92,7 @@ pub(crate) struct Arguments {
     /// [default: a random key]
     #[arg(long, value_name = "FILE")]
     first_key_file: Option<PathBuf>,
-    /// How the lines of the log are written
+    /// How the lines of the log are written; INFERSTORE_LOG filters them
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
     /// Print one line of JSON when the service is ready, and nothing else on standard output
@@ -159,6 +152,9 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
         () = signals.next() => return Ok(()),
     };
     announce(&service, session, is_ready_json)?;
+    if let Err(error) = service.api_key_shown().await {
+        tracing::warn!(%error, "the next start prints another API key");
+    }
     if is_key_given && service.api_key().is_none() {
         tracing::warn!("the first key was not used: the data folder has its first account already");
     }
