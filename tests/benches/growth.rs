@@ -1,5 +1,5 @@
-//! How the service slows down with what it holds: 10^2, 10^4 and 10^6 tasks and files. No slower than the
-//! logarithm is the bar: `cargo bench --bench growth`.
+//! How the service slows down with what it holds: 10^2, 10^4 and 10^6 tasks and files, and as many models up
+//! to 10^5. No slower than the logarithm is the bar: `cargo bench --bench growth`.
 
 #![expect(
     clippy::expect_used,
@@ -18,6 +18,8 @@ use inferstore_measure::{Better, Connection, Row, figure, median, request, times
 use service::{Service, payload};
 
 const SIZES: [u32; 3] = [100, 10_000, 1_000_000];
+/// No catalog is larger.
+const MAX_MODELS: u32 = 100_000;
 const ROUNDS: usize = 5;
 
 /// How often each is done in a round; the median counts.
@@ -36,7 +38,7 @@ struct Filled {
 /// What is asked: a name, and the request to a service with so much in it.
 type Question = (&'static str, fn(&Filled) -> Vec<u8>);
 
-const QUESTIONS: [Question; 9] = [
+const QUESTIONS: [Question; 11] = [
     ("history, first page", |filled| filled.history(0)),
     ("history, page in the middle", |filled| filled.history(filled.size / 2)),
     ("history, last page", |filled| filled.history(filled.size - 10)),
@@ -44,10 +46,11 @@ const QUESTIONS: [Question; 9] = [
     ("folder, last page", |filled| filled.folder(filled.size / 10, "")),
     ("folder, last page of images", |filled| filled.folder(filled.size / 20, "&type=image")),
     ("storage statistics", |filled| filled.get("/api-key/storage/upload/statistics")),
-    ("catalog search by trend", |filled| {
-        let search = r#"{"search":"image","sort":"trending"}"#;
-        filled.service.request("POST", "/api-key/model/list", Some(search))
+    ("catalog, first page", |filled| filled.catalog("{}")),
+    ("catalog, page in the middle", |filled| {
+        filled.catalog(&format!(r#"{{"offset":{}}}"#, filled.size.min(MAX_MODELS) / 2))
     }),
+    ("catalog search by trend", |filled| filled.catalog(r#"{"search":"image","sort":"trending"}"#)),
     ("who serves a model, who uses it", |filled| filled.get("/api-key/model/idle/serving")),
 ];
 
@@ -110,7 +113,7 @@ impl Filled {
         fill(&folder.join("inferstore.db"), size);
         let service = Service::start(Some(folder), 0);
         let mut nodes = Connection::open(&service.nodes).expect("it listens");
-        println!("filled a service with {size} tasks and {size} files");
+        println!("filled a service with {size} tasks and files");
         let register = to_nodes(&service, "register", r#"{"models":["idle"]}"#);
         let registered = payload(&nodes.call(&register).expect("an answer"));
         let node = registered["node"].as_str().expect("a name").to_owned();
@@ -119,6 +122,10 @@ impl Filled {
 
     fn get(&self, path: &str) -> Vec<u8> {
         self.service.request("GET", path, None)
+    }
+
+    fn catalog(&self, search: &str) -> Vec<u8> {
+        self.service.request("POST", "/api-key/model/list", Some(search))
     }
 
     fn history(&self, offset: u32) -> Vec<u8> {
@@ -153,11 +160,18 @@ fn fill(file: &Path, size: u32) {
              CASE n % 2 WHEN 0 THEN '{{\"output\":\"done\"}}' END, now, now FROM numbers, me"
         ),
         format!(
-            "{numbers} INSERT INTO objects (id, bucket, key, owner, folder, category, mime, size, etag, blob, \
-             created_at) SELECT lower(hex(randomblob(16))), bucket, format('samples/%d.bin', n), account, \
+            "{numbers} INSERT INTO objects (id, bucket, key, owner, payer, folder, category, mime, size, etag, \
+             blob, created_at) SELECT lower(hex(randomblob(16))), bucket, format('samples/%d.bin', n), account, account, \
              'samples', CASE n % 2 WHEN 0 THEN 'image' ELSE 'video' END, \
              CASE n % 2 WHEN 0 THEN 'image/png' ELSE 'video/mp4' END, 1000, lower(hex(randomblob(16))), \
              lower(hex(randomblob(13))), now FROM numbers, me"
+        ),
+        format!(
+            "{numbers} INSERT INTO models (id, sequence, name, owner, description, is_official, is_verified, \
+             is_public, is_playground, price, metadata, likes, downloads, created_at, updated_at, folded_name, \
+             folded_description) SELECT format('model-%d', n), \
+             (SELECT max(sequence) + 1 FROM models) + n, 'model', account, 'Does nothing.', 0, 0, 1, 0, 0, '{{}}', \
+             n % 1000, n % 100, now, now, 'model', 'does nothing.' FROM numbers, me WHERE n < {MAX_MODELS}"
         ),
         format!("UPDATE accounts SET tasks = {size}, stored_bytes = 1000 * {size} WHERE username = 'demo'"),
     ] {

@@ -1,5 +1,5 @@
-//! The service beside a mock server that answers with the examples of the same document: requests per
-//! second, how long they take, memory, start: `cargo bench --bench requests`. Needs what
+//! The service beside a mock server that responds with the examples of the same document: requests per
+//! second, latencies at the same constant rate, memory, start: `cargo bench --bench requests`. Needs what
 //! `cargo xtask bench service` installs.
 
 #![expect(
@@ -19,20 +19,34 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use inferstore_measure::{Better, Connection, Load, Row, Server, free_port, load};
+use inferstore_measure::{
+    Better, Connection, Latencies, Row, Server, Step, free_port, latencies, median, throughput,
+};
 use service::{Service, payload, to_api};
 
-/// What is told of a load: the end of a row's name, its unit, which figures are good, and the figure.
-type Figure = (&'static str, &'static str, Better, fn(&Load) -> f64);
+/// A percentile: the end of a row's name, and its figure.
+type Percentile = (&'static str, fn(&Latencies) -> f64);
 
+/// Connections of one request at a time.
 const CONNECTIONS: usize = 16;
+/// Connections of work that waits between its requests.
+const WAITING_CONNECTIONS: usize = 64;
 const ROUNDS: usize = 5;
 const DURING: Duration = Duration::from_secs(1);
 const AGAIN: &str = "cargo bench --bench requests";
 const PRISM: &str = "prism mock 5.14.2";
 
 /// How long to wait before looking again whether a task has ended.
-const PAUSE: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The share of the throughput of the slower side at which latencies are measured.
+const LOAD: f64 = 0.5;
+
+const PERCENTILES: [Percentile; 3] = [
+    ("p50", |latencies| latencies.p50),
+    ("p99", |latencies| latencies.p99),
+    ("p99.9", |latencies| latencies.p999),
+];
 
 const PRESIGN: &str = r#"{"folder":"samples","mime":"image/png","name":"street.png","size":48213}"#;
 
@@ -49,8 +63,8 @@ type Work = (&'static str, fn(&Api, &mut Connection) -> io::Result<()>);
 /// The one work that is more than a request.
 const RUN: &str = "create to success";
 const RUN_NOTE: &str = "prism answers each request with an example and keeps nothing; ours sets the price aside, \
-                        queues the task, leases it, runs it, charges it, and is asked until it has ended. It is \
-                        behind as long as the other one does none of that";
+                        queues the task, leases it, runs it, charges it, and is polled every 50 ms until it has ended. \
+                        Counted are tasks, not polls";
 
 const WORK: [Work; 4] = [
     ("GET balance", |api, connection| {
@@ -74,23 +88,23 @@ fn main() {
     let theirs_api = Api { base_url: format!("http://127.0.0.1:{port}"), key: "key".to_owned() };
     println!("{CONNECTIONS} connections, {ROUNDS} rounds of {DURING:?} each");
     for (what, work) in WORK {
-        let mut rounds: Vec<(Load, Load)> = Vec::new();
-        // The first round of each warms up.
-        for round in 0..=ROUNDS {
-            let (mine, other) = (measure(&ours_api, work), measure(&theirs_api, work));
-            if round > 0 {
-                rounds.push((mine, other));
-            }
-        }
-        let figures: [Figure; 3] = [
-            ("", "/s", Better::Higher, |load| load.per_second),
-            (", p50", "ms", Better::Lower, |load| load.p50),
-            (", p99", "ms", Better::Lower, |load| load.p99),
-        ];
-        for (suffix, unit, better, figure) in figures {
-            let (mine, other) = rounds.iter().map(|(mine, other)| (figure(mine), figure(other))).unzip();
-            let note = (what == RUN).then_some(RUN_NOTE);
-            row(format!("{what}{suffix}"), unit, better, mine, other, note).tell();
+        let sides = [&ours_api, &theirs_api];
+        let connections = if what == RUN { WAITING_CONNECTIONS } else { CONNECTIONS };
+        let note = (what == RUN).then_some(RUN_NOTE);
+        let [mine, other] = rounds(&sides, |api| {
+            throughput(&api.base_url, connections, DURING, |_| step(api, work))
+                .expect("every request is answered")
+        });
+        let rate = LOAD * median(&mine).min(median(&other));
+        row(what.to_owned(), "/s", Better::Higher, mine, other, note).tell();
+        let [mine, other] = rounds(&sides, |api| {
+            latencies(&api.base_url, connections, rate, DURING, |_| step(api, work))
+                .expect("every request is answered")
+        });
+        for (name, percentile) in PERCENTILES {
+            let [mine, other] = [&mine, &other].map(|side| side.iter().map(percentile).collect());
+            let what = format!("{what}, {name} at {rate:.0}/s");
+            row(what, "ms", Better::Lower, mine, other, note).tell();
         }
     }
     let peaks = [&ours.server, &prism].map(|server| vec![server.peak().expect("it runs")]);
@@ -142,12 +156,23 @@ fn prism(port: u16) -> Command {
     command
 }
 
-fn measure(api: &Api, work: fn(&Api, &mut Connection) -> io::Result<()>) -> Load {
-    let step = |_| {
-        let api = api.clone();
-        Box::new(move |connection: &mut Connection| work(&api, connection)) as inferstore_measure::Step<'_>
-    };
-    load(&api.base_url, CONNECTIONS, DURING, step).expect("every request is answered")
+/// The figures of both sides, round by round. The first round warms up.
+fn rounds<T>(sides: &[&Api; 2], mut measure: impl FnMut(&Api) -> T) -> [Vec<T>; 2] {
+    let mut figures = [Vec::new(), Vec::new()];
+    for round in 0..=ROUNDS {
+        for (side, api) in figures.iter_mut().zip(sides) {
+            let figure = measure(api);
+            if round > 0 {
+                side.push(figure);
+            }
+        }
+    }
+    figures
+}
+
+fn step(api: &Api, work: fn(&Api, &mut Connection) -> io::Result<()>) -> Step<'static> {
+    let api = api.clone();
+    Box::new(move |connection| work(&api, connection))
 }
 
 /// Creates a task that does nothing, and looks until it has succeeded.
@@ -160,7 +185,7 @@ fn run(api: &Api, connection: &mut Connection) -> io::Result<()> {
         let task = ask(connection, &look)?;
         match task["status"].as_str() {
             Some("success") => return Ok(()),
-            Some("in_queue" | "computing") => thread::sleep(PAUSE),
+            Some("in_queue" | "computing") => thread::sleep(POLL_INTERVAL),
             other => panic!("the task ended as {other:?}"),
         }
     }

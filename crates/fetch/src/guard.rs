@@ -70,7 +70,7 @@ pub(super) fn refusal(url: &Url) -> Option<String> {
     (!is_public(address)).then(|| format!("{address} is not an address of the public internet"))
 }
 
-/// Resolves names, and leaves out every address that is not of the public internet. Whoever connects
+/// Resolves names, and leaves out every address that is not of the public internet. The connection
 /// uses what this returns, so a name cannot change its mind between the check and the connection.
 pub(super) struct PublicResolver;
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, StatusCode, Url};
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// The largest file that is fetched, in bytes: what may be uploaded may be fetched.
@@ -17,7 +18,7 @@ pub const MAX_FILE: u64 = 104_857_600;
 const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a server may take to begin its response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Minimum speed: so many bytes have to arrive within `STALL_TIMEOUT`, or the rest of the file.
+/// Minimum speed: this number of bytes has to arrive within `STALL_TIMEOUT`, or the rest of the file.
 const MIN_PROGRESS: usize = 64 * 1024;
 const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_REDIRECTS: usize = 5;
@@ -35,11 +36,25 @@ impl Fetcher {
     /// # Errors
     /// A sentence that says why there is none. It does not repeat the URL, which may carry a signature.
     pub async fn fetch(&self, url: &str) -> Result<Vec<u8>, String> {
+        let mut content = Vec::new();
+        self.fetch_to(url, &mut content).await?;
+        Ok(content)
+    }
+
+    /// Writes the content behind a URL to a file, or to memory.
+    ///
+    /// # Errors
+    /// As `fetch`.
+    pub async fn fetch_to(
+        &self,
+        url: &str,
+        sink: &mut (impl AsyncWrite + Unpin + Send),
+    ) -> Result<(), String> {
         let url = Url::parse(url).map_err(|cause| format!("this is no URL: {cause}"))?;
         if let Some(reason) = guard::refusal(&url) {
             return Err(format!("this URL is not fetched: {reason}"));
         }
-        read(self.client()?, url, MAX_FILE).await
+        copy(self.client()?, url, MAX_FILE, sink).await
     }
 
     fn client(&self) -> Result<&Client, String> {
@@ -77,12 +92,23 @@ fn client(refusal: fn(&Url) -> Option<String>) -> ClientBuilder {
         .timeout(FETCH_TIMEOUT)
 }
 
-/// The content behind a URL that may lead anywhere, if it has at most so many bytes. For addresses from a
+/// The content behind a URL that may lead anywhere, if it is not larger than `max_bytes`. For addresses from a
 /// trusted source.
 ///
 /// # Errors
 /// A sentence that says why there is none. It does not repeat the URL, which may carry a signature.
 pub async fn read(client: &Client, url: Url, max_bytes: u64) -> Result<Vec<u8>, String> {
+    let mut content = Vec::new();
+    copy(client, url, max_bytes, &mut content).await?;
+    Ok(content)
+}
+
+async fn copy(
+    client: &Client,
+    url: Url,
+    max_bytes: u64,
+    sink: &mut (impl AsyncWrite + Unpin + Send),
+) -> Result<(), String> {
     let response = timeout(RESPONSE_TIMEOUT, client.get(url).send()).await.map_err(|_| too_slow())?;
     let mut response = response.map_err(|cause| message(&cause))?;
     let status = response.status();
@@ -96,7 +122,8 @@ pub async fn read(client: &Client, url: Url, max_bytes: u64) -> Result<Vec<u8>, 
     if response.content_length().is_some_and(|length| length > max_bytes) {
         return Err(too_large());
     }
-    let mut content = Vec::new();
+    let not_stored = |cause| format!("the file behind this URL cannot be stored: {cause}");
+    let mut size = 0;
     let mut progress = 0;
     let mut deadline = Instant::now() + STALL_TIMEOUT;
     while let Some(chunk) = timeout_at(deadline, response.chunk())
@@ -104,17 +131,18 @@ pub async fn read(client: &Client, url: Url, max_bytes: u64) -> Result<Vec<u8>, 
         .map_err(|_| too_slow())?
         .map_err(|cause| message(&cause))?
     {
-        content.extend_from_slice(&chunk);
-        if content.len() as u64 > max_bytes {
+        size += chunk.len() as u64;
+        if size > max_bytes {
             return Err(too_large());
         }
+        sink.write_all(&chunk).await.map_err(not_stored)?;
         progress += chunk.len();
         if progress >= MIN_PROGRESS {
             progress = 0;
             deadline = Instant::now() + STALL_TIMEOUT;
         }
     }
-    Ok(content)
+    sink.flush().await.map_err(not_stored)
 }
 
 fn too_slow() -> String {

@@ -9,7 +9,7 @@ mod row;
 mod server;
 
 pub use http::{Answer, Connection, request};
-pub use load::{Load, Step, load};
+pub use load::{Latencies, Step, latencies, throughput};
 pub use process::{Spent, peak, spent};
 pub use rounds::{side_by_side, times};
 pub use row::{Better, ROW_MARK, ROWS_VARIABLE, Ratio, Row, figure, median};

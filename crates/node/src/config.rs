@@ -35,8 +35,15 @@ pub struct Config {
     /// Whether the key may travel unencrypted to another machine.
     #[serde(default)]
     pub allow_plain_http: bool,
+    /// How long the runs in progress may go on when the node is to end. The others are released.
+    #[serde(default = "drain_seconds")]
+    pub drain_seconds: u64,
     /// How each model is run, by the identifier of the catalog.
     pub models: BTreeMap<String, ModelConfig>,
+}
+
+const fn drain_seconds() -> u64 {
+    60
 }
 
 /// How one model is run.

@@ -1,5 +1,6 @@
 //! What comes out of a run: values, files with a type and a name, or a failure that says whose it was.
 
+use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use crate::service::Descriptor;
@@ -14,7 +15,8 @@ pub(crate) enum Output {
 /// A file that a model made.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
-    pub(crate) bytes: Vec<u8>,
+    /// Shared by every attempt to store it.
+    pub(crate) bytes: Bytes,
     pub(crate) mime: String,
     /// The end of its name, without the point.
     pub(crate) extension: String,
@@ -53,7 +55,7 @@ impl OutputFile {
                 .and_then(|known| known.first())
                 .map_or("bin", |extension| extension),
         };
-        Self { bytes, mime: essence.clone(), extension: extension.to_owned() }
+        Self { bytes: bytes.into(), mime: essence.clone(), extension: extension.to_owned() }
     }
 }
 

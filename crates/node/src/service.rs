@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Client, RequestBuilder, StatusCode};
@@ -137,7 +138,7 @@ impl Service {
         lease: &Lease,
         file: &str,
         mime: &str,
-        bytes: Vec<u8>,
+        bytes: Bytes,
     ) -> Result<String, Refusal> {
         #[derive(Deserialize)]
         struct Stored {

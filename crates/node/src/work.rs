@@ -27,7 +27,8 @@ pub(crate) struct Node {
     registered: RwLock<Arc<Registered>>,
 }
 
-/// Serves until `stop` returns; then runs in progress end, and the node says goodbye.
+/// Serves until `stop` returns; then runs in progress end, up to a limit, and the node deregisters, which
+/// releases the others.
 ///
 /// # Errors
 /// When the settings cannot be used, or the service refuses the key. A service that does not answer is no
@@ -51,7 +52,17 @@ pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> 
         let Some(registered) = first else { return Ok(()) };
         let node = Node { service, gatherer, models, registered: RwLock::new(Arc::new(registered)) };
         let slots = slots.into_iter().map(|(id, model, runner)| slot(&node, id, model, runner, &stopping));
-        let ended = join_all(slots).await.into_iter().collect();
+        let drained = async {
+            stopping.cancelled().await;
+            tokio::time::sleep(Duration::from_secs(config.drain_seconds)).await;
+        };
+        let ended = tokio::select! {
+            ended = join_all(slots) => ended.into_iter().collect(),
+            () = drained => {
+                tracing::warn!("the runs that are still in progress are released");
+                Ok(())
+            }
+        };
         let registered = node.registered().await;
         if let Err(refusal) = node.service.goodbye(&registered.node).await {
             tracing::warn!(?refusal, "the service did not hear our goodbye");

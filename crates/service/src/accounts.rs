@@ -2,6 +2,7 @@
 //! which only a hash is kept.
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -18,9 +19,11 @@ pub(crate) const OPERATOR: &str = "inferstore";
 pub(crate) struct AccountId(pub(crate) i64);
 
 /// Whose an account is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// A person's.
+    #[default]
     Personal,
     /// An organization's, which people may be members of.
     Organization,
@@ -53,10 +56,11 @@ pub(crate) struct Account {
 }
 
 /// An account and its money, for the operator.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AccountOverview {
     /// The name of the account.
+    #[serde(rename = "account")]
     pub username: String,
     /// Whose it is.
     pub scope: Scope,

@@ -26,14 +26,14 @@
 //! |---|---|
 //! | API | every operation of the document under `/api/v1`, every refusal in one shape |
 //! | object storage | on an address of its own, so that no key is ever wanted there: uploads in both tiers, downloads by permanent URL |
-//! | ledger | a price is set aside when a task is created, charged when it succeeds, given back otherwise; storage is billed apart; [`Service::audit`] adds it all up again |
+//! | ledger | a price is set aside when a task is created, charged when it succeeds, given back otherwise; storage is billed apart; [`Admin::audit`] adds it all up again |
 //! | queue and nodes | tasks are leased, run with limits of time and memory, and end exactly once, even when nodes die |
 //! | operations | `/health` and `/metrics` on a listener of their own, if [`Config::operations`] says where |
 //!
 //! # What it does not do
 //!
 //! It speaks plain HTTP: put a proxy in front of it that does TLS. It runs as one process. It has no pages
-//! for signing up; accounts and keys are made with the methods of [`Service`].
+//! for signing up; accounts and keys are made with the methods of [`Admin`].
 
 mod accounts;
 mod admin;
@@ -58,6 +58,7 @@ mod queue;
 mod random;
 
 pub use accounts::{AccountOverview, Scope};
+pub use admin::{Admin, AdminClient, AdminError, Backup};
 pub use catalog::{Metadata, ModelSpec, Visibility};
 pub use controls::{
     Amounts, Controls, Effect, Fault, JournalEntry, KeptFault, LoadedFixtures, Operation, Script, Side, Then,

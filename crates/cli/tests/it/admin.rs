@@ -1,4 +1,4 @@
-//! Looking after a local service: accounts, keys, money, prices.
+//! Administration of a running and of a stopped service.
 
 use inferstore_cli::exit;
 use inferstore_service::{Config, Service};
@@ -31,15 +31,18 @@ fn accounts_keys_credits_and_prices_are_looked_after() {
             "admin account add lena --data-dir data",
             "admin account add lena --data-dir data",
             "admin account add studio --organization --data-dir data --format json",
-            "admin account join studio lena --data-dir data",
-            "admin account leave studio lena --data-dir data",
-            "admin account leave studio lena --data-dir data",
+            "admin member add studio lena --data-dir data",
+            "admin member list studio --data-dir data",
+            "admin member remove studio lena --data-dir data",
+            "admin member remove studio lena --data-dir data",
             "admin credit lena 2.5 --data-dir data",
             "admin credit nobody 2.5 --data-dir data",
             "admin credit lena 1e9 --data-dir data",
             "admin account list --data-dir data",
             "admin account list --data-dir data --format json",
             "admin account list --data-dir data --format quiet",
+            "admin account show lena --data-dir data",
+            "admin account show nobody --data-dir data",
             "admin model price haze-removal 0.02 --data-dir data --format quiet",
             "admin model price nothing 0.02 --data-dir data",
             "admin model publish lena model.json --data-dir data",
@@ -47,7 +50,20 @@ fn accounts_keys_credits_and_prices_are_looked_after() {
             "admin model version lena model.json --data-dir data",
             "admin model version studio model.json --data-dir data",
             "admin model visibility film-grain-too private --data-dir data",
+            "admin model verified film-grain-too yes --data-dir data",
+            "admin model playground film-grain-too no --data-dir data",
+            "admin model list --limit 2 --data-dir data",
+            "admin key list nobody --data-dir data",
+            "admin key revoke 0123456789ab --data-dir data",
             "admin node revoke gpu-1 --data-dir data",
+            "admin node list --data-dir data",
+            "admin task list --data-dir data",
+            "admin task list --status done --data-dir data",
+            "admin task show nothing --data-dir data",
+            "admin task refund nothing --data-dir data",
+            "admin backup copy --data-dir data",
+            "admin backup copy --data-dir data",
+            "admin audit --data-dir copy",
             "admin audit --data-dir data",
             "admin audit --data-dir nothing",
         ])
@@ -77,15 +93,38 @@ fn the_key_of_a_node_is_shown_once_and_can_be_revoked() {
     );
 }
 
+#[cfg(unix)]
 #[test]
-fn a_folder_in_use_is_left_alone() {
+fn a_running_service_takes_the_same_commands() {
     let cli = with_folder();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
     let service = runtime
         .block_on(Service::start(Config::folder(cli.folder.path().join("data"))))
         .expect("the service starts");
+    assert_eq!(cli.call("admin account add lena --data-dir data").code, exit::DONE);
+    let key = cli.call("admin key add lena --data-dir data --format quiet").stdout;
+    let id = key.split('_').nth(1).expect("a key has an identifier");
+    let listed = cli.call("admin key list lena --data-dir data --format quiet").stdout;
+    assert_eq!(listed.trim(), id);
+    let accounts = runtime.block_on(service.accounts()).expect("they can be read");
+    assert!(accounts.iter().any(|account| account.username == "lena"), "the service knows of it at once");
+    assert_eq!(cli.call(&format!("admin key revoke {id} --data-dir data")).code, exit::DONE);
+    assert_eq!(cli.call("admin backup copy --data-dir data").code, exit::DONE);
+    runtime.block_on(service.shutdown());
+    assert!(cli.call("admin account list --data-dir copy --format quiet").stdout.contains("lena"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_service_without_a_socket_is_left_alone() {
+    let cli = with_folder();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
+    let service = runtime
+        .block_on(Service::start(Config::folder(cli.folder.path().join("data"))))
+        .expect("the service starts");
+    std::fs::remove_file(cli.folder.path().join("data/admin.sock")).expect("there is a socket");
     let ended = cli.call("admin key add demo --data-dir data");
     assert_eq!(ended.code, exit::FAILED);
-    assert!(ended.stderr.contains("hint: stop the service"), "{ended}");
+    assert!(ended.stderr.contains("no admin socket"), "{ended}");
     runtime.block_on(service.shutdown());
 }

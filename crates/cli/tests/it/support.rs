@@ -174,6 +174,7 @@ pub(crate) fn filters() -> insta::internals::SettingsBindDropGuard {
         (r"samples/[0-9a-z-]+-hazy\.png", "samples/RUN-hazy.png"),
         // Whichever ports were free.
         (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
+        (r"/[0-9a-f]{32}/", "/TOKEN/"),
         // Times of day, and how long things took.
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", "TIME"),
         (r"\d+\.\d s\b", "N s"),

@@ -1,15 +1,48 @@
-//! What the operator of a running service can do: accounts, memberships, keys, credits, keys of nodes.
-//! Meant for programs that embed the service; nothing of it is reachable over the API.
+//! Administration: accounts, memberships, keys, credits, models, keys of nodes, backups. As methods for
+//! programs that embed the service, and over HTTP on the socket `admin.sock` in the data folder; nothing of
+//! it is reachable over the API.
 
+mod backup;
+mod client;
+mod http;
 pub(crate) mod publish;
+mod records;
+#[cfg(unix)]
+pub(crate) mod socket;
 
-use std::path::Path;
+use std::ops::Deref;
+use std::sync::Arc;
+
+pub use backup::Backup;
+pub use client::{AdminClient, AdminError};
+pub(crate) use records::{
+    AdminDatabase, KeyOverview, ModelOverview, NodeOverview, Refund, TaskDetail, TaskFilter, TaskOverview,
+};
 
 use crate::accounts::{Account, AccountOverview, NewAccount, NewKey, Scope, key_id};
-use crate::ledger::{Credit, Purses};
+use crate::ledger::{Audit, Credit, Money, Purses};
+use crate::lifecycle::app::App;
 use crate::{Error, Service};
 
-impl Service {
+/// What an operator can do with a service. A [`Service`] derefs to it.
+#[derive(Clone)]
+pub struct Admin {
+    app: Arc<App>,
+}
+
+impl Deref for Service {
+    type Target = Admin;
+
+    fn deref(&self) -> &Admin {
+        &self.admin
+    }
+}
+
+impl Admin {
+    pub(crate) fn new(app: &Arc<App>) -> Self {
+        Self { app: Arc::clone(app) }
+    }
+
     /// Adds an account with nothing in it and no key.
     ///
     /// # Errors
@@ -81,17 +114,45 @@ impl Service {
         Ok(key.text)
     }
 
-    /// Revokes an API key; false when it was not valid.
+    /// Revokes an API key, given whole, or by its identifier, or by a beginning of at least four characters
+    /// that no other valid key has, with or without `isk_`. False when there is no such valid key.
     ///
     /// # Errors
-    /// When the database cannot be written.
+    /// When several keys begin like this, or the database cannot be written.
     pub async fn revoke_key(&self, key: &str) -> Result<bool, Error> {
+        let doing = "revoking a key";
         let id = key_id(key);
-        match self.app.database.key(&id).await? {
-            Some((kept, _)) if kept.is_of(key) => {
-                self.app.database.revoke_key(&id, self.app.clock.now()).await
+        if let Some((kept, _)) = self.app.database.key(&id).await?
+            && kept.is_of(key)
+        {
+            return self.app.database.revoke_key(&id, self.app.clock.now()).await;
+        }
+        let beginning = key.strip_prefix("isk_").unwrap_or(key);
+        if beginning.len() < 4 {
+            return Err(Error::new(doing, "a beginning of a key has at least four characters"));
+        }
+        match &self.app.database.keys_like(beginning).await?[..] {
+            [] => Ok(false),
+            [id] => self.app.database.revoke_key(id, self.app.clock.now()).await,
+            _ => Err(Error::new(doing, "several keys begin like this; name more of the one")),
+        }
+    }
+
+    /// Returns the charge of a successful task from the earnings of its publisher, once: to which account, and
+    /// how much. None when there is no such task.
+    ///
+    /// # Errors
+    /// When nothing was charged, it was refunded before, or the publisher has earned less since.
+    pub async fn refund_task(&self, task: &str) -> Result<Option<(String, Money)>, Error> {
+        let no = |cause: String| Err(Error::new(format!("refunding the task {task:?}"), cause));
+        match self.app.database.refund(task, self.app.clock.now()).await? {
+            Refund::Done { account, amount } => Ok(Some((account, amount))),
+            Refund::NotCharged => no("it has cost nothing".to_owned()),
+            Refund::Already => no("it was refunded before".to_owned()),
+            Refund::EarningsTooSmall { earnings } => {
+                no(format!("its publisher has earnings of {earnings} only"))
             }
-            _ => Ok(false),
+            Refund::Unknown => Ok(None),
         }
     }
 
@@ -135,7 +196,7 @@ impl Service {
     /// When the database cannot be written.
     pub async fn revoke_node_key(&self, name: &str) -> Result<bool, Error> {
         let revoked = self.app.database.revoke_node_key(name, self.app.clock.now()).await?;
-        self.app.notify_task_queued();
+        self.app.dispatcher.look_for_all();
         Ok(revoked)
     }
 
@@ -152,13 +213,12 @@ impl Service {
         self.app.database.credit(account.id, credit, self.app.clock.now()).await
     }
 
-    /// Writes a copy of the database, as of one moment, into a file that must not exist yet. The service goes
-    /// on meanwhile. Files of object storage are not part of it.
+    /// Recomputes every balance from the movements of money.
     ///
     /// # Errors
-    /// When the file exists or cannot be written.
-    pub async fn backup_database(&self, file: &Path) -> Result<(), Error> {
-        self.app.database.backup_to(file).await
+    /// When the database cannot be read.
+    pub async fn audit(&self) -> Result<Audit, Error> {
+        self.app.database.audit().await
     }
 
     pub(crate) async fn account(&self, username: &str, doing: &str) -> Result<Account, Error> {

@@ -1,11 +1,12 @@
 //! Publishing models: an account adds a model and new versions of it, decides who sees it and what it
 //! costs. Like everything that the operator can do, this is for programs that embed the service.
 
+use super::Admin;
+use crate::Error;
 use crate::catalog::{Existing, ModelSpec, NewVersion, Visibility, checked_formats};
 use crate::ledger::Money;
-use crate::{Error, Service};
 
-impl Service {
+impl Admin {
     /// Publishes a new model under an account, which earns what its tasks cost. Returns the hash of its
     /// first version. The model is not verified; it is served as soon as a node runs it.
     ///
@@ -80,6 +81,15 @@ impl Service {
     pub async fn set_verified(&self, model: &str, is_verified: bool) -> Result<(), Error> {
         let done = self.app.database.set_verified(model, is_verified, self.app.clock.now()).await?;
         known(done, || format!("verifying the model {model:?}"))
+    }
+
+    /// Says that a model belongs to the playground, or that it does not.
+    ///
+    /// # Errors
+    /// When there is no such model, or the database cannot be written.
+    pub async fn set_playground(&self, model: &str, is_playground: bool) -> Result<(), Error> {
+        let done = self.app.database.set_playground(model, is_playground, self.app.clock.now()).await?;
+        known(done, || format!("changing the playground for the model {model:?}"))
     }
 }
 

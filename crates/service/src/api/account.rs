@@ -8,7 +8,7 @@ use axum::routing::get;
 use serde::Serialize;
 
 use super::{Answer, Caller, Failure};
-use crate::ledger::{Money, as_string};
+use crate::ledger::Money;
 use crate::lifecycle::app::App;
 
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -17,13 +17,9 @@ pub(crate) fn routes() -> Router<Arc<App>> {
 
 #[derive(Serialize)]
 struct Balance {
-    #[serde(serialize_with = "as_string")]
     balance: Money,
-    #[serde(serialize_with = "as_string")]
     free_balance: Money,
-    #[serde(serialize_with = "as_string")]
     debt: Money,
-    #[serde(serialize_with = "as_string")]
     earnings: Money,
     wallet_address: String,
 }

@@ -42,6 +42,11 @@ async fn create(
     let found = find_model(&app, &account, &model).await?;
     check_inputs(&found.inputs, &input.value)
         .map_err(|violations| Failure::unprocessable(violations.join("; ")))?;
+    let limits = &app.config.limits;
+    if input.text.len() > limits.input {
+        let message = format!("the inputs of a task have at most {} bytes; send files by URL", limits.input);
+        return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, message));
+    }
     let task = NewTask {
         id: app.random.uuid()?,
         account: account.id,
@@ -51,9 +56,15 @@ async fn create(
         price: found.model.price,
         input: input.text,
     };
-    match app.database.create_task(&task, app.config.insufficient_balance, app.clock.now()).await? {
-        Created::Queued => app.notify_task_queued(),
+    let (otherwise, max) = (app.config.insufficient_balance, limits.account_unfinished);
+    match app.database.create_task(&task, otherwise, max, app.clock.now()).await? {
+        Created::Queued => app.dispatcher.task_queued(&task.model),
         Created::Failed => {}
+        Created::TooManyUnfinished => {
+            let message =
+                format!("{max} tasks of this account have not ended; wait until one ends, or cancel one");
+            return Err(Failure::new(StatusCode::TOO_MANY_REQUESTS, message));
+        }
         Created::Refused { spendable } => {
             let message = format!(
                 "insufficient balance: the model costs {}, and {spendable} can be spent; nothing was created",

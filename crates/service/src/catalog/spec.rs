@@ -22,7 +22,7 @@ const LONGEST_NAME: usize = 100;
 const LONGEST_DESCRIPTION: usize = 10_000;
 
 /// Who sees a model and may run it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Visibility {
     /// Everyone.
@@ -56,7 +56,6 @@ pub struct ModelSpec {
     /// What it does, for people.
     pub description: String,
     /// What one inference costs; in JSON a string, so that it is exact.
-    #[serde(deserialize_with = "exact")]
     pub price: Money,
     /// Who sees it.
     pub visibility: Visibility,
@@ -159,10 +158,6 @@ impl ModelSpec {
         }
         checked_formats(self.input_format.get(), self.output_format.get())
     }
-}
-
-fn exact<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Money, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
 
 /// The formats of a version, if they can be published: every descriptor says something that inputs can be

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::running::AmountsBody;
 use super::{Amounts, Controls};
 use crate::Error;
 use crate::accounts::{Account, NewAccount, NewKey, Scope};
+use crate::admin::Admin;
 use crate::catalog::{Existing, ModelSpec};
+use crate::ledger::Money;
 use crate::object_storage::{FOLDERS, store_local};
 
 /// How much loading fixtures added or updated.
@@ -36,9 +37,9 @@ struct AccountEntry {
     /// API keys, chosen beforehand.
     #[serde(default)]
     keys: Vec<String>,
-    balance: Option<String>,
-    free_balance: Option<String>,
-    debt: Option<String>,
+    balance: Option<Money>,
+    free_balance: Option<Money>,
+    debt: Option<Money>,
     /// For organizations: who belongs to it.
     #[serde(default)]
     members: Vec<String>,
@@ -102,8 +103,7 @@ impl Controls {
     }
 
     async fn fixture_account(&self, username: &str) -> Result<Account, Error> {
-        let unknown = || Error::new("loading fixtures", format!("there is no account {username:?}"));
-        self.app.database.account(username).await?.ok_or_else(unknown)
+        Admin::new(&self.app).account(username, "loading fixtures").await
     }
 
     async fn load_account(&self, entry: &AccountEntry) -> Result<(), Error> {
@@ -113,13 +113,7 @@ impl Controls {
         for key in &entry.keys {
             self.app.database.add_key(account.id, &NewKey::chosen(key)?.kept, self.now()).await?;
         }
-        let amounts = AmountsBody {
-            balance: entry.balance.clone(),
-            free_balance: entry.free_balance.clone(),
-            debt: entry.debt.clone(),
-        };
-        let amounts = Amounts::try_from(amounts)
-            .map_err(|cause| Error::new(format!("loading the account {:?}", entry.username), cause))?;
+        let amounts = Amounts { balance: entry.balance, free_balance: entry.free_balance, debt: entry.debt };
         self.set_balance(&entry.username, amounts).await
     }
 

@@ -14,12 +14,11 @@ use axum::routing::{delete, get, post, put};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::running::AmountsBody;
 use super::{Amounts, Controls, Fault, JournalEntry, KeptFault, LoadedFixtures, Operation, Script};
+use crate::Error;
 use crate::api::{Answer, ApiJson, ApiPath, ApiQuery, Failure};
 use crate::ledger::Credit;
 use crate::lifecycle::app::App;
-use crate::{Error, NotMoney};
 
 /// Every control, for whoever has the token.
 pub(crate) fn router(app: &Arc<App>) -> Router {
@@ -77,10 +76,6 @@ async fn unknown_path() -> Failure {
 
 /// Testers are told everything, unlike callers of the API.
 fn told(cause: &Error) -> Failure {
-    Failure::unprocessable(cause.to_string())
-}
-
-fn no_amount(cause: &NotMoney) -> Failure {
     Failure::unprocessable(cause.to_string())
 }
 
@@ -148,27 +143,13 @@ async fn advance(controls: Controls, body: ApiJson<AdvanceBody>) -> Result<Answe
     Ok(Answer::data(json!({ "time": controls.time() })))
 }
 
-async fn set_balance(controls: Controls, ApiPath(name): ApiPath, body: ApiJson<AmountsBody>) -> Done {
-    let amounts = Amounts::try_from(body.value).map_err(|cause| no_amount(&cause))?;
-    controls.set_balance(&name, amounts).await.map_err(|cause| told(&cause))?;
+async fn set_balance(controls: Controls, ApiPath(name): ApiPath, body: ApiJson<Amounts>) -> Done {
+    controls.set_balance(&name, body.value).await.map_err(|cause| told(&cause))?;
     Ok(Answer::done("set"))
 }
 
-/// One of the two.
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum CreditBody {
-    Paid(String),
-    Free(String),
-}
-
-async fn credit(controls: Controls, ApiPath(name): ApiPath, body: ApiJson<CreditBody>) -> Done {
-    let money = |text: String| text.parse().map_err(|cause| no_amount(&cause));
-    let credit = match body.value {
-        CreditBody::Paid(text) => Credit::Paid(money(text)?),
-        CreditBody::Free(text) => Credit::Free(money(text)?),
-    };
-    controls.credit(&name, credit).await.map_err(|cause| told(&cause))?;
+async fn credit(controls: Controls, ApiPath(name): ApiPath, body: ApiJson<Credit>) -> Done {
+    controls.credit(&name, body.value).await.map_err(|cause| told(&cause))?;
     Ok(Answer::done("credited"))
 }
 

@@ -26,7 +26,7 @@ pub struct JournalEntry {
     pub side: Side,
     /// Its method.
     pub method: String,
-    /// Its path, without a query: queries of the object store are credentials.
+    /// Its path, cut after 1,100 characters, and without a query: queries of the object store are credentials.
     pub path: String,
     /// What it asked for, if that is an operation.
     pub operation: Option<Operation>,

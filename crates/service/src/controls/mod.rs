@@ -45,20 +45,22 @@ pub(crate) use middleware::around_the_api;
 pub use operation::Operation;
 pub use running::Amounts;
 pub use scripts::{Script, Then};
-pub(crate) use scripts::{Scripts, perform};
 
 use crate::Error;
 use crate::database::Database;
 use crate::http::listener::Listener;
 use crate::lifecycle::app::App;
+use crate::nodes::RunHook;
 use crate::random::Randomness;
 use faults::Faults;
 use journal::Journal;
 use reset::InitialState;
+use scripts::Scripts;
 
 /// What a running service keeps for testers.
 pub(crate) struct Tester {
     faults: Faults,
+    scripts: Arc<Scripts>,
     journal: Journal,
     initial: InitialState,
     url: String,
@@ -83,11 +85,17 @@ impl Tester {
         };
         Ok(Self {
             faults: Faults::new(seed),
+            scripts: Arc::default(),
             journal: Journal::default(),
             initial: InitialState::new(data, Arc::clone(database)),
             url: listener.url(),
             token,
         })
+    }
+
+    /// What the scripts change about the runs of the local node.
+    pub(crate) fn run_hook(&self) -> Arc<dyn RunHook> {
+        Arc::clone(&self.scripts) as Arc<dyn RunHook>
     }
 
     /// Whether this is the token, compared in constant time.

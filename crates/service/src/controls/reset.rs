@@ -42,7 +42,7 @@ impl Controls {
         let (tester, app) = (self.tester(), &self.app);
         let kept = tester.initial.kept.lock().await;
         tester.faults.reset();
-        app.scripts.clear();
+        tester.scripts.clear();
         let mut node = app.node.pause().await;
         node.set_up(true);
         node.interrupt();
@@ -53,7 +53,7 @@ impl Controls {
         }
         drop(node);
         app.node.heartbeat(app).await?;
-        app.local_wakeup.notify_waiters();
+        app.dispatcher.look_for_all();
         // No row names these blobs, so the reset does not wait until they are deleted.
         tokio::spawn(delete_blobs(Arc::clone(&app.objects), unneeded));
         for folder in &kept.fixtures {

@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::Controls;
 use crate::Error;
+use crate::admin::Admin;
 use crate::clock::Moment;
-use crate::jobs::storage_billing;
+use crate::jobs;
 use crate::ledger::{Credit, Money, Purse};
 
 /// What an account owns and owes, as a tester sets it; None leaves as it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Amounts {
     /// What was paid in and may be spent.
     pub balance: Option<Money>,
@@ -20,28 +22,6 @@ pub struct Amounts {
     pub free_balance: Option<Money>,
     /// What is owed.
     pub debt: Option<Money>,
-}
-
-/// The same as JSON: decimals in strings, as the API has them.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct AmountsBody {
-    pub(super) balance: Option<String>,
-    pub(super) free_balance: Option<String>,
-    pub(super) debt: Option<String>,
-}
-
-impl TryFrom<AmountsBody> for Amounts {
-    type Error = crate::NotMoney;
-
-    fn try_from(body: AmountsBody) -> Result<Self, Self::Error> {
-        let money = |text: Option<String>| text.map(|text| text.parse()).transpose();
-        Ok(Self {
-            balance: money(body.balance)?,
-            free_balance: money(body.free_balance)?,
-            debt: money(body.debt)?,
-        })
-    }
 }
 
 impl Controls {
@@ -72,8 +52,8 @@ impl Controls {
         self.app.clock.advance(by);
         // The node was alive all along; without this it would seem to have been silent for so long.
         self.app.node.heartbeat(&self.app).await?;
-        storage_billing::once(&self.app).await?;
-        self.app.local_wakeup.notify_waiters();
+        jobs::run_all(&self.app).await?;
+        self.app.dispatcher.look_for_all();
         Ok(())
     }
 
@@ -96,7 +76,7 @@ impl Controls {
     pub async fn bring_node_up(&self) -> Result<(), Error> {
         self.app.node.pause().await.set_up(true);
         self.app.node.heartbeat(&self.app).await?;
-        self.app.local_wakeup.notify_waiters();
+        self.app.dispatcher.look_for_all();
         Ok(())
     }
 
@@ -105,13 +85,21 @@ impl Controls {
         self.app.node.is_up().await
     }
 
+    /// Gives an account money or free credits.
+    ///
+    /// # Errors
+    /// When there is no such account, the amount is not above zero, or the database cannot be written.
+    pub async fn credit(&self, username: &str, credit: Credit) -> Result<(), Error> {
+        Admin::new(&self.app).credit(username, credit).await
+    }
+
     /// Sets what an account owns and owes; the books still add up.
     ///
     /// # Errors
     /// When there is no such account, an amount is below zero, or the database cannot be written.
     pub async fn set_balance(&self, username: &str, amounts: Amounts) -> Result<(), Error> {
         let doing = "setting a balance";
-        let account = self.account(username, doing).await?;
+        let account = Admin::new(&self.app).account(username, doing).await?;
         // What is owed is kept as a negative amount.
         let wanted = [
             (Purse::Balance, amounts.balance, 1),
@@ -127,24 +115,5 @@ impl Controls {
             .filter_map(|(purse, amount, sign)| Some((purse, signed(amount?, sign))))
             .collect();
         self.app.database.set_purses(account.id, &wanted, self.now()).await
-    }
-
-    /// Gives an account money or free credits.
-    ///
-    /// # Errors
-    /// When there is no such account, the amount is not above zero, or the database cannot be written.
-    pub async fn credit(&self, username: &str, credit: Credit) -> Result<(), Error> {
-        let doing = "crediting an account";
-        let (Credit::Paid(amount) | Credit::Free(amount)) = credit;
-        if !amount.is_positive() {
-            return Err(Error::new(doing, "the amount is not above zero"));
-        }
-        let account = self.account(username, doing).await?;
-        self.app.database.credit(account.id, credit, self.now()).await
-    }
-
-    async fn account(&self, username: &str, doing: &str) -> Result<crate::accounts::Account, Error> {
-        let unknown = || Error::new(doing, format!("there is no account {username:?}"));
-        self.app.database.account(username).await?.ok_or_else(unknown)
     }
 }

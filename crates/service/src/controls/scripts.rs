@@ -1,7 +1,6 @@
 //! Models that do what a tester wants instead of running.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::Controls;
 use crate::Error;
-use crate::nodes::Failed;
+use crate::nodes::{Failed, Replacement, RunHook};
 
 /// What becomes of the tasks of a model.
 ///
@@ -127,19 +126,6 @@ impl Script {
     }
 }
 
-/// Lets a task go on as its script says; `run` is what would happen otherwise.
-pub(crate) async fn perform(
-    script: Script,
-    run: impl Future<Output = Result<Map<String, Value>, Failed>> + Send,
-) -> Result<Map<String, Value>, Failed> {
-    tokio::time::sleep(Duration::from_millis(script.after_ms)).await;
-    match script.then {
-        Then::Fail => Err(Failed::model(script.message.unwrap_or_else(|| "a tester wanted this".to_owned()))),
-        Then::Succeed => Ok(script.output.unwrap_or_default()),
-        Then::Run | Then::StayQueued => run.await,
-    }
-}
-
 /// The scripts, by model.
 #[derive(Debug, Default)]
 pub(crate) struct Scripts {
@@ -151,38 +137,44 @@ impl Scripts {
         self.by_model.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a node that runs these models says that it runs.
-    pub(crate) fn announced(&self, models: &[String]) -> Vec<String> {
+    pub(super) fn clear(&self) {
+        self.by_model().clear();
+    }
+}
+
+impl RunHook for Scripts {
+    fn served(&self, models: &[String]) -> Vec<String> {
         let scripts = self.by_model();
         let scripted = scripts.iter().filter(|(_, script)| script.needs_no_model());
         let all: BTreeSet<&String> = models.iter().chain(scripted.map(|(model, _)| model)).collect();
         all.into_iter().cloned().collect()
     }
 
-    /// Whose tasks a node that runs these models may claim now.
-    pub(crate) fn claimable(&self, models: &[String]) -> Vec<String> {
-        let mut models = self.announced(models);
+    fn claimable(&self, models: &[String]) -> Vec<String> {
+        let mut models = self.served(models);
         let scripts = self.by_model();
         models.retain(|model| scripts.get(model).is_none_or(|script| script.then != Then::StayQueued));
         models
     }
 
-    /// What to do with a task of the model that was just claimed. Counts as one of the times.
-    pub(crate) fn take(&self, model: &str) -> Option<Script> {
+    fn replacement(&self, model: &str) -> Option<Replacement> {
         let mut scripts = self.by_model();
         let script = scripts.get_mut(model)?;
-        let taken = script.clone();
+        let Script { then, after_ms, message, output, .. } = script.clone();
         if let Some(times) = &mut script.times {
             *times = times.saturating_sub(1);
             if *times == 0 {
                 scripts.remove(model);
             }
         }
-        Some(taken)
-    }
-
-    pub(super) fn clear(&self) {
-        self.by_model().clear();
+        let outcome = match then {
+            Then::Fail => {
+                Some(Err(Failed::model(message.unwrap_or_else(|| "a tester wanted this".to_owned()))))
+            }
+            Then::Succeed => Some(Ok(output.unwrap_or_default())),
+            Then::Run | Then::StayQueued => None,
+        };
+        Some(Replacement { delay: Duration::from_millis(after_ms), outcome })
     }
 }
 
@@ -196,7 +188,7 @@ impl Controls {
             return Err(Error::new(format!("writing a script for {model:?}"), mistake));
         }
         if script.times != Some(0) {
-            self.app.scripts.by_model().insert(model.to_owned(), script);
+            self.tester().scripts.by_model().insert(model.to_owned(), script);
         }
         self.scripts_changed().await
     }
@@ -206,20 +198,20 @@ impl Controls {
     /// # Errors
     /// When the database cannot be written.
     pub async fn clear_script(&self, model: &str) -> Result<bool, Error> {
-        let was_there = self.app.scripts.by_model().remove(model).is_some();
+        let was_there = self.tester().scripts.by_model().remove(model).is_some();
         self.scripts_changed().await?;
         Ok(was_there)
     }
 
     /// What was said of models and still stands, with the times that are left.
     pub fn scripts(&self) -> BTreeMap<String, Script> {
-        self.app.scripts.by_model().clone()
+        self.tester().scripts.by_model().clone()
     }
 
     /// Who serves what is known at once, and tasks that waited are looked at again.
     async fn scripts_changed(&self) -> Result<(), Error> {
         self.app.node.heartbeat(&self.app).await?;
-        self.app.local_wakeup.notify_waiters();
+        self.app.dispatcher.look_for_all();
         Ok(())
     }
 }

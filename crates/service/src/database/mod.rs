@@ -12,6 +12,7 @@ use async_trait::async_trait;
 
 use crate::Error;
 use crate::accounts::{Account, Accounts, KeptKey, NewAccount};
+use crate::admin::AdminDatabase;
 use crate::catalog::Catalog;
 use crate::clock::Moment;
 use crate::ledger::{Ledger, Money};
@@ -21,12 +22,14 @@ use crate::queue::Queue;
 
 /// Everything that the service keeps, in any engine.
 pub(crate) trait Database:
-    Accounts + Catalog + Files + Ledger + Maintenance + Queue + Registry + Settings
+    Accounts + AdminDatabase + Catalog + Files + Ledger + Maintenance + Queue + Registry + Settings
 {
 }
 
-impl<T> Database for T where T: Accounts + Catalog + Files + Ledger + Maintenance + Queue + Registry + Settings
-{}
+impl<T> Database for T where
+    T: Accounts + AdminDatabase + Catalog + Files + Ledger + Maintenance + Queue + Registry + Settings
+{
+}
 
 /// Whether an acknowledged write survives the loss of power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -84,7 +84,7 @@ impl BoundedBody {
         Self(Arc::new(Mutex::new(Bounded { body, remaining: limit, yields: false })))
     }
 
-    /// Raises the limit by so many bytes.
+    /// Raises the limit by this number of bytes.
     pub(crate) fn raise_limit(&self, bytes: u64) {
         let mut bounded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         bounded.remaining = bounded.remaining.saturating_add(bytes);

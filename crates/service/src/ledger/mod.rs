@@ -4,9 +4,10 @@
 mod money;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
+pub(crate) use money::as_number;
 pub use money::{Money, NotMoney};
-pub(crate) use money::{as_number, as_string};
 
 use crate::Error;
 use crate::accounts::AccountId;
@@ -111,6 +112,8 @@ pub(crate) enum Reason {
     Release,
     /// A task succeeded, and its price went to the publisher of the model.
     Charge,
+    /// The operator returned the charge of a task.
+    Refund,
     /// Files were stored.
     Storage,
     /// A credit paid a debt.
@@ -126,6 +129,7 @@ impl Reason {
             Self::Reserve => "reserve",
             Self::Release => "release",
             Self::Charge => "charge",
+            Self::Refund => "refund",
             Self::Storage => "storage",
             Self::Settle => "settle",
             Self::Set => "set",
@@ -133,8 +137,9 @@ impl Reason {
     }
 }
 
-/// What the operator gives an account.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What the operator gives an account; in JSON `{"paid": "5"}` or `{"free": "0.5"}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Credit {
     /// Money that was paid in. It pays a debt first.
     Paid(Money),
@@ -143,7 +148,7 @@ pub enum Credit {
 }
 
 /// What an audit of the ledger found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Audit {
     /// How many movements were read.

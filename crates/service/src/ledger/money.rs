@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 /// How many digits an amount has behind the point.
@@ -105,14 +105,22 @@ impl fmt::Display for NotMoney {
 
 impl std::error::Error for NotMoney {}
 
+/// As a decimal string.
+impl Serialize for Money {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Money {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// Serializes an amount as a JSON number with exactly its digits.
 pub(crate) fn as_number<S: Serializer>(money: &Money, serializer: S) -> Result<S::Ok, S::Error> {
     RawValue::from_string(money.to_string()).map_err(serde::ser::Error::custom)?.serialize(serializer)
-}
-
-/// Serializes an amount as a decimal string.
-pub(crate) fn as_string<S: Serializer>(money: &Money, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(money)
 }
 
 #[cfg(test)]

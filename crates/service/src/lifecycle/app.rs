@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use inferstore_fetch::Fetcher;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
-use crate::controls::{Scripts, Tester};
+use crate::controls::Tester;
 use crate::database::Database;
 use crate::http::account_limit::{AccountLimit, RateLimit};
 use crate::http::connections::Connections;
 use crate::lifecycle::config::Config;
-use crate::nodes::LocalNode;
+use crate::nodes::{Dispatcher, LocalNode};
 use crate::object_storage::Objects;
 use crate::operations::metrics::Metrics;
 use crate::random::Randomness;
@@ -25,10 +25,10 @@ pub(crate) struct App {
     pub(crate) objects: Arc<Objects>,
     pub(crate) fetcher: Fetcher,
     pub(crate) metrics: Metrics,
-    /// Whether the node in this process works.
+    /// The node in this process.
     pub(crate) node: LocalNode,
-    /// What testers want of models instead of running them.
-    pub(crate) scripts: Scripts,
+    /// Slots of all nodes that wait for a task.
+    pub(crate) dispatcher: Dispatcher,
     /// The controls for testers, where they are on.
     pub(crate) tester: Option<Arc<Tester>>,
     /// The open connections of all listeners.
@@ -41,17 +41,12 @@ pub(crate) struct App {
     pub(crate) uploads: AccountLimit,
     /// The limit on requests per second, where there is one.
     pub(crate) request_rate: Option<RateLimit>,
-    /// Rings for one worker of this process when there may be a task for it.
-    pub(crate) local_wakeup: Notify,
-    /// Rings for every node outside the process that waits for a task: which of them runs the model, only
-    /// the queue can tell.
-    pub(crate) remote_wakeup: Notify,
 }
 
 impl App {
-    /// Says that there may be a task to claim.
-    pub(crate) fn notify_task_queued(&self) {
-        self.local_wakeup.notify_one();
-        self.remote_wakeup.notify_waiters();
+    /// Whether this process runs a job of the database that it shares with others. SQLite has one process.
+    #[expect(clippy::unused_self, reason = "a shared database decides it by a lock")]
+    pub(crate) const fn leads(&self, _job: &str) -> bool {
+        true
     }
 }

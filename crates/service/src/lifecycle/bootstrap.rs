@@ -36,3 +36,23 @@ pub(crate) async fn bootstrap(
     publish_built_in(database, &begun.operator, now).await?;
     Ok(begun.is_key_new.then_some(key))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::lifecycle::config::Config;
+    use crate::{Error, Service};
+
+    #[tokio::test]
+    async fn a_service_has_a_key_for_its_first_account_until_one_was_read() -> Result<(), Error> {
+        let folder = tempfile::tempdir().map_err(|cause| Error::new("creating a folder", cause))?;
+        let start = || Service::start(Config::folder(folder.path().join("data")));
+        start().await?.shutdown().await;
+        let service = start().await?;
+        assert!(service.api_key().is_some(), "no start has shown a key, and there is no other");
+        service.shutdown().await;
+        let service = start().await?;
+        assert!(service.api_key().is_none());
+        service.shutdown().await;
+        Ok(())
+    }
+}

@@ -69,8 +69,16 @@ pub struct Config {
     pub workers: usize,
     /// How long a node may go without a heartbeat before its task goes to another one.
     pub lease: Duration,
-    /// After how many leases a task that never ended fails.
+    /// After how many leases a task that never ended fails. A lease that ends in order does not count.
     pub lease_attempts: i64,
+    /// How long after its lease has expired a task fails when no live node serves its model.
+    pub lease_grace: Duration,
+    /// How long a shutdown waits for the tasks that are running; the others begin anew on another node or after
+    /// the next start.
+    pub drain: Duration,
+    /// How long ended tasks are kept; None, the default, for ever. The oldest of each account are deleted, up to
+    /// the first one that is younger or has not ended.
+    pub task_retention: Option<Duration>,
     /// What a request may take.
     pub limits: Limits,
     /// How many requests an account may send per second; None for any number. A second's worth may come at
@@ -220,6 +228,14 @@ pub struct Limits {
     pub pixels: u64,
     /// How many bytes of memory a run may take.
     pub memory: u64,
+    /// How many bytes of memory all runs of this process may take together; more wait.
+    pub memory_of_all_runs: u64,
+    /// How many bytes the inputs of a task may have, as JSON. Files are named by URL.
+    pub input: usize,
+    /// How many tasks of one account may be unfinished; more are refused with 429.
+    pub account_unfinished: u32,
+    /// How many tasks of one account may be computing at a time; more wait in the queue.
+    pub account_running: u32,
 }
 
 /// Where `ephemeral` and `folder` listen by default: a free port of this machine.
@@ -252,6 +268,9 @@ impl Config {
             workers: std::thread::available_parallelism().map_or(2, usize::from),
             lease: Duration::from_secs(30),
             lease_attempts: 5,
+            lease_grace: Duration::from_secs(10 * 60),
+            drain: Duration::from_secs(10),
+            task_retention: None,
             limits: Limits {
                 body: 1 << 20,
                 max_requests: 512,
@@ -269,6 +288,10 @@ impl Config {
                 run: Duration::from_secs(120),
                 pixels: 50_000_000,
                 memory: 1 << 30,
+                memory_of_all_runs: 2 << 30,
+                input: 256 << 10,
+                account_unfinished: 10_000,
+                account_running: 256,
             },
             request_rate: None,
             cors_origins: Vec::new(),

@@ -3,23 +3,23 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use inferstore_fetch::Fetcher;
 use inferstore_models::Model;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::accounts::NewKey;
+use crate::admin::Admin;
 use crate::clock::Clock;
-use crate::controls::{Controls, Scripts, Tester};
+use crate::controls::{Controls, Tester};
 use crate::database::Durability;
 use crate::http::account_limit::{AccountLimit, RateLimit};
 use crate::http::connections::Connections;
 use crate::http::file_limit;
 use crate::http::listener::{Listener, Shared};
-use crate::jobs::storage_billing;
-use crate::ledger::Audit;
 use crate::lifecycle::app::App;
 use crate::lifecycle::bootstrap;
 use crate::lifecycle::config::{Config, Data};
@@ -27,16 +27,18 @@ use crate::lifecycle::folder::Folder;
 use crate::object_storage::Objects;
 use crate::operations::metrics::Metrics;
 use crate::random::Randomness;
-use crate::{Error, api, controls, database, models, nodes, object_storage, operations};
+use crate::{Error, admin, api, controls, database, jobs, models, nodes, object_storage, operations};
 
 /// A running service. It ends when it is dropped; `shutdown` ends it in order.
 #[must_use = "a service ends when it is dropped"]
 pub struct Service {
     pub(crate) app: Arc<App>,
+    pub(crate) admin: Admin,
     api_url: String,
     operations_url: Option<String>,
     nodes_url: Option<String>,
     api_key: Option<NewKey>,
+    is_key_read: AtomicBool,
     folder: Folder,
     stop: CancellationToken,
     running: TaskTracker,
@@ -57,6 +59,17 @@ impl Service {
     /// # Errors
     /// As `start`.
     pub async fn start_with_models(config: Config, models: Vec<Arc<dyn Model>>) -> Result<Self, Error> {
+        Self::open(config, models, true).await
+    }
+
+    /// Opens the data of a stopped service for its operator: without listeners, node and jobs.
+    pub(crate) async fn open_stopped(folder: &Path) -> Result<Self, Error> {
+        let mut config = Config::folder(folder);
+        config.workers = 0;
+        Self::open(config, Vec::new(), false).await
+    }
+
+    async fn open(config: Config, models: Vec<Arc<dyn Model>>, serves: bool) -> Result<Self, Error> {
         if config.seed.is_some() && config.data != Data::Ephemeral {
             let cause = "a seed would draw the same identifiers after every start; it is for ephemeral data";
             return Err(Error::new("reading the settings", cause));
@@ -71,22 +84,29 @@ impl Service {
         let database = database::open(folder.path(), durability).await?;
         let objects_folder = folder.path().join("objects");
         let is_new = !bootstrap::is_done(&*database).await?;
-        if let Err(refusal) = object_storage::pair(&objects_folder, &*database, is_new, &random).await {
+        if let Err(refusal) = object_storage::pair(&objects_folder, &*database, is_new).await {
             database.close().await;
             return Err(refusal);
         }
 
         // All of them before anything runs, so that a start that fails leaves nothing behind.
-        let api_listener = Listener::bind(config.api).await?;
-        let storage_listener = Listener::bind(config.storage).await?;
+        let api_listener = Listener::bind_if_set(serves.then_some(config.api)).await?;
+        let storage_listener = Listener::bind_if_set(serves.then_some(config.storage)).await?;
         let operations_listener = Listener::bind_if_set(config.operations).await?;
         let nodes_listener = Listener::bind_if_set(config.nodes).await?;
         let controls_address = config.controls.as_ref().map(|controls| controls.address);
         let controls_listener = Listener::bind_if_set(controls_address).await?;
 
-        let storage_url = object_storage::address(config.storage_url.as_deref(), storage_listener.address)?;
+        let storage_url = match &storage_listener {
+            Some(listener) => object_storage::address(config.storage_url.as_deref(), listener.address)?,
+            // Without a listener no URL is created, and an address that is known is not noted again.
+            None => database.setting("storage address 1").await?.unwrap_or("http://localhost".to_owned()),
+        };
         // After the addresses were found good: the key is printed once.
-        let api_key = bootstrap::bootstrap(&*database, &config.first_account, clock.now(), &random).await?;
+        let api_key = match serves {
+            true => bootstrap::bootstrap(&*database, &config.first_account, clock.now(), &random).await?,
+            false => None,
+        };
         let max_forms = config.limits.unsigned_forms;
         let objects = Objects::open(
             &objects_folder,
@@ -99,7 +119,7 @@ impl Service {
         let objects = Arc::new(objects.await?);
 
         folder.restrict_entries();
-        let api_url = format!("{}{}", api_listener.url(), api::ROOT);
+        let api_url = api_listener.as_ref().map(|listener| format!("{}{}", listener.url(), api::ROOT));
         let operations_url = operations_listener.as_ref().map(Listener::url);
         let nodes_url = nodes_listener.as_ref().map(Listener::url);
         let limits = config.limits;
@@ -111,6 +131,7 @@ impl Service {
             }
             _ => None,
         };
+        let node = nodes::LocalNode::new(&config, tester.as_ref().map(|tester| tester.run_hook()));
         let app = Arc::new(App {
             connections: Connections::new(max_connections),
             requests: Semaphore::new(limits.max_requests),
@@ -124,10 +145,8 @@ impl Service {
             objects,
             fetcher: Fetcher::default(),
             metrics: Metrics::new(),
-            local_wakeup: Notify::new(),
-            remote_wakeup: Notify::new(),
-            node: nodes::LocalNode::new(&stop),
-            scripts: Scripts::default(),
+            node,
+            dispatcher: nodes::Dispatcher::default(),
             tester,
         });
 
@@ -135,7 +154,6 @@ impl Service {
             controls.start_from_here().await?;
         }
         nodes::start(&app, models::table(models), &running, &stop).await?;
-        running.spawn(storage_billing::run(Arc::clone(&app), stop.clone()));
         let shared = Shared {
             limits,
             connections: Arc::clone(&app.connections),
@@ -145,8 +163,12 @@ impl Service {
         let serve = |listener: Listener, router| {
             running.spawn(listener.serve(router, shared.clone()));
         };
-        serve(api_listener, api::router(&app));
-        serve(storage_listener, Objects::router(&app));
+        if let Some(listener) = api_listener {
+            serve(listener, api::router(&app));
+        }
+        if let Some(listener) = storage_listener {
+            serve(listener, Objects::router(&app));
+        }
         if let Some(listener) = operations_listener {
             serve(listener, operations::router(&app));
         }
@@ -156,9 +178,27 @@ impl Service {
         if let Some(listener) = controls_listener {
             serve(listener, controls::router(&app));
         }
-        running.spawn(Objects::run_sweeper(Arc::clone(&app), stop.clone()));
+        if serves {
+            jobs::start(&app, &running, &stop);
+            running.spawn(Objects::run_sweeper(Arc::clone(&app), stop.clone()));
+            #[cfg(unix)]
+            admin::socket::serve(&app, folder.path(), &running, &stop);
+        }
         running.close();
-        Ok(Self { app, api_url, operations_url, nodes_url, api_key, folder, stop, running })
+        let admin = Admin::new(&app);
+        let api_url = api_url.unwrap_or_default();
+        Ok(Self {
+            app,
+            admin,
+            api_url,
+            operations_url,
+            nodes_url,
+            api_key,
+            is_key_read: AtomicBool::new(false),
+            folder,
+            stop,
+            running,
+        })
     }
 
     /// The base URL of the API; it ends in `/api/v1`.
@@ -182,8 +222,9 @@ impl Service {
     }
 
     /// The API key of the first account, if this start created it: only its hash is kept. A start creates
-    /// one until `api_key_shown` or `shutdown` was called on a service that did.
+    /// one until `api_key_shown` was called, or `shutdown` after the key was read.
     pub fn api_key(&self) -> Option<&str> {
+        self.is_key_read.store(true, Ordering::Relaxed);
         self.api_key.as_ref().map(|key| key.text.as_str())
     }
 
@@ -211,19 +252,13 @@ impl Service {
         Controls::of(&self.app).ok_or_else(|| Error::new("getting at the controls", off))
     }
 
-    /// Recomputes every balance from the movements of money.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub async fn audit(&self) -> Result<Audit, Error> {
-        self.app.database.audit().await
-    }
-
     /// Ends the service in order: no new connections, requests in progress end, everything is on disk.
     pub async fn shutdown(self) {
         self.stop.cancel();
         self.running.wait().await;
-        if let Err(cause) = self.api_key_shown().await {
+        if self.is_key_read.load(Ordering::Relaxed)
+            && let Err(cause) = self.api_key_shown().await
+        {
             tracing::warn!(%cause, "the next start creates another API key for the first account");
         }
         self.app.database.close().await;

@@ -1,39 +1,120 @@
-//! From the inputs of a task to what a model is given: files are fetched, numbers read.
+//! Inputs of a task: from the JSON that was submitted to what a model takes. Files of the internet are fetched
+//! into temporary files first, so that they take no memory while others run.
+
+use std::io::{Seek, SeekFrom};
 
 use inferstore_models::{Input, Inputs};
 use serde_json::{Map, Value};
+use tokio::fs::File;
+use tokio::io::AsyncReadExt;
 
 use super::run::Failed;
 use crate::Error;
 use crate::catalog::{Format, Kind};
 use crate::lifecycle::app::App;
+use crate::lifecycle::config::Data;
 use crate::queue::Lease;
 
-/// The inputs of a leased task, with the contents of its files.
-pub(crate) async fn gather(app: &App, lease: &Lease) -> Result<Inputs, Failed> {
-    let submitted: Map<String, Value> = serde_json::from_str(&lease.input)
-        .map_err(|cause| Error::new("reading the inputs of a task", cause))?;
-    let declared = Format::kept(&lease.input_format)?;
-    let mut inputs = Vec::new();
-    for (name, value) in submitted {
-        let kind = declared.get(&name).map(|descriptor| descriptor.kind);
-        let input = match (kind, value) {
-            (Some(Kind::File), Value::String(url)) => Input::File(fetch(app, &name, &url).await?),
-            (_, Value::String(text)) => Input::Text(text),
-            (_, Value::Number(number)) => Input::Number(number.as_f64().unwrap_or(f64::NAN)),
-            (_, other) => Input::Text(other.to_string()),
-        };
-        inputs.push((name, input));
-    }
-    Ok(inputs.into_iter().collect())
+/// A URL that stands for a host that never answers: no such host may be on this machine.
+#[cfg(test)]
+pub(super) const NEVER_ANSWERS: &str = "https://never-answers.example/";
+
+/// The inputs of a task by name, before their files are in memory.
+pub(super) struct TaskInputs(Vec<(String, Source)>);
+
+/// Where an input is.
+enum Source {
+    Here(Input),
+    /// A file in the object storage of this service.
+    Stored {
+        bucket: String,
+        key: String,
+    },
+    /// A file behind a URL of the internet.
+    Remote(String),
+    /// The same file, fetched.
+    Fetched(File),
 }
 
-/// The file behind a URL. Files of the service's own object store are read where they lie.
-async fn fetch(app: &App, name: &str, url: &str) -> Result<Vec<u8>, Failed> {
-    let Some((bucket, key)) = app.objects.locate(url) else {
-        return app.fetcher.fetch(url).await.map_err(|why| Failed::input(format!("{name}: {why}")));
+impl TaskInputs {
+    pub(super) fn read(app: &App, lease: &Lease) -> Result<Self, Failed> {
+        let submitted: Map<String, Value> = serde_json::from_str(&lease.input)
+            .map_err(|cause| Error::new("reading the inputs of a task", cause))?;
+        let declared = Format::kept(&lease.input_format)?;
+        let source = |name: &str, value| match (declared.get(name).map(|descriptor| descriptor.kind), value) {
+            (Some(Kind::File), Value::String(url)) => match app.objects.locate(&url) {
+                Some((bucket, key)) => Source::Stored { bucket, key },
+                None => Source::Remote(url),
+            },
+            (_, Value::String(text)) => Source::Here(Input::Text(text)),
+            (_, Value::Number(number)) => Source::Here(Input::Number(number.as_f64().unwrap_or(f64::NAN))),
+            (_, other) => Source::Here(Input::Text(other.to_string())),
+        };
+        let inputs = submitted.into_iter().map(|(name, value)| {
+            let source = source(&name, value);
+            (name, source)
+        });
+        Ok(Self(inputs.collect()))
+    }
+
+    /// Whether files have to be fetched from the internet.
+    pub(super) fn are_remote(&self) -> bool {
+        self.0.iter().any(|(_, source)| matches!(source, Source::Remote(_)))
+    }
+
+    /// Fetches the files of the internet, one after the other.
+    pub(super) async fn fetch(&mut self, app: &App) -> Result<(), Failed> {
+        for (name, source) in &mut self.0 {
+            if let Source::Remote(url) = source {
+                let mut file = temporary_file(app)?;
+                #[cfg(test)]
+                if url == NEVER_ANSWERS {
+                    std::future::pending::<()>().await;
+                }
+                let fetched = app.fetcher.fetch_to(url, &mut file).await;
+                fetched.map_err(|why| Failed::input(format!("{name}: {why}")))?;
+                *source = Source::Fetched(file);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the files into memory.
+    pub(super) async fn load(self, app: &App) -> Result<Inputs, Failed> {
+        let mut inputs = Vec::new();
+        for (name, source) in self.0 {
+            let input = match source {
+                Source::Here(input) => input,
+                Source::Stored { bucket, key } => Input::File(stored(app, &name, &bucket, &key).await?),
+                Source::Fetched(file) => Input::File(fetched(file).await?),
+                Source::Remote(_) => return Err(Error::new("reading an input", "it was not fetched").into()),
+            };
+            inputs.push((name, input));
+        }
+        Ok(inputs.into_iter().collect())
+    }
+}
+
+/// A file without a name, beside the data: `/tmp` may be in memory.
+fn temporary_file(app: &App) -> Result<File, Error> {
+    let file = match &app.config.data {
+        Data::Ephemeral => tempfile::tempfile(),
+        Data::Folder(folder) => tempfile::tempfile_in(folder),
     };
-    let Some(opened) = app.objects.read(&bucket, &key).await? else {
+    file.map(File::from_std).map_err(|cause| Error::keeping("creating a file for an input", cause))
+}
+
+async fn fetched(file: File) -> Result<Vec<u8>, Error> {
+    let failed = |cause| Error::new("reading a fetched input", cause);
+    let mut file = file.into_std().await;
+    file.seek(SeekFrom::Start(0)).map_err(failed)?;
+    let mut content = Vec::new();
+    File::from_std(file).read_to_end(&mut content).await.map_err(failed)?;
+    Ok(content)
+}
+
+async fn stored(app: &App, name: &str, bucket: &str, key: &str) -> Result<Vec<u8>, Failed> {
+    let Some(opened) = app.objects.read(bucket, key).await? else {
         let message = format!("{name}: there is no file at this URL; upload it first, or again");
         return Err(Failed::input(message));
     };

@@ -1,100 +1,212 @@
-//! Whether the node in this process works: it can be told to stop claiming tasks and to begin again, and
-//! what it runs can be interrupted.
+//! The node in this process: its models, its worker slots, and a pause for controls.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Notify, OwnedSemaphorePermit, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::NODE;
+use super::hook::{Replacement, RunHook};
+use super::{DispatchedTask, NODE};
 use crate::Error;
-use crate::controls::Script;
 use crate::lifecycle::app::App;
-use crate::queue::{Lease, LeaseRules};
+use crate::lifecycle::config::Config;
+use crate::models::Models;
+use crate::queue::{Lease, Slot};
 
-/// Whether the node in this process works.
+/// The unit in which memory of runs is reserved.
+const MEBIBYTE: u64 = 1 << 20;
+
+/// The node in this process.
 pub(crate) struct LocalNode {
-    /// Paused during every claim, so that nothing is claimed while the node is switched off or the tasks
-    /// are exchanged.
-    state: Mutex<State>,
-    /// What the node runs; not set when this process runs no tasks.
-    models: OnceLock<Arc<[String]>>,
+    /// Claims read it side by side; controls write it to pause them.
+    state: RwLock<State>,
+    /// Not set when this process runs no tasks.
+    models: OnceLock<Arc<Models>>,
+    hook: Option<Arc<dyn RunHook>>,
+    pub(super) workers: Workers,
+    /// Tasks whose inputs are fetched from the internet, at a time. They hold no worker.
+    pub(super) fetches: Arc<Semaphore>,
+    /// Memory of all runs together, in MiB.
+    memory: Arc<Semaphore>,
+    total_memory: u32,
+    /// How many tasks of one account the node takes at a time: as many as it has workers, and half of those
+    /// that it fetches inputs for. So an account whose inputs are slow delays itself alone.
+    max_running: u32,
+}
+
+/// Permits for runs at a time. A task whose inputs have arrived comes before tasks that are not claimed yet.
+pub(super) struct Workers {
+    permits: Arc<Semaphore>,
+    /// How many tasks wait for a worker.
+    waiting: AtomicUsize,
+    needed: Notify,
+}
+
+impl Workers {
+    fn new(workers: usize) -> Self {
+        let permits = Arc::new(Semaphore::new(workers));
+        Self { permits, waiting: AtomicUsize::new(0), needed: Notify::new() }
+    }
+
+    /// Waits for a worker that may stay without a task until it is needed.
+    pub(super) async fn idle(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.permits).acquire_owned().await.ok()
+    }
+
+    /// Waits for a worker for a task that is claimed.
+    pub(super) async fn acquire(&self) -> Option<OwnedSemaphorePermit> {
+        struct Waiting<'a>(&'a AtomicUsize);
+
+        impl Drop for Waiting<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let _waiting = Waiting(&self.waiting);
+        self.needed.notify_waiters();
+        self.idle().await
+    }
+
+    /// Returns when a claimed task waits for a worker.
+    pub(super) async fn needed(&self) {
+        let mut needed = std::pin::pin!(self.needed.notified());
+        needed.as_mut().enable();
+        if self.waiting.load(Ordering::SeqCst) == 0 {
+            needed.await;
+        }
+    }
 }
 
 struct State {
     is_up: bool,
-    /// Ends everything that runs now.
+    /// Interrupts every task that is running now.
     running: CancellationToken,
-    stop: CancellationToken,
 }
 
-/// A task that was claimed, and how it is to be run.
-pub(super) struct ClaimedTask {
+/// A task that the local node has claimed.
+pub(crate) struct ClaimedTask {
     pub(super) lease: Lease,
-    pub(super) script: Option<Script>,
-    pub(super) ends: CancellationToken,
+    pub(super) replacement: Option<Replacement>,
+    /// Canceled when the run is interrupted.
+    pub(super) interrupted: CancellationToken,
 }
 
-/// As long as it is held, the node claims nothing.
-pub(crate) struct Paused<'a>(MutexGuard<'a, State>);
+/// As long as it is held, the local node claims nothing.
+pub(crate) struct Paused<'a>(RwLockWriteGuard<'a, State>);
 
 impl Paused<'_> {
-    /// Ends everything that runs now. What comes of it is thrown away.
+    /// Interrupts every task that is running now; its result is discarded.
     pub(crate) fn interrupt(&mut self) {
         self.0.running.cancel();
-        self.0.running = self.0.stop.child_token();
+        self.0.running = CancellationToken::new();
     }
 
-    /// True from the next claim on, or false.
+    /// Switches the node on or off, from the next claim on.
     pub(crate) fn set_up(&mut self, is_up: bool) {
         self.0.is_up = is_up;
     }
 }
 
+/// Holds off a pause while tasks are claimed for the local node.
+pub(super) struct Claiming<'a> {
+    state: RwLockReadGuard<'a, State>,
+    node: &'a LocalNode,
+    /// What one slot may claim now; `None` when the node claims nothing.
+    pub(super) slot: Option<Slot>,
+}
+
+impl Claiming<'_> {
+    /// A lease as the local node runs it.
+    pub(super) fn claimed(&self, lease: Lease) -> DispatchedTask {
+        DispatchedTask::Local(ClaimedTask {
+            replacement: self.node.hook.as_ref().and_then(|hook| hook.replacement(&lease.model)),
+            interrupted: self.state.running.clone(),
+            lease,
+        })
+    }
+}
+
 impl LocalNode {
-    /// A node that works until the service stops.
-    pub(crate) fn new(stop: &CancellationToken) -> Self {
-        let state = State { is_up: true, running: stop.child_token(), stop: stop.clone() };
-        Self { state: Mutex::new(state), models: OnceLock::new() }
-    }
-
-    pub(super) fn start(&self, models: Arc<[String]>) {
-        let _ = self.models.set(models);
-    }
-
-    /// Keeps the node from claiming until what is returned is dropped.
-    pub(crate) async fn pause(&self) -> Paused<'_> {
-        Paused(self.state.lock().await)
-    }
-
-    pub(crate) async fn is_up(&self) -> bool {
-        self.state.lock().await.is_up && self.models.get().is_some()
-    }
-
-    /// Says that the node is alive and what it runs; nothing when it is down.
-    pub(crate) async fn heartbeat(&self, app: &App) -> Result<(), Error> {
-        let state = self.state.lock().await;
-        match self.models.get() {
-            Some(models) if state.is_up => {
-                app.database.node_seen(NODE, &app.scripts.announced(models), app.clock.now()).await
-            }
-            _ => Ok(()),
+    pub(crate) fn new(config: &Config, hook: Option<Arc<dyn RunHook>>) -> Self {
+        let fetches = 4 * config.workers.max(4);
+        let memory = config.limits.memory_of_all_runs.max(config.limits.memory) / MEBIBYTE;
+        let total_memory = u32::try_from(memory).unwrap_or(u32::MAX).max(1);
+        Self {
+            state: RwLock::new(State { is_up: true, running: CancellationToken::new() }),
+            models: OnceLock::new(),
+            hook,
+            workers: Workers::new(config.workers),
+            fetches: Arc::new(Semaphore::new(fetches)),
+            memory: Arc::new(Semaphore::new(total_memory as usize)),
+            total_memory,
+            max_running: u32::try_from(config.workers + fetches / 2).unwrap_or(u32::MAX),
         }
     }
 
-    /// Says that the node is gone; what it had leased is free.
-    pub(crate) async fn deregister(&self, app: &App) -> Result<(), Error> {
-        app.database.node_gone(NODE, app.clock.now()).await
+    pub(super) fn start(&self, models: Models) {
+        let _ = self.models.set(Arc::new(models));
     }
 
-    pub(super) async fn claim(&self, app: &App, rules: LeaseRules) -> Result<Option<ClaimedTask>, Error> {
-        let state = self.state.lock().await;
-        let Some(models) = self.models.get().filter(|_| state.is_up) else { return Ok(None) };
-        let models = app.scripts.claimable(models);
-        let Some(lease) = app.database.claim(NODE, &models, rules, app.clock.now()).await? else {
-            return Ok(None);
+    /// The models that this process runs.
+    pub(super) fn models(&self) -> Option<&Models> {
+        self.models.get().map(|models| &**models)
+    }
+
+    fn names(&self) -> Option<Vec<String>> {
+        self.models.get().map(|models| models.keys().cloned().collect())
+    }
+
+    /// Whether every task is run by its model, so that several may be claimed in one transaction.
+    pub(super) const fn has_hook(&self) -> bool {
+        self.hook.is_some()
+    }
+
+    /// Waits until that many bytes are left of the memory of all runs, and reserves them.
+    pub(super) async fn reserve_memory(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
+        let mebibytes = u32::try_from(bytes.div_ceil(MEBIBYTE)).unwrap_or(u32::MAX).min(self.total_memory);
+        Arc::clone(&self.memory).acquire_many_owned(mebibytes).await.ok()
+    }
+
+    /// Keeps the node from claiming until the result is dropped.
+    pub(crate) async fn pause(&self) -> Paused<'_> {
+        Paused(self.state.write().await)
+    }
+
+    pub(crate) async fn is_up(&self) -> bool {
+        self.state.read().await.is_up && self.models.get().is_some()
+    }
+
+    pub(super) async fn claiming(&self) -> Claiming<'_> {
+        let state = self.state.read().await;
+        let names = self.names().filter(|_| state.is_up);
+        let claimable = names.map(|names| match &self.hook {
+            Some(hook) => hook.claimable(&names),
+            None => names,
+        });
+        let slot = claimable.map(|models| Slot {
+            node: NODE.to_owned(),
+            models: models.into(),
+            max_running: self.max_running,
+        });
+        Claiming { state, node: self, slot }
+    }
+
+    /// Records that the node is alive and which models it serves; nothing when it is down.
+    pub(crate) async fn heartbeat(&self, app: &App) -> Result<(), Error> {
+        let state = self.state.read().await;
+        let Some(names) = self.names().filter(|_| state.is_up) else { return Ok(()) };
+        let served = match &self.hook {
+            Some(hook) => hook.served(&names),
+            None => names,
         };
-        let script = app.scripts.take(&lease.model);
-        Ok(Some(ClaimedTask { lease, script, ends: state.running.clone() }))
+        app.database.node_seen(NODE, &served, app.clock.now()).await
+    }
+
+    /// Removes the node from those that serve models; the tasks that it had leased are released.
+    pub(crate) async fn deregister(&self, app: &App) -> Result<(), Error> {
+        app.database.node_left(NODE, app.clock.now()).await
     }
 }

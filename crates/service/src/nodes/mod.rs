@@ -1,15 +1,21 @@
-//! Serving nodes: they pull tasks by lease, run them, and hand in what came out. The pool in this
-//! process is one node with several workers; nodes outside it speak a protocol of their own.
+//! Nodes: they claim tasks by lease, run them, and report their results. One node is in this process; nodes
+//! outside it use the node API.
 
+mod dispatcher;
+mod hook;
 mod inputs;
 mod local_node;
 mod node_api;
 mod registry;
 mod run;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use dispatcher::Dispatcher;
+pub(crate) use hook::{Replacement, RunHook};
 pub(crate) use local_node::LocalNode;
 pub(crate) use node_api::router;
 pub(crate) use registry::{FORGOTTEN_AFTER, KnownNode, Registry};
@@ -20,66 +26,78 @@ use tokio_util::task::TaskTracker;
 use crate::Error;
 use crate::lifecycle::app::App;
 use crate::models::Models;
-use crate::queue::LeaseRules;
-use local_node::ClaimedTask;
+use dispatcher::DispatchedTask;
 
 /// The name of the node in this process. There is never a second one: the data folder is locked.
 const NODE: &str = "local";
 
-/// How long a worker sleeps when nothing rings: leases run out silently.
-pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// The bucket of what models produce.
+const OUTPUTS: &str = "outputs";
 
-/// Starts the node of this process: what a previous process left unfinished is free to be claimed
-/// again, and the models are announced before anyone can ask.
+/// The pause before a failed write is tried again.
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Starts the dispatcher and the node of this process. What a process that died was running can be claimed at
+/// once, and the models are registered before the first request.
 pub(crate) async fn start(
     app: &Arc<App>,
-    table: Models,
+    models: Models,
     running: &TaskTracker,
     stop: &CancellationToken,
 ) -> Result<(), Error> {
     app.database.node_gone(NODE, app.clock.now()).await?;
+    running.spawn(dispatcher::run(Arc::clone(app), stop.clone()));
     if app.config.workers == 0 {
         return Ok(());
     }
-    let table = Arc::new(table);
-    let models: Arc<[String]> = table.keys().cloned().collect();
-    app.node.start(Arc::clone(&models));
+    app.node.start(models);
     app.node.heartbeat(app).await?;
-    running.spawn(announce(Arc::clone(app), stop.clone()));
+    let tasks = TaskTracker::new();
+    running.spawn(heartbeats(Arc::clone(app), tasks.clone()));
     for _ in 0..app.config.workers {
-        running.spawn(work(Arc::clone(app), Arc::clone(&table), stop.clone()));
+        running.spawn(claim_and_run(Arc::clone(app), tasks.clone(), stop.clone()));
     }
+    running.spawn(drain(Arc::clone(app), tasks, stop.clone()));
     Ok(())
 }
 
-/// Says every now and then that the node is alive.
-async fn announce(app: Arc<App>, stop: CancellationToken) {
-    while stop.run_until_cancelled(tokio::time::sleep(app.config.lease / 3)).await.is_some() {
+/// Records at intervals that the node is alive, until its last task has ended.
+async fn heartbeats(app: Arc<App>, tasks: TaskTracker) {
+    while tokio::time::timeout(app.config.lease / 3, tasks.wait()).await.is_err() {
         if let Err(cause) = app.node.heartbeat(&app).await {
-            tracing::warn!(%cause, "the node could not say that it is alive");
+            tracing::warn!(%cause, "the heartbeat of the local node was not recorded");
         }
     }
 }
 
-async fn work(app: Arc<App>, table: Arc<Models>, stop: CancellationToken) {
-    let rules = LeaseRules { length: app.config.lease, attempts: app.config.lease_attempts };
+/// Claims a task whenever a worker is free, and runs it beside the others.
+async fn claim_and_run(app: Arc<App>, tasks: TaskTracker, stop: CancellationToken) {
     while !stop.is_cancelled() {
-        // Armed before looking, so that a task created between the look and the wait is not missed.
-        let notified = app.local_wakeup.notified();
-        match app.node.claim(&app, rules).await {
-            Ok(Some(ClaimedTask { lease, script, ends })) => {
-                // There may be more where this came from.
-                app.local_wakeup.notify_one();
-                run::run(&app, &table, NODE, lease, script, &ends).await;
-            }
-            Ok(None) => {
-                let notified = tokio::time::timeout(POLL_INTERVAL, notified);
-                let _ = stop.run_until_cancelled(notified).await;
-            }
-            Err(cause) => {
-                tracing::error!(%cause, "a task could not be claimed");
-                let _ = stop.run_until_cancelled(tokio::time::sleep(POLL_INTERVAL)).await;
+        let Some(Some(slots)) = stop.run_until_cancelled(run::Slots::acquire(&app.node)).await else {
+            return;
+        };
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = app.node.workers.needed() => {}
+            task = app.dispatcher.local_task() => {
+                let Some(task) = task else { return };
+                tasks.spawn(run::run(Arc::clone(&app), task, slots));
             }
         }
+    }
+}
+
+/// Ends the node in order: it waits for the tasks that are running, up to a limit, and releases those that
+/// are left.
+async fn drain(app: Arc<App>, tasks: TaskTracker, stop: CancellationToken) {
+    stop.cancelled().await;
+    tasks.close();
+    if tokio::time::timeout(app.config.drain, tasks.wait()).await.is_err() {
+        tracing::info!(tasks = tasks.len(), "tasks that are still running are released");
+        app.node.pause().await.interrupt();
+        tasks.wait().await;
+    }
+    if let Err(cause) = app.node.deregister(&app).await {
+        tracing::warn!(%cause, "the local node was not deregistered; its leases expire");
     }
 }

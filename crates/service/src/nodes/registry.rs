@@ -40,6 +40,6 @@ pub(crate) trait Registry: Send + Sync {
     async fn add_node(&self, node: &str, key: &str, models: &[String], now: Moment) -> Result<(), Error>;
     /// A node, if it was registered with this key.
     async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>, Error>;
-    /// Notes that a node is alive.
-    async fn touch_node(&self, node: &str, now: Moment) -> Result<(), Error>;
+    /// Notes that nodes are alive.
+    async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<(), Error>;
 }

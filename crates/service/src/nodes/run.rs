@@ -1,72 +1,73 @@
-//! One task on one node: from a lease to an ending.
+//! One task on the local node: from a lease to its result.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use inferstore_models::{Inputs, Limits, Model, Output};
+use inferstore_models::{Inputs, Limits, Model, Output, memory_of};
 use serde_json::{Map, Value, json};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::OwnedSemaphorePermit;
 
-use super::{POLL_INTERVAL, inputs};
+use super::hook::Replacement;
+use super::inputs::TaskInputs;
+use super::local_node::{ClaimedTask, LocalNode};
+use super::{NODE, OUTPUTS, RETRY_INTERVAL};
 use crate::Error;
 use crate::catalog::Format;
-use crate::controls::{Script, perform};
 use crate::lifecycle::app::App;
-use crate::models::Models;
 use crate::queue::{Ending, Lease};
 
-/// The bucket of what models produce.
-pub(super) const OUTPUTS: &str = "outputs";
+/// What a task takes of the local node before it is known whether its inputs have to be fetched.
+pub(super) struct Slots {
+    worker: OwnedSemaphorePermit,
+    fetch: OwnedSemaphorePermit,
+}
 
-/// Runs a leased task to its end, and keeps the lease alive meanwhile. When the service stops first, the
-/// lease is left to run out, and the task begins anew elsewhere.
-pub(crate) async fn run(
-    app: &Arc<App>,
-    models: &Models,
-    node: &str,
-    lease: Lease,
-    script: Option<Script>,
-    stop: &CancellationToken,
-) {
+impl Slots {
+    /// Waits until a worker is free and inputs may be fetched.
+    pub(super) async fn acquire(node: &LocalNode) -> Option<Self> {
+        let worker = node.workers.idle().await?;
+        let fetch = Arc::clone(&node.fetches).acquire_owned().await.ok()?;
+        Some(Self { worker, fetch })
+    }
+}
+
+/// Runs a leased task to its end and prolongs its lease meanwhile. A run that is interrupted has no result:
+/// its lease is released by what interrupts it.
+pub(super) async fn run(app: Arc<App>, task: ClaimedTask, slots: Slots) {
+    let ClaimedTask { lease, replacement, interrupted } = task;
     let ending = tokio::select! {
-        ending = ending(app, models, &lease, script) => ending,
-        () = keep_alive(app, node, &lease) => {
-            tracing::warn!(task = lease.task, "the lease was lost; what comes out is thrown away");
+        ending = ending(&app, &lease, replacement, slots) => ending,
+        () = keep_alive(&app, &lease) => {
+            tracing::warn!(task = lease.task, "the lease is lost; the result is discarded");
             return;
         }
-        () = stop.cancelled() => return,
+        () = interrupted.cancelled() => return,
     };
-    match hand_in(app, node, &lease, &ending, stop).await {
+    let finished = tokio::select! {
+        finished = finish(&app, &lease, &ending) => finished,
+        () = interrupted.cancelled() => return,
+    };
+    match finished {
         Ok(true) => {
             let succeeded = matches!(ending, Ending::Output(_));
             tracing::info!(task = lease.task, model = lease.model, succeeded, "a task has ended");
         }
-        Ok(false) => tracing::warn!(task = lease.task, "a result came too late and was thrown away"),
-        // The lease runs out, and the task is run again: nothing is lost or billed twice.
-        Err(cause) => tracing::error!(%cause, task = lease.task, "a result could not be handed in"),
+        Ok(false) => tracing::warn!(task = lease.task, "the result is late and is discarded"),
+        // The lease expires, and the task runs again: nothing is lost or billed twice.
+        Err(cause) => tracing::error!(%cause, task = lease.task, "the result cannot be written"),
     }
 }
 
-/// Hands in what came out. While the disk is full it is kept, as long as a lease runs: once there is room,
-/// the task has not to be run again.
-async fn hand_in(
-    app: &App,
-    node: &str,
-    lease: &Lease,
-    ending: &Ending,
-    stop: &CancellationToken,
-) -> Result<bool, Error> {
+/// Writes the result. While the disk is full it is tried again until a lease is over, so that the task does
+/// not have to run again.
+async fn finish(app: &App, lease: &Lease, ending: &Ending) -> Result<bool, Error> {
     let until = Instant::now() + app.config.lease;
     loop {
-        let finished = app.database.finish(node, &lease.task, lease.attempt, ending, app.clock.now()).await;
+        let finished = app.database.finish(NODE, &lease.task, lease.attempt, ending, app.clock.now()).await;
         match finished {
             Err(cause) if cause.is_of_the_disk() && Instant::now() < until => {
-                tracing::warn!(%cause, task = lease.task, "a result could not be handed in yet");
-                let pause = tokio::time::sleep(POLL_INTERVAL);
-                if stop.run_until_cancelled(pause).await.is_none() {
-                    return Err(cause);
-                }
+                tracing::warn!(%cause, task = lease.task, "the result cannot be written yet");
+                tokio::time::sleep(RETRY_INTERVAL).await;
             }
             finished => return finished,
         }
@@ -74,24 +75,20 @@ async fn hand_in(
 }
 
 /// Prolongs the lease until it is lost.
-async fn keep_alive(app: &App, node: &str, lease: &Lease) {
+async fn keep_alive(app: &App, lease: &Lease) {
     loop {
         tokio::time::sleep(app.config.lease / 3).await;
         let until = app.clock.now().after(app.config.lease);
         // Runs in this process are ended by the limits of the run itself.
-        if let Ok(false) = app.database.heartbeat(node, &lease.task, lease.attempt, until, None).await {
+        if let Ok(false) = app.database.heartbeat(NODE, &lease.task, lease.attempt, until, None).await {
             return;
         }
     }
 }
 
-/// What comes of the task. Never fails: what goes wrong is an ending too.
-async fn ending(app: &Arc<App>, models: &Models, lease: &Lease, script: Option<Script>) -> Ending {
-    let outcome = match script {
-        None => output(app, models, lease).await,
-        Some(script) => perform(script, output(app, models, lease)).await,
-    };
-    match outcome {
+/// How the task ends. A failure is an ending too.
+async fn ending(app: &App, lease: &Lease, replacement: Option<Replacement>, slots: Slots) -> Ending {
+    match outcome(app, lease, replacement, slots).await {
         Ok(output) => Ending::Output(Value::Object(output).to_string()),
         Err(failure) => Ending::Error {
             detail: json!({ "kind": failure.kind, "message": failure.message }).to_string(),
@@ -137,11 +134,34 @@ impl From<inferstore_models::Error> for Failed {
     }
 }
 
-async fn output(app: &Arc<App>, models: &Models, lease: &Lease) -> Result<Map<String, Value>, Failed> {
+async fn outcome(
+    app: &App,
+    lease: &Lease,
+    replacement: Option<Replacement>,
+    slots: Slots,
+) -> Result<Map<String, Value>, Failed> {
+    if let Some(Replacement { delay, outcome }) = replacement {
+        tokio::time::sleep(delay).await;
+        if let Some(outcome) = outcome {
+            return outcome;
+        }
+    }
+    output(app, lease, slots).await
+}
+
+async fn output(app: &App, lease: &Lease, slots: Slots) -> Result<Map<String, Value>, Failed> {
     let not_served = || Failed::model(format!("this node does not run {}", lease.model));
-    let model = models.get(&lease.model).ok_or_else(not_served)?;
-    let inputs = inputs::gather(app, lease).await?;
-    let outputs = compute(app, Arc::clone(model), inputs).await?;
+    let model = app.node.models().and_then(|models| models.get(&lease.model)).ok_or_else(not_served)?;
+    let mut inputs = TaskInputs::read(app, lease)?;
+    let mut worker = Some(slots.worker);
+    if inputs.are_remote() {
+        // Others run meanwhile, however slow the host is.
+        drop(worker.take());
+        inputs.fetch(app).await?;
+        worker = app.node.workers.acquire().await;
+    }
+    drop(slots.fetch);
+    let outputs = compute(app, Arc::clone(model), inputs.load(app).await?).await?;
     let mut by_name = Map::new();
     for (name, output) in outputs {
         let value = match output {
@@ -153,11 +173,12 @@ async fn output(app: &Arc<App>, models: &Models, lease: &Lease) -> Result<Map<St
         };
         by_name.insert(name.to_owned(), Value::String(value));
     }
+    drop(worker);
     complete(lease, &by_name)?;
     Ok(by_name)
 }
 
-/// A model that leaves out what it declares has failed, whatever it says itself.
+/// Refuses the outputs of a model that leaves out what it declares.
 fn complete(lease: &Lease, output: &Map<String, Value>) -> Result<(), Failed> {
     let declared = Format::kept(&lease.output_format)?;
     match declared.parameters().find(|(name, _)| !output.contains_key(*name)) {
@@ -166,23 +187,26 @@ fn complete(lease: &Lease, output: &Map<String, Value>) -> Result<(), Failed> {
     }
 }
 
-/// Runs the model on a thread of its own. It watches its deadline itself; one that forgets to is left
-/// behind shortly after.
+/// Runs the model on a thread of its own, within the memory that is left of all runs. It watches its deadline
+/// itself; the node stops waiting for one that does not shortly after.
 async fn compute(
     app: &App,
     model: Arc<dyn Model>,
     inputs: Inputs,
 ) -> Result<Vec<(&'static str, Output)>, Failed> {
     let limits = app.config.limits;
-    let deadline = Instant::now() + limits.run;
-    let taken = Limits { pixels: limits.pixels, memory: limits.memory, deadline: Some(deadline) };
+    let mut taken = Limits { pixels: limits.pixels, memory: limits.memory, deadline: None };
+    let memory = app.node.reserve_memory(memory_of(&*model, &inputs, &taken)).await;
+    taken.deadline = Some(Instant::now() + limits.run);
     let running = tokio::task::spawn_blocking(move || {
-        // A model that panics has failed; the node goes on.
-        catch_unwind(AssertUnwindSafe(|| model.run(&inputs, &taken)))
+        let result = model.run(&inputs, &taken);
+        drop(memory);
+        result
     });
     match tokio::time::timeout(limits.run.mul_f32(1.25), running).await {
-        Ok(Ok(Ok(result))) => Ok(result?),
-        Ok(_) => Err(Failed::model("the model crashed")),
+        Ok(Ok(result)) => Ok(result?),
+        // A panic ends its thread alone.
+        Ok(Err(_)) => Err(Failed::model("the model crashed")),
         Err(_) => Err(inferstore_models::Error::TimedOut.into()),
     }
 }

@@ -63,9 +63,13 @@ impl Locations {
         Location { bucket: bucket.to_owned(), token, key: key.to_owned() }.path()
     }
 
-    /// Returns the bucket and the key behind a download URL of this service.
+    /// Returns the bucket and the key behind a URL of this object store; both are empty, and belong to no object,
+    /// when it is no download URL. None for URLs of others.
     pub(crate) fn locate(&self, url: &str) -> Option<(String, String)> {
-        self.addresses.iter().find_map(|address| self.object_at(url.strip_prefix(address.as_str())?))
+        let rest = |address: &String| url.strip_prefix(address.as_str());
+        let is_path = |rest: &&str| rest.is_empty() || rest.starts_with(['/', '?', '#']);
+        let path = self.addresses.iter().filter_map(rest).find(is_path)?;
+        Some(self.object_at(path).unwrap_or_default())
     }
 
     /// Returns the bucket and the key behind the path of a download URL.
@@ -143,11 +147,13 @@ mod tests {
             let url = it.url("files-x", key);
             assert!(url.is_ascii() && url.starts_with("http://current/x/files-x/"), "{url}");
             assert_eq!(it.locate(&url), object);
+            assert_eq!(it.locate(&url.replace("current/x", "current/xy")), None);
             assert_eq!(it.locate(&url.replace("http://current/x", "http://former")), object);
             assert_eq!(it.locate(&url.replace("http://current/x", "http://other")), None);
-            assert_eq!(it.locate(&format!("{url}?x=1")), None);
+            let no_object = Some((String::new(), String::new()));
+            assert_eq!(it.locate(&format!("{url}?x=1")), no_object);
             assert_eq!(it.object_at(&format!("/{}", it.path("files-x", key))), None);
-            assert_eq!(locations("another").locate(&url), None);
+            assert_eq!(locations("another").locate(&url), no_object);
         }
         let escaped = it.url("b", "samples/a b$ü.txt");
         assert_eq!(it.locate(&escaped.replace("%20", " ").replace("%24", "$")), it.locate(&escaped));

@@ -4,6 +4,7 @@
 //! carries its authorization: a signature over the key, the type, the exact size and the identifier of
 //! the target, so that nothing but the file that was asked for can be stored.
 
+mod backup;
 mod blobs;
 #[cfg(feature = "fuzzed")]
 pub(crate) mod fuzzed;

@@ -10,6 +10,7 @@ use futures_util::TryStreamExt;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
+use super::backup::Backups;
 use super::blobs::{BlobWriter, Blobs, ByteStream, Disk, OpenBlob};
 use super::location::Locations;
 use super::s3_api::{self, Presigned, Signer};
@@ -27,6 +28,7 @@ pub(crate) struct Objects {
     pub(super) database: Arc<dyn Database>,
     /// Forms whose fields are being read, and whose signature is not known yet.
     pub(super) unsigned_forms: Semaphore,
+    pub(super) backups: Backups,
 }
 
 /// An object that can be read to its end, even when it is deleted meanwhile.
@@ -74,6 +76,7 @@ impl Objects {
             locations: Locations::new(address, former, &url_secret)?,
             blobs,
             database,
+            backups: Backups::default(),
             unsigned_forms: Semaphore::new(max_unsigned_forms),
         })
     }
@@ -88,7 +91,8 @@ impl Objects {
         self.locations.url(bucket, key)
     }
 
-    /// Returns the bucket and the key behind a download URL of this service.
+    /// Returns the bucket and the key behind a URL of this object store; both are empty when it names no object.
+    /// None for URLs of others.
     pub(crate) fn locate(&self, url: &str) -> Option<(String, String)> {
         self.locations.locate(url)
     }
@@ -116,9 +120,11 @@ impl Objects {
         Err(Error::new("opening an object", "its bytes are missing"))
     }
 
-    /// Removes a blob that no object refers to any more.
+    /// Removes a blob that no object refers to any more; while a backup runs, it is left to the sweeper.
     pub(crate) async fn delete_blob(&self, name: &str) {
-        self.blobs.remove(name).await;
+        if !self.backups.are_running() {
+            self.blobs.remove(name).await;
+        }
     }
 
     pub(super) fn begin(&self) -> Result<Box<dyn BlobWriter>, Error> {

@@ -51,7 +51,8 @@ impl Objects {
         let today = date(now);
         let mut orphans = 0_u64;
         for name in self.blobs.older_than(then).await? {
-            if !self.database.has_blob(&name).await? {
+            // A backup may need a blob whose row was deleted after the backup began.
+            if !self.database.has_blob(&name).await? && !self.backups.are_running() {
                 self.blobs.set_aside(&name, today).await?;
                 orphans += 1;
             }

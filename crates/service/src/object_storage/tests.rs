@@ -78,7 +78,7 @@ async fn total(service: &Service, key: &str) -> Outcome<u64> {
 }
 
 #[tokio::test]
-async fn members_upload_into_the_storage_of_their_organization_and_nobody_else_does() -> Outcome {
+async fn members_alone_upload_into_the_storage_of_their_organization() -> Outcome {
     let service = Service::start(Config::ephemeral()).await?;
     let app = &service.app;
     let (_, stranger) = account(app, "stranger", Scope::Personal).await?;
@@ -102,7 +102,7 @@ async fn members_upload_into_the_storage_of_their_organization_and_nobody_else_d
     }
     assert_eq!(call(&service, &organization_key, "DELETE", "/store/url", url).await?.0, 200);
 
-    // Whoever has left uploads no more, not even to a target from before.
+    // A person who has left uploads no more, not even to a target from before.
     let (_, target) = presign(&service, &member_key, Some("studio")).await?;
     assert!(service.remove_member("studio", "member").await?);
     assert!(!service.remove_member("studio", "member").await?);
@@ -327,7 +327,7 @@ async fn the_log_holds_no_signature_whatever_its_level() -> Outcome {
     // The client of this test logs what it does on the same thread; only lines of ours are looked at.
     let ours = logged.lines().filter(|line| !line.contains("reqwest") && !line.contains("hyper_util"));
     let secret = endpoint.split("X-Amz-Signature=").nth(1).unwrap_or("no signature");
-    let told: Vec<_> = ours.filter(|line| line.contains(secret) || line.contains("X-Amz-")).collect();
-    assert!(told.is_empty(), "{told:?}");
+    let leaked: Vec<_> = ours.filter(|line| line.contains(secret) || line.contains("X-Amz-")).collect();
+    assert!(leaked.is_empty(), "{leaked:?}");
     Ok(())
 }

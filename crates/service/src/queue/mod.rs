@@ -1,6 +1,7 @@
 //! Tasks and the queue that they wait in: created with their price set aside, claimed by nodes by
 //! lease, ended once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -75,6 +76,8 @@ pub(crate) enum Created {
     Refused {
         spendable: Money,
     },
+    /// The account has as many unfinished tasks as it may have; there is no task.
+    TooManyUnfinished,
 }
 
 /// What became of a cancel.
@@ -155,16 +158,40 @@ pub(crate) struct LeaseRules {
     pub(crate) length: Duration,
     /// After how many leases a task that never ended fails.
     pub(crate) attempts: i64,
+    /// How many tasks of one account may be computing at a time.
+    pub(crate) max_running: u32,
+}
+
+/// A slot of a node that is free to run a task.
+#[derive(Debug, Clone)]
+pub(crate) struct Slot {
+    pub(crate) node: String,
+    /// The models whose tasks it may claim.
+    pub(crate) models: Arc<[String]>,
+    /// How many tasks of one account may be computing on this node at a time.
+    pub(crate) max_running: u32,
+}
+
+/// What became of a claim for one slot.
+#[derive(Debug, Clone)]
+pub(crate) enum Claim {
+    Leased(Lease),
+    /// No task of its models may be claimed now.
+    NoTask,
+    /// The node has left, or its key was revoked.
+    UnknownNode,
 }
 
 /// What the store knows of tasks. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Queue: Send + Sync {
-    /// Sets the price aside and puts the task into the queue, both or neither.
+    /// Sets the price aside and puts the task into the queue, both or neither. An account that has
+    /// `max_unfinished` tasks that have not ended gets no further one.
     async fn create_task(
         &self,
         task: &NewTask,
         otherwise: InsufficientBalance,
+        max_unfinished: u32,
         now: Moment,
     ) -> Result<Created, Error>;
     async fn task(&self, account: AccountId, id: &str) -> Result<Option<Task>, Error>;
@@ -178,15 +205,20 @@ pub(crate) trait Queue: Send + Sync {
     /// Cancels a task that is still queued, and gives its price back.
     async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel, Error>;
 
-    /// Leases the task that has waited longest among those whose models the node runs; first one whose
-    /// node has gone silent. A task that was leased too often fails instead.
-    async fn claim(
+    /// Leases a task for each slot, in one transaction: first one whose lease has expired, then one of the
+    /// account whose turn it is. Accounts take turns, however many tasks each has; the tasks of one account
+    /// are claimed in the order of their creation. A task that was leased too often fails instead.
+    async fn claim(&self, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Claim>, Error>;
+    /// Ends a lease in order: the task can be claimed at once, and the lease does not count as an attempt.
+    async fn release(&self, node: &str, task: &str, attempt: i64, now: Moment) -> Result<(), Error>;
+    /// Fails the tasks whose lease expired before a moment and whose model no node seen since `live_since`
+    /// serves, and gives their prices back. Returns how many.
+    async fn fail_abandoned(
         &self,
-        node: &str,
-        models: &[String],
-        rules: LeaseRules,
+        expired_before: Moment,
+        live_since: Moment,
         now: Moment,
-    ) -> Result<Option<Lease>, Error>;
+    ) -> Result<usize, Error>;
     /// Prolongs a lease; false when it is no longer the node's, or began before the oldest that is prolonged.
     async fn heartbeat(
         &self,
@@ -212,8 +244,13 @@ pub(crate) trait Queue: Send + Sync {
 
     /// Notes that a node is alive and which models it runs.
     async fn node_seen(&self, node: &str, models: &[String], now: Moment) -> Result<(), Error>;
-    /// Forgets a node; what it had leased can be claimed at once.
+    /// Forgets a node that died; what it had leased can be claimed at once.
     async fn node_gone(&self, node: &str, now: Moment) -> Result<(), Error>;
+    /// Forgets a node that ends in order; what it had leased is released.
+    async fn node_left(&self, node: &str, now: Moment) -> Result<(), Error>;
+    /// Deletes the oldest tasks of each account up to the first one that has not ended before a moment. Their
+    /// movements of money are added up. Returns how many tasks.
+    async fn delete_ended_tasks(&self, ended_before: Moment, now: Moment) -> Result<usize, Error>;
     /// Whether a node seen since then runs the model, and how many accounts have tasks on it that have
     /// not ended.
     async fn serving(&self, model: &str, since: Moment) -> Result<Serving, Error>;

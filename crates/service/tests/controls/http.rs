@@ -145,3 +145,12 @@ async fn controls_are_off_unless_they_are_turned_on_and_never_on_the_api() -> Ou
     assert!(Service::start(config).await.is_err(), "an empty token is no token");
     Ok(())
 }
+
+#[tokio::test]
+async fn a_request_takes_little_room_in_the_journal_however_long_its_path_is() -> Outcome {
+    let bench = Bench::start().await?;
+    bench.call(Method::GET, &format!("/{}", "x".repeat(50_000)), None).await?;
+    let seen = bench.controls.journal();
+    assert_eq!((seen.len(), seen[0].path.len()), (1, 1_000));
+    Ok(())
+}

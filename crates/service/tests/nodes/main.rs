@@ -2,6 +2,8 @@
 
 mod death;
 mod embedded;
+mod limits;
 mod protocol;
 mod publishing;
+mod shutdown;
 mod support;

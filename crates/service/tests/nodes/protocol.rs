@@ -142,6 +142,52 @@ async fn a_task_is_leased_as_soon_as_it_is_there() -> Outcome {
 }
 
 #[tokio::test]
+async fn nodes_that_leave_in_order_cost_a_task_no_attempt() -> Outcome {
+    let mut config = Config::ephemeral();
+    config.nodes = Some(([127, 0, 0, 1], 0).into());
+    config.workers = 0;
+    config.lease_attempts = 2;
+    let bench = Bench::around(Service::start(config).await?).await?;
+    bench.publish("echo").await?;
+    let task = bench.create("echo", json!({ "say": "hello" })).await?;
+    for _ in 0..5 {
+        let node = bench.register(&["echo"]).await?;
+        node.lease(1.0).await?.ok_or("the task is not free")?;
+        assert_eq!(node.call("/goodbye", &json!({})).await?.0, 200);
+        assert_eq!(bench.task(&task).await?["status"], "computing");
+    }
+    let node = bench.register(&["echo"]).await?;
+    let lease = node.lease(1.0).await?.ok_or("the task is not free")?;
+    assert_eq!(node.finish(&lease, "hello").await?, 200);
+    assert_eq!(bench.task(&task).await?["status"], "success");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_task_whose_last_node_died_fails_and_costs_nothing() -> Outcome {
+    let mut config = Config::ephemeral().with_controls();
+    config.nodes = Some(([127, 0, 0, 1], 0).into());
+    config.workers = 0;
+    let (lease, grace) = (config.lease, config.lease_grace);
+    let bench = Bench::around(Service::start(config).await?).await?;
+    let controls = bench.service.controls()?;
+    bench.publish("echo").await?;
+    let before = bench.get("/api-key/balance").await?;
+    let task = bench.create("echo", json!({ "say": "hello" })).await?;
+    let node = bench.register(&["echo"]).await?;
+    node.lease(1.0).await?.ok_or("there was no task")?;
+    controls.advance_clock(lease + grace / 2).await?;
+    assert_eq!(bench.task(&task).await?["status"], "computing", "another node may still come");
+    controls.advance_clock(grace).await?;
+    let ended = bench.task(&task).await?;
+    let message = ended["message"].as_str().unwrap_or_default();
+    assert!(ended["status"] == "failed" && message.contains("no other node serves"), "{ended}");
+    assert_eq!(bench.get("/api-key/balance").await?, before);
+    assert_eq!(bench.service.audit().await?.faults, [""; 0]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_comes_out_is_what_the_model_declares() -> Outcome {
     let bench = Bench::start().await?;
     bench.publish("echo").await?;
@@ -163,6 +209,7 @@ async fn what_comes_out_is_what_the_model_declares() -> Outcome {
     }
     let (_, answer) = node.put(&lease, "picture.png", "image/png", b"a picture").await?;
     let url = answer["data"]["url"].clone();
+    assert_eq!(node.put(&lease, "picture.png", "image/png", b"a better one").await?.0, 200);
     for (output, complaint) in [
         (json!({ "said": "hello" }), "picture is missing"),
         (json!({ "said": "hello", "picture": url, "more": 1 }), "\"more\" is no output"),

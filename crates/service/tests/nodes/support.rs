@@ -62,6 +62,13 @@ impl Bench {
         })
     }
 
+    /// Ends the service in order and starts the next one in the same folder.
+    pub(crate) async fn restart(self, next: impl Future<Output = Outcome<Service>>) -> Outcome<Self> {
+        let Self { service, http, node_key, key, publisher_key } = self;
+        service.shutdown().await;
+        Ok(Self { service: next.await?, http, node_key, key, publisher_key })
+    }
+
     /// Publishes a model that turns a text and perhaps a file into a text and a file.
     pub(crate) async fn publish(&self, id: &str) -> Outcome {
         self.service.publish_model(PUBLISHER, echo(id)?).await?;
@@ -85,12 +92,28 @@ impl Bench {
     }
 
     pub(crate) async fn create(&self, model: &str, input: Value) -> Outcome<String> {
+        let (_, answer) = self.create_as(&self.key, model, &input).await?;
+        Ok(answer["data"]["data"].as_str().ok_or_else(|| answer.to_string())?.to_owned())
+    }
+
+    /// Creates a task with a key: the status and the body.
+    pub(crate) async fn create_as(&self, key: &str, model: &str, input: &Value) -> Outcome<(u16, Value)> {
         let url = format!("{}/api-key/model/{model}/task", self.service.base_url());
-        let request = self.http.post(url).header("x-api-key", &self.key);
+        let request = self.http.post(url).header("x-api-key", key);
         let request = request.header(CONTENT_TYPE, "application/json").body(input.to_string());
-        let text = request.send().await?.text().await?;
-        let answer: Value = serde_json::from_str(&text)?;
-        Ok(answer["data"]["data"].as_str().ok_or(text)?.to_owned())
+        let response = request.send().await?;
+        Ok((response.status().as_u16(), serde_json::from_str(&response.text().await?)?))
+    }
+
+    /// The task once it has ended.
+    pub(crate) async fn ended(&self, task: &str) -> Outcome<Value> {
+        loop {
+            let read = self.task(task).await?;
+            if !matches!(read["status"].as_str(), Some("in_queue" | "computing")) {
+                return Ok(read);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     pub(crate) async fn task(&self, id: &str) -> Outcome<Value> {

@@ -64,7 +64,7 @@ pub(crate) async fn every_list_is_what_sorting_all_models_would_give(engine: imp
     let used: Vec<String> = (0..20).map(|_| models[random.usize(..models.len())].id.clone()).collect();
     for model in &used {
         let task = crate::queue::NewTask { model: model.clone(), ..fixture.task(crate::ledger::Money::ZERO) };
-        fixture.database.create_task(&task, InsufficientBalance::Refuse, Moment(0)).await.unwrap();
+        fixture.database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, Moment(0)).await.unwrap();
     }
     let tasks = |model: &NewModel| used.iter().filter(|used| **used == model.id).count();
 

@@ -1,12 +1,13 @@
 //! Conformance: what the service relies on in any engine, tested through the traits alone. `conformance!` runs
 //! every test for an engine.
 
-#![expect(clippy::unwrap_used, reason = "a test may end when its set-up fails")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test may end when its set-up fails")]
 
 pub(crate) mod accounts;
 pub(crate) mod catalog;
 pub(crate) mod folders;
 pub(crate) mod money;
+pub(crate) mod queue;
 pub(crate) mod state_table;
 
 use std::sync::Arc;
@@ -48,6 +49,12 @@ macro_rules! conformance {
                 a_member_pays_for_what_it_uploads_for_its_organization
                 a_credit_beyond_the_largest_amount_is_refused_in_plain_words
                 sums_beyond_the_largest_amount_are_audited;
+            queue: accounts_take_turns_however_many_tasks_each_has
+                a_claim_for_many_slots_gives_each_a_task_of_its_own
+                an_account_has_so_many_unfinished_and_so_many_running_tasks
+                a_released_lease_is_free_at_once_and_does_not_count
+                a_task_that_no_live_node_serves_fails_and_its_money_is_released
+                retention_deletes_the_oldest_tasks_and_every_balance_still_adds_up;
         }
 
         #[test]

@@ -10,12 +10,12 @@ use proptest::test_runner::TestRunner;
 use super::{Engine, Fixture, MODEL};
 use crate::clock::Moment;
 use crate::ledger::{Credit, Money, Split};
-use crate::queue::{Cancel, Created, Ending, InsufficientBalance, LeaseRules, Status};
+use crate::queue::{Cancel, Claim, Created, Ending, InsufficientBalance, LeaseRules, Slot, Status};
 
 /// How long a lease lives here, and how many of them a task gets.
 const LEASE: Duration = Duration::from_millis(100);
 const ATTEMPTS: i64 = 3;
-const RULES: LeaseRules = LeaseRules { length: LEASE, attempts: ATTEMPTS };
+const RULES: LeaseRules = LeaseRules { length: LEASE, attempts: ATTEMPTS, max_running: u32::MAX };
 
 /// Everything that can happen.
 #[derive(Debug, Clone)]
@@ -49,6 +49,7 @@ enum Step {
     /// A node says goodbye, or its process is known to have ended.
     Gone {
         node: u8,
+        in_order: bool,
     },
     Wait {
         milliseconds: u8,
@@ -67,7 +68,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => (node.clone(), any::<bool>()).prop_map(|(node, succeeds)| Step::Finish { node, succeeds }),
         1 => node.clone().prop_map(|node| Step::Heartbeat { node }),
         1 => node.clone().prop_map(|node| Step::Die { node }),
-        1 => node.prop_map(|node| Step::Gone { node }),
+        1 => (node, any::<bool>()).prop_map(|(node, in_order)| Step::Gone { node, in_order }),
         3 => (1..120_u8).prop_map(|milliseconds| Step::Wait { milliseconds }),
         1 => Just(Step::Crash),
     ];
@@ -92,6 +93,7 @@ struct ExpectedTask {
     held: Split,
     node: u8,
     attempt: i64,
+    releases: i64,
     lease_until: i64,
 }
 
@@ -104,7 +106,7 @@ impl Expected {
                 .filter(|&index| self.tasks[index].lease_until < self.now)
                 .min_by_key(|&index| self.tasks[index].lease_until);
             let Some(index) = expired else { break };
-            if self.tasks[index].attempt < ATTEMPTS {
+            if self.tasks[index].attempt - self.tasks[index].releases < ATTEMPTS {
                 return Some(self.lease(index, node));
             }
             self.release(index, Status::Failed);
@@ -163,7 +165,7 @@ async fn take<E: Engine>(fixture: &mut Fixture<E>, expected: &mut Expected, step
                 true => InsufficientBalance::FailTask,
                 false => InsufficientBalance::Refuse,
             };
-            let created = fixture.database.create_task(&task, otherwise, now).await.unwrap();
+            let created = fixture.database.create_task(&task, otherwise, u32::MAX, now).await.unwrap();
             let price = i64::from(price);
             let covered = price <= expected.free + expected.balance;
             let status = match created {
@@ -174,6 +176,7 @@ async fn take<E: Engine>(fixture: &mut Fixture<E>, expected: &mut Expected, step
                     assert!(!covered && !fail, "a task was refused that had to be created");
                     return;
                 }
+                Created::TooManyUnfinished => panic!("there is no limit here"),
             };
             assert_eq!(status == Status::Queued, covered, "a task was queued without money, or not with it");
             let from_free = if covered { price.min(expected.free) } else { 0 };
@@ -187,6 +190,7 @@ async fn take<E: Engine>(fixture: &mut Fixture<E>, expected: &mut Expected, step
                 held: Split { free, balance },
                 node: 0,
                 attempt: 0,
+                releases: 0,
                 lease_until: 0,
             });
         }
@@ -206,7 +210,13 @@ async fn take<E: Engine>(fixture: &mut Fixture<E>, expected: &mut Expected, step
             assert_eq!(canceled, Cancel::Unknown);
         }
         Step::Claim { node } => {
-            let lease = fixture.database.claim(&name(node), &models, RULES, now).await.unwrap();
+            fixture.database.node_seen(&name(node), &models, now).await.unwrap();
+            let slot = Slot { node: name(node), models: models.into(), max_running: u32::MAX };
+            let claims = fixture.database.claim(&[slot], RULES, now).await.unwrap();
+            let lease = claims.into_iter().find_map(|claim| match claim {
+                Claim::Leased(lease) => Some(lease),
+                Claim::NoTask | Claim::UnknownNode => None,
+            });
             let wanted = expected.claim(node).map(|index| expected.tasks[index].id.clone());
             assert_eq!(lease.map(|lease| lease.task), wanted, "a node got another task than its turn");
         }
@@ -241,11 +251,15 @@ async fn take<E: Engine>(fixture: &mut Fixture<E>, expected: &mut Expected, step
         Step::Die { node } => {
             expected.leased.remove(&node);
         }
-        Step::Gone { node } => {
-            fixture.database.node_gone(&name(node), now).await.unwrap();
+        Step::Gone { node, in_order } => {
+            match in_order {
+                true => fixture.database.node_left(&name(node), now).await.unwrap(),
+                false => fixture.database.node_gone(&name(node), now).await.unwrap(),
+            }
             for task in &mut expected.tasks {
                 if task.status == Status::Computing && task.node == node {
                     task.lease_until = now.0 - 1;
+                    task.releases += i64::from(in_order);
                 }
             }
         }

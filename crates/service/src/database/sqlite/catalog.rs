@@ -135,7 +135,7 @@ impl Catalog for SqliteDatabase {
 
 impl SqliteDatabase {
     /// Sets one column of a model; false when there is no such model.
-    async fn set(
+    pub(super) async fn set(
         &self,
         column: &'static str,
         value: impl ToSql + Send + 'static,

@@ -8,18 +8,19 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::connect;
 use super::statements::Statements as _;
+use super::{connect, set_synchronous};
 use crate::Error;
+use crate::database::Durability;
 
 /// How often the log is looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// How many pages (of 4 KiB) the log may have before writes wait for readers, so that it begins anew.
-const MAX_PAGES: i64 = 16_384;
+pub(super) const MAX_PAGES: i64 = 16_384;
 
 /// How long a checkpoint keeps writes waiting for readers.
-const LOCK_TIMEOUT: Duration = Duration::from_millis(100);
+pub(super) const LOCK_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// How many bytes of the file of the log stay when it is written from its beginning again.
 const MAX_IDLE_LOG: i64 = 16 << 20;
@@ -31,15 +32,20 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    pub(super) fn spawn(file: &Path) -> Result<Self, Error> {
+    pub(super) fn spawn(file: &Path, durability: Durability) -> Result<Self, Error> {
         let db = connect(file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        set_synchronous(&db, durability)?;
         db.busy_timeout(LOCK_TIMEOUT)?;
         let (stop, stopped) = channel::<()>();
         let run = move || {
+            let mut is_failing = false;
             while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                if let Err(cause) = checkpoint(&db) {
+                let failed = checkpoint(&db).err();
+                // Once, not every second.
+                if let Some(cause) = failed.as_ref().filter(|_| !is_failing) {
                     tracing::warn!(%cause, "the log of the database could not be moved into its file");
                 }
+                is_failing = failed.is_some();
             }
         };
         let thread = thread::Builder::new().name("checkpoints".to_owned()).spawn(run);
@@ -63,7 +69,7 @@ pub(super) fn configure_writer(writer: &Connection) -> rusqlite::Result<()> {
     writer.pragma_update(None, "journal_size_limit", MAX_IDLE_LOG)
 }
 
-fn checkpoint(db: &Connection) -> rusqlite::Result<()> {
+pub(super) fn checkpoint(db: &Connection) -> rusqlite::Result<()> {
     // Does nothing when nothing was committed since the last one.
     let log: i64 = db.one("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))?;
     if log > MAX_PAGES {

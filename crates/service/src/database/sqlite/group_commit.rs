@@ -28,11 +28,13 @@ enum Job {
 /// Writes inside a transaction, or takes note that the transaction was lost before.
 type Write = Box<dyn FnOnce(Result<&Connection, &Error>) -> Written + Send>;
 
+/// Sends the response, given why the commit failed if it did.
+type Respond = Box<dyn FnOnce(Option<&Error>)>;
+
 /// A write that has run, before the commit.
 struct Written {
-    is_ok: bool,
-    /// Sends the response, given why the commit failed if it did.
-    respond: Box<dyn FnOnce(Option<&Error>)>,
+    failure: Option<Error>,
+    respond: Respond,
 }
 
 /// The thread that owns the connection that writes. Clones use the same one.
@@ -94,12 +96,12 @@ impl SqliteDatabase {
                 Ok(db) => guarded(|| work(db)),
                 Err(cause) => Err(cause.again()),
             };
-            let is_ok = result.is_ok();
+            let failure = result.as_ref().err().map(Error::again);
             let respond = move |failed: Option<&Error>| {
                 let result = failed.map_or(result, |cause| Err(cause.again()));
                 let _ = respond.send(result);
             };
-            Written { is_ok, respond: Box::new(respond) }
+            Written { failure, respond: Box::new(respond) }
         })))?;
         response.await.unwrap_or_else(|_| Err(lost()))
     }
@@ -163,11 +165,13 @@ fn in_savepoint(db: &Connection, write: Write, lost: &mut Option<Error>) -> Writ
     if lost.is_none() {
         *lost = db.run("SAVEPOINT write", []).err().map(Error::from);
     }
-    let written = write(lost.as_ref().map_or(Ok(db), Err));
+    let mut written = write(lost.as_ref().map_or(Ok(db), Err));
     if lost.is_none() {
-        let undone = if written.is_ok { Ok(0) } else { db.run("ROLLBACK TO write", []) };
-        // Fails when SQLite has rolled back the whole transaction by itself.
-        *lost = undone.and_then(|_| db.run("RELEASE write", [])).err().map(Error::from);
+        let undone = if written.failure.is_none() { Ok(0) } else { db.run("ROLLBACK TO write", []) };
+        let ended = undone.and_then(|_| db.run("RELEASE write", []));
+        // SQLite rolls back the whole transaction by itself when the disk is full: then the others fail for
+        // the cause of this one.
+        *lost = ended.err().map(|cause| written.failure.take().unwrap_or_else(|| cause.into()));
     }
     written
 }

@@ -139,6 +139,14 @@ const AUDITS: &[(&str, &str)] = &[
         "a task was not charged exactly once",
     ),
     (
+        "WITH refunds AS ( \
+           SELECT task, sum(amount) AS amount FROM movements WHERE reason = 'refund' GROUP BY task) \
+         SELECT format('task %s', r.task), coalesce(t.price, 0), r.amount \
+         FROM refunds r LEFT JOIN tasks t ON t.id = r.task AND t.status = 'success' \
+         WHERE coalesce(t.price, 0) <> r.amount",
+        "a refund is not what the task has cost",
+    ),
+    (
         "WITH stored AS ( \
            SELECT payer, sum(size) AS bytes FROM objects WHERE payer IS NOT NULL GROUP BY payer) \
          SELECT format('bytes of account %d', a.id), a.stored_bytes, coalesce(s.bytes, 0) \

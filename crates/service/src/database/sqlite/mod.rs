@@ -1,6 +1,7 @@
 //! The database in one SQLite file: one thread writes, a few connections read beside it.
 
 mod accounts;
+mod admin;
 mod cache;
 mod catalog;
 mod checkpoints;
@@ -76,7 +77,7 @@ impl SqliteDatabase {
             let writer = open_writer(&file, durability).map_err(|cause| failure(doing.clone(), cause))?;
             migrate(&writer, &doing)?;
             let readers = Readers::open(&file).map_err(|cause| failure(doing, cause))?;
-            let checkpoints = Checkpoints::spawn(&file)?;
+            let checkpoints = Checkpoints::spawn(&file, durability)?;
             Ok(Self { writer: Writer::spawn(writer, checkpoints)?, readers, caches: Arc::default() })
         });
         opened.await.map_err(|cause| Error::new("opening the database", cause))?
@@ -85,15 +86,19 @@ impl SqliteDatabase {
 
 fn open_writer(file: &Path, durability: Durability) -> rusqlite::Result<Connection> {
     let writer = connect(file, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
+    writer.pragma_update(None, "journal_mode", "WAL")?;
+    set_synchronous(&writer, durability)?;
+    writer.pragma_update(None, "foreign_keys", true)?;
+    checkpoints::configure_writer(&writer)?;
+    Ok(writer)
+}
+
+fn set_synchronous(connection: &Connection, durability: Durability) -> rusqlite::Result<()> {
     let synchronous = match durability {
         Durability::Full => "FULL",
         Durability::None => "OFF",
     };
-    writer.pragma_update(None, "journal_mode", "WAL")?;
-    writer.pragma_update(None, "synchronous", synchronous)?;
-    writer.pragma_update(None, "foreign_keys", true)?;
-    checkpoints::configure_writer(&writer)?;
-    Ok(writer)
+    connection.pragma_update(None, "synchronous", synchronous)
 }
 
 /// A connection that is used by one thread at a time.

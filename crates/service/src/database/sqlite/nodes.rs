@@ -102,10 +102,11 @@ impl Registry for SqliteDatabase {
         .await
     }
 
-    async fn touch_node(&self, node: &str, now: Moment) -> Result<(), Error> {
-        let node = node.to_owned();
+    async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<(), Error> {
+        let nodes = json(nodes);
         self.write(move |db| {
-            db.run("UPDATE nodes SET seen_at = ? WHERE id = ?", params![now, node])?;
+            let touch = "UPDATE nodes SET seen_at = ? WHERE id IN (SELECT value FROM json_each(?))";
+            db.run(touch, params![now, nodes])?;
             Ok(())
         })
         .await

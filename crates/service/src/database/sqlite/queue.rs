@@ -3,6 +3,7 @@
 mod create;
 mod lease;
 mod read;
+mod retention;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, params};
@@ -16,8 +17,8 @@ use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::ledger::{Purse, Reason, Split};
 use crate::queue::{
-    Cancel, Created, Ending, InsufficientBalance, Lease, LeaseRules, LeaseState, NewTask, Queue, Serving,
-    Status, Task, TaskSummary,
+    Cancel, Claim, Created, Ending, InsufficientBalance, LeaseRules, LeaseState, NewTask, Queue, Serving,
+    Slot, Status, Task, TaskSummary,
 };
 
 #[async_trait]
@@ -26,10 +27,11 @@ impl Queue for SqliteDatabase {
         &self,
         task: &NewTask,
         otherwise: InsufficientBalance,
+        max_unfinished: u32,
         now: Moment,
     ) -> Result<Created, Error> {
         let task = task.clone();
-        self.write(move |db| create::create(db, &task, otherwise, now)).await
+        self.write(move |db| create::create(db, &task, otherwise, max_unfinished, now)).await
     }
 
     async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel, Error> {
@@ -68,20 +70,40 @@ impl Queue for SqliteDatabase {
         self.read(read::depths).await
     }
 
-    async fn claim(
-        &self,
-        node: &str,
-        models: &[String],
-        rules: LeaseRules,
-        now: Moment,
-    ) -> Result<Option<Lease>, Error> {
-        let (node, models) = (node.to_owned(), json(models));
-        let wanted = models.clone();
+    async fn claim(&self, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Claim>, Error> {
+        let looking = slots.to_vec();
         // A look without the right to write, so that idle nodes do not delay writes.
-        if !self.read(move |db| lease::is_there_work(db, &wanted, now)).await? {
-            return Ok(None);
+        let idle = self.read(move |db| match lease::is_there_work(db, &looking, rules, now)? {
+            true => Ok(None),
+            false => looking.iter().map(|slot| lease::no_task(db, slot)).collect::<Result<_, _>>().map(Some),
+        });
+        if let Some(claims) = idle.await? {
+            return Ok(claims);
         }
-        self.write(move |db| lease::claim(db, &node, &models, rules, now)).await
+        let slots = slots.to_vec();
+        self.write(move |db| lease::claim(db, &slots, rules, now)).await
+    }
+
+    async fn release(&self, node: &str, task: &str, attempt: i64, now: Moment) -> Result<(), Error> {
+        let (node, task) = (node.to_owned(), task.to_owned());
+        self.write(move |db| {
+            db.run(
+                "UPDATE tasks SET lease_until = ?, releases = releases + 1 \
+                 WHERE id = ? AND status = 'computing' AND node = ? AND attempt = ?",
+                params![now.0 - 1, task, node, attempt],
+            )?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn fail_abandoned(
+        &self,
+        expired_before: Moment,
+        live_since: Moment,
+        now: Moment,
+    ) -> Result<usize, Error> {
+        self.write(move |db| lease::fail_abandoned(db, expired_before, live_since, now)).await
     }
 
     async fn heartbeat(
@@ -158,6 +180,35 @@ impl Queue for SqliteDatabase {
         })
         .await
     }
+
+    async fn node_left(&self, node: &str, now: Moment) -> Result<(), Error> {
+        let node = node.to_owned();
+        self.write(move |db| {
+            db.run("DELETE FROM nodes WHERE id = ?", [&node])?;
+            db.run(
+                "UPDATE tasks SET lease_until = ?, releases = releases + 1 \
+                 WHERE status = 'computing' AND node = ?",
+                params![now.0 - 1, node],
+            )?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn delete_ended_tasks(&self, ended_before: Moment, now: Moment) -> Result<usize, Error> {
+        let mut deleted = 0;
+        for account in self.read(move |db| retention::accounts(db, ended_before)).await? {
+            // Small transactions, so that other writes go on between them.
+            loop {
+                let batch = self.write(move |db| retention::delete(db, account, ended_before, now)).await?;
+                deleted += batch;
+                if batch == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(deleted)
+    }
 }
 
 fn cancel(db: &Connection, account: AccountId, id: &str, now: Moment) -> Result<Cancel, Error> {
@@ -165,7 +216,7 @@ fn cancel(db: &Connection, account: AccountId, id: &str, now: Moment) -> Result<
     match db.first(select, params![id, account], |row| row.get(0))? {
         None => Ok(Cancel::Unknown),
         Some(Status::Queued) => {
-            release(db, id, now)?;
+            refund(db, id, now)?;
             let update = "UPDATE tasks SET status = 'canceled', updated_at = ? WHERE id = ?";
             db.run(update, params![now, id])?;
             Ok(Cancel::Canceled)
@@ -193,7 +244,7 @@ fn hold(db: &Connection, task: &str) -> Result<Hold, Error> {
 }
 
 /// Gives what a task holds back to the purses that it came from.
-fn release(db: &Connection, task: &str, now: Moment) -> Result<(), Error> {
+fn refund(db: &Connection, task: &str, now: Moment) -> Result<(), Error> {
     let Hold { account, held, .. } = hold(db, task)?;
     let from = Some((account, Purse::Held));
     for (purse, part) in [(Purse::Free, held.free), (Purse::Balance, held.balance)] {

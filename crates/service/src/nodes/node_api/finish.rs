@@ -14,7 +14,7 @@ use super::{known, lost};
 use crate::api::{Answer, ApiJson, Failure, is_mime};
 use crate::catalog::Format;
 use crate::lifecycle::app::App;
-use crate::nodes::run::OUTPUTS;
+use crate::nodes::OUTPUTS;
 use crate::object_storage::OutputError;
 use crate::queue::{Ending, LeaseState};
 

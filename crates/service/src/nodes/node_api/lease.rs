@@ -1,7 +1,7 @@
 //! Waiting for a task, and keeping it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Extension;
 use axum::extract::State;
@@ -10,15 +10,15 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::key::{NodeKey, NodePath};
-use super::{known, lost};
+use super::{known, lost, unknown};
 use crate::Error;
 use crate::api::{Answer, ApiJson, Failure};
 use crate::lifecycle::app::App;
-use crate::nodes::POLL_INTERVAL;
-use crate::queue::{Lease, LeaseRules};
+use crate::nodes::DispatchedTask;
+use crate::queue::{Lease, Slot};
 
 /// How long a node may wait for a task in one request: proxies cut what is silent for much longer.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(30);
 
 #[derive(Deserialize)]
 pub(super) struct LeaseRequest {
@@ -41,7 +41,7 @@ pub(super) struct Leased {
     lease_seconds: f64,
 }
 
-/// Leases a task as soon as there is one; answers without one when the wait is over.
+/// Leases a task as soon as there is one; responds without one when the wait is over.
 pub(super) async fn lease(
     State(app): State<Arc<App>>,
     Extension(stop): Extension<CancellationToken>,
@@ -49,32 +49,25 @@ pub(super) async fn lease(
     NodePath(node): NodePath<String>,
     body: ApiJson<LeaseRequest>,
 ) -> Result<Answer<Leased>, Failure> {
-    let asked = body.value.wait_seconds.map_or(Ok(LONGEST_WAIT), Duration::try_from_secs_f64);
+    let asked = body.value.wait_seconds.map_or(Ok(MAX_WAIT), Duration::try_from_secs_f64);
     let wait = asked
         .map_err(|_| Failure::unprocessable("wait_seconds must be a number of seconds, at most 30"))?
-        .min(LONGEST_WAIT);
-    let until = Instant::now() + wait;
-    let rules = LeaseRules { length: app.config.lease, attempts: app.config.lease_attempts };
-    loop {
-        let notified = app.remote_wakeup.notified();
-        tokio::pin!(notified);
-        // Armed before looking, so that a task created between the look and the wait is not missed.
-        notified.as_mut().enable();
-        // Looked up anew, since the key may have been revoked while the node waited.
-        let mut models = known(&app, &key, &node).await?.models;
-        if let Some(wanted) = &body.value.models {
-            models.retain(|model| wanted.contains(model));
-        }
-        if let Some(lease) = app.database.claim(&node, &models, rules, app.clock.now()).await? {
+        .min(MAX_WAIT);
+    let mut models = known(&app, &key, &node).await?.models;
+    if let Some(wanted) = &body.value.models {
+        models.retain(|model| wanted.contains(model));
+    }
+    let slot = Slot { node: node.clone(), models: models.into(), max_running: u32::MAX };
+    let task = app.dispatcher.remote_task(slot, !wait.is_zero());
+    // A node that does not wait gets the result of one claim.
+    let limit = if wait.is_zero() { MAX_WAIT } else { wait };
+    match stop.run_until_cancelled(tokio::time::timeout(limit, task)).await {
+        Some(Ok(Some(DispatchedTask::Remote(lease)))) => {
             tracing::info!(node, task = lease.task, attempt = lease.attempt, "a node has leased a task");
-            return Ok(Answer::data(leased(lease, &app)?));
+            Ok(Answer::data(leased(lease, &app)?))
         }
-        // Leases run out silently, and a node that waits is to be seen alive.
-        let nap =
-            until.saturating_duration_since(Instant::now()).min(POLL_INTERVAL).min(app.config.lease / 3);
-        if nap.is_zero() || stop.run_until_cancelled(tokio::time::timeout(nap, notified)).await.is_none() {
-            return Ok(Answer::nothing("no task"));
-        }
+        Some(Ok(Some(DispatchedTask::UnknownNode))) => Err(unknown(&node)),
+        _ => Ok(Answer::nothing("no task")),
     }
 }
 

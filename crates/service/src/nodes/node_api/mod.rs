@@ -96,15 +96,16 @@ async fn register(
     }))
 }
 
-/// Forgets a node; what it was running goes to others at once.
+/// Forgets a node that ends in order; what it was running goes to others at once, and does not count as an
+/// attempt.
 async fn goodbye(
     State(app): State<Arc<App>>,
     NodeKey(key): NodeKey,
     NodePath(node): NodePath<String>,
 ) -> Result<Answer<()>, Failure> {
     known(&app, &key, &node).await?;
-    app.database.node_gone(&node, app.clock.now()).await?;
-    app.notify_task_queued();
+    app.database.node_left(&node, app.clock.now()).await?;
+    app.dispatcher.look_for_all();
     tracing::info!(node, key, "a node has left");
     Ok(Answer::done("goodbye"))
 }
@@ -112,17 +113,20 @@ async fn goodbye(
 /// The node, if it registered with this key; and it is alive.
 async fn known(app: &App, key: &str, node: &str) -> Result<KnownNode, Failure> {
     let known = app.database.known_node(node, key).await?;
-    let known = known.ok_or_else(|| {
-        let node: String = node.chars().take(80).collect();
-        let message = format!("there is no node {node:?} of this key; register again");
-        Failure::new(StatusCode::NOT_FOUND, message)
-    })?;
+    let known = known.ok_or_else(|| unknown(node))?;
     // Noting it each time would keep the disk busy for nothing.
     let now = app.clock.now();
     if known.seen_at <= now.before(app.config.lease / 3) {
-        app.database.touch_node(node, now).await?;
+        app.database.touch_nodes(&[node.to_owned()], now).await?;
     }
     Ok(known)
+}
+
+/// For a node that is not registered with this key.
+fn unknown(node: &str) -> Failure {
+    let node: String = node.chars().take(80).collect();
+    let message = format!("there is no node {node:?} of this key; register again");
+    Failure::new(StatusCode::NOT_FOUND, message)
 }
 
 /// For a node whose lease has gone to another, or is not prolonged any more.

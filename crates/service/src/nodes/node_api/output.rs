@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::api::Failure;
 use crate::catalog::{Format, Kind};
 use crate::lifecycle::app::App;
-use crate::nodes::run::OUTPUTS;
+use crate::nodes::OUTPUTS;
 
 /// The outputs by name, spelled as the node spelled them.
 pub(super) type Outputs = BTreeMap<String, Box<RawValue>>;

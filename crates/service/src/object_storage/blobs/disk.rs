@@ -35,6 +35,9 @@ const READ_CHUNK: u64 = 512 * 1024;
 const MAX_LARGE_READS: usize = 128;
 const SMALL_READ_CHUNK: u64 = 64 * 1024;
 
+/// The folder of what can be read.
+const BLOBS: &str = "blobs";
+
 /// The length of the name of a blob.
 const NAME_LENGTH: usize = 26;
 
@@ -61,7 +64,7 @@ impl Disk {
     pub(in crate::object_storage) fn open(folder: &Path, durability: Durability) -> Result<Self, Error> {
         let mut disk = Folder {
             incoming: folder.join("incoming"),
-            blobs: folder.join("blobs"),
+            blobs: folder.join(BLOBS),
             orphans: folder.join("orphans"),
             is_durable: durability == Durability::Full,
             random: Randomness::new(None),
@@ -177,6 +180,32 @@ impl Blobs for Disk {
         moved.await
     }
 
+    async fn copy_to(&self, names: Vec<String>, target: &Path) -> Result<u64, Error> {
+        let target = target.to_owned();
+        let copied = self.blocking("copying the blobs", move |folder| {
+            let blobs = target.join(BLOBS);
+            fs::create_dir_all(&blobs)?;
+            let mut missing = 0;
+            for name in &names {
+                let to = blobs.join(sub_folder(name)).join(name);
+                if let Some(parent) = to.parent() {
+                    fs::create_dir_all(parent)?;
+                }
+                let from = folder.path(name);
+                match fs::hard_link(&from, &to) {
+                    Ok(()) => {}
+                    Err(cause) if cause.kind() == ErrorKind::NotFound => missing += 1,
+                    Err(_) => {
+                        fs::copy(&from, &to)?;
+                        File::open(&to)?.sync_all()?;
+                    }
+                }
+            }
+            Ok(missing)
+        });
+        copied.await
+    }
+
     async fn remove_orphan(&self, orphan: &Orphan) -> Result<(), Error> {
         let orphan = orphan.clone();
         let removed = self.blocking("removing an orphan", move |folder| {
@@ -202,7 +231,11 @@ impl Folder {
         self.sub_folders.lock().unwrap_or_else(PoisonError::into_inner).extend(known);
         self.sync(&self.blobs)?;
         self.sync(folder)?;
-        folder.parent().map_or(Ok(()), |parent| self.sync(parent))?;
+        // The data folder may be new as well. Its parent may belong to somebody else, and refuse.
+        let folder = std::path::absolute(folder)?;
+        for ancestor in folder.ancestors().skip(1).take(2) {
+            let _ = self.sync(ancestor);
+        }
         tempfile::tempfile_in(&self.incoming)?.metadata()?.modified()
     }
 

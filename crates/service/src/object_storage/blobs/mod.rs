@@ -9,6 +9,7 @@ mod pairing;
 
 use std::io;
 use std::ops::Range;
+use std::path::Path;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
@@ -44,6 +45,9 @@ pub(super) trait Blobs: Send + Sync {
     async fn orphans(&self) -> Result<Vec<Orphan>, Error>;
     /// Moves an orphan back to where it is read.
     async fn bring_back(&self, orphan: &Orphan) -> Result<(), Error>;
+    /// Writes copies of blobs into the folder of another object store, as links where that is possible. Returns
+    /// how many are missing.
+    async fn copy_to(&self, names: Vec<String>, folder: &Path) -> Result<u64, Error>;
     async fn remove_orphan(&self, orphan: &Orphan) -> Result<(), Error>;
 }
 

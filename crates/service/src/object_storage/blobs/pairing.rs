@@ -15,12 +15,7 @@ const MARKER: &str = "id";
 
 /// Pairs the folder of objects with the database, or refuses when it holds the files of another one.
 /// `is_new` says that the database was created just now.
-pub(crate) async fn pair(
-    folder: &Path,
-    database: &dyn Database,
-    is_new: bool,
-    random: &Randomness,
-) -> Result<(), Error> {
+pub(crate) async fn pair(folder: &Path, database: &dyn Database, is_new: bool) -> Result<(), Error> {
     let action = || format!("opening {}", folder.display());
     let failed = |cause| Error::keeping(action(), cause);
     let marker = read_marker(folder).map_err(failed)?;
@@ -39,7 +34,8 @@ pub(crate) async fn pair(
     }
     let id = match setting.or(marker) {
         Some(id) => id,
-        None => random.word(26)?,
+        // Not drawn with the seed of a test, which makes accounts and keys predictable, and not this.
+        None => Randomness::new(None).word(26)?,
     };
     // The file first: a folder without an identifier is taken for one of an earlier version.
     write_marker(folder, &id).map_err(failed)?;

@@ -13,8 +13,14 @@ pub(super) fn create(
     db: &Connection,
     task: &NewTask,
     otherwise: InsufficientBalance,
+    max_unfinished: u32,
     now: Moment,
 ) -> Result<Created, Error> {
+    let at_the_limit = "SELECT 1 FROM tasks WHERE status IN ('in_queue', 'computing') AND account = ? \
+                        LIMIT 1 OFFSET ?";
+    if max_unfinished == 0 || db.is_there(at_the_limit, params![task.account, max_unfinished - 1])? {
+        return Ok(Created::TooManyUnfinished);
+    }
     let purses = purses(db, task.account)?;
     let split = purses.split(task.price);
     let created = match (split, otherwise) {
@@ -53,6 +59,13 @@ pub(super) fn create(
             now,
         ],
     )?;
+    if status == Status::Queued {
+        db.run(
+            "INSERT INTO turns SELECT ?1, ?2, coalesce((SELECT turn FROM turns WHERE account = ?1 LIMIT 1), \
+             (SELECT max(turn) + 1 FROM turns), 1) WHERE true ON CONFLICT DO NOTHING",
+            params![task.account, task.model],
+        )?;
+    }
     let to = Some((task.account, Purse::Held));
     for (purse, part) in [(Purse::Free, held.free), (Purse::Balance, held.balance)] {
         let from = Some((task.account, purse));

@@ -3,34 +3,104 @@
 use rusqlite::{Connection, params};
 
 use super::super::statements::Statements as _;
-use super::{charge, release};
+use super::super::values::json;
+use super::{charge, refund};
 use crate::Error;
+use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::queue::{Ending, Lease, LeaseRules};
+use crate::queue::{Claim, Ending, Lease, LeaseRules, Slot};
 
-/// The longest-waiting task of each model is one step in an index, so the queue may be as long as it
-/// likes, and tasks of models that nothing serves are never in the way.
-const FIRST_IN_QUEUE: &str = "SELECT (SELECT min(sequence) FROM tasks \
-     WHERE status = 'in_queue' AND model = wanted.value) AS first \
+/// The lowest turn of an account that has tasks of a model and runs fewer tasks than it may: one step in an
+/// index for each model, however many tasks are queued, and one for each account that is at its limit.
+const NEXT_TURN: &str = "SELECT (SELECT turn FROM turns WHERE model = wanted.value \
+       AND (SELECT count(*) FROM tasks WHERE status IN ('in_queue', 'computing') \
+            AND status = 'computing' AND account = turns.account) < ?2 \
+       AND (SELECT count(*) FROM tasks WHERE status IN ('in_queue', 'computing') \
+            AND status = 'computing' AND account = turns.account AND node = ?3) < ?4 \
+       ORDER BY turn LIMIT 1) AS next \
+     FROM json_each(?1) AS wanted WHERE next IS NOT NULL ORDER BY next LIMIT 1";
+
+/// The oldest queued task of an account among some models.
+const FIRST_OF_ACCOUNT: &str = "SELECT (SELECT min(sequence) FROM tasks \
+     WHERE status = 'in_queue' AND model = wanted.value AND account = ?2) AS first \
      FROM json_each(?1) AS wanted WHERE first IS NOT NULL ORDER BY first LIMIT 1";
 
-/// Leased tasks whose node has gone silent, by a query of their own.
-const EXPIRED: &str = "SELECT sequence, id, attempt FROM tasks \
+/// Tasks whose lease has expired, by a query of their own.
+const EXPIRED: &str = "SELECT sequence, id, attempt - releases FROM tasks \
      WHERE status = 'computing' AND lease_until < ?2 AND model IN (SELECT value FROM json_each(?1)) \
      ORDER BY lease_until LIMIT 1";
 
-pub(super) fn is_there_work(db: &Connection, models: &str, now: Moment) -> Result<bool, Error> {
-    Ok(db.is_there(FIRST_IN_QUEUE, [models])? || db.is_there(EXPIRED, params![models, now])?)
-}
-
-/// `models` is a JSON array.
-pub(super) fn claim(
+/// Whether there may be a task for one of the slots.
+pub(super) fn is_there_work(
     db: &Connection,
-    node: &str,
-    models: &str,
+    slots: &[Slot],
     rules: LeaseRules,
     now: Moment,
-) -> Result<Option<Lease>, Error> {
+) -> Result<bool, Error> {
+    for slot in distinct(slots) {
+        let models = json(&slot.models);
+        let turn = params![models, rules.max_running, slot.node, slot.max_running];
+        if db.is_there(NEXT_TURN, turn)? || db.is_there(EXPIRED, params![models, now])? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// One of the slots that may claim the same tasks.
+fn distinct(slots: &[Slot]) -> impl Iterator<Item = &Slot> {
+    let mut seen = Vec::new();
+    slots.iter().filter(move |slot| {
+        let is_new = !seen.contains(&what_it_finds(slot));
+        if is_new {
+            seen.push(what_it_finds(slot));
+        }
+        is_new
+    })
+}
+
+/// What decides which tasks a slot may claim: only the local node has a limit of its own.
+fn what_it_finds(slot: &Slot) -> (&[String], u32) {
+    (&slot.models, slot.max_running)
+}
+
+pub(super) fn claim(
+    db: &Connection,
+    slots: &[Slot],
+    rules: LeaseRules,
+    now: Moment,
+) -> Result<Vec<Claim>, Error> {
+    let mut without_task = Vec::new();
+    let mut claims = Vec::new();
+    for slot in slots {
+        let is_known = is_known(db, slot)?;
+        let lease = match is_known && !without_task.contains(&what_it_finds(slot)) {
+            true => claim_one(db, slot, rules, now)?,
+            false => None,
+        };
+        claims.push(match lease {
+            Some(lease) => Claim::Leased(lease),
+            None if is_known => {
+                without_task.push(what_it_finds(slot));
+                Claim::NoTask
+            }
+            None => Claim::UnknownNode,
+        });
+    }
+    Ok(claims)
+}
+
+/// The claim of a slot for which there is no task.
+pub(super) fn no_task(db: &Connection, slot: &Slot) -> Result<Claim, Error> {
+    Ok(if is_known(db, slot)? { Claim::NoTask } else { Claim::UnknownNode })
+}
+
+fn is_known(db: &Connection, slot: &Slot) -> Result<bool, Error> {
+    Ok(db.is_there("SELECT 1 FROM nodes WHERE id = ?", [&slot.node])?)
+}
+
+fn claim_one(db: &Connection, slot: &Slot, rules: LeaseRules, now: Moment) -> Result<Option<Lease>, Error> {
+    let (node, models) = (&*slot.node, json(&slot.models));
     loop {
         let expired: Option<(i64, String, i64)> =
             db.first(EXPIRED, params![models, now], |row| row.try_into())?;
@@ -38,13 +108,47 @@ pub(super) fn claim(
         if attempts < rules.attempts {
             return lease(db, sequence, node, rules, now).map(Some);
         }
-        // Whatever this task does to nodes, it has done it often enough.
-        let message = format!("no node survived this task: {attempts} of them fell silent while they ran it");
-        let detail = serde_json::json!({ "message": message }).to_string();
-        end(db, &id, &Ending::Error { message, detail }, now)?;
+        fail(db, &id, format!("no node survived this task: {attempts} leases of it expired"), now)?;
     }
-    let first = db.first(FIRST_IN_QUEUE, [models], |row| row.get(0))?;
-    first.map(|sequence| lease(db, sequence, node, rules, now)).transpose()
+    loop {
+        let next = params![models, rules.max_running, node, slot.max_running];
+        let Some(turn) = db.first(NEXT_TURN, next, |row| row.get::<_, i64>(0))? else { return Ok(None) };
+        let account: AccountId =
+            db.one("SELECT account FROM turns WHERE turn = ? LIMIT 1", [turn], |row| row.get(0))?;
+        if let Some(sequence) = db.first(FIRST_OF_ACCOUNT, params![models, account], |row| row.get(0))? {
+            let pass = "UPDATE turns SET turn = (SELECT max(turn) + 1 FROM turns) WHERE account = ?";
+            db.run(pass, [account])?;
+            return lease(db, sequence, node, rules, now).map(Some);
+        }
+        let delete = "DELETE FROM turns WHERE account = ?2 AND model IN (SELECT value FROM json_each(?1))";
+        db.run(delete, params![models, account])?;
+    }
+}
+
+/// Fails the tasks that expired before a moment and whose model no node seen since then serves.
+pub(super) fn fail_abandoned(
+    db: &Connection,
+    expired_before: Moment,
+    live_since: Moment,
+    now: Moment,
+) -> Result<usize, Error> {
+    let abandoned: Vec<String> = db.all(
+        "SELECT id FROM tasks WHERE status = 'computing' AND lease_until < ?1 AND NOT EXISTS \
+         (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
+          WHERE node_models.model = tasks.model AND seen_at >= ?2) LIMIT 1000",
+        params![expired_before, live_since],
+        |row| row.get(0),
+    )?;
+    for id in &abandoned {
+        let message = "the node that ran this task fell silent, and no other node serves the model";
+        fail(db, id, message.to_owned(), now)?;
+    }
+    Ok(abandoned.len())
+}
+
+fn fail(db: &Connection, task: &str, message: String, now: Moment) -> Result<(), Error> {
+    let detail = serde_json::json!({ "message": message }).to_string();
+    end(db, task, &Ending::Error { message, detail }, now)
 }
 
 fn lease(db: &Connection, sequence: i64, node: &str, rules: LeaseRules, now: Moment) -> Result<Lease, Error> {
@@ -99,7 +203,7 @@ fn end(db: &Connection, task: &str, ending: &Ending, now: Moment) -> Result<(), 
             )?;
         }
         Ending::Error { message, detail } => {
-            release(db, task, now)?;
+            refund(db, task, now)?;
             db.run(
                 "UPDATE tasks SET status = 'failed', message = ?, error = ?, updated_at = ?, \
                  lease_until = NULL WHERE id = ?",

@@ -34,7 +34,7 @@ pub(super) fn task(db: &Connection, account: AccountId, id: &str) -> Result<Opti
 }
 
 /// Places have no gaps, so a page is found by its first place however deep in the history it is, and
-/// the count is the next place.
+/// the count is the next place less the first one.
 pub(super) fn history(
     db: &Connection,
     account: AccountId,
@@ -43,11 +43,12 @@ pub(super) fn history(
 ) -> Result<(Vec<TaskSummary>, u64), Error> {
     // One transaction, so that the count belongs to the page.
     let snapshot = db.unchecked_transaction()?;
-    let total = snapshot.one("SELECT tasks FROM accounts WHERE id = ?", [account], |row| row.get(0))?;
+    let places = "SELECT first_place, tasks FROM accounts WHERE id = ?";
+    let (first, next): (i64, i64) = snapshot.one(places, [account], |row| row.try_into())?;
     let page = snapshot.all(
         "SELECT id, model, status, cost, created_at, updated_at FROM tasks \
          WHERE account = ? AND place >= ? ORDER BY place LIMIT ?",
-        params![account, signed(offset), limit],
+        params![account, first.saturating_add(signed(offset)), limit],
         |row| {
             Ok(TaskSummary {
                 id: row.get(0)?,
@@ -59,7 +60,7 @@ pub(super) fn history(
             })
         },
     )?;
-    Ok((page, unsigned(total)))
+    Ok((page, unsigned(next - first)))
 }
 
 /// Consumers are found by a step in the index for each, however many tasks they have.

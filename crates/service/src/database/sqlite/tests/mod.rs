@@ -4,6 +4,7 @@
 
 mod backup;
 mod cache;
+mod checkpoints;
 mod group_commit;
 mod plans;
 mod upgrade;

@@ -1,0 +1,339 @@
+//! The calls of `inferstore admin`, and what they print.
+
+use std::io::{BufRead, BufReader};
+
+use inferstore_service::AdminClient;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::{Account, Command, CreditArguments, Key, Member, Model, Node, Page, SeenBy, Task, YesNo};
+use crate::commands::api::{not_read, text_of};
+use crate::exit;
+use crate::failure::{Failure, Result};
+use crate::output::Report;
+use crate::settings::Session;
+use crate::table::Table;
+
+/// The columns of a list: the heading, and the field of the records.
+type Columns = &'static [(&'static str, &'static str)];
+
+const ACCOUNTS: Columns = &[
+    ("ACCOUNT", "account"),
+    ("SCOPE", "scope"),
+    ("BALANCE", "balance"),
+    ("FREE", "free_balance"),
+    ("DEBT", "debt"),
+    ("EARNINGS", "earnings"),
+];
+const MEMBERS: Columns = &[("MEMBER", "member")];
+const KEYS: Columns = &[("KEY", "key"), ("CREATED", "created_at"), ("REVOKED", "revoked_at")];
+const MODELS: Columns = &[
+    ("MODEL", "model"),
+    ("PUBLISHER", "publisher"),
+    ("PRICE", "price"),
+    ("VISIBILITY", "visibility"),
+    ("VERIFIED", "is_verified"),
+    ("PLAYGROUND", "is_playground"),
+    ("UPDATED", "updated_at"),
+];
+const NODES: Columns = &[
+    ("KEY", "key"),
+    ("NODE", "node"),
+    ("SEEN", "seen_at"),
+    ("MODELS", "models"),
+    ("CREATED", "created_at"),
+    ("REVOKED", "revoked_at"),
+];
+const TASKS: Columns = &[
+    ("TASK", "task"),
+    ("ACCOUNT", "account"),
+    ("MODEL", "model"),
+    ("STATUS", "status"),
+    ("COST", "cost"),
+    ("REFUNDED", "is_refunded"),
+    ("CREATED", "created_at"),
+];
+
+pub(super) async fn perform(command: Command, admin: &mut AdminClient, session: &mut Session) -> Result {
+    match command {
+        Command::Account(command) => account(command, admin, session).await,
+        Command::Member(command) => member(command, admin, session).await,
+        Command::Key(command) => key(command, admin, session).await,
+        Command::Credit(CreditArguments { account, amount, free }) => {
+            let kind = if free { "free" } else { "paid" };
+            let body = json!({ kind: amount.to_string() });
+            let data = admin.call("POST", &["accounts", &account, "credits"], Some(body.to_string())).await?;
+            let note = format!("{account} has {amount} more{}", if free { " free credits" } else { "" });
+            done(session, &note, &data, &account)
+        }
+        Command::Model(command) => model(command, admin, session).await,
+        Command::Node(command) => node(command, admin, session).await,
+        Command::Task(command) => task(command, admin, session).await,
+        Command::Audit => audit(&admin.call("GET", &["audit"], None).await?, session),
+        Command::Backup { folder } => {
+            let folder = std::path::absolute(session.surroundings.folder.join(folder))
+                .map_err(|error| Failure::here("the folder cannot be named", error))?;
+            let body = json!({ "folder": folder });
+            let data = admin.call("POST", &["backups"], Some(body.to_string())).await?;
+            let note = format!("{} is a data folder with {} objects", folder.display(), data["objects"]);
+            done(session, &note, &data, &folder.to_string_lossy())?;
+            match data["missing"].as_u64() {
+                Some(0) => Ok(()),
+                _ => Err(Failure::new(exit::FAILED, format!("{} objects have no bytes", data["missing"]))
+                    .with_hint("the data folder is damaged; everything else is in the copy")),
+            }
+        }
+    }
+}
+
+async fn account(command: Account, admin: &mut AdminClient, session: &Session) -> Result {
+    match command {
+        Account::Add { name, organization } => {
+            let scope = if organization { "organization" } else { "personal" };
+            let body = json!({ "account": name, "scope": scope });
+            let data = admin.call("POST", &["accounts"], Some(body.to_string())).await?;
+            done(session, &format!("the account {name} is added"), &data, &name)
+        }
+        Account::List => list(session, &admin.call("GET", &["accounts"], None).await?, "accounts", ACCOUNTS),
+        Account::Show { account } => {
+            show(session, &admin.call("GET", &["accounts", &account], None).await?, &account)
+        }
+    }
+}
+
+async fn member(command: Member, admin: &mut AdminClient, session: &Session) -> Result {
+    match command {
+        Member::Add { organization, person } => {
+            let data = admin.call("PUT", &["accounts", &organization, "members", &person], None).await?;
+            done(session, &format!("{person} is a member of {organization}"), &data, &person)
+        }
+        Member::List { organization } => {
+            let data = admin.call("GET", &["accounts", &organization, "members"], None).await?;
+            list(session, &data, "members", MEMBERS)
+        }
+        Member::Remove { organization, person } => {
+            let data = admin.call("DELETE", &["accounts", &organization, "members", &person], None).await?;
+            done(session, &format!("{person} is no longer a member of {organization}"), &data, &person)
+        }
+    }
+}
+
+async fn key(command: Key, admin: &mut AdminClient, session: &mut Session) -> Result {
+    match command {
+        Key::Add { account } => {
+            let data = admin.call("POST", &["accounts", &account, "keys"], None).await?;
+            show_once(session, "account", "api_key", &data)
+        }
+        Key::List { account } => {
+            let data = admin.call("GET", &["accounts", &account, "keys"], None).await?;
+            list(session, &data, "keys", KEYS)
+        }
+        Key::Revoke { key } => {
+            let key = key.map_or_else(|| read_key(session), Ok)?;
+            let body = json!({ "key": key });
+            let data = admin.call("POST", &["keys", "revoke"], Some(body.to_string())).await?;
+            done(session, "the key is revoked", &data, "")
+        }
+    }
+}
+
+/// What the command itself reads of a model to be published.
+#[derive(Deserialize)]
+struct Spec {
+    id: String,
+    input_format: Box<RawValue>,
+    output_format: Box<RawValue>,
+}
+
+async fn model(command: Model, admin: &mut AdminClient, session: &mut Session) -> Result {
+    match command {
+        Model::List(page) => {
+            let data = admin.list("models", &paging(&page)).await?;
+            list(session, &data, "models", MODELS)
+        }
+        Model::Publish { account, file } => {
+            let text = text_of(&file, session)?;
+            let spec: Spec = read_spec(&text)?;
+            let body = format!(r#"{{"account":{},"model":{text}}}"#, json!(account));
+            let data = admin.call("POST", &["models"], Some(body)).await?;
+            let note = format!("{account} has published the model {}", spec.id);
+            done(session, &note, &data, &spec.id)
+        }
+        Model::Version { account, file } => {
+            let Spec { id, input_format, output_format } = read_spec(&text_of(&file, session)?)?;
+            let account = json!(account);
+            let formats = format!(r#""input_format":{input_format},"output_format":{output_format}"#);
+            let body = format!(r#"{{"account":{account},{formats}}}"#);
+            let data = admin.call("POST", &["models", &id, "versions"], Some(body)).await?;
+            let hash = cell(&data["commit_hash"]);
+            done(session, &format!("version {hash} of {id} is the active one"), &data, &hash)
+        }
+        Model::Visibility { model, visibility } => {
+            let word = match visibility {
+                SeenBy::Public => "public",
+                SeenBy::Private => "private",
+            };
+            change(admin, session, &model, json!({ "visibility": word }), &format!("{model} is {word}")).await
+        }
+        Model::Verified { model, verified } => {
+            let is_verified = verified == YesNo::Yes;
+            let note = format!("{model} is {}verified", if is_verified { "" } else { "not " });
+            change(admin, session, &model, json!({ "is_verified": is_verified }), &note).await
+        }
+        Model::Playground { model, playground } => {
+            let is_playground = playground == YesNo::Yes;
+            let note = format!("{model} is {}in the playground", if is_playground { "" } else { "not " });
+            change(admin, session, &model, json!({ "is_playground": is_playground }), &note).await
+        }
+        Model::Price { model, price } => {
+            let note = format!("a run of {model} costs {price} from now on");
+            change(admin, session, &model, json!({ "price": price.to_string() }), &note).await
+        }
+    }
+}
+
+fn read_spec(text: &str) -> Result<Spec> {
+    serde_json::from_str(text).map_err(|error| not_read(format!("the file describes no model: {error}")))
+}
+
+async fn change(
+    admin: &mut AdminClient,
+    session: &Session,
+    model: &str,
+    change: Value,
+    note: &str,
+) -> Result {
+    let data = admin.call("PATCH", &["models", model], Some(change.to_string())).await?;
+    done(session, note, &data, model)
+}
+
+async fn node(command: Node, admin: &mut AdminClient, session: &Session) -> Result {
+    match command {
+        Node::List => list(session, &admin.call("GET", &["nodes"], None).await?, "nodes", NODES),
+        Node::Add { name, models } => {
+            let mut body = json!({ "name": name });
+            if !models.is_empty() {
+                body["models"] = json!(models);
+            }
+            let data = admin.call("POST", &["nodes", "keys"], Some(body.to_string())).await?;
+            show_once(session, "name", "node_key", &data)
+        }
+        Node::Revoke { name } => {
+            let data = admin.call("DELETE", &["nodes", "keys", &name], None).await?;
+            done(session, "the key is revoked", &data, &name)
+        }
+    }
+}
+
+async fn task(command: Task, admin: &mut AdminClient, session: &Session) -> Result {
+    match command {
+        Task::List { account, status, page } => {
+            let mut query = paging(&page);
+            query.extend(account.map(|account| ("account", account)));
+            query.extend(status.map(|status| ("status", status)));
+            list(session, &admin.list("tasks", &query).await?, "tasks", TASKS)
+        }
+        Task::Show { task } => show(session, &admin.call("GET", &["tasks", &task], None).await?, &task),
+        Task::Refund { task } => {
+            let data = admin.call("POST", &["tasks", &task, "refund"], None).await?;
+            let note = format!("{} has {} back", cell(&data["account"]), cell(&data["amount"]));
+            done(session, &note, &data, &task)
+        }
+    }
+}
+
+fn paging(page: &Page) -> Vec<(&'static str, String)> {
+    vec![("limit", page.limit.to_string()), ("offset", page.offset.to_string())]
+}
+
+fn audit(data: &Value, session: &Session) -> Result {
+    let faults: Vec<String> = data["faults"].as_array().into_iter().flatten().map(cell).collect();
+    let count = cell(&data["movements"]);
+    let table =
+        Table::of_fields([("movements", Some(count.clone())), ("faults", Some(faults.len().to_string()))]);
+    session.output.report(&Report {
+        table,
+        json: data.to_string(),
+        quiet: vec![count],
+        ..Report::default()
+    })?;
+    match &faults[..] {
+        [] => Ok(()),
+        faults => Err(Failure::new(exit::FAILED, format!("the books are wrong\n{}", faults.join("\n")))
+            .with_hint("keep a copy of the data folder, and report this to the maintainers of the service")),
+    }
+}
+
+/// Reports something that was done.
+fn done(session: &Session, note: &str, data: &Value, quiet: &str) -> Result {
+    session.output.note(note);
+    let quiet = Some(quiet.to_owned()).filter(|quiet| !quiet.is_empty());
+    let report = Report { json: data.to_string(), quiet: quiet.into_iter().collect(), ..Report::default() };
+    session.output.report(&report)
+}
+
+/// Reports a key, of which the service keeps only a hash.
+fn show_once(session: &Session, owner: &'static str, kind: &str, data: &Value) -> Result {
+    let key = cell(&data[kind]);
+    let table = Table::of_fields([(owner, Some(cell(&data[owner]))), ("key", Some(key.clone()))]);
+    session.output.report(&Report {
+        table,
+        json: data.to_string(),
+        quiet: vec![key],
+        ..Report::default()
+    })?;
+    session.output.note("only a hash of the key is kept, so this is the one time it is shown");
+    Ok(())
+}
+
+/// Reports the records of a list. The first column identifies them.
+fn list(session: &Session, data: &Value, field: &str, columns: Columns) -> Result {
+    let mut table = Table::new(columns.iter().map(|(heading, _)| *heading).collect::<Vec<_>>());
+    let mut records = Vec::new();
+    let mut quiet = Vec::new();
+    for record in data[field].as_array().into_iter().flatten() {
+        table.add(columns.iter().map(|(_, name)| cell(&record[*name])));
+        records.push(record.to_string());
+        quiet.extend(columns.first().map(|(_, name)| cell(&record[*name])));
+    }
+    session.output.report(&Report {
+        table,
+        json: data.to_string(),
+        records: Some(records),
+        quiet,
+        ..Report::default()
+    })
+}
+
+/// Reports the fields of one record.
+fn show(session: &Session, data: &Value, quiet: &str) -> Result {
+    let mut table = Table::default();
+    for (name, value) in data.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()) {
+        table.add([name.clone(), cell(value)]);
+    }
+    let report = Report { table, json: data.to_string(), quiet: vec![quiet.to_owned()], ..Report::default() };
+    session.output.report(&report)
+}
+
+/// A value as a cell of a table.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(values) => values.iter().map(cell).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
+}
+
+fn read_key(session: &mut Session) -> Result<String> {
+    let failed = |error| Failure::here("the key cannot be read", error);
+    if session.surroundings.stdin_is_terminal {
+        return rpassword::prompt_password("API key (it is not shown): ").map_err(failed);
+    }
+    let mut line = String::new();
+    BufReader::new(&mut session.surroundings.stdin).read_line(&mut line).map_err(failed)?;
+    Ok(line.trim().to_owned())
+}

@@ -1,0 +1,168 @@
+//! Client of the operator: calls a running service through its socket, and opens the data of a stopped one.
+
+use std::fmt;
+use std::path::Path;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::header::{CONTENT_TYPE, HOST};
+use axum::http::{Method, Request, Response, StatusCode};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+use tower::ServiceExt;
+
+use super::http;
+use crate::{Error, Service};
+
+/// Calls the operator's part of a service over HTTP: that of a running one, or that of a stopped one in this
+/// process. The requests are those of `docs/admin.md`.
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use inferstore_service::{AdminClient, Config, Service};
+///
+/// # let folder = tempfile::tempdir()?;
+/// let service = Service::start(Config::folder(folder.path())).await?;
+/// let mut admin = AdminClient::open(folder.path()).await?;
+/// let key = admin.call("POST", &["accounts", "demo", "keys"], None).await?;
+/// assert!(key["api_key"].is_string());
+/// admin.close().await;
+/// # service.shutdown().await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct AdminClient {
+    transport: Transport,
+}
+
+enum Transport {
+    #[cfg(unix)]
+    Running(hyper::client::conn::http1::SendRequest<Body>),
+    Stopped {
+        router: Router,
+        service: Service,
+    },
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            #[cfg(unix)]
+            Self::Running(_) => "Running",
+            Self::Stopped { .. } => "Stopped",
+        })
+    }
+}
+
+/// A call of the operator that failed.
+#[derive(Debug)]
+pub struct AdminError {
+    message: String,
+    is_not_found: bool,
+}
+
+impl AdminError {
+    /// Whether what the call names does not exist.
+    #[must_use]
+    pub const fn is_not_found(&self) -> bool {
+        self.is_not_found
+    }
+
+    fn connection(cause: impl fmt::Display) -> Self {
+        Self { message: format!("calling the service failed: {cause}"), is_not_found: false }
+    }
+}
+
+impl fmt::Display for AdminError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for AdminError {}
+
+impl AdminClient {
+    /// Connects to the service that uses a data folder; opens the data when none does.
+    ///
+    /// # Errors
+    /// When the data cannot be opened, or a service uses them that has no socket.
+    pub async fn open(folder: &Path) -> Result<Self, Error> {
+        #[cfg(unix)]
+        if let Ok(stream) = tokio::net::UnixStream::connect(super::socket::path(folder)).await {
+            let stream = hyper_util::rt::TokioIo::new(stream);
+            let (sender, connection) = hyper::client::conn::http1::handshake(stream)
+                .await
+                .map_err(|cause| Error::new("connecting to the service", cause))?;
+            tokio::spawn(connection);
+            return Ok(Self { transport: Transport::Running(sender) });
+        }
+        let service = Service::open_stopped(folder).await?;
+        let router = http::router(&service.app);
+        Ok(Self { transport: Transport::Stopped { router, service } })
+    }
+
+    /// Sends a request to the path of these segments, with a JSON body if there is one, and returns the `data`
+    /// of the response.
+    ///
+    /// # Errors
+    /// When the service refuses: with its message.
+    pub async fn call(
+        &mut self,
+        method: &str,
+        segments: &[&str],
+        body: Option<String>,
+    ) -> Result<Value, AdminError> {
+        let path: String =
+            segments.iter().map(|part| format!("/{}", utf8_percent_encode(part, NON_ALPHANUMERIC))).collect();
+        self.send(method, &path, body).await
+    }
+
+    /// Reads a list: the same with `GET` and a query.
+    ///
+    /// # Errors
+    /// As `call`.
+    pub async fn list(&mut self, path: &str, query: &[(&str, String)]) -> Result<Value, AdminError> {
+        let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+        let pairs: Vec<String> =
+            query.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+        self.send("GET", &format!("/{path}?{}", pairs.join("&")), None).await
+    }
+
+    async fn send(&mut self, method: &str, path: &str, body: Option<String>) -> Result<Value, AdminError> {
+        let method = Method::from_bytes(method.as_bytes()).map_err(AdminError::connection)?;
+        let request = Request::builder().method(method).uri(path).header(HOST, "localhost");
+        let request = match body {
+            Some(body) => request.header(CONTENT_TYPE, "application/json").body(Body::from(body)),
+            None => request.body(Body::empty()),
+        };
+        let request = request.map_err(AdminError::connection)?;
+        let response: Response<Body> = match &mut self.transport {
+            #[cfg(unix)]
+            Transport::Running(sender) => {
+                sender.ready().await.map_err(AdminError::connection)?;
+                sender.send_request(request).await.map_err(AdminError::connection)?.map(Body::new)
+            }
+            Transport::Stopped { router, .. } => {
+                let Ok(response) = router.clone().oneshot(request).await;
+                response
+            }
+        };
+        let status = response.status();
+        let bytes = to_bytes(response.into_body(), usize::MAX).await.map_err(AdminError::connection)?;
+        let mut response: Value = serde_json::from_slice(&bytes).map_err(AdminError::connection)?;
+        if status.is_success() {
+            return Ok(response["data"].take());
+        }
+        let message = response["message"].as_str().unwrap_or("no reason is given").to_owned();
+        Err(AdminError { message, is_not_found: status == StatusCode::NOT_FOUND })
+    }
+
+    /// Ends the connection, or closes the data in order.
+    pub async fn close(self) {
+        if let Transport::Stopped { service, .. } = self.transport {
+            service.shutdown().await;
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The socket of the operator: `admin.sock` in the data folder, for the user of the service alone.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::net::UnixListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::http;
+use crate::lifecycle::app::App;
+
+/// The name of the socket in the data folder.
+const NAME: &str = "admin.sock";
+
+/// The path of the socket of a data folder.
+pub(super) fn path(folder: &Path) -> PathBuf {
+    folder.join(NAME)
+}
+
+/// Serves the socket until the service ends. A file system without sockets, or a path that is too long for
+/// one, does not stop the service: it is then administered while it is stopped.
+pub(crate) fn serve(app: &Arc<App>, folder: &Path, running: &TaskTracker, stop: &CancellationToken) {
+    let path = path(folder);
+    let listener = match bind(&path) {
+        Ok(listener) => listener,
+        Err(cause) => {
+            tracing::warn!(%cause, "the admin socket cannot be opened; `inferstore admin` needs the service stopped");
+            return;
+        }
+    };
+    let router = http::router(app);
+    let stop = stop.clone();
+    running.spawn(async move {
+        let served = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await;
+        if let Err(cause) = served {
+            tracing::error!(%cause, "the admin socket failed");
+        }
+        let _ = fs::remove_file(path);
+    });
+}
+
+/// The data folder is locked, so a socket that is there was left by a process that has ended.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    match fs::remove_file(path) {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(cause),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    Ok(listener)
+}

@@ -1,0 +1,184 @@
+//! Fair turns, limits of accounts, releases, abandoned tasks and retention of the queue.
+
+use std::time::Duration;
+
+use super::{Engine, Fixture, MODEL};
+use crate::accounts::AccountId;
+use crate::clock::Moment;
+use crate::ledger::{Credit, Money};
+use crate::queue::{Claim, Created, Ending, InsufficientBalance, Lease, LeaseRules, NewTask, Slot, Status};
+
+const NOW: Moment = Moment(1_000_000);
+const RULES: LeaseRules = LeaseRules { length: Duration::from_secs(30), attempts: 2, max_running: u32::MAX };
+
+impl<E: Engine> Fixture<E> {
+    async fn create(&self, account: AccountId, max: u32) -> Created {
+        let task = NewTask { account, ..self.task(Money::ZERO) };
+        self.database.create_task(&task, InsufficientBalance::Refuse, max, NOW).await.unwrap()
+    }
+
+    async fn claim(&self, rules: LeaseRules, slots: &[Slot], now: Moment) -> Vec<Option<Lease>> {
+        for slot in slots {
+            self.database.node_seen(&slot.node, &slot.models, now).await.unwrap();
+        }
+        let claims = self.database.claim(slots, rules, now).await.unwrap();
+        let lease = |claim| match claim {
+            Claim::Leased(lease) => Some(lease),
+            Claim::NoTask => None,
+            Claim::UnknownNode => panic!("the node is registered"),
+        };
+        claims.into_iter().map(lease).collect()
+    }
+
+    async fn claim_one(&self, now: Moment) -> Option<Lease> {
+        self.claim(RULES, &[slot("node")], now).await.pop().unwrap()
+    }
+
+    /// Whose tasks they are.
+    async fn owner(&self, accounts: &[AccountId], lease: &Lease) -> usize {
+        for (index, account) in accounts.iter().enumerate() {
+            if self.database.task(*account, &lease.task).await.unwrap().is_some() {
+                return index;
+            }
+        }
+        panic!("the task has no owner")
+    }
+
+    async fn finish(&self, lease: &Lease, now: Moment) {
+        let ending = Ending::Output("{}".to_owned());
+        assert!(self.database.finish("node", &lease.task, lease.attempt, &ending, now).await.unwrap());
+    }
+}
+
+fn slot(node: &str) -> Slot {
+    Slot { node: node.to_owned(), models: [MODEL.to_owned()].into(), max_running: u32::MAX }
+}
+
+pub(crate) async fn accounts_take_turns_however_many_tasks_each_has(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let accounts =
+        [fixture.account("a").await.id, fixture.account("b").await.id, fixture.account("c").await.id];
+    for (account, tasks) in accounts.iter().zip([2_000, 3, 0]) {
+        for _ in 0..tasks {
+            assert_eq!(fixture.create(*account, u32::MAX).await, Created::Queued);
+        }
+    }
+    let mut order = Vec::new();
+    for turn in 0..9 {
+        if turn == 3 {
+            // Someone new waits for one task of each of the others at most.
+            fixture.create(accounts[2], u32::MAX).await;
+        }
+        let lease = fixture.claim_one(NOW).await.unwrap();
+        order.push(fixture.owner(&accounts, &lease).await);
+    }
+    assert_eq!(order, [0, 1, 0, 1, 0, 2, 1, 0, 0]);
+}
+
+pub(crate) async fn a_claim_for_many_slots_gives_each_a_task_of_its_own(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    for _ in 0..3 {
+        fixture.create(fixture.customer, u32::MAX).await;
+    }
+    let slots = ["one", "two", "three", "four", "five"].map(slot);
+    let mut tasks: Vec<_> = fixture
+        .claim(RULES, &slots, NOW)
+        .await
+        .into_iter()
+        .map(|lease| lease.map(|lease| lease.task))
+        .collect();
+    assert_eq!(tasks.iter().flatten().count(), 3);
+    tasks.dedup();
+    assert_eq!(tasks.len(), 4, "three tasks, and none for the other two");
+}
+
+pub(crate) async fn an_account_has_so_many_unfinished_and_so_many_running_tasks(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let (greedy, other) = (fixture.account("greedy").await.id, fixture.account("other").await.id);
+    for _ in 0..3 {
+        assert_eq!(fixture.create(greedy, 3).await, Created::Queued);
+    }
+    assert_eq!(fixture.create(greedy, 3).await, Created::TooManyUnfinished);
+    assert_eq!(fixture.create(other, 3).await, Created::Queued);
+
+    let rules = LeaseRules { max_running: 1, ..RULES };
+    let slots = [slot("node"), slot("node"), slot("node")];
+    let leases: Vec<_> = fixture.claim(rules, &slots, NOW).await.into_iter().flatten().collect();
+    assert_eq!(leases.len(), 2, "one of each account");
+    fixture.finish(&leases[0], NOW).await;
+    assert_eq!(fixture.create(greedy, 3).await, Created::Queued, "one has ended");
+    assert_eq!(fixture.claim(rules, &slots, NOW).await.into_iter().flatten().count(), 1);
+
+    // A node may have a limit of its own.
+    let narrow = Slot { node: "narrow".to_owned(), max_running: 1, ..slot("narrow") };
+    let slots = [narrow.clone(), narrow];
+    assert_eq!(fixture.claim(RULES, &slots, NOW).await.into_iter().flatten().count(), 1);
+}
+
+pub(crate) async fn a_released_lease_is_free_at_once_and_does_not_count(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    fixture.create(fixture.customer, u32::MAX).await;
+    for attempt in 1..=5 {
+        let lease = fixture.claim_one(NOW).await.unwrap();
+        assert_eq!(lease.attempt, attempt);
+        fixture.database.release("node", &lease.task, attempt, NOW).await.unwrap();
+        let ending = Ending::Output("{}".to_owned());
+        let task = fixture.database.task(fixture.customer, &lease.task).await.unwrap().unwrap();
+        assert_eq!(task.status, Status::Computing, "it never goes back");
+        let late = fixture.database.finish("node", &lease.task, attempt - 1, &ending, NOW).await.unwrap();
+        assert!(!late);
+    }
+    let lease = fixture.claim_one(NOW).await.unwrap();
+    fixture.finish(&lease, NOW).await;
+}
+
+pub(crate) async fn a_task_that_no_live_node_serves_fails_and_its_money_is_released(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    fixture.database.credit(fixture.customer, Credit::Paid(Money::from_smallest(10)), NOW).await.unwrap();
+    let task = fixture.task(Money::from_smallest(4));
+    fixture.database.create_task(&task, InsufficientBalance::Refuse, 10, NOW).await.unwrap();
+    fixture.claim_one(NOW).await.unwrap();
+    let later = NOW.after(Duration::from_secs(1_000));
+
+    // The model is served, so the next claim takes the task.
+    let failed = fixture.database.fail_abandoned(later, NOW, later).await.unwrap();
+    assert_eq!(failed, 0);
+    let failed = fixture.database.fail_abandoned(NOW, later, later).await.unwrap();
+    assert_eq!(failed, 0, "the lease has not expired for long");
+    let failed = fixture.database.fail_abandoned(later, later, later).await.unwrap();
+    assert_eq!(failed, 1);
+    let task = fixture.database.task(fixture.customer, &task.id).await.unwrap().unwrap();
+    assert_eq!(task.status, Status::Failed);
+    assert!(task.message.unwrap().contains("no other node serves the model"));
+    assert_eq!(fixture.database.purses(fixture.customer).await.unwrap().balance.smallest(), 10);
+    assert_eq!(fixture.database.audit().await.unwrap().faults, [""; 0]);
+}
+
+pub(crate) async fn retention_deletes_the_oldest_tasks_and_every_balance_still_adds_up(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    fixture.database.credit(fixture.customer, Credit::Paid(Money::from_smallest(100)), NOW).await.unwrap();
+    let mut tasks = Vec::new();
+    for _ in 0..6 {
+        let task = fixture.task(Money::from_smallest(5));
+        fixture.database.create_task(&task, InsufficientBalance::Refuse, 10, NOW).await.unwrap();
+        tasks.push(task.id);
+    }
+    for index in 0..4 {
+        let lease = fixture.claim_one(NOW).await.unwrap();
+        // The fourth goes on running; the others end one after the other.
+        if index < 3 {
+            fixture.finish(&lease, NOW.after(Duration::from_secs(index))).await;
+        }
+    }
+    fixture.database.cancel(fixture.customer, &tasks[5], NOW).await.unwrap();
+    let delete = |seconds| fixture.database.delete_ended_tasks(NOW.after(Duration::from_secs(seconds)), NOW);
+    assert_eq!(delete(2).await.unwrap(), 2);
+    assert_eq!(delete(100).await.unwrap(), 1, "only up to the first one that has not ended");
+
+    let (page, total) = fixture.database.history(fixture.customer, 2, 1).await.unwrap();
+    let page: Vec<_> = page.into_iter().map(|task| task.id).collect();
+    assert_eq!((page.as_slice(), total), (&tasks[4..], 3));
+    assert_eq!(fixture.database.audit().await.unwrap().faults, [""; 0]);
+    let earned = fixture.database.purses(fixture.operator).await.unwrap().earnings;
+    assert_eq!(earned.smallest(), 15, "what was earned stays");
+}

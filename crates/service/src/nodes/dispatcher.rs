@@ -1,0 +1,317 @@
+//! Dispatcher: one loop per process that claims queued tasks for all slots of nodes that wait for one. Waiting
+//! slots cause no queries: a claim is made for a new slot, for a task that was queued, and, as a backstop,
+//! at an interval for expired leases and for tasks that another process has queued.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, oneshot};
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+use super::local_node::{ClaimedTask, Claiming};
+use super::{NODE, RETRY_INTERVAL};
+use crate::Error;
+use crate::lifecycle::app::App;
+use crate::queue::{Claim, Lease, LeaseRules, Slot};
+
+/// How many slots share one transaction.
+const MAX_BATCH: usize = 64;
+/// The longest time between two looks at the queue while slots wait.
+const MAX_BACKSTOP: Duration = Duration::from_secs(5);
+
+/// Slots that wait for a task.
+#[derive(Default)]
+pub(crate) struct Dispatcher {
+    waiting: Mutex<Waiting>,
+    wakeup: Notify,
+    #[cfg(test)]
+    claims: std::sync::atomic::AtomicUsize,
+}
+
+#[derive(Default)]
+struct Waiting {
+    slots: VecDeque<Waiter>,
+    /// How many tasks of each model were queued since the last selection.
+    queued: BTreeMap<String, usize>,
+    /// Whether any slot may find a task.
+    look_for_all: bool,
+    /// Leases whose slot stopped waiting before it got them.
+    unwanted: Vec<(String, Lease)>,
+}
+
+/// A slot for which a claim is worth it now.
+struct Candidate {
+    waiter: Waiter,
+    /// What it may claim.
+    slot: Slot,
+}
+
+/// A slot that waits.
+struct Waiter {
+    /// `None` for a slot of the local node.
+    slot: Option<Slot>,
+    /// A claim has to be made for it, whatever is queued.
+    is_due: bool,
+    /// It looks for all slots with the same models: they find the same tasks.
+    is_sample: bool,
+    /// Whether it goes on waiting when there is no task now.
+    waits: bool,
+    reply: oneshot::Sender<DispatchedTask>,
+}
+
+/// What a slot gets.
+pub(crate) enum DispatchedTask {
+    Local(ClaimedTask),
+    Remote(Lease),
+    /// The node has left, or its key was revoked.
+    UnknownNode,
+}
+
+impl DispatchedTask {
+    fn into_lease(self) -> Option<Lease> {
+        match self {
+            Self::Local(task) => Some(task.lease),
+            Self::Remote(lease) => Some(lease),
+            Self::UnknownNode => None,
+        }
+    }
+}
+
+/// A slot in the queue of the dispatcher. Dropped with a task in it, it gives the task back.
+struct Ticket<'a> {
+    dispatcher: &'a Dispatcher,
+    node: String,
+    reply: oneshot::Receiver<DispatchedTask>,
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        self.reply.close();
+        let Ok(task) = self.reply.try_recv() else { return };
+        self.dispatcher.give_back(std::mem::take(&mut self.node), task);
+    }
+}
+
+impl Dispatcher {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reports that a task of the model was queued.
+    pub(crate) fn task_queued(&self, model: &str) {
+        *self.waiting().queued.entry(model.to_owned()).or_default() += 1;
+        self.wakeup.notify_one();
+    }
+
+    /// Reports that there may be tasks for any slot: a node has left, or the models of the local one changed.
+    pub(crate) fn look_for_all(&self) {
+        self.waiting().look_for_all = true;
+        self.wakeup.notify_one();
+    }
+
+    /// Waits for a task for a slot of the local node.
+    pub(super) async fn local_task(&self) -> Option<ClaimedTask> {
+        match self.task(None, NODE, true).await? {
+            DispatchedTask::Local(task) => Some(task),
+            DispatchedTask::Remote(_) | DispatchedTask::UnknownNode => None,
+        }
+    }
+
+    /// Waits for a task for a slot of a node outside the process, or returns `None` when there is none now.
+    pub(super) async fn remote_task(&self, slot: Slot, waits: bool) -> Option<DispatchedTask> {
+        let node = slot.node.clone();
+        self.task(Some(slot), &node, waits).await
+    }
+
+    async fn task(&self, slot: Option<Slot>, node: &str, waits: bool) -> Option<DispatchedTask> {
+        let (sender, receiver) = oneshot::channel();
+        let mut ticket = Ticket { dispatcher: self, node: node.to_owned(), reply: receiver };
+        self.waiting().slots.push_back(Waiter { slot, is_due: true, is_sample: false, waits, reply: sender });
+        self.wakeup.notify_one();
+        (&mut ticket.reply).await.ok()
+    }
+
+    /// Takes note of a task whose slot did not wait for it any more; its lease is released.
+    fn give_back(&self, node: String, task: DispatchedTask) {
+        if let Some(lease) = task.into_lease() {
+            self.waiting().unwanted.push((node, lease));
+            self.wakeup.notify_one();
+        }
+    }
+
+    /// Takes the slots out for which a claim is worth it now: those that are due, and one for each queued task.
+    fn select(&self, local: Option<&Slot>, max: usize) -> Vec<Candidate> {
+        let mut waiting = self.waiting();
+        let Waiting { slots, queued, look_for_all, .. } = &mut *waiting;
+        slots.retain(|waiter| !waiter.reply.is_closed());
+        if std::mem::take(look_for_all) {
+            let mut sampled: BTreeSet<&[String]> = BTreeSet::new();
+            for Waiter { slot, is_due, is_sample, .. } in slots.iter_mut() {
+                if slot.as_ref().or(local).is_some_and(|slot| sampled.insert(&slot.models)) {
+                    *is_due = true;
+                    *is_sample = true;
+                }
+            }
+        }
+        let mut selected = Vec::new();
+        let mut left = VecDeque::new();
+        let mut is_full = false;
+        for waiter in slots.drain(..) {
+            let Some(slot) = waiter.slot.as_ref().or(local).cloned() else {
+                left.push_back(waiter);
+                continue;
+            };
+            let mut counts = queued.iter_mut().filter(|(_, count)| **count > 0);
+            let count = counts.find(|(model, _)| slot.models.contains(model)).map(|(_, count)| count);
+            if !waiter.is_due && count.is_none() {
+                left.push_back(waiter);
+            } else if selected.len() >= max {
+                is_full = true;
+                left.push_back(waiter);
+            } else {
+                // One that is due may find an older task of another model.
+                if let Some(count) = count.filter(|_| !waiter.is_due) {
+                    *count -= 1;
+                }
+                selected.push(Candidate { waiter, slot });
+            }
+        }
+        *slots = left;
+        if !is_full {
+            queued.clear();
+        }
+        selected
+    }
+
+    /// How many claims were made.
+    #[cfg(test)]
+    pub(super) fn claims(&self) -> usize {
+        self.claims.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// How many slots wait for which a claim was made.
+    #[cfg(test)]
+    pub(super) fn idle_slots(&self) -> usize {
+        self.waiting().slots.iter().filter(|waiter| !waiter.is_due).count()
+    }
+
+    /// The nodes outside the process that wait for a task.
+    fn remote_nodes(&self) -> Vec<String> {
+        let waiting = self.waiting();
+        let nodes: BTreeSet<&String> =
+            waiting.slots.iter().filter_map(|waiter| Some(&waiter.slot.as_ref()?.node)).collect();
+        nodes.into_iter().cloned().collect()
+    }
+}
+
+/// Dispatches tasks until the service stops.
+pub(super) async fn run(app: Arc<App>, stop: CancellationToken) {
+    let mut backstop = tokio::time::interval((app.config.lease / 3).min(MAX_BACKSTOP));
+    backstop.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut touched = app.clock.now();
+    while !stop.is_cancelled() {
+        let now = app.clock.now();
+        if touched <= now.before(app.config.lease / 3) {
+            touched = now;
+            touch_waiting_nodes(&app).await;
+        }
+        match dispatch(&app).await {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(cause) => {
+                tracing::error!(%cause, "tasks cannot be claimed");
+                app.dispatcher.look_for_all();
+                tokio::time::sleep(RETRY_INTERVAL).await;
+            }
+        }
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = app.dispatcher.wakeup.notified() => {}
+            _ = backstop.tick() => app.dispatcher.waiting().look_for_all = true,
+        }
+    }
+}
+
+/// Records that the nodes outside the process that wait are alive.
+async fn touch_waiting_nodes(app: &App) {
+    let nodes = app.dispatcher.remote_nodes();
+    if !nodes.is_empty()
+        && let Err(cause) = app.database.touch_nodes(&nodes, app.clock.now()).await
+    {
+        tracing::warn!(%cause, "waiting nodes cannot be recorded as alive");
+    }
+}
+
+/// Claims tasks for the slots that may find one; returns whether there may be more.
+async fn dispatch(app: &App) -> Result<bool, Error> {
+    let dispatcher = &app.dispatcher;
+    let unwanted = std::mem::take(&mut dispatcher.waiting().unwanted);
+    for (node, lease) in &unwanted {
+        app.database.release(node, &lease.task, lease.attempt, app.clock.now()).await?;
+        dispatcher.look_for_all();
+    }
+    let claiming = app.node.claiming().await;
+    // A hook decides after each claim what the next one may be.
+    let max = if app.node.has_hook() { 1 } else { MAX_BATCH };
+    let selected = dispatcher.select(claiming.slot.as_ref(), max);
+    if selected.is_empty() {
+        return Ok(false);
+    }
+    let slots: Vec<Slot> = selected.iter().map(|candidate| candidate.slot.clone()).collect();
+    let rules = LeaseRules {
+        length: app.config.lease,
+        attempts: app.config.lease_attempts,
+        max_running: app.config.limits.account_running,
+    };
+    #[cfg(test)]
+    dispatcher.claims.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let claims = match app.database.claim(&slots, rules, app.clock.now()).await {
+        Ok(claims) => claims,
+        Err(cause) => {
+            dispatcher.waiting().slots.extend(selected.into_iter().map(|candidate| candidate.waiter));
+            return Err(cause);
+        }
+    };
+    let mut is_registered = true;
+    for (candidate, claim) in selected.into_iter().zip(claims) {
+        is_registered &= dispatcher.deliver(&claiming, candidate, claim);
+    }
+    drop(claiming);
+    if !is_registered {
+        app.node.heartbeat(app).await?;
+    }
+    Ok(true)
+}
+
+impl Dispatcher {
+    /// Hands a lease to its slot, or lets the slot wait on. False when the local node has to register again.
+    fn deliver(&self, claiming: &Claiming<'_>, candidate: Candidate, claim: Claim) -> bool {
+        let Candidate { waiter, slot } = candidate;
+        let is_local = waiter.slot.is_none();
+        match claim {
+            Claim::Leased(lease) => {
+                // Where a sample finds one task, the next one may find another.
+                self.waiting().look_for_all |= waiter.is_sample;
+                let task = if is_local { claiming.claimed(lease) } else { DispatchedTask::Remote(lease) };
+                if let Err(unwanted) = waiter.reply.send(task) {
+                    self.give_back(slot.node, unwanted);
+                }
+            }
+            Claim::NoTask if waiter.waits => {
+                self.waiting().slots.push_back(Waiter { is_due: false, is_sample: false, ..waiter });
+            }
+            // Dropping the reply ends the wait.
+            Claim::NoTask => {}
+            Claim::UnknownNode if is_local => {
+                self.waiting().slots.push_back(waiter);
+                return false;
+            }
+            Claim::UnknownNode => {
+                let _ = waiter.reply.send(DispatchedTask::UnknownNode);
+            }
+        }
+        true
+    }
+}

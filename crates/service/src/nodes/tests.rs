@@ -1,0 +1,137 @@
+//! The dispatcher and the slots of the local node, in a running service.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::dispatcher::DispatchedTask;
+use super::inputs::NEVER_ANSWERS;
+use crate::accounts::{AccountId, Scope};
+use crate::queue::{Ending, InsufficientBalance, NewTask, Slot, Status};
+use crate::{Config, Credit, Error, Service};
+
+const MODEL: &str = "color-extraction";
+
+async fn create(service: &Service, account: AccountId, url: &str) -> Result<String, Error> {
+    let app = &service.app;
+    let unknown = || Error::new("creating a task", "there is no such model");
+    let published = app.database.published(MODEL).await?.ok_or_else(unknown)?;
+    let (model, version) = (&published.model, &published.version);
+    let task = NewTask {
+        id: app.random.uuid()?,
+        account,
+        model: model.id.clone(),
+        version: version.id,
+        publisher: model.owner,
+        price: model.price,
+        input: json!({ "input": url }).to_string(),
+    };
+    app.database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, app.clock.now()).await?;
+    app.dispatcher.task_queued(MODEL);
+    Ok(task.id)
+}
+
+async fn account(service: &Service, name: &str) -> Result<AccountId, Error> {
+    service.add_account(name, Scope::Personal).await?;
+    service.credit(name, Credit::Paid("1000".parse().unwrap_or_default())).await?;
+    let account = service.app.database.account(name).await?;
+    Ok(account.ok_or_else(|| Error::new("adding an account", "it is not there"))?.id)
+}
+
+#[tokio::test]
+async fn waiting_nodes_cause_no_queries_and_a_task_causes_one_claim() -> Result<(), Error> {
+    let mut config = Config::ephemeral();
+    config.workers = 0;
+    let service = Service::start(config).await?;
+    let app = &service.app;
+    service.add_node_key("lab").await?;
+    let models = [MODEL.to_owned()];
+    let mut waiting = tokio::task::JoinSet::new();
+    for index in 0..100 {
+        let node = format!("node-{index}");
+        app.database.add_node(&node, "lab", &models, app.clock.now()).await?;
+        for _ in 0..4 {
+            let (app, node, models) = (std::sync::Arc::clone(app), node.clone(), models.clone());
+            waiting.spawn(async move {
+                let slot = Slot { node, models: models.into(), max_running: u32::MAX };
+                app.dispatcher.remote_task(slot, true).await
+            });
+        }
+    }
+    while app.dispatcher.idle_slots() < 400 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let before = app.dispatcher.claims();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let customer = account(&service, "customer").await?;
+    let task = create(&service, customer, "https://example.com/a.png").await?;
+    let first = waiting.join_next().await;
+    let Some(Ok(Some(DispatchedTask::Remote(lease)))) = first else {
+        return Err(Error::new("waiting for a task", "there is none"));
+    };
+    assert_eq!(lease.task, task);
+    // Of which the backstop may be one.
+    let claims = app.dispatcher.claims() - before;
+    assert!((1..=2).contains(&claims), "{claims} claims");
+    waiting.shutdown().await;
+    service.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_slot_that_stops_waiting_gives_its_task_back() -> Result<(), Error> {
+    let mut config = Config::ephemeral();
+    config.workers = 0;
+    let service = Service::start(config).await?;
+    let app = &service.app;
+    service.add_node_key("lab").await?;
+    app.database.add_node("node", "lab", &[MODEL.to_owned()], app.clock.now()).await?;
+    let customer = account(&service, "customer").await?;
+    let slot = Slot { node: "node".to_owned(), models: [MODEL.to_owned()].into(), max_running: u32::MAX };
+    for round in 0..20 {
+        let task = create(&service, customer, "https://example.com/a.png").await?;
+        // Somewhere between the claim and its arrival.
+        let short = Duration::from_micros(100 * round);
+        let mut got = tokio::time::timeout(short, app.dispatcher.remote_task(slot.clone(), true)).await.ok();
+        if got.is_none() {
+            let again = app.dispatcher.remote_task(slot.clone(), true);
+            got = tokio::time::timeout(Duration::from_secs(10), again).await.ok();
+        }
+        let Some(Some(DispatchedTask::Remote(lease))) = got else {
+            return Err(Error::new("waiting for a task", format!("round {round}: there is none")));
+        };
+        assert_eq!(lease.task, task, "round {round}");
+        let ending = Ending::Output("{}".to_owned());
+        app.database.finish("node", &lease.task, lease.attempt, &ending, app.clock.now()).await?;
+    }
+    service.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn inputs_that_never_arrive_hold_no_worker() -> Result<(), Error> {
+    let mut config = Config::ephemeral();
+    config.workers = 2;
+    config.drain = Duration::ZERO;
+    let service = Service::start(config).await?;
+    let (slow, other) = (account(&service, "slow").await?, account(&service, "other").await?);
+    for _ in 0..50 {
+        create(&service, slow, NEVER_ANSWERS).await?;
+    }
+    for customer in [other, other, other] {
+        let task = create(&service, customer, "ftp://example.com/is-refused-at-once").await?;
+        let ended = async {
+            loop {
+                let task = service.app.database.task(customer, &task).await?;
+                if task.is_some_and(|task| task.status == Status::Failed) {
+                    return Ok::<_, Error>(());
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let in_time = tokio::time::timeout(Duration::from_secs(10), ended).await;
+        assert!(in_time.is_ok(), "the task waited for the inputs of others");
+    }
+    service.shutdown().await;
+    Ok(())
+}
