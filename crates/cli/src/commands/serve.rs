@@ -197,7 +197,7 @@ fn announce(service: &Service, session: &Session, is_ready_json: bool) -> Result
     match service.api_key() {
         Some(key) => output.data(format!("export {API_KEY_VARIABLE}={key}"))?,
         None => {
-            output.note("the first start printed the API key; `inferstore admin key add demo` adds another")
+            output.note("the first start printed the API key; `inferstore admin key add demo` adds another");
         }
     }
     output.note(format!("object storage: {}", service.storage_url()));

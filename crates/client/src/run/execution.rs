@@ -78,7 +78,9 @@ impl Execution {
         let wait = self.options.wait.clone();
         let waiter = Waiter::new(&self.core, wait, self.deadline, self.sink.clone()).of_run(model);
         let ended = Box::pin(waiter.one(task)).await;
-        guard.map(CancelOnDrop::disarm);
+        if let Some(guard) = guard {
+            guard.disarm();
+        }
         let mut stored_inputs = ready.uploaded;
         if self.options.delete_inputs_after && has_ended(&ended) {
             stored_inputs = self.delete(stored_inputs).await;
@@ -92,7 +94,9 @@ impl Execution {
     pub(crate) async fn start(self) -> Result<Task> {
         let ready = self.deadline.bound(Box::pin(self.ready(true))).await?;
         let (id, guard) = Box::pin(self.create(&ready)).await?;
-        guard.map(CancelOnDrop::disarm);
+        if let Some(guard) = guard {
+            guard.disarm();
+        }
         Ok(Task { core: self.core, id })
     }
 

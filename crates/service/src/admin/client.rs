@@ -42,7 +42,7 @@ enum Transport {
     Running(hyper::client::conn::http1::SendRequest<Body>),
     Stopped {
         router: Router,
-        service: Service,
+        service: Box<Service>,
     },
 }
 
@@ -100,7 +100,7 @@ impl AdminClient {
         }
         let service = Service::open_stopped(folder).await?;
         let router = http::router(&service.app);
-        Ok(Self { transport: Transport::Stopped { router, service } })
+        Ok(Self { transport: Transport::Stopped { router, service: Box::new(service) } })
     }
 
     /// Sends a request to the path of these segments, with a JSON body if there is one, and returns the `data`
