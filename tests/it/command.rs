@@ -125,7 +125,7 @@ async fn failures_of_the_service_keep_their_class() {
     let service = ScriptedService::start().await;
     for (fault, code, words) in [
         (Fault::failure(403, "not yours"), exit::REFUSED, "not yours"),
-        (Fault::failure(401, "who are you"), exit::KEY, "API key"),
+        (Fault::failure(401, "who are you"), exit::KEY, "who are you"),
         (Fault::FailEnvelope("no".to_owned()), exit::REFUSED, "no"),
     ] {
         service.fault(Route::GetBalance, fault).await;

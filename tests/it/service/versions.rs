@@ -73,7 +73,7 @@ async fn a_new_version_declares_anew_and_leaves_tasks_as_they_were() {
 async fn a_version_that_the_operator_published_for_a_built_in_model_survives_a_restart() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut config = Config::folder(folder.path());
-    config.first_account.api_key = Some("a key that is known beforehand".to_owned());
+    config.first_account.api_key = Some("a-key-that-is-known-beforehand".to_owned());
     let (service, caller) = start_with(config.clone()).await;
     let path = "/api-key/model/video-edge-map/versioning";
     let built_in = caller.get(path).await.data().clone();
@@ -86,7 +86,7 @@ async fn a_version_that_the_operator_published_for_a_built_in_model_survives_a_r
     service.shutdown().await;
 
     let service = Service::start(config).await.expect("the service starts again");
-    let caller = Caller::of(&service, Some("a key that is known beforehand"));
+    let caller = Caller::of(&service, Some("a-key-that-is-known-beforehand"));
     assert_eq!(caller.get(path).await.data(), &own);
     service.shutdown().await;
 }

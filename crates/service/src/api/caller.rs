@@ -44,25 +44,27 @@ fn admit(parts: &Parts, app: &App, account: &Account) -> Result<(), Failure> {
         limit.check(account.id).map_err(Failure::too_fast)?;
     }
     let permit = app.account_requests.try_acquire(account.id).ok_or_else(Failure::too_many_at_once)?;
+    // A request has one caller.
     if let Some(slot) = parts.extensions.get::<CallerSlot>() {
-        // A request has one caller.
-        let _ = slot.0.set(Called { username: account.username.clone(), _permit: permit });
+        let _ = slot.0.set(account.username.clone());
+    }
+    if let Some(slot) = parts.extensions.get::<PermitSlot>() {
+        let _ = slot.0.set(permit);
     }
     Ok(())
 }
 
-/// Where a request keeps its caller, for what surrounds the handler.
+/// Where a request keeps the name of its caller, for the access log.
 #[derive(Clone, Default)]
-pub(super) struct CallerSlot(Arc<OnceLock<Called>>);
-
-struct Called {
-    username: String,
-    _permit: Permit,
-}
+pub(super) struct CallerSlot(Arc<OnceLock<String>>);
 
 impl CallerSlot {
     /// The name of the account that called; empty when none did.
     pub(super) fn username(&self) -> &str {
-        self.0.get().map_or("", |called| &called.username)
+        self.0.get().map_or("", String::as_str)
     }
 }
+
+/// Where a request keeps the permit of its account while it is in progress.
+#[derive(Clone, Default)]
+pub(super) struct PermitSlot(Arc<OnceLock<Permit>>);

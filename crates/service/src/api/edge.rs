@@ -12,7 +12,7 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 use tracing::Instrument;
 
 use super::Failure;
-use super::caller::CallerSlot;
+use super::caller::{CallerSlot, PermitSlot};
 use crate::lifecycle::app::App;
 use crate::lifecycle::config::CorsOrigin;
 use crate::operations::metrics::label;
@@ -60,12 +60,20 @@ pub(crate) async fn observe(State(app): State<Arc<App>>, mut request: Request, n
     response
 }
 
-/// Responds with 503 when too many requests are in progress.
-pub(crate) async fn limit_requests(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    match app.requests.try_acquire() {
+/// Responds with 503 when too many requests are in progress, and frees the permits of this one at its end.
+pub(crate) async fn limit_requests(
+    State(app): State<Arc<App>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let account_permit = PermitSlot::default();
+    request.extensions_mut().insert(account_permit.clone());
+    let response = match app.requests.try_acquire() {
         Ok(_permit) => next.run(request).await,
         Err(_) => Failure::busy().into_response(),
-    }
+    };
+    drop(account_permit);
+    response
 }
 
 /// CORS for the origins of the settings; None when there are none. A preflight needs no key.

@@ -11,8 +11,8 @@ fn folder() -> Outcome<tempfile::TempDir> {
     let write = |name: &str, text: String| std::fs::write(folder.path().join(name), text);
     std::fs::create_dir_all(folder.path().join("models/studio"))?;
     let accounts = json!([
-        {"username": "alice", "keys": ["isk_alice_key"], "balance": "12.5", "free_balance": "0"},
-        {"username": "studio", "is_organization": true, "members": ["alice"], "keys": ["studio key"]},
+        {"username": "alice", "keys": ["isk_alice_secretsecret"], "balance": "12.5", "free_balance": "0"},
+        {"username": "studio", "is_organization": true, "members": ["alice"], "keys": ["the-key-of-the-studio"]},
     ]);
     write("accounts.json", accounts.to_string())?;
     let model = json!({
@@ -38,7 +38,7 @@ async fn what_a_folder_describes_is_there_and_survives_a_reset() -> Outcome {
     let folder = folder()?;
     let seeded = bench.controls.load_fixtures(folder.path()).await?;
     assert_eq!((seeded.accounts, seeded.models, seeded.files), (2, 1, 1));
-    bench.key = "isk_alice_key".to_owned();
+    bench.key = "isk_alice_secretsecret".to_owned();
     for _ in 0..2 {
         assert_eq!(bench.balance().await?["balance"], "12.5");
         let listed = bench.get("/api-key/storage/upload/samples").await?;

@@ -1,11 +1,11 @@
-//! The model color-harmonization, version 38c0bf175f8762f7, in types. Written by `inferstore models code`.
+//! The model color-harmonization, version cda5940c510c851c, in types. Written by `inferstore models code`.
 
 /// The identifier of the model.
 pub const MODEL: &str = "color-harmonization";
 /// What the model color-harmonization takes.
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
 pub struct Input {
-    /// A whole number. It goes from 1 to 90 in steps of 1. It is sent as a text. Such as 30, 45.
+    /// A whole number. It goes from 1 to 90. It is sent as a text. Such as 30, 45.
     pub angle: i64,
     /// The URL of a file of type image/*. Such as https://storage.inferstore.example/samples/street.png.
     pub input_image: ::std::string::String,

@@ -14,15 +14,15 @@ use crate::random::Randomness;
 pub(crate) async fn a_key_cannot_take_the_identifier_of_another(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
     let database = &fixture.database;
-    let first = NewKey::chosen("isk_same_one_and_more").unwrap();
-    let second = NewKey::chosen("isk_same_two_and_more").unwrap();
+    let first = NewKey::chosen("isk_same_firstfirstfirst").unwrap();
+    let second = NewKey::chosen("isk_same_secondsecond").unwrap();
     database.add_key(fixture.customer, &first.kept, Moment(0)).await.unwrap();
     for owner in [fixture.operator, fixture.customer] {
         assert!(database.add_key(owner, &second.kept, Moment(0)).await.is_err());
     }
     assert!(database.add_key(fixture.operator, &first.kept, Moment(0)).await.is_err());
     let (kept, account) = database.key("same").await.unwrap().unwrap();
-    assert!(kept.is_of("isk_same_one_and_more"));
+    assert!(kept.is_of("isk_same_firstfirstfirst"));
     assert_eq!(account.id, fixture.customer);
 
     assert!(database.revoke_key("same", Moment(0)).await.unwrap());
