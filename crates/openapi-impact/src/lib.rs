@@ -8,7 +8,7 @@
 //! response.
 //!
 //! A breaking change of what travels breaks every client. One of generated code names the clients
-//! (see [`clients`]) where it depends on the generator.
+//! (see [`Clients`]) where it depends on the generator.
 
 mod bodies;
 mod clients;
