@@ -18,7 +18,7 @@ impl FromRequestParts<Arc<App>> for Caller {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
-        // The same words for a missing, a malformed and a wrong key: nobody learns which it was.
+        // A missing, a malformed and a wrong key have one message, which does not reveal the difference.
         let refused = || {
             let message = "a valid API key is needed in the header x-api-key";
             Failure::new(StatusCode::UNAUTHORIZED, message)

@@ -97,7 +97,7 @@ async fn list(
     Ok(Answer::data(Page::new(models.into_iter().map(Headline::from).collect(), total)))
 }
 
-/// The choice that a word stands for, or a refusal that tells all the words.
+/// The choice that a word stands for, or a refusal with the list of words.
 fn word<T: Copy>(
     field: &str,
     given: Option<&str>,

@@ -12,7 +12,7 @@ use url::Url;
 use super::format::{Descriptor, Format, Kind, NumConfig, Sample};
 
 /// The inputs of a task: an object whose values are kept as they were spelled, so that no number loses a
-/// digit before it is checked. A name that is given twice is refused: whoever reads the stored text later
+/// digit before it is checked. A name that is given twice is refused: a later reader of the stored text
 /// could take either.
 #[derive(Debug, Default)]
 pub(crate) struct Inputs(Vec<(String, Box<RawValue>)>);
@@ -189,7 +189,7 @@ fn is_bare_number(value: &str) -> bool {
     value.starts_with(|first: char| first == '-' || first.is_ascii_digit())
 }
 
-/// An absolute URL with a host, which whoever fetches the file can read. The parser alone would forgive a
+/// An absolute URL with a host, as a fetcher reads it. The parser alone would forgive a
 /// missing slash and a line break.
 fn is_http_url(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };

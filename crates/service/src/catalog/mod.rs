@@ -152,8 +152,8 @@ pub(crate) enum Existing {
 pub(crate) trait Catalog: Send + Sync {
     /// A page of the models that the caller may see, and how many there are in all.
     async fn models(&self, search: &Search) -> Result<(Vec<ModelSummary>, u64), Error>;
-    /// A model with what it declares now, whoever may see it. What another process has changed may be
-    /// missing for up to ten seconds.
+    /// A model with what it declares now, also when the caller may not see it. What another process has
+    /// changed may be missing for up to ten seconds.
     async fn published(&self, id: &str) -> Result<Option<Arc<Published>>, Error>;
     /// Publishes models, all or none, each with its active version. A model of another owner is left as
     /// it is. Returns how many were new or changed.

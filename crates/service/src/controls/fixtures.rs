@@ -117,7 +117,7 @@ impl Controls {
         self.set_balance(&entry.username, amounts).await
     }
 
-    /// Publishes a model that is told like any that somebody publishes, by the account that its folder is
+    /// Publishes a model, in the form in which any model is published, for the account that its folder is
     /// named after.
     async fn load_model(&self, file: &Path) -> Result<(), Error> {
         let failed =

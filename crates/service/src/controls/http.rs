@@ -20,7 +20,7 @@ use crate::api::{Answer, ApiJson, ApiPath, ApiQuery, Failure};
 use crate::ledger::Credit;
 use crate::lifecycle::app::App;
 
-/// Every control, for whoever has the token.
+/// Every control, for callers with the token.
 pub(crate) fn router(app: &Arc<App>) -> Router {
     Router::new()
         .route("/", get(overview))
@@ -41,7 +41,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .with_state(Arc::clone(app))
 }
 
-/// Comes before everything else, so that nobody learns what there is without the token.
+/// Runs before everything else: without the token, no response differs.
 async fn only_with_the_token(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let mut sent = request.headers().get_all(AUTHORIZATION).iter();
     let token = match (sent.next().and_then(|value| value.to_str().ok()), sent.next()) {

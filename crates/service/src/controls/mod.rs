@@ -80,7 +80,7 @@ impl Tester {
                 return Err(Error::new("turning on the controls", "their token is empty"));
             }
             Some(token) => token,
-            // Never from a seed: whoever guesses the seed must not have the token.
+            // Never from a seed: a guessed seed must not give the token.
             None => Randomness::new(None).word(32)?,
         };
         Ok(Self {

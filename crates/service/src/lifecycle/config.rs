@@ -138,7 +138,7 @@ impl std::fmt::Display for NotAnOrigin {
 
 impl std::error::Error for NotAnOrigin {}
 
-/// Controls for testers: whoever has the token can change and break everything in the service.
+/// Controls for testers: with the token, everything in the service can be changed and broken.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ControlsConfig {

@@ -36,7 +36,7 @@ pub(crate) trait Registry: Send + Sync {
     async fn revoke_node_key(&self, name: &str, now: Moment) -> Result<bool, Error>;
     /// The valid key with this identifier, and its name.
     async fn node_key(&self, id: &str) -> Result<Option<(KeptKey, String)>, Error>;
-    /// Adds a node, and forgets those that nobody has seen for long.
+    /// Adds a node, and deletes those that were silent for long.
     async fn add_node(&self, node: &str, key: &str, models: &[String], now: Moment) -> Result<(), Error>;
     /// A node, if it was registered with this key.
     async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>, Error>;

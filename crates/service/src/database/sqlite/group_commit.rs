@@ -54,7 +54,7 @@ impl Writer {
             run(&connection, &waiting);
             drop(checkpoints);
             drop(connection);
-            // Fails when nobody waits for it.
+            // Fails when the caller has gone.
             let _ = on_close.send(());
         };
         let spawned = thread::Builder::new().name("database".to_owned()).spawn(run);

@@ -88,8 +88,8 @@ enum Kind {
     Limit,
 }
 
-/// Ends a task. It may be repeated when the answer was lost: a task ends once, and whoever ended it is
-/// told so again.
+/// Ends a task. A retry after a lost response is harmless: a task ends once, and the node that ended it gets
+/// the same response again.
 pub(super) async fn finish(
     State(app): State<Arc<App>>,
     NodeKey(key): NodeKey,

@@ -1,5 +1,5 @@
 //! The protocol of nodes outside the process, on a listener of its own: register, lease, heartbeat,
-//! files, finish, goodbye. `docs/nodes.md` describes it for whoever writes a node.
+//! files, finish, goodbye. `docs/nodes.md` describes it for authors of nodes.
 
 mod finish;
 mod key;
