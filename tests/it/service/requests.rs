@@ -53,19 +53,14 @@ async fn json_of_a_wrong_shape_is_refused() {
 }
 
 #[tokio::test]
-async fn an_optional_field_that_is_null_counts_as_absent() {
+async fn an_optional_field_is_left_out_and_null_is_refused() {
     let (_service, caller) = start().await;
-    let all = caller.post(LIST, &json!({})).await.data().clone();
-    let nulls = json!({ "limit": null, "offset": null, "search": null, "sort": null, "filter_by": null });
-    assert_eq!(caller.post(LIST, &nulls).await.data(), &all);
+    for field in ["limit", "offset", "search", "sort", "filter_by"] {
+        caller.post(LIST, &json!({ field: null })).await.refusal(422);
+    }
     let file =
         json!({ "folder": "samples", "mime": "image/png", "name": "a.png", "size": 1, "org_username": null });
-    caller.post(PRESIGN, &file).await.data();
-    for required in ["folder", "mime", "name", "size"] {
-        let mut without = file.clone();
-        without[required] = json!(null);
-        caller.post(PRESIGN, &without).await.refusal(422);
-    }
+    caller.post(PRESIGN, &file).await.refusal(422);
 }
 
 #[tokio::test]

@@ -131,12 +131,18 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for ApiQuery<T> {
     }
 }
 
-/// Reads a place in a list, which may be left out or null: a whole number from 0 in 64 bits with a sign, as
-/// the document has it.
+/// Reads a field that may be left out and, as the document has it, may not be null.
+pub(crate) fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// Reads a place in a list, which may be left out: a whole number from 0 in 64 bits with a sign, as the
+/// document has it.
 pub(crate) fn place<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    let number: Option<i64> = Option::deserialize(deserializer)?;
-    let place = number.map(u64::try_from).transpose();
-    place.map_err(|_| D::Error::custom("it must be at least 0"))
+    let number = i64::deserialize(deserializer)?;
+    u64::try_from(number).map(Some).map_err(|_| D::Error::custom("it must be at least 0"))
 }
 
 /// The one parameter of a path.

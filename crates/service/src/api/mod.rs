@@ -18,7 +18,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use tower::util::option_layer;
 
-pub(crate) use body::{ApiJson, ApiPath, ApiQuery, place};
+pub(crate) use body::{ApiJson, ApiPath, ApiQuery, place, present};
 pub(crate) use caller::Caller;
 pub(crate) use edge::{RequestId, observe};
 pub(crate) use response::{Answer, Failure, Page, wrong_method};

@@ -8,7 +8,7 @@ use axum::routing::{get, post};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Answer, ApiJson, ApiPath, Caller, Failure, Page, place};
+use super::{Answer, ApiJson, ApiPath, Caller, Failure, Page, place, present};
 use crate::accounts::Account;
 use crate::catalog::{Filter, ModelSummary, Published, Search, Sort};
 use crate::clock::Moment;
@@ -24,14 +24,18 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/api-key/model/{id}/versioning", get(versioning))
 }
 
-/// The fields of a list's body. A field that is null counts as absent.
+/// The fields of a list's body. A field that is null is refused.
 #[derive(Deserialize)]
 struct ListRequest {
+    #[serde(default, deserialize_with = "present")]
     limit: Option<u32>,
     #[serde(default, deserialize_with = "place")]
     offset: Option<u64>,
+    #[serde(default, deserialize_with = "present")]
     search: Option<String>,
+    #[serde(default, deserialize_with = "present")]
     sort: Option<String>,
+    #[serde(default, deserialize_with = "present")]
     filter_by: Option<String>,
 }
 

@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use axum::routing::{delete, get, post};
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, ApiJson, ApiPath, ApiQuery, Caller, Failure, place};
+use super::{Answer, ApiJson, ApiPath, ApiQuery, Caller, Failure, place, present};
 use crate::accounts::{Account, Scope};
 use crate::clock::Moment;
 use crate::lifecycle::app::App;
@@ -31,7 +31,7 @@ struct PresignBody {
     mime: String,
     name: String,
     size: i64,
-    /// Null counts as absent.
+    #[serde(default, deserialize_with = "present")]
     org_username: Option<String>,
 }
 
