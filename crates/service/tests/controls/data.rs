@@ -34,6 +34,23 @@ async fn after_a_reset_everything_is_as_it_was_at_the_start_and_the_key_is_still
 }
 
 #[tokio::test]
+async fn keys_and_models_that_were_in_use_are_as_at_the_start_at_once_after_a_reset() -> Outcome {
+    let mut bench = Bench::start().await?;
+    bench.service.add_account("somebody", Scope::Personal).await?;
+    bench.service.set_price(MODEL, "7".parse()?).await?;
+    let first_key = std::mem::replace(&mut bench.key, bench.service.add_key("somebody").await?);
+    let cost = format!("/api-key/model/{MODEL}/task/cost");
+    assert_eq!(bench.get(&cost).await?["cost"].to_string(), "7");
+
+    bench.controls.reset().await?;
+
+    assert_eq!(bench.call(Method::GET, &cost, None).await?.0, 401, "the key came after the start");
+    bench.key = first_key;
+    assert_eq!(bench.get(&cost).await?["cost"].to_string(), "0.05");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_service_goes_on_working_after_a_reset_in_the_middle_of_its_work() -> Outcome {
     let bench = Bench::start().await?;
     for _ in 0..5 {

@@ -71,6 +71,7 @@ impl Maintenance for SqliteDatabase {
 
     async fn replace_from(&self, backup: &Path) -> Result<Vec<String>, Error> {
         let backup = path(backup)?;
+        let _invalidations = (self.caches.keys.invalidate(), self.caches.models.invalidate());
         self.exclusively(move |db| replace(db, &backup)).await
     }
 
