@@ -24,7 +24,7 @@ fn add_faults(controls: &Controls) {
     let half = r#"{"status":"success","message":"ok","data":{"#;
     let everywhere = [
         Fault::hang_up(),
-        Fault::lose_answer(),
+        Fault::lose_response(),
         Fault::status(429).retry_after(0),
         Fault::status(502).body("text/html", "<h1>Bad gateway</h1>"),
         Fault::status(504).after_commit(),

@@ -15,7 +15,7 @@ use super::Operation;
 /// use inferstore_service::{Fault, Operation};
 /// use std::time::Duration;
 ///
-/// Fault::lose_answer().on(Operation::CreateTask).once();
+/// Fault::lose_response().on(Operation::CreateTask).once();
 /// Fault::status(429).retry_after(2).on(Operation::GetTask).times(3);
 /// Fault::hang_up().with_probability(0.2);
 /// Fault::drip_body(1, Duration::from_millis(5)).on(Operation::GetObject);
@@ -75,7 +75,7 @@ pub enum Effect {
     /// The connection is closed, and nothing was done.
     HangUp,
     /// It is carried out, and the connection is closed before the answer.
-    LoseAnswer,
+    LoseResponse,
     /// It is carried out, and the connection is closed within the body of the answer.
     CutBody,
     /// It is carried out, and the body of the answer comes bit by bit.
@@ -134,8 +134,8 @@ impl Fault {
     }
 
     /// The request is carried out, and its answer is lost.
-    pub fn lose_answer() -> Self {
-        Self::new(Effect::LoseAnswer)
+    pub fn lose_response() -> Self {
+        Self::new(Effect::LoseResponse)
     }
 
     /// The answer announces its whole length and ends after so many bytes.

@@ -157,7 +157,7 @@ impl Fault {
                 self.wait().await;
                 hang_up()
             }
-            Effect::LoseAnswer => {
+            Effect::LoseResponse => {
                 drop(answer(request).await);
                 self.wait().await;
                 hang_up()

@@ -112,7 +112,7 @@ impl Tester {
 ///
 /// let service = Service::start(Config::ephemeral().with_controls()).await?;
 /// let controls = service.controls()?;
-/// controls.add_fault(Fault::lose_answer().on(Operation::CreateTask).once())?;
+/// controls.add_fault(Fault::lose_response().on(Operation::CreateTask).once())?;
 /// controls.let_model("color-extraction", Script::stay_queued()).await?;
 /// // … the test …
 /// controls.reset().await?;

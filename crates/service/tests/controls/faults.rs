@@ -70,7 +70,7 @@ async fn a_request_that_is_delayed_keeps_no_other_from_being_worked_on() -> Outc
 #[tokio::test]
 async fn a_connection_is_dropped_before_or_after_the_commit() -> Outcome {
     let bench = Bench::start().await?;
-    for (fault, tasks) in [(Fault::hang_up(), 0), (Fault::lose_answer(), 1)] {
+    for (fault, tasks) in [(Fault::hang_up(), 0), (Fault::lose_response(), 1)] {
         bench.controls.reset().await?;
         bench.controls.add_fault(fault.on(Operation::CreateTask).once())?;
         assert!(bench.try_create().await.is_err());
@@ -159,7 +159,7 @@ async fn the_object_store_has_faults_of_its_own_kind() -> Outcome {
     let text = response.text().await?;
     assert!(text.contains("<Code>SlowDown</Code>") && text.contains("a &#60; b"), "{text}");
 
-    bench.controls.add_fault(Fault::lose_answer().on(Operation::PostObject).once())?;
+    bench.controls.add_fault(Fault::lose_response().on(Operation::PostObject).once())?;
     assert!(bench.upload(&target, "a note").await.is_err());
     let url = target["download_url"].as_str().unwrap_or_default();
     assert_eq!(bench.read(url).await?, (200, "a note".to_owned()), "it was stored");

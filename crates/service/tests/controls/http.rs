@@ -36,13 +36,13 @@ async fn every_control_works_over_http() -> Outcome {
     assert_eq!(bench.must("GET", "/", None).await?["tasks"]["in_queue"], 1);
     bench.must("DELETE", &format!("/models/{MODEL}"), None).await?;
 
-    let fault = json!({"operation": "createTask", "effect": "lose_answer", "times": 1});
+    let fault = json!({"operation": "createTask", "effect": "lose_response", "times": 1});
     assert_eq!(bench.must("POST", "/faults", Some(fault.clone())).await?, json!({"id": 1}));
     assert_eq!(bench.must("GET", "/faults", None).await?, json!([{"id": 1, "fault": fault, "met": 0}]));
     assert!(bench.try_create().await.is_err());
     assert_eq!(bench.tasks().await?, 2);
     let seen = bench.must("GET", "/journal?operation=createTask&after=1", None).await?;
-    assert_eq!((seen[0]["effect"].as_str(), &seen[0]["status"]), (Some("lose_answer"), &Value::Null));
+    assert_eq!((seen[0]["effect"].as_str(), &seen[0]["status"]), (Some("lose_response"), &Value::Null));
     bench.must("DELETE", "/journal", None).await?;
     bench.must("DELETE", "/faults/1", None).await?;
     bench.must("DELETE", "/faults", None).await?;

@@ -37,7 +37,7 @@ async fn two_tasks_that_may_be_it_are_told_and_none_is_adopted() {
     // Another client with the same key, the same model and the same inputs.
     let other = client_of(&service).model(MODEL).run(inputs()).quickly().start().await;
     let other = other.expect("it is created").id().to_string();
-    controls.add_fault(Fault::lose_answer().on(Operation::CreateTask).once()).expect("it is a fault");
+    controls.add_fault(Fault::lose_response().on(Operation::CreateTask).once()).expect("it is a fault");
     let error = client.model(MODEL).run(inputs()).quickly().start().await.expect_err("it may be either");
     let Error::OutcomeUnknown(unknown) = &error else { panic!("{error:?}") };
     let candidates: Vec<_> = unknown.candidates.iter().map(ToString::to_string).collect();
@@ -50,7 +50,7 @@ async fn a_lost_task_is_found_although_the_clock_of_the_service_is_ahead() {
     let (_service, controls, client) = start().await;
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
     controls.advance_clock(Duration::from_secs(45)).await.expect("the clock is set ahead");
-    controls.add_fault(Fault::lose_answer().on(Operation::CreateTask).once()).expect("it is a fault");
+    controls.add_fault(Fault::lose_response().on(Operation::CreateTask).once()).expect("it is a fault");
     client.model(MODEL).run(inputs()).quickly().start().await.expect("it is found");
     assert_eq!(tasks(&controls).await, 1);
 }

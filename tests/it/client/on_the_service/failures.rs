@@ -20,7 +20,7 @@ async fn reads_are_repeated_and_honour_what_the_service_asks_for() {
         Fault::status(503),
         Fault::status(502).body("text/html", "<h1>Bad gateway</h1>"),
         Fault::hang_up(),
-        Fault::lose_answer(),
+        Fault::lose_response(),
         Fault::cut_body(30),
     ] {
         controls.clear_journal();
@@ -57,8 +57,8 @@ async fn cancel_and_delete_are_sent_once_and_took_effect_although_the_answer_was
     let task = client.model(MODEL).run(inputs()).quickly().start().await.expect("it is created");
     let file = inferstore::File::bytes("note.txt", "a note");
     let file = client.folder("documents").upload(file).await.expect("it is stored");
-    controls.add_fault(Fault::lose_answer().on(Operation::CancelTask).once()).expect("it is a fault");
-    controls.add_fault(Fault::lose_answer().on(Operation::DeleteFile).once()).expect("it is a fault");
+    controls.add_fault(Fault::lose_response().on(Operation::CancelTask).once()).expect("it is a fault");
+    controls.add_fault(Fault::lose_response().on(Operation::DeleteFile).once()).expect("it is a fault");
     client.task(task.id()).cancel().await.expect_err("the answer is lost");
     client.storage().delete(file.download_url).await.expect_err("the answer is lost");
     assert_eq!((controls.seen(Operation::CancelTask), controls.seen(Operation::DeleteFile)), (1, 1));

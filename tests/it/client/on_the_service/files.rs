@@ -14,7 +14,7 @@ async fn an_upload_survives_what_happens_at_the_object_store_and_is_stored_once(
         Fault::status(503),
         Fault::status(500).after_commit(),
         Fault::hang_up(),
-        Fault::lose_answer(),
+        Fault::lose_response(),
         Fault::delay(Duration::from_millis(50)),
     ]
     .into_iter()
