@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::{Admin, Backup, TaskDetail, TaskFilter};
 use crate::Error;
 use crate::accounts::{Account, Scope};
-use crate::api::{Answer, ApiJson, ApiPath, ApiQuery, Failure};
+use crate::api::{ApiJson, ApiPath, ApiQuery, Failure, Success};
 use crate::catalog::{ModelSpec, Visibility};
 use crate::ledger::{Audit, Credit, Money};
 use crate::lifecycle::app::App;
@@ -68,11 +68,11 @@ fn not_found(message: impl Into<String>) -> Failure {
     Failure::new(StatusCode::NOT_FOUND, message)
 }
 
-type Done<T = Value> = Result<Answer<T>, Failure>;
+type Done<T = Value> = Result<Success<T>, Failure>;
 
 async fn accounts(admin: Admin) -> Done {
     let accounts = admin.accounts().await.map_err(|cause| refused(&cause))?;
-    Ok(Answer::data(json!({ "accounts": accounts })))
+    Ok(Success::data(json!({ "accounts": accounts })))
 }
 
 #[derive(Deserialize)]
@@ -86,19 +86,19 @@ struct NewAccount {
 async fn add_account(admin: Admin, body: ApiJson<NewAccount>) -> Done {
     let NewAccount { account, scope } = body.value;
     admin.add_account(&account, scope).await.map_err(|cause| refused(&cause))?;
-    Ok(Answer::data(json!({ "account": account })))
+    Ok(Success::data(json!({ "account": account })))
 }
 
 async fn credit(admin: Admin, ApiPath(account): ApiPath, body: ApiJson<Credit>) -> Done {
     let (Credit::Paid(amount) | Credit::Free(amount)) = body.value;
     let free = matches!(body.value, Credit::Free(_));
     admin.credit(&account, body.value).await.map_err(|cause| refused(&cause))?;
-    Ok(Answer::data(json!({ "account": account, "amount": amount, "free": free })))
+    Ok(Success::data(json!({ "account": account, "amount": amount, "free": free })))
 }
 
 async fn account(admin: Admin, ApiPath(username): ApiPath) -> Done {
     let detail = detail(&admin, &username).await.map_err(|cause| refused(&cause))?;
-    detail.map(Answer::data).ok_or_else(|| no_account(&username))
+    detail.map(Success::data).ok_or_else(|| no_account(&username))
 }
 
 fn no_account(username: &str) -> Failure {
@@ -145,32 +145,32 @@ async fn members(admin: Admin, ApiPath(username): ApiPath) -> Done {
     let members = admin.app.database.memberships(organization.id, Scope::Organization).await;
     let members = members.map_err(|cause| refused(&cause))?;
     let members: Vec<Value> = members.iter().map(|member| json!({ "member": member })).collect();
-    Ok(Answer::data(json!({ "members": members })))
+    Ok(Success::data(json!({ "members": members })))
 }
 
 async fn keys(admin: Admin, ApiPath(username): ApiPath) -> Done {
     let account = found(&admin, &username).await?;
     let keys = admin.app.database.keys(account.id).await.map_err(|cause| refused(&cause))?;
-    Ok(Answer::data(json!({ "keys": keys })))
+    Ok(Success::data(json!({ "keys": keys })))
 }
 
 type Membership = Path<(String, String)>;
 
 async fn add_member(admin: Admin, Path((organization, person)): Membership) -> Done {
     admin.add_member(&organization, &person).await.map_err(|cause| refused(&cause))?;
-    Ok(Answer::data(json!({ "organization": organization, "member": person })))
+    Ok(Success::data(json!({ "organization": organization, "member": person })))
 }
 
 async fn remove_member(admin: Admin, Path((organization, person)): Membership) -> Done {
     match admin.remove_member(&organization, &person).await.map_err(|cause| refused(&cause))? {
-        true => Ok(Answer::data(json!({ "organization": organization, "former_member": person }))),
+        true => Ok(Success::data(json!({ "organization": organization, "former_member": person }))),
         false => Err(not_found(format!("{person} is no member of {organization}"))),
     }
 }
 
 async fn add_key(admin: Admin, ApiPath(account): ApiPath) -> Done {
     let key = admin.add_key(&account).await.map_err(|cause| refused(&cause))?;
-    Ok(Answer::data(json!({ "account": account, "api_key": key })))
+    Ok(Success::data(json!({ "account": account, "api_key": key })))
 }
 
 #[derive(Deserialize)]
@@ -181,7 +181,7 @@ struct Revocation {
 
 async fn revoke_key(admin: Admin, body: ApiJson<Revocation>) -> Done {
     match admin.revoke_key(&body.value.key).await.map_err(|cause| refused(&cause))? {
-        true => Ok(Answer::data(json!({ "revoked": true }))),
+        true => Ok(Success::data(json!({ "revoked": true }))),
         false => Err(not_found("there is no such key")),
     }
 }
@@ -204,7 +204,7 @@ const fn default_limit() -> u32 {
 
 async fn models(admin: Admin, ApiQuery(page): ApiQuery<PageQuery>) -> Done {
     let models = admin.app.database.all_models(page.limit.min(MAX_PAGE), page.offset).await;
-    Ok(Answer::data(json!({ "models": models.map_err(|cause| refused(&cause))? })))
+    Ok(Success::data(json!({ "models": models.map_err(|cause| refused(&cause))? })))
 }
 
 #[derive(Deserialize)]
@@ -227,7 +227,7 @@ async fn tasks(admin: Admin, ApiQuery(query): ApiQuery<TaskQuery>) -> Done {
     let limit = query.limit.min(MAX_PAGE);
     let filter = TaskFilter { account, status, limit, offset: query.offset };
     let tasks = admin.app.database.all_tasks(filter).await.map_err(|cause| refused(&cause))?;
-    Ok(Answer::data(json!({ "tasks": tasks })))
+    Ok(Success::data(json!({ "tasks": tasks })))
 }
 
 fn status(word: &str) -> Result<Status, Failure> {
@@ -242,18 +242,18 @@ fn no_task(id: &str) -> Failure {
 
 async fn task(admin: Admin, ApiPath(id): ApiPath) -> Done<TaskDetail> {
     let task = admin.app.database.any_task(&id).await.map_err(|cause| refused(&cause))?;
-    task.map(Answer::data).ok_or_else(|| no_task(&id))
+    task.map(Success::data).ok_or_else(|| no_task(&id))
 }
 
 async fn refund(admin: Admin, ApiPath(id): ApiPath) -> Done {
     let refunded = admin.refund_task(&id).await.map_err(|cause| refused(&cause))?;
     let (account, amount) = refunded.ok_or_else(|| no_task(&id))?;
-    Ok(Answer::data(json!({ "task": id, "account": account, "amount": amount })))
+    Ok(Success::data(json!({ "task": id, "account": account, "amount": amount })))
 }
 
 async fn nodes(admin: Admin) -> Done {
     let nodes = admin.app.database.nodes().await.map_err(|cause| refused(&cause))?;
-    Ok(Answer::data(json!({ "nodes": nodes })))
+    Ok(Success::data(json!({ "nodes": nodes })))
 }
 
 #[derive(Deserialize)]
@@ -268,7 +268,7 @@ async fn publish_model(admin: Admin, body: ApiJson<Publication>) -> Done {
     let spec = ModelSpec::from_json(model.get()).map_err(|cause| refused(&cause))?;
     let model = spec.id.clone();
     let hash = admin.publish_model(&account, spec).await.map_err(|cause| refused(&cause))?;
-    Ok(Answer::data(json!({ "publisher": account, "model": model, "commit_hash": hash })))
+    Ok(Success::data(json!({ "publisher": account, "model": model, "commit_hash": hash })))
 }
 
 #[derive(Deserialize)]
@@ -283,7 +283,7 @@ async fn publish_version(admin: Admin, ApiPath(model): ApiPath, body: ApiJson<Ne
     let NewVersion { account, input_format, output_format } = body.value;
     let published = admin.publish_version(&account, &model, input_format.get(), output_format.get()).await;
     let hash = published.map_err(|cause| refused(&cause))?;
-    Ok(Answer::data(json!({ "model": model, "commit_hash": hash })))
+    Ok(Success::data(json!({ "model": model, "commit_hash": hash })))
 }
 
 /// What changes about a model; what is left out stays.
@@ -312,7 +312,7 @@ async fn change_model(admin: Admin, ApiPath(model): ApiPath, body: ApiJson<Model
     if let Some(is_playground) = is_playground {
         admin.set_playground(&model, is_playground).await.map_err(|cause| refused(&cause))?;
     }
-    Ok(Answer::data(changed))
+    Ok(Success::data(changed))
 }
 
 #[derive(Deserialize)]
@@ -330,18 +330,18 @@ async fn add_node_key(admin: Admin, body: ApiJson<NewNodeKey>) -> Done {
         Some(models) => admin.add_node_key_for(&name, &models).await,
     };
     let key = key.map_err(|cause| refused(&cause))?;
-    Ok(Answer::data(json!({ "name": name, "node_key": key })))
+    Ok(Success::data(json!({ "name": name, "node_key": key })))
 }
 
 async fn revoke_node_key(admin: Admin, ApiPath(name): ApiPath) -> Done {
     match admin.revoke_node_key(&name).await.map_err(|cause| refused(&cause))? {
-        true => Ok(Answer::data(json!({ "name": name, "revoked": true }))),
+        true => Ok(Success::data(json!({ "name": name, "revoked": true }))),
         false => Err(not_found(format!("there is no valid key called {name}"))),
     }
 }
 
 async fn audit(admin: Admin) -> Done<Audit> {
-    Ok(Answer::data(admin.audit().await.map_err(|cause| refused(&cause))?))
+    Ok(Success::data(admin.audit().await.map_err(|cause| refused(&cause))?))
 }
 
 #[derive(Deserialize)]
@@ -354,5 +354,5 @@ async fn backup(admin: Admin, body: ApiJson<BackupFolder>) -> Done<Backup> {
     if !body.value.folder.is_absolute() {
         return Err(Failure::unprocessable("the folder of a backup is an absolute path"));
     }
-    Ok(Answer::data(admin.backup(&body.value.folder).await.map_err(|cause| refused(&cause))?))
+    Ok(Success::data(admin.backup(&body.value.folder).await.map_err(|cause| refused(&cause))?))
 }

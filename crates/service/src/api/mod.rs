@@ -21,7 +21,7 @@ use tower::util::option_layer;
 pub(crate) use body::{ApiJson, ApiPath, ApiQuery, place, present};
 pub(crate) use caller::Caller;
 pub(crate) use edge::{RequestId, observe};
-pub(crate) use response::{Answer, Failure, Page, wrong_method};
+pub(crate) use response::{Failure, Page, Success, wrong_method};
 pub(crate) use storage::is_mime;
 
 use crate::controls;

@@ -8,7 +8,7 @@ use axum::routing::{get, post};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Answer, ApiJson, ApiPath, Caller, Failure, Page, place, present};
+use super::{ApiJson, ApiPath, Caller, Failure, Page, Success, place, present};
 use crate::accounts::Account;
 use crate::catalog::{Filter, ModelSummary, Published, Search, Sort};
 use crate::clock::Moment;
@@ -81,7 +81,7 @@ async fn list(
     State(app): State<Arc<App>>,
     Caller(account): Caller,
     ApiJson { value: body, .. }: ApiJson<ListRequest>,
-) -> Result<Answer<Page<Headline>>, Failure> {
+) -> Result<Success<Page<Headline>>, Failure> {
     let limit = body.limit.unwrap_or(10);
     let largest = app.config.limits.models_page;
     if !(1..=largest).contains(&limit) {
@@ -98,7 +98,7 @@ async fn list(
         now: app.clock.now(),
     };
     let (models, total) = app.database.models(&search).await?;
-    Ok(Answer::data(Page::new(models.into_iter().map(Headline::from).collect(), total)))
+    Ok(Success::data(Page::new(models.into_iter().map(Headline::from).collect(), total)))
 }
 
 /// The choice that a word stands for, or a refusal with the list of words.
@@ -117,7 +117,7 @@ fn word<T: Copy>(
 }
 
 /// The model, if the caller may see it: public, its own, or one of an organization that it is a member of.
-/// Whoever may not learns nothing of it.
+/// A caller who may not see it gets the response of a model that does not exist.
 pub(super) async fn find_model(app: &App, caller: &Account, id: &str) -> Result<Arc<Published>, Failure> {
     let unknown = || Failure::not_found("model", id);
     let found = app.database.published(id).await?.ok_or_else(unknown)?;
@@ -131,9 +131,9 @@ async fn read(
     State(app): State<Arc<App>>,
     Caller(account): Caller,
     ApiPath(id): ApiPath,
-) -> Result<Answer<ModelRecord>, Failure> {
+) -> Result<Success<ModelRecord>, Failure> {
     let model = find_model(&app, &account, &id).await?.model.clone();
-    Ok(Answer::data(ModelRecord {
+    Ok(Success::data(ModelRecord {
         model_metadata: model.metadata.clone(),
         created_at: model.created_at,
         updated_at: model.updated_at,
@@ -153,9 +153,9 @@ async fn cost(
     State(app): State<Arc<App>>,
     Caller(account): Caller,
     ApiPath(id): ApiPath,
-) -> Result<Answer<TaskCost>, Failure> {
+) -> Result<Success<TaskCost>, Failure> {
     let found = find_model(&app, &account, &id).await?;
-    Ok(Answer::data(TaskCost { cost: found.model.price, symbol: "$", unit: "USD" }))
+    Ok(Success::data(TaskCost { cost: found.model.price, symbol: "$", unit: "USD" }))
 }
 
 #[derive(Serialize)]
@@ -168,12 +168,12 @@ async fn serving(
     State(app): State<Arc<App>>,
     Caller(account): Caller,
     ApiPath(id): ApiPath,
-) -> Result<Answer<ServingStatus>, Failure> {
+) -> Result<Success<ServingStatus>, Failure> {
     find_model(&app, &account, &id).await?;
     // A node that was silent for the length of a lease has lost its tasks: it counts as gone.
     let since = app.clock.now().before(app.config.lease);
     let found = app.database.serving(&id, since).await?;
-    Ok(Answer::data(ServingStatus { serving: found.serving, consumers: found.consumers }))
+    Ok(Success::data(ServingStatus { serving: found.serving, consumers: found.consumers }))
 }
 
 #[derive(Serialize)]
@@ -189,9 +189,9 @@ async fn versioning(
     State(app): State<Arc<App>>,
     Caller(account): Caller,
     ApiPath(id): ApiPath,
-) -> Result<Answer<Versioning>, Failure> {
+) -> Result<Success<Versioning>, Failure> {
     let version = find_model(&app, &account, &id).await?.version.clone();
-    Ok(Answer::data(Versioning {
+    Ok(Success::data(Versioning {
         model_id: id,
         commit_hash: version.commit_hash,
         is_active: true,

@@ -19,25 +19,25 @@ const MAX_MESSAGE: usize = 2_000;
 const MAX_PATH: usize = 200;
 
 /// A success: the envelope around a payload, or without one.
-pub(crate) struct Answer<T> {
+pub(crate) struct Success<T> {
     message: &'static str,
     data: Option<T>,
 }
 
-impl<T: Serialize> Answer<T> {
+impl<T: Serialize> Success<T> {
     pub(crate) const fn data(data: T) -> Self {
         Self { message: "ok", data: Some(data) }
     }
 }
 
-impl<T> Answer<T> {
+impl<T> Success<T> {
     /// A success without a payload where others have one.
     pub(crate) const fn nothing(message: &'static str) -> Self {
         Self { message, data: None }
     }
 }
 
-impl Answer<()> {
+impl Success<()> {
     /// A success that has no payload.
     pub(crate) const fn done(message: &'static str) -> Self {
         Self { message, data: None }
@@ -52,7 +52,7 @@ struct Envelope<T> {
     data: Option<T>,
 }
 
-impl<T: Serialize> IntoResponse for Answer<T> {
+impl<T: Serialize> IntoResponse for Success<T> {
     fn into_response(self) -> Response {
         Json(Envelope { status: "success", message: self.message, data: self.data }).into_response()
     }

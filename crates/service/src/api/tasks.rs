@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::models::find_model;
-use super::{Answer, ApiJson, ApiPath, ApiQuery, Caller, Failure, Page, place};
+use super::{ApiJson, ApiPath, ApiQuery, Caller, Failure, Page, Success, place};
 use crate::Error;
 use crate::catalog::{Inputs, check_inputs};
 use crate::clock::Moment;
@@ -38,7 +38,7 @@ async fn create(
     Caller(account): Caller,
     ApiPath(model): ApiPath,
     input: ApiJson<Inputs>,
-) -> Result<Answer<CreatedTask>, Failure> {
+) -> Result<Success<CreatedTask>, Failure> {
     let found = find_model(&app, &account, &model).await?;
     check_inputs(&found.inputs, &input.value)
         .map_err(|violations| Failure::unprocessable(violations.join("; ")))?;
@@ -73,7 +73,7 @@ async fn create(
             return Err(Failure::insufficient_balance(message));
         }
     }
-    Ok(Answer::data(CreatedTask { data: task.id }))
+    Ok(Success::data(CreatedTask { data: task.id }))
 }
 
 /// The largest page of a history.
@@ -118,13 +118,13 @@ async fn history(
     State(app): State<Arc<App>>,
     Caller(account): Caller,
     ApiQuery(query): ApiQuery<HistoryQuery>,
-) -> Result<Answer<Page<HistoryRecord>>, Failure> {
+) -> Result<Success<Page<HistoryRecord>>, Failure> {
     let limit = query.limit.unwrap_or(10);
     if !(1..=LONGEST_PAGE).contains(&limit) {
         return Err(Failure::unprocessable(format!("limit must lie between 1 and {LONGEST_PAGE}")));
     }
     let (tasks, total) = app.database.history(account.id, limit, query.offset.unwrap_or(0)).await?;
-    Ok(Answer::data(Page::new(tasks.into_iter().map(HistoryRecord::from).collect(), total)))
+    Ok(Success::data(Page::new(tasks.into_iter().map(HistoryRecord::from).collect(), total)))
 }
 
 #[derive(Serialize)]
@@ -183,18 +183,18 @@ async fn read(
     State(app): State<Arc<App>>,
     Caller(account): Caller,
     ApiPath(id): ApiPath,
-) -> Result<Answer<TaskRecord>, Failure> {
+) -> Result<Success<TaskRecord>, Failure> {
     let task = app.database.task(account.id, &id).await?.ok_or_else(|| Failure::not_found("task", &id))?;
-    Ok(Answer::data(task.try_into()?))
+    Ok(Success::data(task.try_into()?))
 }
 
 async fn cancel(
     State(app): State<Arc<App>>,
     Caller(account): Caller,
     ApiPath(id): ApiPath,
-) -> Result<Answer<()>, Failure> {
+) -> Result<Success<()>, Failure> {
     match app.database.cancel(account.id, &id, app.clock.now()).await? {
-        Cancel::Canceled => Ok(Answer::done("canceled")),
+        Cancel::Canceled => Ok(Success::done("canceled")),
         Cancel::Unknown => Err(Failure::not_found("task", &id)),
         Cancel::Refused(status) => {
             let word = status.word();

@@ -59,7 +59,7 @@ impl<'de> Deserialize<'de> for Inputs {
 
 /// No model declares more; a body with a hundred thousand names is not worth comparing.
 const MOST_INPUTS: usize = 1_000;
-/// How many complaints are told at once.
+/// How many violations a refusal names.
 const MOST_VIOLATIONS: usize = 20;
 /// How many digits a number may have behind the point, as the document has it.
 const MAX_FRACTION_DIGITS: usize = 18;

@@ -72,7 +72,7 @@ pub(crate) struct Search {
     pub(crate) caller: AccountId,
     /// A part of the name or the description, in any case.
     pub(crate) text: Option<String>,
-    /// In the order of publication unless told, so that pages stay as they are while models are added.
+    /// The order of publication by default, so that pages stay as they are while models are added.
     pub(crate) sort: Sort,
     pub(crate) filter: Option<Filter>,
     pub(crate) limit: u32,

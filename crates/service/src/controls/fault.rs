@@ -68,19 +68,19 @@ pub struct Fault {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Effect {
-    /// It is answered as always, only later, before or after it was carried out.
+    /// It is carried out and its response sent as always, only later, before or after it was carried out.
     Delay,
-    /// It is answered with another status, before or after it was carried out.
+    /// Its response has another status, before or after it was carried out.
     Status,
     /// The connection is closed, and nothing was done.
     HangUp,
-    /// It is carried out, and the connection is closed before the answer.
+    /// It is carried out, and the connection is closed before the response.
     LoseResponse,
-    /// It is carried out, and the connection is closed within the body of the answer.
+    /// It is carried out, and the connection is closed within the body of the response.
     CutBody,
-    /// It is carried out, and the body of the answer comes bit by bit.
+    /// It is carried out, and the body of the response comes bit by bit.
     DripBody,
-    /// It is carried out, and one field of the answer has another value.
+    /// It is carried out, and one field of the response has another value.
     SetField,
 }
 
@@ -118,12 +118,12 @@ impl Fault {
         }
     }
 
-    /// The answer comes, this much later.
+    /// The response comes, this much later.
     pub fn delay(by: Duration) -> Self {
         Self::new(Effect::Delay).delayed(by)
     }
 
-    /// The answer is a failure with this status, and nothing was done.
+    /// The response is a failure with this status, and nothing was done.
     pub fn status(status: u16) -> Self {
         Self { status: Some(status), ..Self::new(Effect::Status) }
     }
@@ -133,22 +133,22 @@ impl Fault {
         Self::new(Effect::HangUp)
     }
 
-    /// The request is carried out, and its answer is lost.
+    /// The request is carried out, and its response is lost.
     pub fn lose_response() -> Self {
         Self::new(Effect::LoseResponse)
     }
 
-    /// The answer announces its whole length and ends after so many bytes.
+    /// The response announces its whole length and ends after so many bytes.
     pub fn cut_body(after: u64) -> Self {
         Self { bytes: Some(after), ..Self::new(Effect::CutBody) }
     }
 
-    /// The body of the answer comes in pieces of so many bytes, this long apart.
+    /// The body of the response comes in pieces of so many bytes, this long apart.
     pub fn drip_body(bytes: u64, pause: Duration) -> Self {
         Self { bytes: Some(bytes), pause_ms: Some(milliseconds(pause)), ..Self::new(Effect::DripBody) }
     }
 
-    /// The answer has this value in the field that a JSON pointer names, such as `/data/status`. Answers
+    /// The response has this value in the field that a JSON pointer names, such as `/data/status`. Responses
     /// without the field stay as they are.
     pub fn set_field(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self { field: Some(field.into()), value: Some(value.into()), ..Self::new(Effect::SetField) }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::{Amounts, Controls, Fault, JournalEntry, KeptFault, LoadedFixtures, Operation, Script};
 use crate::Error;
-use crate::api::{Answer, ApiJson, ApiPath, ApiQuery, Failure};
+use crate::api::{ApiJson, ApiPath, ApiQuery, Failure, Success};
 use crate::ledger::Credit;
 use crate::lifecycle::app::App;
 
@@ -79,10 +79,10 @@ fn told(cause: &Error) -> Failure {
     Failure::unprocessable(cause.to_string())
 }
 
-type Done = Result<Answer<()>, Failure>;
+type Done = Result<Success<()>, Failure>;
 
-async fn overview(controls: Controls) -> Result<Answer<Value>, Failure> {
-    Ok(Answer::data(json!({
+async fn overview(controls: Controls) -> Result<Success<Value>, Failure> {
+    Ok(Success::data(json!({
         "time": controls.time(),
         "node_up": controls.is_node_up().await,
         "tasks": controls.tasks().await.map_err(|cause| told(&cause))?,
@@ -93,7 +93,7 @@ async fn overview(controls: Controls) -> Result<Answer<Value>, Failure> {
 
 async fn reset(controls: Controls) -> Done {
     controls.reset().await.map_err(|cause| told(&cause))?;
-    Ok(Answer::done("everything is as it was at the start"))
+    Ok(Success::done("everything is as it was at the start"))
 }
 
 #[derive(Deserialize)]
@@ -105,27 +105,27 @@ struct FixturesBody {
 async fn load_fixtures(
     controls: Controls,
     body: ApiJson<FixturesBody>,
-) -> Result<Answer<LoadedFixtures>, Failure> {
-    Ok(Answer::data(controls.load_fixtures(body.value.folder).await.map_err(|cause| told(&cause))?))
+) -> Result<Success<LoadedFixtures>, Failure> {
+    Ok(Success::data(controls.load_fixtures(body.value.folder).await.map_err(|cause| told(&cause))?))
 }
 
-async fn faults(controls: Controls) -> Answer<Vec<KeptFault>> {
-    Answer::data(controls.faults())
+async fn faults(controls: Controls) -> Success<Vec<KeptFault>> {
+    Success::data(controls.faults())
 }
 
-async fn add_fault(controls: Controls, body: ApiJson<Fault>) -> Result<Answer<Value>, Failure> {
+async fn add_fault(controls: Controls, body: ApiJson<Fault>) -> Result<Success<Value>, Failure> {
     let id = controls.add_fault(body.value).map_err(|cause| told(&cause))?;
-    Ok(Answer::data(json!({ "id": id })))
+    Ok(Success::data(json!({ "id": id })))
 }
 
-async fn clear_faults(controls: Controls) -> Answer<()> {
+async fn clear_faults(controls: Controls) -> Success<()> {
     controls.clear_faults();
-    Answer::done("there are no faults")
+    Success::done("there are no faults")
 }
 
 async fn clear_fault(controls: Controls, ApiPath(id): ApiPath) -> Done {
     match id.parse().is_ok_and(|id| controls.clear_fault(id)) {
-        true => Ok(Answer::done("cleared")),
+        true => Ok(Success::done("cleared")),
         false => Err(Failure::not_found("fault", &id)),
     }
 }
@@ -136,21 +136,21 @@ struct AdvanceBody {
     seconds: f64,
 }
 
-async fn advance(controls: Controls, body: ApiJson<AdvanceBody>) -> Result<Answer<Value>, Failure> {
+async fn advance(controls: Controls, body: ApiJson<AdvanceBody>) -> Result<Success<Value>, Failure> {
     let by = Duration::try_from_secs_f64(body.value.seconds)
         .map_err(|_| Failure::unprocessable("seconds must not be below zero"))?;
     controls.advance_clock(by).await.map_err(|cause| told(&cause))?;
-    Ok(Answer::data(json!({ "time": controls.time() })))
+    Ok(Success::data(json!({ "time": controls.time() })))
 }
 
 async fn set_balance(controls: Controls, ApiPath(name): ApiPath, body: ApiJson<Amounts>) -> Done {
     controls.set_balance(&name, body.value).await.map_err(|cause| told(&cause))?;
-    Ok(Answer::done("set"))
+    Ok(Success::done("set"))
 }
 
 async fn credit(controls: Controls, ApiPath(name): ApiPath, body: ApiJson<Credit>) -> Done {
     controls.credit(&name, body.value).await.map_err(|cause| told(&cause))?;
-    Ok(Answer::done("credited"))
+    Ok(Success::done("credited"))
 }
 
 #[derive(Deserialize)]
@@ -165,21 +165,21 @@ async fn node(controls: Controls, body: ApiJson<NodeBody>) -> Done {
         false => controls.take_node_down().await,
     };
     switched.map_err(|cause| told(&cause))?;
-    Ok(Answer::done(if body.value.up { "the node is up" } else { "the node is down" }))
+    Ok(Success::done(if body.value.up { "the node is up" } else { "the node is down" }))
 }
 
-async fn scripts(controls: Controls) -> Answer<Value> {
-    Answer::data(json!(controls.scripts()))
+async fn scripts(controls: Controls) -> Success<Value> {
+    Success::data(json!(controls.scripts()))
 }
 
 async fn script(controls: Controls, ApiPath(model): ApiPath, body: ApiJson<Script>) -> Done {
     controls.let_model(&model, body.value).await.map_err(|cause| told(&cause))?;
-    Ok(Answer::done("written"))
+    Ok(Success::done("written"))
 }
 
 async fn unscript(controls: Controls, ApiPath(model): ApiPath) -> Done {
     match controls.clear_script(&model).await.map_err(|cause| told(&cause))? {
-        true => Ok(Answer::done("the model is itself again")),
+        true => Ok(Success::done("the model is itself again")),
         false => Err(Failure::not_found("script for the model", &model)),
     }
 }
@@ -192,16 +192,16 @@ struct JournalQuery {
     after: Option<u64>,
 }
 
-async fn journal(controls: Controls, ApiQuery(query): ApiQuery<JournalQuery>) -> Answer<Vec<JournalEntry>> {
+async fn journal(controls: Controls, ApiQuery(query): ApiQuery<JournalQuery>) -> Success<Vec<JournalEntry>> {
     let mut entries = controls.journal();
     entries.retain(|entry| {
         query.operation.is_none_or(|wanted| entry.operation == Some(wanted))
             && query.after.is_none_or(|after| entry.number > after)
     });
-    Answer::data(entries)
+    Success::data(entries)
 }
 
-async fn clear_journal(controls: Controls) -> Answer<()> {
+async fn clear_journal(controls: Controls) -> Success<()> {
     controls.clear_journal();
-    Answer::done("forgotten")
+    Success::done("forgotten")
 }

@@ -30,10 +30,10 @@ pub struct JournalEntry {
     pub path: String,
     /// What it asked for, if that is an operation.
     pub operation: Option<Operation>,
-    /// Its identifier, which its answer carries too.
+    /// Its identifier, which its response carries too.
     pub request_id: String,
-    /// What it was answered with; None while it is being worked on, and when the connection was closed
-    /// without an answer.
+    /// The status of its response; None while it is being worked on, and when the connection was closed
+    /// without an response.
     pub status: Option<u16>,
     /// The number of the fault that it met.
     pub fault: Option<u64>,

@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::http::listener::HangUp;
 use crate::lifecycle::app::App;
 
-/// For how long what is left of a request is read before it is answered without being looked at.
+/// For how long what is left of a request is read before it gets a response without being looked at.
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// What faults and the journal know of a request.
@@ -96,10 +96,10 @@ impl Tester {
         clock: &Clock,
         id: &str,
         request: Request,
-        answer: impl FnOnce(Request) -> F + Send,
+        respond: impl FnOnce(Request) -> F + Send,
     ) -> Response<Body> {
         let seen = RequestInfo::at_the_objects(id, &request);
-        self.around(clock, &seen, request, answer).await
+        self.around(clock, &seen, request, respond).await
     }
 
     async fn around<F: Future<Output = Response<Body>> + Send>(
@@ -107,16 +107,16 @@ impl Tester {
         clock: &Clock,
         seen: &RequestInfo,
         request: Request,
-        answer: impl FnOnce(Request) -> F + Send,
+        respond: impl FnOnce(Request) -> F + Send,
     ) -> Response<Body> {
         let number = self.journal.begin(seen, clock.now().to_string());
         let response = match self.faults.meet(seen) {
-            None => answer(request).await,
+            None => respond(request).await,
             Some((id, fault)) => {
                 self.journal.note(number, |entry| {
                     (entry.fault, entry.effect) = (Some(id), Some(fault.effect));
                 });
-                fault.happen(seen, request, answer).await
+                fault.happen(seen, request, respond).await
             }
         };
         if response.extensions().get::<HangUp>().is_none() {
@@ -131,39 +131,39 @@ impl Fault {
         &self,
         seen: &RequestInfo,
         request: Request,
-        answer: impl FnOnce(Request) -> F + Send,
+        respond: impl FnOnce(Request) -> F + Send,
     ) -> Response<Body> {
         match self.effect {
             Effect::Delay if self.after_commit => {
-                let response = answer(request).await;
+                let response = respond(request).await;
                 self.wait().await;
                 response
             }
             Effect::Delay => {
                 self.wait().await;
-                answer(request).await
+                respond(request).await
             }
             Effect::Status if self.after_commit => {
-                drop(answer(request).await);
+                drop(respond(request).await);
                 self.wait().await;
-                self.answer(seen)
+                self.response(seen)
             }
             Effect::Status => {
                 drain(request).await;
                 self.wait().await;
-                self.answer(seen)
+                self.response(seen)
             }
             Effect::HangUp => {
                 self.wait().await;
                 hang_up()
             }
             Effect::LoseResponse => {
-                drop(answer(request).await);
+                drop(respond(request).await);
                 self.wait().await;
                 hang_up()
             }
             Effect::CutBody | Effect::DripBody | Effect::SetField => {
-                let response = answer(request).await;
+                let response = respond(request).await;
                 self.wait().await;
                 self.corrupt_body(response).await
             }
@@ -176,9 +176,9 @@ impl Fault {
         }
     }
 
-    /// The answer of a fault with a status: in the shape of the API or of S3, unless it has a body of its
+    /// The response of a fault with a status: in the shape of the API or of S3, unless it has a body of its
     /// own.
-    fn answer(&self, seen: &RequestInfo) -> Response<Body> {
+    fn response(&self, seen: &RequestInfo) -> Response<Body> {
         let message = self.message.clone().unwrap_or_else(|| "a tester wanted this".to_owned());
         let mut response = match (&self.body, seen.side) {
             (Some(body), _) => (self.code(), body.clone()).into_response(),
@@ -207,8 +207,8 @@ fn hang_up() -> Response<Body> {
     response
 }
 
-/// Reads what is left of a request. A client that is answered while it sends fails on sending, and never
-/// sees the answer.
+/// Reads what is left of a request. A client that gets a response while it sends fails on sending, and never
+/// sees the response.
 async fn drain(request: Request) {
     let mut body = request.into_body().into_data_stream();
     let read = async { while let Some(Ok(_)) = body.next().await {} };

@@ -16,7 +16,7 @@
 //! | `GET /models`, `PUT, DELETE /models/{id}` | lists, writes, clears what models do instead of running |
 //! | `GET, DELETE /journal` | lists, forgets the requests that were seen |
 //!
-//! Every request needs the header `authorization: Bearer <token>`. Answers and failures have the shape
+//! Every request needs the header `authorization: Bearer <token>`. Responses and failures have the shape
 //! of the API's. `docs/controls.md` shows each with curl.
 
 mod corrupt_body;

@@ -53,7 +53,7 @@ pub struct Config {
     pub storage_origins: Vec<CorsOrigin>,
     /// How long blobs that no row refers to are kept in `objects/orphans` before they are deleted.
     pub orphan_retention: Duration,
-    /// How long the files that models produce are kept. Their URLs answer with 404 then.
+    /// How long the files that models produce are kept. Their URLs return 404 then.
     pub output_retention: Duration,
     /// The account that a fresh service begins with.
     pub first_account: FirstAccount,

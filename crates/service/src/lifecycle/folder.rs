@@ -56,7 +56,7 @@ impl Folder {
 
     /// Takes the rights of others from everything directly in the folder.
     pub(crate) fn restrict_entries(&self) {
-        // The folder is closed to others already; this matters when somebody opens it again.
+        // The folder is closed to others already; this matters when its rights are widened again.
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             let _ = permissions::restrict(&entry.path());
         }

@@ -45,7 +45,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts a service. When this returns, it answers.
+    /// Starts a service. When this returns, it accepts requests.
     ///
     /// # Errors
     /// When a port is taken, or the data folder cannot be used: it says which and why.

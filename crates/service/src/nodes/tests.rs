@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::dispatcher::DispatchedTask;
-use super::inputs::NEVER_ANSWERS;
+use super::inputs::NEVER_RESPONDS;
 use crate::accounts::{AccountId, Scope};
 use crate::queue::{Ending, InsufficientBalance, NewTask, Slot, Status};
 use crate::{Config, Credit, Error, Service};
@@ -116,7 +116,7 @@ async fn inputs_that_never_arrive_hold_no_worker() -> Result<(), Error> {
     let service = Service::start(config).await?;
     let (slow, other) = (account(&service, "slow").await?, account(&service, "other").await?);
     for _ in 0..50 {
-        create(&service, slow, NEVER_ANSWERS).await?;
+        create(&service, slow, NEVER_RESPONDS).await?;
     }
     for customer in [other, other, other] {
         let task = create(&service, customer, "ftp://example.com/is-refused-at-once").await?;

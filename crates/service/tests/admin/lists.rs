@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Bench, Caller, Outcome};
 
-/// A model that any service can be told to run.
+/// A model that every service with controls can run.
 const MODEL: &str = "color-extraction";
 
 impl Bench {
@@ -98,7 +98,7 @@ async fn an_account_is_shown_with_what_belongs_to_it() -> Outcome {
     bench.admin.call("DELETE", &["accounts", "studio", "members", "demo"], None).await?;
     let members = bench.admin.call("GET", &["accounts", "studio", "members"], None).await?;
     assert_eq!(members, json!({"members": []}));
-    let unknown = bench.admin.call("GET", &["accounts", "nobody"], None).await;
+    let unknown = bench.admin.call("GET", &["accounts", "stranger"], None).await;
     assert!(unknown.is_err_and(|error| error.is_not_found()));
     Ok(())
 }

@@ -76,8 +76,8 @@ async fn a_reset_while_clients_write_leaves_books_that_add_up() -> Outcome {
         let creates = (0..20).map(|_| bench.try_create());
         let (created, reset) = tokio::join!(futures_util::future::join_all(creates), bench.controls.reset());
         reset?;
-        for answer in created {
-            assert_eq!(answer?.0, 200);
+        for response in created {
+            assert_eq!(response?.0, 200);
         }
         bench.audit().await?;
     }
@@ -100,7 +100,7 @@ async fn balances_are_set_and_credited_and_the_books_add_up() -> Outcome {
     assert_eq!(bench.balance().await?["debt"], "0", "a payment settles the debt first");
     let negative = Amounts { balance: money("-1"), ..Amounts::default() };
     assert!(bench.controls.set_balance("demo", negative).await.is_err());
-    assert!(bench.controls.set_balance("nobody", poor).await.is_err());
+    assert!(bench.controls.set_balance("stranger", poor).await.is_err());
     bench.audit().await
 }
 

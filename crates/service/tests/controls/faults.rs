@@ -61,7 +61,7 @@ async fn a_request_that_is_delayed_keeps_no_other_from_being_worked_on() -> Outc
         };
         tokio::select! {
             _ = delayed => return Err("it was not delayed".into()),
-            answered = tokio::time::timeout(Duration::from_secs(60), others) => answered??,
+            done = tokio::time::timeout(Duration::from_secs(60), others) => done??,
         }
     }
     Ok(())
@@ -111,7 +111,7 @@ async fn a_body_is_cut_or_comes_bit_by_bit() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_field_of_an_answer_has_another_value_and_nothing_else_changes() -> Outcome {
+async fn a_fault_changes_one_field_of_a_response_and_nothing_else() -> Outcome {
     let bench = Bench::start().await?;
     let id = bench.create().await?;
     let task = bench.until(&id, &["failed"]).await?;
@@ -128,7 +128,7 @@ async fn a_field_of_an_answer_has_another_value_and_nothing_else_changes() -> Ou
 }
 
 #[tokio::test]
-async fn an_answer_is_late_and_right_for_whoever_waits() -> Outcome {
+async fn a_delayed_response_is_complete() -> Outcome {
     let bench = Bench::start().await?;
     bench.controls.add_fault(Fault::delay(Duration::from_millis(150)).on_path("get", "/api-key/balance"))?;
     let begun = Instant::now();
@@ -220,12 +220,12 @@ async fn with_the_same_seed_the_same_requests_meet_a_fault_of_chance() -> Outcom
 }
 
 #[tokio::test]
-async fn what_can_be_no_fault_is_told() -> Outcome {
+async fn an_invalid_fault_is_refused_with_the_reason() -> Outcome {
     let bench = Bench::start().await?;
     for fault in [
         Fault::status(99),
         Fault::hang_up().with_probability(1.5),
-        Fault::hang_up().message("nobody hears this"),
+        Fault::hang_up().message("goes with no hang-up"),
         Fault::drip_body(0, Duration::ZERO),
         Fault::set_field("status", "a field is named by a pointer"),
         Fault::status(500).header("not a name", "x"),

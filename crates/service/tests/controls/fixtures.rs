@@ -48,9 +48,9 @@ async fn what_a_folder_describes_is_there_and_survives_a_reset() -> Outcome {
 
         bench.controls.let_model("shout", Script::succeed(json!({"text": "HELLO"}))).await?;
         let path = "/api-key/model/shout/task";
-        let (status, answer) = bench.call(Method::POST, path, Some(json!({"text": "hello"}))).await?;
-        assert_eq!(status, 200, "{answer}");
-        bench.until(answer["data"]["data"].as_str().unwrap_or_default(), &["success"]).await?;
+        let (status, response) = bench.call(Method::POST, path, Some(json!({"text": "hello"}))).await?;
+        assert_eq!(status, 200, "{response}");
+        bench.until(response["data"]["data"].as_str().unwrap_or_default(), &["success"]).await?;
         assert_eq!(bench.balance().await?["balance"], "12.25");
         bench.audit().await?;
         bench.controls.reset().await?;
@@ -62,7 +62,7 @@ async fn what_a_folder_describes_is_there_and_survives_a_reset() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_mistake_in_a_folder_is_told_with_its_file() -> Outcome {
+async fn an_invalid_fixture_is_refused_with_the_name_of_its_file() -> Outcome {
     let bench = Bench::start().await?;
     assert!(bench.controls.load_fixtures("/nowhere at all").await.is_err());
     for (name, text) in [
@@ -70,14 +70,14 @@ async fn a_mistake_in_a_folder_is_told_with_its_file() -> Outcome {
         ("models/studio/shout.json", r#"{"id": "shout"}"#),
         (
             "files.json",
-            r#"[{"account": "nobody", "folder": "samples", "name": "a", "mime": "a/b", "path": "a"}]"#,
+            r#"[{"account": "stranger", "folder": "samples", "name": "a", "mime": "a/b", "path": "a"}]"#,
         ),
     ] {
         let folder = folder()?;
         std::fs::write(folder.path().join(name), text)?;
-        let told = bench.controls.load_fixtures(folder.path()).await.err().map(|error| error.to_string());
-        let word = if name == "files.json" { "nobody" } else { name };
-        assert!(told.as_ref().is_some_and(|told| told.contains(word)), "{name}: {told:?}");
+        let refusal = bench.controls.load_fixtures(folder.path()).await.err().map(|error| error.to_string());
+        let word = if name == "files.json" { "stranger" } else { name };
+        assert!(refusal.as_ref().is_some_and(|message| message.contains(word)), "{name}: {refusal:?}");
     }
     Ok(())
 }

@@ -21,8 +21,8 @@ impl Bench {
     /// A control that has to work.
     async fn must(&self, method: &str, path: &str, body: Option<Value>) -> Outcome<Value> {
         match self.control(method, path, body).await? {
-            (200, mut answer) if answer["status"] == "success" => Ok(answer["data"].take()),
-            (status, answer) => Err(format!("{method} {path}: {status} {answer}").into()),
+            (200, mut response) if response["status"] == "success" => Ok(response["data"].take()),
+            (status, response) => Err(format!("{method} {path}: {status} {response}").into()),
         }
     }
 }
@@ -68,7 +68,7 @@ async fn every_control_works_over_http() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_mistake_is_told_in_the_shape_of_the_api() -> Outcome {
+async fn an_invalid_request_is_refused_in_the_shape_of_the_api() -> Outcome {
     let bench = Bench::start().await?;
     for (method, path, body, status) in [
         ("GET", "/nothing", None, 404),
@@ -80,21 +80,21 @@ async fn a_mistake_is_told_in_the_shape_of_the_api() -> Outcome {
         ("DELETE", "/faults/7", None, 404),
         ("PUT", "/models/x", Some(json!({"then": "succeed"})), 422),
         ("DELETE", "/models/x", None, 404),
-        ("PUT", "/accounts/nobody/balance", Some(json!({"balance": "1"})), 422),
+        ("PUT", "/accounts/stranger/balance", Some(json!({"balance": "1"})), 422),
         ("PUT", "/accounts/demo/balance", Some(json!({"balance": "a lot"})), 422),
         ("POST", "/clock/advance", Some(json!({"seconds": -1})), 422),
         ("POST", "/fixtures", Some(json!({"folder": "/nowhere at all"})), 422),
         ("GET", "/journal?operation=nothing", None, 422),
     ] {
-        let (answered, answer) = bench.control(method, path, body.clone()).await?;
-        assert_eq!((answered, answer["status"].as_str()), (status, Some("fail")), "{method} {path} {body:?}");
-        assert!(answer["message"].as_str().is_some_and(|message| !message.is_empty()));
+        let (actual, response) = bench.control(method, path, body.clone()).await?;
+        assert_eq!((actual, response["status"].as_str()), (status, Some("fail")), "{method} {path} {body:?}");
+        assert!(response["message"].as_str().is_some_and(|message| !message.is_empty()));
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn nothing_is_told_or_done_without_the_token() -> Outcome {
+async fn without_the_token_every_request_is_refused_alike_and_changes_nothing() -> Outcome {
     let mut config = Config::ephemeral().with_controls();
     if let Some(controls) = &mut config.controls {
         controls.token = Some("the right one".to_owned());

@@ -103,7 +103,7 @@ async fn what_cannot_be_published_is_refused_with_the_reason() -> Outcome {
     let stolen =
         bench.service.publish_version("eve", "echo", "{}", r#"{"a": {"type": "int", "position": 0}}"#);
     assert!(stolen.await.is_err_and(|why| why.to_string().contains("no such model")));
-    assert!(bench.service.publish_model("nobody", echo("other")?).await.is_err());
+    assert!(bench.service.publish_model("stranger", echo("other")?).await.is_err());
     assert_eq!(bench.get("/api-key/model/echo").await?["username"], json!(PUBLISHER));
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::accounts::key_id;
 use crate::api::Failure;
 use crate::lifecycle::app::App;
 
-/// The name of the node key. A handler that takes one answers 401 to everyone else.
+/// The name of the node key. A handler that takes one responds with 401 to everyone else.
 pub(super) struct NodeKey(pub(super) String);
 
 impl FromRequestParts<Arc<App>> for NodeKey {

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::key::{NodeKey, NodePath};
 use super::{known, lost, unknown};
 use crate::Error;
-use crate::api::{Answer, ApiJson, Failure};
+use crate::api::{ApiJson, Failure, Success};
 use crate::lifecycle::app::App;
 use crate::nodes::DispatchedTask;
 use crate::queue::{Lease, Slot};
@@ -48,7 +48,7 @@ pub(super) async fn lease(
     NodeKey(key): NodeKey,
     NodePath(node): NodePath<String>,
     body: ApiJson<LeaseRequest>,
-) -> Result<Answer<Leased>, Failure> {
+) -> Result<Success<Leased>, Failure> {
     let asked = body.value.wait_seconds.map_or(Ok(MAX_WAIT), Duration::try_from_secs_f64);
     let wait = asked
         .map_err(|_| Failure::unprocessable("wait_seconds must be a number of seconds, at most 30"))?
@@ -64,10 +64,10 @@ pub(super) async fn lease(
     match stop.run_until_cancelled(tokio::time::timeout(limit, task)).await {
         Some(Ok(Some(DispatchedTask::Remote(lease)))) => {
             tracing::info!(node, task = lease.task, attempt = lease.attempt, "a node has leased a task");
-            Ok(Answer::data(leased(lease, &app)?))
+            Ok(Success::data(leased(lease, &app)?))
         }
         Some(Ok(Some(DispatchedTask::UnknownNode))) => Err(unknown(&node)),
-        _ => Ok(Answer::nothing("no task")),
+        _ => Ok(Success::nothing("no task")),
     }
 }
 
@@ -89,14 +89,14 @@ pub(super) async fn heartbeat(
     State(app): State<Arc<App>>,
     NodeKey(key): NodeKey,
     NodePath((node, task, attempt)): NodePath<(String, String, i64)>,
-) -> Result<Answer<()>, Failure> {
+) -> Result<Success<()>, Failure> {
     known(&app, &key, &node).await?;
     let now = app.clock.now();
     let until = now.after(app.config.lease);
-    // A run has its limit, and fetching and handing in take their time too. Whoever needs longer is stuck.
+    // A run has its limit, and fetching inputs and storing outputs take their time too. A node that needs longer is stuck.
     let oldest = now.before(app.config.limits.run * 2);
     match app.database.heartbeat(&node, &task, attempt, until, Some(oldest)).await? {
-        true => Ok(Answer::done("prolonged")),
+        true => Ok(Success::done("prolonged")),
         false => Err(lost()),
     }
 }

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::key::{NodeKey, NodePath};
 use super::KnownNode;
-use crate::api::{Answer, ApiJson, Failure, observe, wrong_method};
+use crate::api::{ApiJson, Failure, Success, observe, wrong_method};
 use crate::lifecycle::app::App;
 
 /// How many models a node may run.
@@ -73,7 +73,7 @@ async fn register(
     State(app): State<Arc<App>>,
     NodeKey(key): NodeKey,
     body: ApiJson<Registration>,
-) -> Result<Answer<Registered>, Failure> {
+) -> Result<Success<Registered>, Failure> {
     let models = body.value.models;
     if models.is_empty() || models.len() > MOST_MODELS {
         return Err(Failure::unprocessable(format!("a node runs between 1 and {MOST_MODELS} models")));
@@ -88,7 +88,7 @@ async fn register(
     let node = format!("node-{}", app.random.word(16)?);
     app.database.add_node(&node, &key, &models, app.clock.now()).await?;
     tracing::info!(node, key, ?models, "a node has registered");
-    Ok(Answer::data(Registered {
+    Ok(Success::data(Registered {
         node,
         lease_seconds: app.config.lease.as_secs_f64(),
         run_seconds: app.config.limits.run.as_secs_f64(),
@@ -102,12 +102,12 @@ async fn goodbye(
     State(app): State<Arc<App>>,
     NodeKey(key): NodeKey,
     NodePath(node): NodePath<String>,
-) -> Result<Answer<()>, Failure> {
+) -> Result<Success<()>, Failure> {
     known(&app, &key, &node).await?;
     app.database.node_left(&node, app.clock.now()).await?;
     app.dispatcher.look_for_all();
     tracing::info!(node, key, "a node has left");
-    Ok(Answer::done("goodbye"))
+    Ok(Success::done("goodbye"))
 }
 
 /// The node, if it registered with this key; and it is alive.
