@@ -91,6 +91,9 @@ const UNPARSED: [(&str, &str); 3] = [
 /// value that the caller sent stands in it and stays as it is.
 fn in_words_of_json(message: &str) -> String {
     let message = message.rsplit_once(" at line ").map_or(message, |(message, _)| message);
+    if let Some(words) = message.strip_prefix("unknown variant ") {
+        return format!("unknown value {words}");
+    }
     for (rust, json) in UNPARSED {
         if let Some(place) = message.strip_suffix(rust) {
             return format!("{place}{json}");

@@ -13,9 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{ApiJson, ApiPath, ApiQuery, Caller, Failure, Success, place, present};
 use crate::accounts::{Account, Scope};
-use crate::clock::Moment;
 use crate::lifecycle::app::App;
-use crate::object_storage::{FOLDERS, MAX_FILE, MAX_KEY, StoredFile, Target};
+use crate::object_storage::{FOLDERS, MAX_FILE, MAX_KEY, StoredFile, Target, Usage};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -153,17 +152,13 @@ struct ListQuery {
 
 #[derive(Serialize)]
 struct FileRecord {
-    id: String,
+    #[serde(flatten)]
+    file: StoredFile,
     download_url: String,
-    folder: String,
-    key: String,
-    mime: String,
-    size: u64,
     /// A file is shown when its bytes are whole, so this is always true.
     status: bool,
     /// Files do not expire.
     is_expired: bool,
-    created_at: Moment,
 }
 
 #[derive(Serialize)]
@@ -193,15 +188,10 @@ async fn list(
     let (files, total) =
         app.database.files(account.id, &folder, query.category.as_deref(), page, page_size).await?;
     let record = |file: StoredFile| FileRecord {
-        id: file.id,
         download_url: app.objects.download_url(&file.bucket, &file.key),
-        folder: file.folder,
-        key: file.key,
-        mime: file.mime,
-        size: file.size,
+        file,
         status: true,
         is_expired: false,
-        created_at: file.created_at,
     };
     Ok(Success::data(FilePage {
         files: files.into_iter().map(record).collect(),
@@ -210,18 +200,8 @@ async fn list(
     }))
 }
 
-#[derive(Serialize)]
-struct Statistics {
-    total_files: u64,
-    total_size: u64,
-}
-
-async fn statistics(
-    State(app): State<Arc<App>>,
-    Caller(account): Caller,
-) -> Result<Success<Statistics>, Failure> {
-    let usage = app.database.usage(account.id).await?;
-    Ok(Success::data(Statistics { total_files: usage.files, total_size: usage.bytes }))
+async fn statistics(State(app): State<Arc<App>>, Caller(account): Caller) -> Result<Success<Usage>, Failure> {
+    Ok(Success::data(app.database.usage(account.id).await?))
 }
 
 #[derive(Deserialize)]

@@ -12,13 +12,14 @@ use super::Operation;
 /// A fault that requests are to meet.
 ///
 /// ```
+/// use inferstore_api::operations;
 /// use inferstore_service::{Fault, Operation};
 /// use std::time::Duration;
 ///
-/// Fault::lose_response().on(Operation::CreateTask).once();
-/// Fault::status(429).retry_after(2).on(Operation::GetTask).times(3);
+/// Fault::lose_response().on(operations::CREATE_TASK).once();
+/// Fault::status(429).retry_after(2).on(operations::GET_TASK).times(3);
 /// Fault::hang_up().with_probability(0.2);
-/// Fault::drip_body(1, Duration::from_millis(5)).on(Operation::GetObject);
+/// Fault::drip_body(1, Duration::from_millis(5)).on(Operation::GET_OBJECT);
 /// ```
 ///
 /// A fault that names no operation, side, method or path meets every request, and one that names no number of times
@@ -156,8 +157,8 @@ impl Fault {
 
     /// Only requests for this operation.
     #[must_use]
-    pub fn on(self, operation: Operation) -> Self {
-        Self { operation: Some(operation), ..self }
+    pub fn on(self, operation: impl Into<Operation>) -> Self {
+        Self { operation: Some(operation.into()), ..self }
     }
 
     /// Only requests to the API, or only those to the object store.

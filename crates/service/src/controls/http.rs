@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{FromRequestParts, Request, State};
+use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post, put};
@@ -15,8 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Amounts, Controls, Fault, JournalEntry, KeptFault, LoadedFixtures, Operation, Script};
-use crate::Error;
-use crate::api::{ApiJson, ApiPath, ApiQuery, Failure, Success};
+use crate::api::{ApiJson, ApiPath, ApiQuery, DetailedFailure, Failure, Success, unknown_path, wrong_method};
 use crate::ledger::Credit;
 use crate::lifecycle::app::App;
 
@@ -36,7 +35,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/models/{id}", put(script).delete(unscript))
         .route("/journal", get(journal).delete(clear_journal))
         .method_not_allowed_fallback(wrong_method)
-        .fallback(unknown_path)
+        .fallback(unknown_path("docs/controls.md lists the controls"))
         .layer(from_fn_with_state(Arc::clone(app), only_with_the_token))
         .with_state(Arc::clone(app))
 }
@@ -65,34 +64,20 @@ impl FromRequestParts<Arc<App>> for Controls {
     }
 }
 
-async fn wrong_method(method: Method, uri: Uri) -> Failure {
-    let message = format!("{method} is not allowed on {}", uri.path());
-    Failure::new(StatusCode::METHOD_NOT_ALLOWED, message)
-}
+type Done<T = ()> = Result<Success<T>, DetailedFailure>;
 
-async fn unknown_path() -> Failure {
-    Failure::new(StatusCode::NOT_FOUND, "there is no such control; docs/controls.md lists them")
-}
-
-/// Testers are told everything, unlike callers of the API.
-fn told(cause: &Error) -> Failure {
-    Failure::unprocessable(cause.to_string())
-}
-
-type Done = Result<Success<()>, Failure>;
-
-async fn overview(controls: Controls) -> Result<Success<Value>, Failure> {
+async fn overview(controls: Controls) -> Done<Value> {
     Ok(Success::data(json!({
         "time": controls.time(),
         "node_up": controls.is_node_up().await,
-        "tasks": controls.tasks().await.map_err(|cause| told(&cause))?,
+        "tasks": controls.tasks().await?,
         "faults": controls.faults().len(),
         "models": controls.scripts().len(),
     })))
 }
 
 async fn reset(controls: Controls) -> Done {
-    controls.reset().await.map_err(|cause| told(&cause))?;
+    controls.reset().await?;
     Ok(Success::done("everything is as it was at the start"))
 }
 
@@ -102,19 +87,16 @@ struct FixturesBody {
     folder: String,
 }
 
-async fn load_fixtures(
-    controls: Controls,
-    body: ApiJson<FixturesBody>,
-) -> Result<Success<LoadedFixtures>, Failure> {
-    Ok(Success::data(controls.load_fixtures(body.value.folder).await.map_err(|cause| told(&cause))?))
+async fn load_fixtures(controls: Controls, body: ApiJson<FixturesBody>) -> Done<LoadedFixtures> {
+    Ok(Success::data(controls.load_fixtures(body.value.folder).await?))
 }
 
 async fn faults(controls: Controls) -> Success<Vec<KeptFault>> {
     Success::data(controls.faults())
 }
 
-async fn add_fault(controls: Controls, body: ApiJson<Fault>) -> Result<Success<Value>, Failure> {
-    let id = controls.add_fault(body.value).map_err(|cause| told(&cause))?;
+async fn add_fault(controls: Controls, body: ApiJson<Fault>) -> Done<Value> {
+    let id = controls.add_fault(body.value)?;
     Ok(Success::data(json!({ "id": id })))
 }
 
@@ -126,7 +108,7 @@ async fn clear_faults(controls: Controls) -> Success<()> {
 async fn clear_fault(controls: Controls, ApiPath(id): ApiPath) -> Done {
     match id.parse().is_ok_and(|id| controls.clear_fault(id)) {
         true => Ok(Success::done("cleared")),
-        false => Err(Failure::not_found("fault", &id)),
+        false => Err(Failure::not_found("fault", &id).into()),
     }
 }
 
@@ -136,20 +118,20 @@ struct AdvanceBody {
     seconds: f64,
 }
 
-async fn advance(controls: Controls, body: ApiJson<AdvanceBody>) -> Result<Success<Value>, Failure> {
+async fn advance(controls: Controls, body: ApiJson<AdvanceBody>) -> Done<Value> {
     let by = Duration::try_from_secs_f64(body.value.seconds)
         .map_err(|_| Failure::unprocessable("seconds must not be below zero"))?;
-    controls.advance_clock(by).await.map_err(|cause| told(&cause))?;
+    controls.advance_clock(by).await?;
     Ok(Success::data(json!({ "time": controls.time() })))
 }
 
 async fn set_balance(controls: Controls, ApiPath(name): ApiPath, body: ApiJson<Amounts>) -> Done {
-    controls.set_balance(&name, body.value).await.map_err(|cause| told(&cause))?;
+    controls.set_balance(&name, body.value).await?;
     Ok(Success::done("set"))
 }
 
 async fn credit(controls: Controls, ApiPath(name): ApiPath, body: ApiJson<Credit>) -> Done {
-    controls.credit(&name, body.value).await.map_err(|cause| told(&cause))?;
+    controls.credit(&name, body.value).await?;
     Ok(Success::done("credited"))
 }
 
@@ -160,12 +142,12 @@ struct NodeBody {
 }
 
 async fn node(controls: Controls, body: ApiJson<NodeBody>) -> Done {
-    let switched = match body.value.up {
-        true => controls.bring_node_up().await,
-        false => controls.take_node_down().await,
-    };
-    switched.map_err(|cause| told(&cause))?;
-    Ok(Success::done(if body.value.up { "the node is up" } else { "the node is down" }))
+    if body.value.up {
+        controls.bring_node_up().await?;
+        return Ok(Success::done("the node is up"));
+    }
+    controls.take_node_down().await?;
+    Ok(Success::done("the node is down"))
 }
 
 async fn scripts(controls: Controls) -> Success<Value> {
@@ -173,14 +155,14 @@ async fn scripts(controls: Controls) -> Success<Value> {
 }
 
 async fn script(controls: Controls, ApiPath(model): ApiPath, body: ApiJson<Script>) -> Done {
-    controls.let_model(&model, body.value).await.map_err(|cause| told(&cause))?;
+    controls.let_model(&model, body.value).await?;
     Ok(Success::done("written"))
 }
 
 async fn unscript(controls: Controls, ApiPath(model): ApiPath) -> Done {
-    match controls.clear_script(&model).await.map_err(|cause| told(&cause))? {
+    match controls.clear_script(&model).await? {
         true => Ok(Success::done("the model is itself again")),
-        false => Err(Failure::not_found("script for the model", &model)),
+        false => Err(Failure::not_found("script for the model", &model).into()),
     }
 }
 

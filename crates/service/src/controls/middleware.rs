@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{MatchedPath, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderName, HeaderValue, Response};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn};
 use axum::response::IntoResponse;
 use futures_util::StreamExt;
 
@@ -71,37 +71,32 @@ impl RequestInfo {
     }
 }
 
-/// Puts the seam around the operations of the API, where controls are on.
+/// Puts faults and the journal around the API, where the controls are on.
 pub(crate) fn around_the_api(routes: Router<Arc<App>>, app: &Arc<App>) -> Router<Arc<App>> {
-    match app.tester {
-        None => routes,
-        Some(_) => routes.layer(from_fn_with_state(Arc::clone(app), at_the_api)),
-    }
+    let Some(tester) = app.tester.clone() else { return routes };
+    let clock = app.clock.clone();
+    routes.layer(from_fn(move |request: Request, next: Next| {
+        let (tester, clock) = (Arc::clone(&tester), clock.clone());
+        async move {
+            let seen = RequestInfo::at_the_api(&request);
+            tester.around(&clock, &seen, request, |request| next.run(request)).await
+        }
+    }))
 }
 
-async fn at_the_api(State(app): State<Arc<App>>, request: Request, next: Next) -> Response<Body> {
-    match &app.tester {
-        None => next.run(request).await,
-        Some(tester) => {
-            let seen = RequestInfo::at_the_api(&request);
-            tester.around(&app.clock, &seen, request, |request| next.run(request)).await
-        }
-    }
+/// Puts faults and the journal around a request to the object store, where the controls are on.
+pub(crate) async fn around_objects<F: Future<Output = Response<Body>> + Send>(
+    app: &App,
+    id: &str,
+    request: Request,
+    respond: impl FnOnce(Request) -> F + Send,
+) -> Response<Body> {
+    let Some(tester) = &app.tester else { return respond(request).await };
+    let seen = RequestInfo::at_the_objects(id, &request);
+    tester.around(&app.clock, &seen, request, respond).await
 }
 
 impl Tester {
-    /// Lets a request to the object store meet its fault, if there is one for it.
-    pub(crate) async fn around_objects<F: Future<Output = Response<Body>> + Send>(
-        &self,
-        clock: &Clock,
-        id: &str,
-        request: Request,
-        respond: impl FnOnce(Request) -> F + Send,
-    ) -> Response<Body> {
-        let seen = RequestInfo::at_the_objects(id, &request);
-        self.around(clock, &seen, request, respond).await
-    }
-
     async fn around<F: Future<Output = Response<Body>> + Send>(
         &self,
         clock: &Clock,

@@ -39,11 +39,11 @@ impl Controls {
     /// # Errors
     /// When the database or the files of the fixtures cannot be used.
     pub async fn reset(&self) -> Result<(), Error> {
-        let (tester, app) = (self.tester(), &self.app);
+        let (tester, app) = (&self.tester, &self.app);
         let kept = tester.initial.kept.lock().await;
         tester.faults.reset();
-        tester.scripts.clear();
-        let mut node = app.node.pause().await;
+        tester.switch.scripts.clear();
+        let mut node = tester.switch.pause().await;
         node.set_up(true);
         node.interrupt();
         let unneeded = tester.initial.database.replace_from(&tester.initial.copy).await?;
@@ -65,13 +65,13 @@ impl Controls {
 
     /// Keeps the present state as the one that a reset goes back to.
     pub(crate) async fn start_from_here(&self) -> Result<(), Error> {
-        let initial = &self.tester().initial;
+        let initial = &self.tester.initial;
         self.keep(&mut *initial.kept.lock().await).await
     }
 
     /// The same, with one more folder whose files a reset stores anew.
     pub(super) async fn keep_initial_state(&self, fixtures: &Path) -> Result<(), Error> {
-        let mut kept = self.tester().initial.kept.lock().await;
+        let mut kept = self.tester.initial.kept.lock().await;
         if !kept.fixtures.iter().any(|folder| folder == fixtures) {
             kept.fixtures.push(fixtures.to_owned());
         }
@@ -79,7 +79,7 @@ impl Controls {
     }
 
     async fn keep(&self, kept: &mut Kept) -> Result<(), Error> {
-        let initial = &self.tester().initial;
+        let initial = &self.tester.initial;
         match std::fs::remove_file(&initial.copy) {
             Err(cause) if cause.kind() != ErrorKind::NotFound => {
                 return Err(Error::new("keeping the initial state", cause));

@@ -1,9 +1,14 @@
 //! Reset and balances.
 
-use inferstore_service::{Amounts, Config, Credit, Fault, Money, Operation, Scope, Script};
+use inferstore_api::operations;
+use inferstore_service::{Amounts, Config, Credit, Fault, ModelChange, Money, Scope, Script};
 use reqwest::Method;
 
 use crate::support::{Bench, MODEL, Outcome};
+
+fn price(amount: &str) -> Outcome<ModelChange> {
+    Ok(ModelChange { price: Some(amount.parse()?), ..ModelChange::default() })
+}
 
 #[tokio::test]
 async fn after_a_reset_everything_is_as_it_was_at_the_start_and_the_key_is_still_valid() -> Outcome {
@@ -16,7 +21,7 @@ async fn after_a_reset_everything_is_as_it_was_at_the_start_and_the_key_is_still
     bench.create().await?;
     let url = bench.store("note.txt", "a note").await?;
     bench.service.add_account("somebody", Scope::Personal).await?;
-    bench.service.set_price(MODEL, "7".parse()?).await?;
+    bench.service.change_model(MODEL, price("7")?).await?;
     bench.controls.advance_clock(std::time::Duration::from_secs(3_600)).await?;
     assert_ne!(bench.balance().await?, before);
 
@@ -37,7 +42,7 @@ async fn after_a_reset_everything_is_as_it_was_at_the_start_and_the_key_is_still
 async fn keys_and_models_that_were_in_use_are_as_at_the_start_at_once_after_a_reset() -> Outcome {
     let mut bench = Bench::start().await?;
     bench.service.add_account("somebody", Scope::Personal).await?;
-    bench.service.set_price(MODEL, "7".parse()?).await?;
+    bench.service.change_model(MODEL, price("7")?).await?;
     let first_key = std::mem::replace(&mut bench.key, bench.service.add_key("somebody").await?);
     let cost = format!("/api-key/model/{MODEL}/task/cost");
     assert_eq!(bench.get(&cost).await?["cost"].to_string(), "7");
@@ -109,7 +114,7 @@ async fn the_same_seed_gives_the_same_identifiers_again_after_a_reset() -> Outco
     let mut config = Config::ephemeral().with_controls();
     config.seed = Some(7);
     let bench = Bench::with(config).await?;
-    bench.controls.add_fault(Fault::hang_up().on(Operation::GetTask).with_probability(0.5))?;
+    bench.controls.add_fault(Fault::hang_up().on(operations::GET_TASK).with_probability(0.5))?;
     let mut seen = Vec::new();
     for _ in 0..2 {
         let id = bench.create().await?;

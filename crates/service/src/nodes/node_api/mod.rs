@@ -9,7 +9,7 @@ mod output;
 use std::sync::Arc;
 
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{StatusCode, Uri};
+use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{post, put};
 use axum::{Extension, Router};
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::key::{NodeKey, NodePath};
 use super::KnownNode;
-use crate::api::{ApiJson, Failure, Success, observe, wrong_method};
+use crate::api::{ApiJson, Failure, Success, observe, unknown_path, wrong_method};
 use crate::lifecycle::app::App;
 
 /// How many models a node may run.
@@ -39,16 +39,11 @@ pub(crate) fn router(app: &Arc<App>, stop: &CancellationToken) -> Router {
         .method_not_allowed_fallback(wrong_method);
     Router::new()
         .nest("/nodes/v1", paths)
-        .fallback(unknown_path)
+        .fallback(unknown_path("the protocol of nodes begins at /nodes/v1"))
         .layer(Extension(stop.clone()))
         .layer(DefaultBodyLimit::max(app.config.limits.body))
         .layer(from_fn_with_state(Arc::clone(app), observe))
         .with_state(Arc::clone(app))
-}
-
-async fn unknown_path(uri: Uri) -> Failure {
-    let path: String = uri.path().chars().take(200).collect();
-    Failure::new(StatusCode::NOT_FOUND, format!("there is nothing at {path}; nodes begin at /nodes/v1"))
 }
 
 #[derive(Deserialize)]

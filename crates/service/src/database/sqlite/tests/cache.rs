@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::Folder;
 use crate::accounts::NewKey;
+use crate::catalog::{ModelChange, Visibility};
 use crate::clock::Moment;
 use crate::database::Database;
 use crate::database::conformance::{Engine, Fixture, MODEL};
-use crate::ledger::Money;
 
 /// Longer than an entry lives.
 const EXPIRED: Duration = Duration::from_secs(10);
@@ -36,11 +36,15 @@ async fn a_changed_model_is_seen_at_once_here_and_within_ten_seconds_elsewhere()
     let here = Fixture::new(Folder::new()).await;
     let elsewhere = here.engine.open().await;
     let is_public = async |database: &dyn Database| {
-        database.published(MODEL).await.unwrap().is_some_and(|found| found.model.is_public)
+        database
+            .published(MODEL)
+            .await
+            .unwrap()
+            .is_some_and(|found| found.model.summary.visibility == Visibility::Public)
     };
     assert!(is_public(&*here.database).await && is_public(&*elsewhere).await);
-    assert!(here.database.set_public(MODEL, false, Moment(1)).await.unwrap());
-    assert!(here.database.set_price(MODEL, Money::from_smallest(5), Moment(1)).await.unwrap());
+    let change = ModelChange { visibility: Some(Visibility::Private), ..ModelChange::default() };
+    assert!(here.database.change_model(MODEL, change, Moment(1)).await.unwrap());
     assert!(!is_public(&*here.database).await);
     assert!(is_public(&*elsewhere).await, "it is in memory, without a query");
     tokio::time::advance(EXPIRED).await;
