@@ -66,8 +66,7 @@ pub use admin::{Admin, AdminClient, AdminError, Backup};
 pub use catalog::{Metadata, ModelChange, ModelSpec, Visibility};
 #[cfg(feature = "controls")]
 pub use controls::{
-    Amounts, Controls, ControlsConfig, Effect, Fault, JournalEntry, KeptFault, LoadedFixtures, Operation,
-    Script, Side, Then,
+    Amounts, Controls, ControlsConfig, Effect, Fault, JournalEntry, KeptFault, Operation, Script, Side, Then,
 };
 pub use error::Error;
 pub use inferstore_models as model;

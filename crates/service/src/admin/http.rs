@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, FromRequestParts, Path};
+use axum::extract::{DefaultBodyLimit, FromRequestParts};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::routing::{delete, get, patch, post, put};
@@ -136,14 +136,14 @@ async fn keys(admin: Admin, ApiPath(username): ApiPath) -> Done {
     Ok(Success::data(json!({ "keys": keys })))
 }
 
-type Membership = Path<(String, String)>;
+type Membership = ApiPath<(String, String)>;
 
-async fn add_member(admin: Admin, Path((organization, person)): Membership) -> Done {
+async fn add_member(admin: Admin, ApiPath((organization, person)): Membership) -> Done {
     admin.add_member(&organization, &person).await?;
     Ok(Success::data(json!({ "organization": organization, "member": person })))
 }
 
-async fn remove_member(admin: Admin, Path((organization, person)): Membership) -> Done {
+async fn remove_member(admin: Admin, ApiPath((organization, person)): Membership) -> Done {
     match admin.remove_member(&organization, &person).await? {
         true => Ok(Success::data(json!({ "organization": organization, "former_member": person }))),
         false => Err(not_found(format!("{person} is no member of {organization}"))),

@@ -148,16 +148,19 @@ pub(crate) fn place<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     u64::try_from(number).map(Some).map_err(|_| D::Error::custom("it must be at least 0"))
 }
 
-/// The one parameter of a path.
-pub(crate) struct ApiPath(pub(crate) String);
+/// The parameters of a path: one, or a tuple.
+pub(crate) struct ApiPath<T = String>(pub(crate) T);
 
-impl FromRequestParts<Arc<App>> for ApiPath {
+impl<T: DeserializeOwned + Send> FromRequestParts<Arc<App>> for ApiPath<T> {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
         match Path::from_request_parts(parts, app).await {
             Ok(Path(value)) => Ok(Self(value)),
-            Err(_) => Err(Failure::new(StatusCode::BAD_REQUEST, "the path is not UTF-8")),
+            Err(rejection) => {
+                let message = format!("the path: {}", rejection.body_text());
+                Err(Failure::new(StatusCode::BAD_REQUEST, message))
+            }
         }
     }
 }

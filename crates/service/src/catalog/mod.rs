@@ -3,6 +3,7 @@
 
 mod built_in;
 mod check;
+mod entries;
 mod format;
 mod search;
 mod spec;

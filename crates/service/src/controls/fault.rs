@@ -24,7 +24,7 @@ use super::Operation;
 ///
 /// A fault that names no operation, side, method or path meets every request, and one that names no number of times
 /// goes on until it is cleared.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,11 +65,12 @@ pub struct Fault {
 }
 
 /// What becomes of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Effect {
-    /// It is carried out and its response sent as always, only later, before or after it was carried out.
+    /// Its response is delayed, before or after it is carried out.
+    #[default]
     Delay,
     /// Its response has another status, before or after it was carried out.
     Status,
@@ -97,26 +98,7 @@ pub enum Side {
 
 impl Fault {
     fn new(effect: Effect) -> Self {
-        Self {
-            operation: None,
-            side: None,
-            method: None,
-            path: None,
-            effect,
-            status: None,
-            message: None,
-            retry_after: None,
-            headers: BTreeMap::new(),
-            body: None,
-            after_commit: false,
-            bytes: None,
-            pause_ms: None,
-            field: None,
-            value: None,
-            delay_ms: None,
-            probability: None,
-            times: None,
-        }
+        Self { effect, ..Self::default() }
     }
 
     /// The response comes, this much later.

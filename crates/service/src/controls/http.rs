@@ -6,7 +6,6 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::StatusCode;
-use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -14,8 +13,10 @@ use axum::routing::{delete, get, post, put};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Amounts, Controls, Fault, JournalEntry, KeptFault, LoadedFixtures, Operation, Script};
-use crate::api::{ApiJson, ApiPath, ApiQuery, DetailedFailure, Failure, Success, unknown_path, wrong_method};
+use super::{Amounts, Controls, Fault, JournalEntry, KeptFault, Operation, Script};
+use crate::api::{
+    ApiJson, ApiPath, ApiQuery, DetailedFailure, Failure, Success, sent_key, unknown_path, wrong_method,
+};
 use crate::ledger::Credit;
 use crate::lifecycle::app::App;
 
@@ -24,7 +25,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     Router::new()
         .route("/", get(overview))
         .route("/reset", post(reset))
-        .route("/fixtures", post(load_fixtures))
+        .route("/baseline", post(set_baseline))
         .route("/faults", get(faults).post(add_fault).delete(clear_faults))
         .route("/faults/{id}", delete(clear_fault))
         .route("/clock/advance", post(advance))
@@ -42,13 +43,12 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
 
 /// Runs before everything else: without the token, no response differs.
 async fn only_with_the_token(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let mut sent = request.headers().get_all(AUTHORIZATION).iter();
-    let token = match (sent.next().and_then(|value| value.to_str().ok()), sent.next()) {
-        (Some(text), None) => text.strip_prefix("Bearer "),
-        _ => None,
-    };
+    let (parts, body) = request.into_parts();
+    let token = sent_key(&parts, "authorization").and_then(|text| text.strip_prefix("Bearer "));
     match (token, &app.tester) {
-        (Some(token), Some(tester)) if tester.admits(token) => next.run(request).await,
+        (Some(token), Some(tester)) if tester.admits(token) => {
+            next.run(Request::from_parts(parts, body)).await
+        }
         _ => {
             let message = "the token of the controls is needed in the header authorization, after Bearer";
             Failure::new(StatusCode::UNAUTHORIZED, message).into_response()
@@ -78,17 +78,12 @@ async fn overview(controls: Controls) -> Done<Value> {
 
 async fn reset(controls: Controls) -> Done {
     controls.reset().await?;
-    Ok(Success::done("everything is as it was at the start"))
+    Ok(Success::done("everything is as it was at the start or at the baseline"))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FixturesBody {
-    folder: String,
-}
-
-async fn load_fixtures(controls: Controls, body: ApiJson<FixturesBody>) -> Done<LoadedFixtures> {
-    Ok(Success::data(controls.load_fixtures(body.value.folder).await?))
+async fn set_baseline(controls: Controls) -> Done {
+    controls.set_baseline().await?;
+    Ok(Success::done("a reset goes back to this state"))
 }
 
 async fn faults(controls: Controls) -> Success<Vec<KeptFault>> {

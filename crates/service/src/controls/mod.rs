@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `GET /` | the time of the service, whether its node is up, how much there is of everything |
 //! | `POST /reset` | back to a fresh start |
-//! | `POST /fixtures` | adds accounts, models and files from a folder |
+//! | `POST /baseline` | makes the present state the one that a reset goes back to |
 //! | `GET, POST, DELETE /faults` | lists, adds, clears faults |
 //! | `DELETE /faults/{id}` | clears one |
 //! | `POST /clock/advance` | sets the clock ahead |
@@ -22,7 +22,6 @@
 mod corrupt_body;
 mod fault;
 mod faults;
-mod fixtures;
 mod http;
 mod journal;
 mod middleware;
@@ -40,7 +39,6 @@ use subtle::ConstantTimeEq;
 
 pub use fault::{Effect, Fault, Side};
 pub use faults::KeptFault;
-pub use fixtures::LoadedFixtures;
 pub(crate) use http::router;
 pub use journal::JournalEntry;
 pub(crate) use middleware::{around_objects, around_the_api};
@@ -56,7 +54,7 @@ use crate::lifecycle::config::{Config, FREE_PORT};
 use crate::random::Randomness;
 use faults::Faults;
 use journal::Journal;
-use reset::InitialState;
+use reset::Baseline;
 pub(crate) use scripts::Replacement;
 pub(crate) use switch::{Held, Switch};
 
@@ -90,7 +88,7 @@ pub(crate) struct Tester {
     faults: Faults,
     pub(crate) switch: Arc<Switch>,
     journal: Journal,
-    initial: InitialState,
+    baseline: Baseline,
     url: String,
     token: String,
 }
@@ -116,7 +114,7 @@ impl Tester {
             faults: Faults::new(config.seed),
             switch: Arc::new(Switch::new()),
             journal: Journal::default(),
-            initial: InitialState::new(folder, Arc::clone(database)),
+            baseline: Baseline::new(folder, Arc::clone(database)),
             url: listener.url(),
             token,
         };

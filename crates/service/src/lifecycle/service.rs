@@ -151,7 +151,7 @@ impl Service {
 
         #[cfg(feature = "controls")]
         if let Some(controls) = Controls::of(&app) {
-            controls.start_from_here().await?;
+            controls.set_baseline().await?;
         }
         nodes::start(&app, models::table(models), &running, &stop).await?;
         let shared = Shared {

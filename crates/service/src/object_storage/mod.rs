@@ -26,7 +26,6 @@ pub(crate) use blobs::pair;
 pub(crate) use location::address;
 pub(crate) use objects::Objects;
 pub(crate) use outputs::OutputError;
-pub(crate) use uploads::store_local;
 
 use crate::Error;
 use crate::accounts::AccountId;

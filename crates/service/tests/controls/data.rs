@@ -124,3 +124,24 @@ async fn the_same_seed_gives_the_same_identifiers_again_after_a_reset() -> Outco
     assert_eq!(seen[0], seen[1]);
     Ok(())
 }
+
+#[tokio::test]
+async fn a_reset_goes_back_to_the_baseline() -> Outcome {
+    let mut bench = Bench::start().await?;
+    bench.service.add_account("alice", Scope::Personal).await?;
+    bench.service.credit("alice", Credit::Paid("12.5".parse()?)).await?;
+    bench.service.change_model(MODEL, price("0.25")?).await?;
+    bench.controls.set_baseline().await?;
+    let key = bench.service.add_key("alice").await?;
+    bench.key.clone_from(&key);
+    bench.create().await?;
+    bench.service.change_model(MODEL, price("7")?).await?;
+
+    bench.controls.reset().await?;
+    assert_eq!(bench.call(Method::GET, "/api-key/balance", None).await?.0, 401, "the key is newer");
+    bench.key = bench.service.add_key("alice").await?;
+    assert_eq!(bench.balance().await?["balance"], "12.5");
+    assert_eq!(bench.get(&format!("/api-key/model/{MODEL}")).await?["price"], 0.25);
+    assert_eq!(bench.tasks().await?, 0);
+    bench.audit().await
+}

@@ -79,7 +79,7 @@ async fn a_connection_is_dropped_before_or_after_the_commit() -> Outcome {
         let entry = bench.controls.journal().into_iter().find(|entry| entry.effect.is_some());
         assert_eq!(
             entry.map(|entry| (entry.status, entry.operation)),
-            Some((None, Some(operations::CREATE_TASK)))
+            Some((None, Some(operations::CREATE_TASK.into())))
         );
     }
     Ok(())

@@ -61,9 +61,7 @@ async fn every_control_works_over_http() -> Outcome {
     bench.must("POST", "/reset", None).await?;
     assert_eq!(bench.must("GET", "/journal", None).await?, json!([]));
     assert_eq!(bench.tasks().await?, 0);
-    let folder = tempfile::tempdir()?;
-    let seeded = bench.must("POST", "/fixtures", Some(json!({"folder": folder.path()}))).await?;
-    assert_eq!(seeded, json!({"accounts": 0, "models": 0, "files": 0}));
+    bench.must("POST", "/baseline", None).await?;
     bench.audit().await
 }
 
@@ -83,7 +81,6 @@ async fn an_invalid_request_is_refused_in_the_shape_of_the_api() -> Outcome {
         ("PUT", "/accounts/stranger/balance", Some(json!({"balance": "1"})), 422),
         ("PUT", "/accounts/demo/balance", Some(json!({"balance": "a lot"})), 422),
         ("POST", "/clock/advance", Some(json!({"seconds": -1})), 422),
-        ("POST", "/fixtures", Some(json!({"folder": "/nowhere at all"})), 422),
         ("GET", "/journal?operation=nothing", None, 422),
     ] {
         let (actual, response) = bench.control(method, path, body.clone()).await?;

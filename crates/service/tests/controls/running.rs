@@ -132,7 +132,7 @@ async fn the_journal_tells_what_was_asked_and_never_a_key() -> Outcome {
     bench.get("/api-key/task/histories?limit=5").await?;
     let journal = bench.controls.journal();
     let seen: Vec<_> = journal.iter().map(|entry| (entry.operation, entry.status, entry.fault)).collect();
-    let (balance, tasks) = (Some(operations::GET_BALANCE), Some(operations::LIST_TASKS));
+    let (balance, tasks) = (Some(operations::GET_BALANCE.into()), Some(operations::LIST_TASKS.into()));
     assert_eq!(seen, [(balance, Some(200), None), (tasks, Some(503), Some(1)), (tasks, Some(200), None)]);
     assert!(!format!("{journal:?}").contains(&bench.key));
     assert!(!serde_json::to_string(&journal)?.contains("limit=5"));

@@ -8,10 +8,10 @@ use axum::http::header::CONTENT_TYPE;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::key::{NodeKey, NodePath};
+use super::key::NodeKey;
 use super::output::{self, Outputs};
 use super::{known, lost};
-use crate::api::{ApiJson, Failure, Success, is_mime};
+use crate::api::{ApiJson, ApiPath, Failure, Success, is_mime};
 use crate::catalog::Format;
 use crate::lifecycle::app::App;
 use crate::nodes::OUTPUTS;
@@ -32,7 +32,7 @@ pub(super) struct StoredFile {
 pub(super) async fn put_file(
     State(app): State<Arc<App>>,
     NodeKey(key): NodeKey,
-    NodePath((node, task, attempt, file)): NodePath<(String, String, i64, String)>,
+    ApiPath((node, task, attempt, file)): ApiPath<(String, String, i64, String)>,
     request: Request,
 ) -> Result<Success<StoredFile>, Failure> {
     known(&app, &key, &node).await?;
@@ -93,7 +93,7 @@ enum Kind {
 pub(super) async fn finish(
     State(app): State<Arc<App>>,
     NodeKey(key): NodeKey,
-    NodePath((node, task, attempt)): NodePath<(String, String, i64)>,
+    ApiPath((node, task, attempt)): ApiPath<(String, String, i64)>,
     body: ApiJson<Finish>,
 ) -> Result<Success<()>, Failure> {
     known(&app, &key, &node).await?;

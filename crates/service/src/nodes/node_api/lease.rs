@@ -9,9 +9,9 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::key::{NodeKey, NodePath};
+use super::key::NodeKey;
 use super::{known, lost, unknown};
-use crate::api::{ApiJson, Failure, Success, with_stored_json};
+use crate::api::{ApiJson, ApiPath, Failure, Success, with_stored_json};
 use crate::lifecycle::app::App;
 use crate::nodes::DispatchedTask;
 use crate::queue::{Lease, Slot};
@@ -41,7 +41,7 @@ pub(super) async fn lease(
     State(app): State<Arc<App>>,
     Extension(stop): Extension<CancellationToken>,
     NodeKey(key): NodeKey,
-    NodePath(node): NodePath<String>,
+    ApiPath(node): ApiPath<String>,
     body: ApiJson<LeaseRequest>,
 ) -> Result<Response, Failure> {
     let asked = body.value.wait_seconds.map_or(Ok(MAX_WAIT), Duration::try_from_secs_f64);
@@ -76,7 +76,7 @@ pub(super) async fn lease(
 pub(super) async fn heartbeat(
     State(app): State<Arc<App>>,
     NodeKey(key): NodeKey,
-    NodePath((node, task, attempt)): NodePath<(String, String, i64)>,
+    ApiPath((node, task, attempt)): ApiPath<(String, String, i64)>,
 ) -> Result<Success<()>, Failure> {
     known(&app, &key, &node).await?;
     let now = app.clock.now();

@@ -16,9 +16,9 @@ use axum::{Extension, Router};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use self::key::{NodeKey, NodePath};
+use self::key::NodeKey;
 use super::KnownNode;
-use crate::api::{ApiJson, Failure, Success, observe, unknown_path, wrong_method};
+use crate::api::{ApiJson, ApiPath, Failure, Success, observe, unknown_path, wrong_method};
 use crate::lifecycle::app::App;
 
 /// How many models a node may run.
@@ -96,7 +96,7 @@ async fn register(
 async fn goodbye(
     State(app): State<Arc<App>>,
     NodeKey(key): NodeKey,
-    NodePath(node): NodePath<String>,
+    ApiPath(node): ApiPath<String>,
 ) -> Result<Success<()>, Failure> {
     known(&app, &key, &node).await?;
     app.database.node_left(&node, app.clock.now()).await?;

@@ -8,6 +8,7 @@ use crate::catalog::{ModelChange, Visibility};
 use crate::clock::Moment;
 use crate::database::Database;
 use crate::database::conformance::{Engine, Fixture, MODEL};
+use crate::ledger::Money;
 
 /// Longer than an entry lives.
 const EXPIRED: Duration = Duration::from_secs(10);
@@ -43,11 +44,15 @@ async fn a_changed_model_is_seen_at_once_here_and_within_ten_seconds_elsewhere()
             .is_some_and(|found| found.model.summary.visibility == Visibility::Public)
     };
     assert!(is_public(&*here.database).await && is_public(&*elsewhere).await);
-    let change = ModelChange { visibility: Some(Visibility::Private), ..ModelChange::default() };
+    let price = Some(Money::from_smallest(5));
+    let change = ModelChange { price, visibility: Some(Visibility::Private), ..ModelChange::default() };
     assert!(here.database.change_model(MODEL, change, Moment(1)).await.unwrap());
     assert!(!is_public(&*here.database).await);
     assert!(is_public(&*elsewhere).await, "it is in memory, without a query");
     tokio::time::advance(EXPIRED).await;
     assert!(!is_public(&*elsewhere).await);
-    assert_eq!(elsewhere.published(MODEL).await.unwrap().unwrap().model.price, Money::from_smallest(5));
+    assert_eq!(
+        elsewhere.published(MODEL).await.unwrap().unwrap().model.summary.price,
+        Money::from_smallest(5)
+    );
 }
