@@ -12,7 +12,7 @@ use inferstore_service::model::{self, Inputs, Limits, Model, Output};
 use inferstore_service::{Config, ModelSpec, Service};
 
 /// Known beforehand, so that the key outlives the process.
-const API_KEY: &str = "isk_benchmark";
+const API_KEY: &str = "isk_benchmark_00000000";
 
 const IDLE: &str = r#"{
     "id": "idle", "name": "idle", "description": "Does nothing for a while.", "price": "0.000001",
