@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
+use axum::extract::path::ErrorKind;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
@@ -157,10 +159,12 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Arc<App>> for ApiPath<T> {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
         match Path::from_request_parts(parts, app).await {
             Ok(Path(value)) => Ok(Self(value)),
-            Err(rejection) => {
-                let message = format!("the path: {}", rejection.body_text());
-                Err(Failure::new(StatusCode::BAD_REQUEST, message))
+            Err(PathRejection::FailedToDeserializePathParams(cause))
+                if !matches!(cause.kind(), ErrorKind::InvalidUtf8InPathParam { .. }) =>
+            {
+                Err(Failure::unprocessable(format!("the path: {}", cause.body_text())))
             }
+            Err(_) => Err(Failure::new(StatusCode::BAD_REQUEST, "the path is not UTF-8")),
         }
     }
 }
