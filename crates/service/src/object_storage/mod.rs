@@ -26,6 +26,7 @@ pub(crate) use blobs::pair;
 pub(crate) use location::address;
 pub(crate) use objects::Objects;
 pub(crate) use outputs::OutputError;
+pub(crate) use s3_api::{Code, S3Error};
 
 use crate::Error;
 use crate::accounts::AccountId;
