@@ -99,6 +99,15 @@ pub(crate) struct Usage {
 pub(crate) trait Files: Send + Sync {
     async fn add_target(&self, target: &Target) -> Result<(), Error>;
     async fn target(&self, id: &str) -> Result<Option<Target>, Error>;
+    /// Returns targets that have stored nothing yet, are not void and expire within these bounds (the first
+    /// exclusive, the second inclusive): at most `limit`, those that expire last first. For object stores that
+    /// do not report an upload.
+    async fn pending_targets(
+        &self,
+        of: TargetsOf<'_>,
+        expiry: (Moment, Moment),
+        limit: u32,
+    ) -> Result<Vec<Target>, Error>;
     /// Makes an uploaded object a file of the target's owner, with this identifier, in place of the one
     /// with the same key; other targets that have stored that one are void then. The bytes are synced already.
     async fn store_upload(&self, target: &str, id: &str, object: &Object) -> Result<Stored, Error>;
@@ -136,8 +145,21 @@ pub(crate) trait Files: Send + Sync {
     ) -> Result<Option<String>, Error>;
     /// Forgets targets that expired before then, and says how many.
     async fn forget_targets(&self, before: Moment) -> Result<u64, Error>;
-    /// Whether any object refers to the blob.
+    /// Whether any object refers to the blob, or a target that has stored nothing yet and is not void: an upload
+    /// that goes straight to a remote object store is a blob with the identifier of its target.
     async fn has_blob(&self, blob: &str) -> Result<bool, Error>;
+}
+
+/// Which targets are looked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum TargetsOf<'a> {
+    /// Those whose files go to an account, in every folder.
+    Owner(AccountId),
+    /// Those whose files go to one folder of an account.
+    Folder(AccountId, &'a str),
+    /// Those of one object.
+    Object { bucket: &'a str, key: &'a str },
+    Everyone,
 }
 
 /// What became of an upload.
