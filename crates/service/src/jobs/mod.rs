@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::Error;
 use crate::lifecycle::app::App;
+use crate::object_storage::SETTLING_INTERVAL;
 
 /// How often expired leases and the ages of ended tasks are looked at.
 const MAX_INTERVAL: Duration = Duration::from_secs(60);
@@ -25,7 +26,7 @@ struct Job {
     run: for<'a> fn(&'a App) -> BoxFuture<'a, Result<(), Error>>,
 }
 
-fn jobs(app: &App) -> [Job; 3] {
+fn jobs(app: &App) -> [Job; 4] {
     [
         Job {
             name: "storage billing",
@@ -36,6 +37,11 @@ fn jobs(app: &App) -> [Job; 3] {
             name: "expired leases",
             interval: MAX_INTERVAL.min(app.config.lease_grace),
             run: |app| Box::pin(expired_leases::run(app)),
+        },
+        Job {
+            name: "settling",
+            interval: SETTLING_INTERVAL,
+            run: |app| Box::pin(app.objects.settle_expiring(app)),
         },
         Job { name: "retention", interval: MAX_INTERVAL, run: |app| Box::pin(retention::run(app)) },
     ]

@@ -10,6 +10,7 @@ use axum::http::HeaderValue;
 use url::Url;
 
 use crate::ledger::Money;
+use crate::object_storage::S3Config;
 use crate::queue::InsufficientBalance;
 
 /// Where a service keeps its data.
@@ -35,6 +36,8 @@ pub enum Data {
 pub struct Config {
     /// Where the data are kept.
     pub data: Data,
+    /// The bucket that keeps the bytes of files; None, the default, for the data folder.
+    pub objects: Option<S3Config>,
     /// Where the API listens. Port 0 takes a free one.
     pub api: SocketAddr,
     /// Where the object store listens.
@@ -246,6 +249,7 @@ impl Config {
     pub fn ephemeral() -> Self {
         Self {
             data: Data::Ephemeral,
+            objects: None,
             api: FREE_PORT,
             storage: FREE_PORT,
             operations: None,

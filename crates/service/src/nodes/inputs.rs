@@ -114,7 +114,7 @@ async fn fetched(file: File) -> Result<Vec<u8>, Error> {
 }
 
 async fn stored(app: &App, name: &str, bucket: &str, key: &str) -> Result<Vec<u8>, Failed> {
-    let Some(opened) = app.objects.read(bucket, key).await? else {
+    let Some(opened) = app.objects.read(app, bucket, key).await? else {
         let message = format!("{name}: there is no file at this URL; upload it first, or again");
         return Err(Failed::input(message));
     };

@@ -3,6 +3,9 @@
 //! The object store speaks S3's protocol on an address of its own and never sees an API key. A target
 //! carries its authorization: a signature over the key, the type, the exact size and the identifier of
 //! the target, so that nothing but the file that was asked for can be stored.
+//!
+//! The bytes are in a folder, or in a bucket of a remote object store. A bucket receives uploads and serves
+//! downloads itself, unless it is told not to: then a target is pending until its object is found (`settling`).
 
 mod backup;
 mod blobs;
@@ -12,6 +15,8 @@ mod location;
 mod objects;
 mod outputs;
 mod s3_api;
+mod s3_config;
+mod settling;
 mod sweeper;
 #[cfg(test)]
 mod tests;
@@ -19,10 +24,12 @@ mod uploads;
 
 use async_trait::async_trait;
 
-pub(crate) use blobs::pair;
+pub(crate) use blobs::open as open_blobs;
 pub(crate) use location::address;
 pub(crate) use objects::Objects;
 pub(crate) use outputs::OutputError;
+pub use s3_config::S3Config;
+pub(crate) use settling::SETTLING_INTERVAL;
 pub(crate) use uploads::store_local;
 
 use crate::Error;
