@@ -84,7 +84,8 @@ impl Service {
         let database = database::open(folder.path(), durability).await?;
         let objects_folder = folder.path().join("objects");
         let is_new = !bootstrap::is_done(&*database).await?;
-        let blobs = object_storage::open_blobs(&config, &objects_folder, durability, &*database, is_new).await;
+        let blobs =
+            object_storage::open_blobs(&config, &objects_folder, durability, &*database, is_new).await;
         let blobs = match blobs {
             Ok(blobs) => blobs,
             Err(refusal) => {

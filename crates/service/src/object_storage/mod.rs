@@ -14,6 +14,8 @@ pub(crate) mod fuzzed;
 mod location;
 mod objects;
 mod outputs;
+#[cfg(test)]
+mod remote_tests;
 mod s3_api;
 mod s3_config;
 mod settling;
@@ -26,7 +28,7 @@ use async_trait::async_trait;
 
 pub(crate) use blobs::open as open_blobs;
 pub(crate) use location::address;
-pub(crate) use objects::Objects;
+pub(crate) use objects::{Objects, outlast_outage};
 pub(crate) use outputs::OutputError;
 pub use s3_config::S3Config;
 pub(crate) use settling::SETTLING_INTERVAL;
@@ -165,7 +167,10 @@ pub(crate) enum TargetsOf<'a> {
     /// Those whose files go to one folder of an account.
     Folder(AccountId, &'a str),
     /// Those of one object.
-    Object { bucket: &'a str, key: &'a str },
+    Object {
+        bucket: &'a str,
+        key: &'a str,
+    },
     Everyone,
 }
 

@@ -1,5 +1,6 @@
 //! The object store of one service: where its objects are, and how other parts of the service reach them.
 
+use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use axum::Router;
 use futures_util::TryStreamExt;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use super::backup::Backups;
 use super::blobs::{BlobWriter, Blobs, ByteStream, Direct, OpenBlob, OpenedBlobs};
@@ -48,7 +50,11 @@ impl OpenObject {
     pub(crate) async fn bytes(self) -> Result<Vec<u8>, Error> {
         let size = self.object.size;
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-        let failed = |cause| Error::new("reading a stored file", cause);
+        let doing = "reading a stored file";
+        let failed = |cause: io::Error| match cause.kind() {
+            ErrorKind::ConnectionReset => Error::unavailable(doing, cause),
+            _ => Error::new(doing, cause),
+        };
         let mut chunks = self.read(0..size);
         while let Some(chunk) = chunks.try_next().await.map_err(failed)? {
             bytes.extend_from_slice(&chunk);
@@ -143,6 +149,26 @@ impl Objects {
 
     pub(super) fn begin(&self) -> Result<Box<dyn BlobWriter>, Error> {
         self.blobs.begin()
+    }
+}
+
+/// How long a running task waits for an object store that cannot be reached.
+const MAX_OUTAGE: Duration = Duration::from_secs(2 * 60);
+const OUTAGE_POLL: Duration = Duration::from_secs(1);
+
+/// Tries again while the object store cannot be reached: a task that runs does not fail for that.
+pub(crate) async fn outlast_outage<T, F: Future<Output = Result<T, Error>>>(
+    attempt: impl Fn() -> F,
+) -> Result<T, Error> {
+    let until = Instant::now() + MAX_OUTAGE;
+    loop {
+        match attempt().await {
+            Err(cause) if cause.is_unavailable() && Instant::now() < until => {
+                tracing::warn!(%cause, "a task waits for the object store");
+                tokio::time::sleep(OUTAGE_POLL).await;
+            }
+            done => return done,
+        }
     }
 }
 

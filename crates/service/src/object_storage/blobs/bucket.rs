@@ -94,7 +94,11 @@ impl Bucket {
         let create = Request { method: Method::Put, ..bucket };
         let body = Bytes::from(body);
         let created = self.send("creating the bucket", &create, || Body::from(body.clone())).await?;
-        self.succeed("creating the bucket", created).await.map(|_| true)
+        match created.status() {
+            // Another process was quicker.
+            StatusCode::CONFLICT => Ok(false),
+            _ => self.succeed("creating the bucket", created).await.map(|_| true),
+        }
     }
 
     /// Stores an object. The body is made anew for each attempt. Returns its etag.
@@ -181,8 +185,8 @@ impl Bucket {
             let list = Request { method: Method::Get, key: "", query: &query, headers: HeaderMap::new() };
             let response = self.succeed(doing, self.send(doing, &list, Body::default).await?).await?;
             let text = response.text().await.map_err(|cause| self.lost(doing, cause))?;
-            let page =
-                ListObjectsV2::parse_response(&text).map_err(|cause| self.failed(doing, cause.to_string()))?;
+            let page = ListObjectsV2::parse_response(&text)
+                .map_err(|cause| self.failed(doing, cause.to_string()))?;
             for object in page.contents {
                 let modified = object.last_modified.as_deref().and_then(|date| date.parse().ok());
                 let name = object.key.strip_prefix(&prefix).map(str::to_owned);

@@ -23,6 +23,7 @@ pub(super) async fn ensure(bucket: &Bucket, origins: &[CorsOrigin]) {
 
 /// The configuration that a bucket needs. Downloads begin at a URL of the service and are redirected, so that a
 /// browser sends the origin `null` to the bucket: reading is open to every origin. A signature guards each request.
+/// Ceph's gateway goes by the first rule with the origin, whatever the method, so that one allows everything.
 fn configuration(origins: &[CorsOrigin]) -> String {
     let origin = |origin: &CorsOrigin| {
         let text = origin.0.to_str().unwrap_or_default().replace('&', "&amp;").replace('<', "&lt;");
@@ -34,12 +35,11 @@ fn configuration(origins: &[CorsOrigin]) -> String {
                 <ExposeHeader>Accept-Ranges</ExposeHeader><MaxAgeSeconds>3600</MaxAgeSeconds>";
     let read = "<CORSRule><AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</AllowedMethod>\
                 <AllowedMethod>HEAD</AllowedMethod>";
+    let methods = "<AllowedMethod>GET</AllowedMethod><AllowedMethod>HEAD</AllowedMethod>\
+                   <AllowedMethod>POST</AllowedMethod><AllowedMethod>PUT</AllowedMethod>";
     let write = match uploads.is_empty() {
         true => String::new(),
-        false => format!(
-            "<CORSRule>{uploads}<AllowedMethod>POST</AllowedMethod><AllowedMethod>PUT</AllowedMethod>{rest}\
-             </CORSRule>"
-        ),
+        false => format!("<CORSRule>{uploads}{methods}{rest}</CORSRule>"),
     };
     format!(
         "<CORSConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">{write}{read}{rest}</CORSRule>\

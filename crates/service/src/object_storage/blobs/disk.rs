@@ -18,9 +18,7 @@ use md5::{Digest, Md5};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::{
-    Blob, BlobWriter, Blobs, ByteStream, NAME_LENGTH, OpenBlob, Orphan, is_blob, is_of_blobs,
-};
+use super::{Blob, BlobWriter, Blobs, ByteStream, NAME_LENGTH, OpenBlob, Orphan, is_blob, is_of_blobs};
 use crate::Error;
 use crate::database::Durability;
 use crate::object_storage::hex;

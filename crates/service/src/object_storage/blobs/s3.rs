@@ -190,15 +190,20 @@ impl OpenBlob for Opened {
         }
         let length = range.end - range.start;
         let response = async move {
-            let response = self.store.bucket().get(&self.key, Some(range)).await.map_err(io::Error::other)?;
+            let response = self.store.bucket().get(&self.key, Some(range)).await.map_err(lost)?;
             let response = response.ok_or(ErrorKind::NotFound)?;
             if response.content_length() != Some(length) {
-                return Err(io::Error::other("the object store sent another part of the object"));
+                return Err(lost("the object store sent another part of the object"));
             }
-            Ok(response.bytes_stream().map_err(|cause| io::Error::other(cause.without_url())))
+            Ok(response.bytes_stream().map_err(|cause| lost(cause.without_url())))
         };
         stream::once(response).try_flatten().boxed()
     }
+}
+
+/// For a read that failed on the way, which `OpenObject::bytes` reports as a failure that a retry may heal.
+fn lost(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(ErrorKind::ConnectionReset, cause)
 }
 
 /// A blob that is being written: to memory first, then to a file without a name.

@@ -14,7 +14,7 @@ use url::form_urlencoded;
 use super::{Code, S3Error, conditions};
 use crate::Error;
 use crate::lifecycle::app::App;
-use crate::object_storage::{Object, location};
+use crate::object_storage::location;
 
 /// Parameters that ask S3 for something else than the object.
 const OTHER_RESOURCES: [&str; 9] = [
@@ -35,15 +35,20 @@ pub(super) async fn read(app: &Arc<App>, head: &Parts) -> Result<Response<Body>,
     location::read(head.uri.path()).ok_or_else(|| S3Error::new(Code::AccessDenied, "Access Denied"))?;
     let no_key = || S3Error::new(Code::NoSuchKey, "The specified key does not exist.");
     let (bucket, key) = app.objects.locations.object_at(head.uri.path()).ok_or_else(no_key)?;
-    if let Some(direct) = app.objects.direct() {
-        let object = app.objects.find(app, &bucket, &key).await?.ok_or_else(no_key)?;
-        conditions::check(&head.headers, &object)?;
-        return redirect(head, &object, &direct.download_url(&object, !is_inert(&object.mime)));
-    }
-    let opened = app.objects.read(app, &bucket, &key).await?.ok_or_else(no_key)?;
-
-    let object = opened.object.clone();
+    let (object, opened) = match app.objects.direct() {
+        // The bytes are elsewhere, and the row says everything else.
+        Some(_) => (app.objects.find(app, &bucket, &key).await?.ok_or_else(no_key)?, None),
+        None => {
+            let opened = app.objects.read(app, &bucket, &key).await?.ok_or_else(no_key)?;
+            (opened.object.clone(), Some(opened))
+        }
+    };
     conditions::check(&head.headers, &object)?;
+    if let Some(direct) = app.objects.direct()
+        && head.method == Method::GET
+    {
+        return redirect(&direct.download_url(&object, !is_inert(&object.mime)));
+    }
     let part = conditions::range(&head.headers, &object)?;
     let range = part.clone().unwrap_or(0..object.size);
     let mut response = Response::builder()
@@ -59,30 +64,22 @@ pub(super) async fn read(app: &Arc<App>, head: &Parts) -> Result<Response<Body>,
     if !is_inert(&object.mime) {
         response = response.header(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
     }
-    let body = match head.method {
-        Method::HEAD => Body::empty(),
-        _ => Body::from_stream(opened.read(range)),
+    let body = match opened {
+        Some(opened) if head.method != Method::HEAD => Body::from_stream(opened.read(range)),
+        _ => Body::empty(),
     };
     Ok(response.body(body).map_err(|cause| Error::new("responding with an object", cause))?)
 }
 
-/// Sends a client on to where the bytes are, for a short time. What HEAD asks for is known here.
-fn redirect(head: &Parts, object: &Object, location: &str) -> Result<Response<Body>, S3Error> {
-    let response = match head.method {
-        Method::HEAD => Response::builder()
-            .header(ACCEPT_RANGES, "bytes")
-            .header(CONTENT_LENGTH, object.size)
-            .header(CONTENT_TYPE, &object.mime)
-            .header(ETAG, conditions::etag(object))
-            .header(LAST_MODIFIED, httpdate::fmt_http_date(conditions::last_modified(object))),
-        // The URL of this response stays, the one that it leads to does not.
-        _ => Response::builder()
-            .status(StatusCode::FOUND)
-            .header(LOCATION, location)
-            .header(CACHE_CONTROL, "no-store")
-            .header(REFERRER_POLICY, "no-referrer"),
-    };
-    let response = response.body(Body::empty());
+/// Sends a client on to where the bytes are. The URL of this response stays; the one that it leads to is valid for
+/// a short time.
+fn redirect(location: &str) -> Result<Response<Body>, S3Error> {
+    let response = Response::builder()
+        .status(StatusCode::FOUND)
+        .header(LOCATION, location)
+        .header(CACHE_CONTROL, "no-store")
+        .header(REFERRER_POLICY, "no-referrer")
+        .body(Body::empty());
     Ok(response.map_err(|cause| Error::new("responding with an object", cause))?)
 }
 
