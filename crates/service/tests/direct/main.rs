@@ -2,6 +2,7 @@
 //! names in `INFERSTORE_TEST_OBJECTS`. They are ignored elsewhere, and fail without that variable.
 
 mod files;
+mod outage;
 mod refused;
 #[path = "../storage/support.rs"]
 #[expect(dead_code, reason = "the suite of the embedded object store uses more of it")]

@@ -4,7 +4,7 @@ use inferstore_service::{Config, Service};
 use reqwest::Method;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, LAST_MODIFIED};
 
-use crate::support::{Bench, bucket, Outcome, client, file_part, pattern};
+use crate::support::{Bench, Outcome, bucket, client, file_part, pattern};
 
 #[tokio::test]
 async fn files_of_every_size_up_to_the_largest_arrive_as_they_were_sent() -> Outcome {

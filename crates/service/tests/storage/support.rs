@@ -29,7 +29,7 @@ pub(crate) fn bucket() -> Outcome<Option<S3Config>> {
 pub(crate) struct Bench {
     pub(crate) service: Service,
     pub(crate) http: Client,
-    key: String,
+    pub(crate) key: String,
 }
 
 /// A target, as the service answered.
