@@ -24,7 +24,10 @@ mod sweeper;
 mod tests;
 mod uploads;
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
+use serde::Serialize;
 
 pub(crate) use blobs::open as open_blobs;
 pub(crate) use location::address;
@@ -32,7 +35,6 @@ pub(crate) use objects::{Objects, outlast_outage};
 pub(crate) use outputs::OutputError;
 pub use s3_config::S3Config;
 pub(crate) use settling::SETTLING_INTERVAL;
-pub(crate) use uploads::store_local;
 
 use crate::Error;
 use crate::accounts::AccountId;
@@ -85,9 +87,10 @@ pub(crate) struct Object {
 }
 
 /// A file as a listing shows it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct StoredFile {
     pub(crate) id: String,
+    #[serde(skip)]
     pub(crate) bucket: String,
     pub(crate) folder: String,
     pub(crate) key: String,
@@ -97,9 +100,11 @@ pub(crate) struct StoredFile {
 }
 
 /// How much an account stores.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub(crate) struct Usage {
+    #[serde(rename = "total_files")]
     pub(crate) files: u64,
+    #[serde(rename = "total_size")]
     pub(crate) bytes: u64,
 }
 
@@ -154,9 +159,9 @@ pub(crate) trait Files: Send + Sync {
     ) -> Result<Option<String>, Error>;
     /// Forgets targets that expired before then, and says how many.
     async fn forget_targets(&self, before: Moment) -> Result<u64, Error>;
-    /// Whether any object refers to the blob, or a target that has stored nothing yet and is not void: an upload
-    /// that goes straight to a remote object store is a blob with the identifier of its target.
-    async fn has_blob(&self, blob: &str) -> Result<bool, Error>;
+    /// Returns those of the blobs that an object refers to, or a target that has stored nothing yet and is not
+    /// void: an upload that goes straight to a remote object store is a blob with the identifier of its target.
+    async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>, Error>;
 }
 
 /// Which targets are looked for.

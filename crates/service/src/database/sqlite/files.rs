@@ -1,11 +1,14 @@
 //! Upload targets and stored objects in SQLite.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params};
 
 use super::movements::meter_storage;
 use super::statements::Statements as _;
+use super::values::json;
 use super::{SqliteDatabase, signed, unsigned};
 use crate::Error;
 use crate::accounts::AccountId;
@@ -147,11 +150,14 @@ impl Files for SqliteDatabase {
             .await
     }
 
-    async fn has_blob(&self, blob: &str) -> Result<bool, Error> {
-        let blob = blob.to_owned();
-        let named = "SELECT 1 FROM objects WHERE blob = ?1 UNION ALL \
-                     SELECT 1 FROM upload_targets WHERE id = ?1 AND is_used = 0 AND is_void = 0 LIMIT 1";
-        self.read(move |db| Ok(db.is_there(named, [blob])?)).await
+    async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>, Error> {
+        let blobs = json(blobs);
+        self.read(move |db| {
+            let known = "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM objects WHERE blob = value) \
+                         OR EXISTS (SELECT 1 FROM upload_targets WHERE id = value AND is_used = 0 AND is_void = 0)";
+            Ok(db.all(known, [blobs], |row| row.get(0))?.into_iter().collect())
+        })
+        .await
     }
 }
 

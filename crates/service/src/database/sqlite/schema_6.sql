@@ -1,3 +1,2 @@
--- Sixth version: targets that have stored nothing yet, by the account and folder that their files go to. Where
--- uploads go straight to a remote object store, these are looked for there.
-CREATE INDEX targets_pending ON upload_targets (owner, folder, expires_at) WHERE is_used = 0 AND is_void = 0;
+-- Movements that belong to no task, by the account that they concern: retention adds the old ones up.
+CREATE INDEX movements_without_task ON movements (coalesce(from_account, to_account), at) WHERE task IS NULL;
