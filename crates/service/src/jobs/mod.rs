@@ -46,12 +46,6 @@ fn jobs(app: &App) -> [Job; 5] {
             run: |app| Box::pin(expired_leases::run(app)),
         },
         Job {
-            name: "settling",
-            is_due_at_start: true,
-            interval: SETTLING_INTERVAL,
-            run: |app| Box::pin(app.objects.settle_expiring(app)),
-        },
-        Job {
             name: "retention",
             is_due_at_start: false,
             interval: HOUR,
@@ -62,6 +56,12 @@ fn jobs(app: &App) -> [Job; 5] {
             is_due_at_start: true,
             interval: HOUR,
             run: |app| Box::pin(app.objects.run_sweeper(app)),
+        },
+        Job {
+            name: "settling",
+            is_due_at_start: true,
+            interval: SETTLING_INTERVAL,
+            run: |app| Box::pin(app.objects.settle_expiring(app)),
         },
     ]
 }

@@ -154,7 +154,8 @@ impl Files for SqliteDatabase {
         let blobs = json(blobs);
         self.read(move |db| {
             let known = "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM objects WHERE blob = value) \
-                         OR EXISTS (SELECT 1 FROM upload_targets WHERE id = value AND is_used = 0 AND is_void = 0)";
+                         OR EXISTS (SELECT 1 FROM upload_targets \
+                                    WHERE id = value AND is_used = 0 AND is_void = 0)";
             Ok(db.all(known, [blobs], |row| row.get(0))?.into_iter().collect())
         })
         .await
