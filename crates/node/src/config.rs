@@ -41,6 +41,9 @@ pub struct Config {
     /// Python packages that the commands need, as a file of `pip`. `{python}` in a command stands for the Python
     /// that has them.
     pub requirements: Option<PathBuf>,
+    /// Further arguments of `pip install`, such as `--no-deps`.
+    #[serde(default)]
+    pub pip: Vec<String>,
     /// Models that are published before the node serves, as files of the catalog. `inferstore node run` does it.
     #[serde(default)]
     pub publish: Vec<PathBuf>,

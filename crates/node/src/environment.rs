@@ -33,6 +33,7 @@ pub async fn prepare(config: &mut Config, python: &Path) -> Result<(), Error> {
         let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
         let mut arguments: Vec<PathBuf> = install.iter().map(PathBuf::from).collect();
         arguments.push(requirements.clone());
+        arguments.extend(config.pip.iter().map(PathBuf::from));
         run(&own, &arguments, &doing).await?;
         // Last, so that an environment that was interrupted is created again.
         tokio::fs::write(&marker, &wanted).await.map_err(|cause| Error::new(doing(), cause))?;
