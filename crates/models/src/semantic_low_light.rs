@@ -3,14 +3,13 @@
 //! cascade for faces and rules for sky and lamps, not a trained segmentation.
 
 use crate::face_detection::{Window, faces};
-use crate::guided::guided_filter;
 use crate::low_light_enhancement as low_light;
 use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
 /// Bytes for a pixel at the peak.
-const NEED: u64 = 100;
+const NEED: u64 = 95;
 /// The smallest face that is sought, as a share of the shorter side.
 const SMALLEST_FACE: f64 = 1.0 / 16.0;
 const SURE_OF_FACE: f64 = 0.45;
@@ -39,9 +38,9 @@ impl Model for SemanticLowLight {
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let mut picture = Picture::read(inputs, "input_image", NEED, limits)?;
         let mut gain = low_light::gain(&low_light::light(&picture, limits)?);
+        let sky = sky(&picture, &gain, limits)?;
         let luma = picture.luma();
         let preview = luma.zip(&gain, |luma, gain| (luma * gain).min(1.0));
-        let sky = sky(&preview, limits)?;
         gain = gain.zip(&sky, |gain, sky| gain.powf(1.0 + sky * (SKY - 1.0)));
         drop(sky);
         let faces = faces(&preview, SMALLEST_FACE, SURE_OF_FACE, limits)?;
@@ -60,29 +59,41 @@ impl Model for SemanticLowLight {
     }
 }
 
-/// What is calm and reaches from the upper border without a break, from 0 to 1.
-fn sky(preview: &Plane, limits: &Limits) -> Result<Plane, Error> {
-    let radius = (preview.width.min(preview.height) / 60).max(1);
-    let mean = preview.box_mean(radius, limits)?;
-    let detail = preview.zip(&mean, |value, mean| (value - mean).abs()).box_mean(radius, limits)?;
-    let mut sky = Plane::filled(preview.width, preview.height, 0.0);
-    for x in 0..preview.width {
-        limits.check_time()?;
-        let top = mean.values[x];
-        for y in 0..preview.height * 3 / 4 {
-            let at = y * preview.width + x;
-            if detail.values[at] > CALM || (mean.values[at] - top).abs() > 0.2 {
-                break;
-            }
-            sky.values[at] = 1.0;
+/// What is calm and is connected with the upper border, from 0 to 1.
+fn sky(picture: &Picture, gain: &Plane, limits: &Limits) -> Result<Plane, Error> {
+    let (width, height) = (gain.width, gain.height);
+    let radius = (width.min(height) / 60).max(1);
+    // The strongest detail of a channel: hills may be as bright as the sky, but not of its color.
+    let mut detail = Plane::filled(width, height, 0.0);
+    for plane in &picture.colors {
+        let bright = plane.zip(gain, |value, gain| (value * gain).min(1.0));
+        let mean = bright.box_mean(radius, limits)?;
+        let differences = bright.zip(&mean, |value, mean| (value - mean).abs()).box_mean(radius, limits)?;
+        detail = detail.zip(&differences, f32::max);
+    }
+    let calm = |at: usize| detail.values[at] <= CALM && at / width < height * 3 / 4;
+    let mut sky = Plane::filled(width, height, 0.0);
+    let mut next: Vec<usize> = (0..width).filter(|at| calm(*at)).collect();
+    while let Some(at) = next.pop() {
+        if sky.values[at] > 0.0 {
+            continue;
         }
+        sky.values[at] = 1.0;
+        if at % width == 0 {
+            limits.check_time()?;
+        }
+        let beside = [(at % width > 0, at.wrapping_sub(1)), (at % width + 1 < width, at + 1)];
+        let above_and_below = [(at >= width, at.wrapping_sub(width)), (at / width + 1 < height, at + width)];
+        let near = beside.into_iter().chain(above_and_below).filter(|(is_there, _)| *is_there);
+        next.extend(near.map(|(_, at)| at).filter(|at| calm(*at) && sky.values[*at] == 0.0));
     }
     // A narrow strip is a wall or a border.
     if sky.mean() < 0.04 {
-        return Ok(Plane::filled(preview.width, preview.height, 0.0));
+        return Ok(Plane::filled(width, height, 0.0));
     }
-    let soft = guided_filter(&sky, preview, 2 * radius, 1e-3, limits)?;
-    Ok(soft.map(|value| value.clamp(0.0, 1.0)))
+    // Detail begins half a window before the edge; and it ends softly.
+    let grown = sky.map(|value| -value).minimum(radius, limits)?.map(|value| -value);
+    grown.box_mean(radius, limits)
 }
 
 /// Brings the middle of a face to the brightness of skin, fading out around it.

@@ -142,6 +142,11 @@ impl WorkerProcess {
         }
     }
 
+    /// Whether the process has not ended.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// The process of the worker.
     pub fn id(&self) -> Option<u32> {
         self.child.id()

@@ -68,4 +68,5 @@ pub use inferstore_models as model;
 pub use ledger::{Audit, Credit, Money, NotMoney};
 pub use lifecycle::config::{Config, ControlsConfig, CorsOrigin, Data, FirstAccount, Limits, NotAnOrigin};
 pub use lifecycle::service::Service;
+pub use models::serve_models;
 pub use queue::InsufficientBalance;

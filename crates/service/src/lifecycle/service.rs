@@ -153,7 +153,7 @@ impl Service {
         if let Some(controls) = Controls::of(&app) {
             controls.start_from_here().await?;
         }
-        nodes::start(&app, models::table(models), &running, &stop).await?;
+        nodes::start(&app, models::table(&app.config.excluded_models, models), &running, &stop).await?;
         let shared = Shared {
             limits,
             connections: Arc::clone(&app.connections),

@@ -7,6 +7,9 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, RwLock, RwLockReadGuard, RwLockW
 use tokio_util::sync::CancellationToken;
 
 use super::hook::{Replacement, RunHook};
+#[cfg(unix)]
+use super::model_processes::ModelProcesses;
+use super::outside::OutsideModels;
 use super::{DispatchedTask, NODE};
 use crate::Error;
 use crate::lifecycle::app::App;
@@ -23,7 +26,12 @@ pub(crate) struct LocalNode {
     state: RwLock<State>,
     /// Not set when this process runs no tasks.
     models: OnceLock<Arc<Models>>,
+    /// Not set when built-in models run in this process.
+    #[cfg(unix)]
+    processes: OnceLock<ModelProcesses>,
     hook: Option<Arc<dyn RunHook>>,
+    /// What it leaves to nodes outside the process.
+    pub(super) outside: OutsideModels,
     pub(super) workers: Workers,
     /// Tasks whose inputs are fetched from the internet, at a time. They hold no worker.
     pub(super) fetches: Arc<Semaphore>,
@@ -137,7 +145,10 @@ impl LocalNode {
         Self {
             state: RwLock::new(State { is_up: true, running: CancellationToken::new() }),
             models: OnceLock::new(),
+            #[cfg(unix)]
+            processes: OnceLock::new(),
             hook,
+            outside: OutsideModels::default(),
             workers: Workers::new(config.workers),
             fetches: Arc::new(Semaphore::new(fetches)),
             memory: Arc::new(Semaphore::new(total_memory as usize)),
@@ -146,8 +157,23 @@ impl LocalNode {
         }
     }
 
-    pub(super) fn start(&self, models: Models) {
+    pub(super) fn start(&self, models: Models, config: &Config) -> Result<(), Error> {
+        #[cfg(unix)]
+        if let Some(processes) = ModelProcesses::new(config)? {
+            let _ = self.processes.set(processes);
+        }
+        #[cfg(not(unix))]
+        if config.model_process.is_some() {
+            return Err(Error::new("starting the model process", "this system has no process groups"));
+        }
         let _ = self.models.set(Arc::new(models));
+        Ok(())
+    }
+
+    /// The processes that run built-in models, where they run in processes of their own.
+    #[cfg(unix)]
+    pub(super) fn processes(&self) -> Option<&ModelProcesses> {
+        self.processes.get()
     }
 
     /// The models that this process runs.
@@ -157,6 +183,13 @@ impl LocalNode {
 
     fn names(&self) -> Option<Vec<String>> {
         self.models.get().map(|models| models.keys().cloned().collect())
+    }
+
+    /// The models that no node outside the process serves.
+    fn names_to_claim(&self) -> Option<Vec<String>> {
+        let mut names = self.names()?;
+        names.retain(|name| !self.outside.contains(name));
+        Some(names)
     }
 
     /// Whether every task is run by its model, so that several may be claimed in one transaction.
@@ -181,7 +214,7 @@ impl LocalNode {
 
     pub(super) async fn claiming(&self) -> Claiming<'_> {
         let state = self.state.read().await;
-        let names = self.names().filter(|_| state.is_up);
+        let names = self.names_to_claim().filter(|_| state.is_up);
         let claimable = names.map(|names| match &self.hook {
             Some(hook) => hook.claimable(&names),
             None => names,
