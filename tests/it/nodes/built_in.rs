@@ -50,6 +50,11 @@ fn picture(side: usize) -> File {
     File::bytes("disk.bmp", bytes).with_mime("image/bmp")
 }
 
+/// An animated GIF of two pictures of one pixel.
+const VIDEO: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff\
+    !\xf9\x04\0\x0a\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0\
+    !\xf9\x04\0\x0a\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02L\x01\0;";
+
 /// A legal input of every kind of the catalog.
 fn inputs() -> [(&'static str, Inputs); 15] {
     let one = |name: &str| Inputs::new().file(name, picture(96));
@@ -71,7 +76,10 @@ fn inputs() -> [(&'static str, Inputs); 15] {
         ("super-resolution", one("input_image")),
         ("super-resolution-alt", one("input_image")),
         ("haze-removal", one("input_image")),
-        ("video-edge-map", one("input")),
+        (
+            "video-edge-map",
+            Inputs::new().file("input", File::bytes("video.gif", VIDEO.to_vec()).with_mime("image/gif")),
+        ),
         ("background-removal", one("input")),
         ("image-to-anime", one("input")),
         ("color-extraction", one("input")),
@@ -127,7 +135,7 @@ async fn a_model_process_that_is_killed_costs_nothing_and_loses_nothing() {
             "{succeeded} tasks ended well and {failed} failed"
         );
         if !is_over.load(Ordering::SeqCst) && running.len() < 4 {
-            let side = random.usize(300..500);
+            let side = random.usize(150..300);
             let run = client.model("image-to-anime").run(Inputs::new().file("input", picture(side)));
             running.push(async { run.deadline(Duration::from_secs(120)).await });
             continue;
@@ -165,7 +173,7 @@ fn kill(is_over: &AtomicBool) -> usize {
     let mut random = fastrand::Rng::with_seed(3);
     let mut killed = 0;
     while killed < KILLS {
-        std::thread::sleep(Duration::from_millis(random.u64(60..400)));
+        std::thread::sleep(Duration::from_millis(random.u64(50..500)));
         let busy = children().into_iter().find(|process| is_busy(*process));
         if let Some(process) = busy.and_then(rustix::process::Pid::from_raw)
             && rustix::process::kill_process(process, rustix::process::Signal::KILL).is_ok()

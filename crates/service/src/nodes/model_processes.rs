@@ -23,7 +23,7 @@ use crate::models::Request;
 use crate::queue::Lease;
 
 /// How often a run begins again in another process after its process was killed.
-const MAX_ATTEMPTS: u32 = 3;
+const MAX_ATTEMPTS: u32 = 6;
 /// The pause before a process that could not be started is started again; it doubles.
 const START_BACKOFF: Duration = Duration::from_millis(100);
 /// The folder of running tasks in the data folder.
