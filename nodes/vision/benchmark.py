@@ -15,6 +15,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from PIL import Image
 from skimage import data
 from skimage.metrics import structural_similarity
 
@@ -36,7 +37,7 @@ class Worker:
         assert json.loads(self.process.stdout.readline())["ready"]
         self.seconds = {}
 
-    def run(self, model, pictures, **values):
+    def run(self, kind, pictures, /, **values):
         """The outputs of a model by name: pictures as arrays, everything else as text."""
         with tempfile.TemporaryDirectory() as folder:
             inputs = dict(values)
@@ -44,13 +45,13 @@ class Worker:
                 inputs[name] = f"{folder}/{name}.png"
                 cv2.imwrite(inputs[name], picture)
             task = {
-                "task": "t", "model": model, "folder": folder, "inputs": inputs, "files": list(pictures),
+                "task": "t", "model": kind, "folder": folder, "inputs": inputs, "files": list(pictures),
                 "output_format": {}, "seconds": 300, "measure": False,
             }
             begun = time.perf_counter()
             print(json.dumps(task), file=self.process.stdin, flush=True)
             line = json.loads(self.process.stdout.readline())
-            self.seconds.setdefault(model, []).append(time.perf_counter() - begun)
+            self.seconds.setdefault(kind, []).append(time.perf_counter() - begun)
             if "error" in line:
                 return None
             read = lambda value: cv2.imread(f"{folder}/{value}", cv2.IMREAD_UNCHANGED)
@@ -289,11 +290,12 @@ class Sheet:
             empty = np.full((self.SIZE[1], self.SIZE[0], 3), 255, np.uint8)
             line = np.hstack([cells.get(column, empty) for column in ("input", "built-in", "trained")])
             head = np.full((22, line.shape[1], 3), 255, np.uint8)
-            for index, text in enumerate((model, "built-in", "trained" if "trained" in cells else "")):
+            for index, text in enumerate((model[:30], "built-in", "trained" if "trained" in cells else "")):
                 place = (index * self.SIZE[0] + 4, 16)
                 cv2.putText(head, text, place, cv2.FONT_HERSHEY_SIMPLEX, 0.42, (0, 0, 0), 1, cv2.LINE_AA)
             rows += [head, line]
-        cv2.imwrite(file, np.vstack(rows))
+        whole = Image.fromarray(cv2.cvtColor(np.vstack(rows), cv2.COLOR_BGR2RGB))
+        whole.quantize(160, dither=Image.Dither.NONE).save(file, optimize=True)
 
 
 def main():

@@ -87,13 +87,22 @@ fn sky(picture: &Picture, gain: &Plane, limits: &Limits) -> Result<Plane, Error>
         let near = beside.into_iter().chain(above_and_below).filter(|(is_there, _)| *is_there);
         next.extend(near.map(|(_, at)| at).filter(|at| calm(*at) && sky.values[*at] == 0.0));
     }
-    // A narrow strip is a wall or a border.
-    if sky.mean() < 0.04 {
+    // A narrow strip is a border, and what is gray and brighter than the rest is a wall.
+    if sky.mean() < 0.04 || !is_night_sky(picture, &sky) {
         return Ok(Plane::filled(width, height, 0.0));
     }
     // Detail begins half a window before the edge; and it ends softly.
     let grown = sky.map(|value| -value).minimum(radius, limits)?.map(|value| -value);
     grown.box_mean(radius, limits)
+}
+
+/// Whether a region is blue, or darker than the picture on average.
+fn is_night_sky(picture: &Picture, region: &Plane) -> bool {
+    let [red, _, blue] =
+        picture.colors.each_ref().map(|plane| plane.zip(region, |value, inside| value * inside).mean());
+    let luma = picture.luma();
+    let inside = luma.zip(region, |value, inside| value * inside).mean() / region.mean();
+    blue > 1.15 * red || inside < 0.8 * luma.mean()
 }
 
 /// Brings the middle of a face to the brightness of skin, fading out around it.

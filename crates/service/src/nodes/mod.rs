@@ -30,7 +30,7 @@ use crate::models::Models;
 use dispatcher::DispatchedTask;
 
 /// The name of the node in this process. There is never a second one: the data folder is locked.
-const NODE: &str = "local";
+pub(crate) const NODE: &str = "local";
 
 /// The bucket of what models produce.
 const OUTPUTS: &str = "outputs";
