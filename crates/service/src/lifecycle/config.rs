@@ -14,6 +14,7 @@ use url::Url;
 #[cfg(feature = "controls")]
 use crate::controls::ControlsConfig;
 use crate::ledger::Money;
+use crate::object_storage::S3Config;
 use crate::queue::InsufficientBalance;
 
 /// Where a service keeps its data.
@@ -39,6 +40,8 @@ pub enum Data {
 pub struct Config {
     /// Where the data are kept.
     pub data: Data,
+    /// The bucket that keeps the bytes of files; None, the default, for the data folder.
+    pub objects: Option<S3Config>,
     /// Where the API listens. Port 0 takes a free one.
     pub api: SocketAddr,
     /// Where the object store listens.
@@ -234,6 +237,7 @@ impl Config {
     pub fn ephemeral() -> Self {
         Self {
             data: Data::Ephemeral,
+            objects: None,
             api: FREE_PORT,
             storage: FREE_PORT,
             operations: None,
