@@ -42,10 +42,10 @@ pub async fn prepare(config: &mut Config, python: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-async fn run<Word: AsRef<Path>>(
+async fn run<Word: AsRef<Path> + Sync>(
     program: &Path,
     arguments: &[Word],
-    doing: &impl Fn() -> String,
+    doing: &(impl Fn() -> String + Sync),
 ) -> Result<(), Error> {
     let mut command = Command::new(program);
     command.args(arguments.iter().map(AsRef::as_ref)).stdin(Stdio::null()).kill_on_drop(true);

@@ -26,13 +26,13 @@ pub(crate) enum Runner {
     Command(command::Command),
     Cog(cog::Cog),
     OpenInference(open_inference::OpenInference),
-    Worker(worker::Worker),
+    Worker(Box<worker::Worker>),
 }
 
 impl Runner {
     /// A process of a worker, which runs several models.
     pub(crate) fn worker(config: &WorkerConfig) -> Result<Self, Error> {
-        Ok(Self::Worker(worker::Worker::new(config)?))
+        Ok(Self::Worker(Box::new(worker::Worker::new(config)?)))
     }
 
     /// What runs one model; `None` when a worker does.
