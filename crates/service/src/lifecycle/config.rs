@@ -208,6 +208,8 @@ pub struct Limits {
     pub upload_idle: Duration,
     /// How long a client may read nothing, or less than 64 KiB, of a response that is written to it.
     pub response_timeout: Duration,
+    /// How long the database may take for a health check.
+    pub health_timeout: Duration,
     /// The largest page of the model list.
     pub models_page: u32,
     /// The largest page of a folder.
@@ -278,6 +280,7 @@ impl Config {
                 body_time: Duration::from_secs(30),
                 upload_idle: Duration::from_secs(60),
                 response_timeout: Duration::from_secs(60),
+                health_timeout: Duration::from_secs(5),
                 models_page: 100,
                 files_page: 1_000,
                 run: Duration::from_secs(120),

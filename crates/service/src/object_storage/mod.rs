@@ -33,6 +33,7 @@ pub(crate) use blobs::open as open_blobs;
 pub(crate) use location::address;
 pub(crate) use objects::{Objects, outlast_outage};
 pub(crate) use outputs::OutputError;
+pub(crate) use s3_api::{Code, S3Error};
 pub use s3_config::S3Config;
 pub(crate) use settling::SETTLING_INTERVAL;
 

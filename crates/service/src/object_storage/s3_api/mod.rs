@@ -18,7 +18,7 @@ use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, Response, StatusCode};
 
-pub(super) use error::{Code, S3Error};
+pub(crate) use error::{Code, S3Error};
 pub(crate) use sign::{Form, FormSigner, MAX_LIFE, Presigned, Signer, fields};
 
 use crate::lifecycle::app::App;
