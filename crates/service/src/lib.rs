@@ -75,5 +75,6 @@ pub use inferstore_models as model;
 pub use ledger::{Audit, Credit, Money, NotMoney};
 pub use lifecycle::config::{Config, CorsOrigin, Data, FirstAccount, Limits, NotAnOrigin};
 pub use lifecycle::service::Service;
+pub use models::serve_models;
 pub use object_storage::S3Config;
 pub use queue::InsufficientBalance;

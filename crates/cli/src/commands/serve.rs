@@ -83,6 +83,9 @@ pub(crate) struct Arguments {
     /// How many tasks run at once in this process [default: one for each core]
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
+    /// Do not run this built-in model in this process: its tasks wait for a node; may be repeated
+    #[arg(long, value_name = "MODEL")]
+    exclude_model: Vec<String>,
     /// How many requests an account may send per second [default: no limit]
     #[arg(long, value_name = "N")]
     max_requests_per_second: Option<NonZeroU32>,
@@ -308,6 +311,8 @@ fn config(arguments: Arguments, first_key: Option<String>, session: &Session) ->
     config.insufficient_balance = arguments.insufficient_balance.into();
     config.first_account.api_key = first_key;
     config.first_account.balance = arguments.balance;
+    config.excluded_models.extend(arguments.exclude_model);
+    config.model_process = super::model_worker::command();
     if let Some(workers) = arguments.workers {
         config.workers = workers;
     }

@@ -151,7 +151,7 @@ impl Service {
         if let Some(controls) = Controls::of(&app) {
             controls.set_baseline().await?;
         }
-        nodes::start(&app, models::table(models), &running, &stop).await?;
+        nodes::start(&app, models::table(&app.config.excluded_models, models), &running, &stop).await?;
         let shared = Shared {
             limits,
             connections: Arc::clone(&app.connections),
