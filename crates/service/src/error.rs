@@ -11,6 +11,7 @@ pub struct Error {
     doing: String,
     cause: Box<dyn StdError + Send + Sync>,
     disk: Option<DiskFailure>,
+    is_unavailable: bool,
     hint: Option<&'static str>,
 }
 
@@ -25,7 +26,15 @@ pub(crate) enum DiskFailure {
 impl Error {
     /// Something failed while `doing` it (a phrase like "opening the database").
     pub(crate) fn new(doing: impl Into<String>, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self { doing: doing.into(), cause: cause.into(), disk: None, hint: None }
+        Self { doing: doing.into(), cause: cause.into(), disk: None, is_unavailable: false, hint: None }
+    }
+
+    /// Nothing was done, because an engine that others keep cannot be reached, or is too busy. It may be back soon.
+    pub(crate) fn unavailable(
+        doing: impl Into<String>,
+        cause: impl Into<Box<dyn StdError + Send + Sync>>,
+    ) -> Self {
+        Self { is_unavailable: true, ..Self::new(doing, cause) }
     }
 
     /// The same for what concerns the data folder: it says what to try when that is full or not writable.
@@ -45,7 +54,7 @@ impl Error {
     /// The same failure, for another one who waited for the same thing.
     pub(crate) fn again(&self) -> Self {
         let cause = self.cause.to_string().into();
-        Self { doing: self.doing.clone(), cause, disk: self.disk, hint: self.hint }
+        Self { doing: self.doing.clone(), cause, ..*self }
     }
 
     /// Adds what to try.
@@ -62,6 +71,11 @@ impl Error {
     /// Whether the service works, and only cannot write anything.
     pub(crate) const fn is_of_the_disk(&self) -> bool {
         self.disk.is_some()
+    }
+
+    /// Whether nothing was done, and a retry may succeed soon.
+    pub(crate) const fn is_unavailable(&self) -> bool {
+        self.is_unavailable
     }
 
     /// Whether the service did not start because another one, perhaps in another process, uses the data

@@ -2,7 +2,6 @@
 
 mod accounts;
 mod admin;
-mod cache;
 mod catalog;
 mod checkpoints;
 mod files;
@@ -31,7 +30,7 @@ use crate::accounts::{Account, KeptKey};
 use crate::catalog::Published;
 use crate::database::Durability;
 use crate::error::DiskFailure;
-use cache::Cache;
+use super::cache::Cache;
 use checkpoints::Checkpoints;
 use group_commit::Writer;
 use readers::Readers;
