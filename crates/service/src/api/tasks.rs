@@ -55,7 +55,7 @@ async fn create(
     };
     let (otherwise, max) = (app.config.insufficient_balance, limits.account_unfinished);
     match app.database.create_task(&task, otherwise, max, app.clock.now()).await? {
-        Created::Queued => app.dispatcher.task_queued(&task.model),
+        Created::Queued => app.task_queued(&task.model),
         Created::Failed => {}
         Created::TooManyUnfinished => {
             let message =

@@ -17,7 +17,6 @@ use crate::accounts::{AccountId, Scope};
 use crate::admin::{
     AdminDatabase, KeyOverview, ModelOverview, NodeOverview, Refund, TaskDetail, TaskFilter, TaskOverview,
 };
-use crate::catalog::Visibility;
 use crate::clock::Moment;
 use crate::ledger::{Money, Purse, Reason};
 use crate::queue::Status;
@@ -80,13 +79,12 @@ impl AdminDatabase for PostgresDatabase {
              FROM models JOIN accounts ON accounts.id = owner ORDER BY sequence LIMIT $1 OFFSET $2";
         let (limit, offset) = (i64::from(limit), signed(offset));
         read!(self, |db| all(db, select, &[&limit, &offset], |row| {
-            let is_public: bool = row.try_get(4)?;
             Ok(ModelOverview {
                 model: row.try_get(0)?,
                 publisher: row.try_get(1)?,
                 name: row.try_get(2)?,
                 price: row.try_get(3)?,
-                visibility: if is_public { Visibility::Public } else { Visibility::Private },
+                visibility: row.try_get(4)?,
                 is_official: row.try_get(5)?,
                 is_verified: row.try_get(6)?,
                 is_playground: row.try_get(7)?,
@@ -94,10 +92,6 @@ impl AdminDatabase for PostgresDatabase {
                 updated_at: row.try_get(9)?,
             })
         }))
-    }
-
-    async fn set_playground(&self, model: &str, is_playground: bool, now: Moment) -> Result<bool, Error> {
-        self.set("is_playground", &is_playground, model, now).await
     }
 
     async fn nodes(&self) -> Result<Vec<NodeOverview>, Error> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use deadpool_postgres::{GenericClient, Transaction};
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::PostgresDatabase;
@@ -15,11 +16,10 @@ use super::values::{Json, signed, unsigned};
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::catalog::{
-    Catalog, Existing, Filter, Format, Model, ModelSummary, NewModel, NewVersion, Published, Search, Sort,
-    Version, folded,
+    Catalog, Existing, Filter, Format, Model, ModelChange, ModelSummary, NewModel, NewVersion, Published,
+    Search, Sort, Version, Visibility, folded,
 };
 use crate::clock::Moment;
-use crate::ledger::Money;
 
 /// How far back `trending` looks.
 const TRENDING_DAYS: u32 = 7;
@@ -32,6 +32,20 @@ const PRIVATE_OF_ORGANIZATIONS: &str = "NOT is_public AND owner <> $1 \
      AND owner IN (SELECT organization FROM members WHERE person = $1)";
 
 const MATCHING: &str = "AND (strpos(folded_name, $2) > 0 OR strpos(folded_description, $2) > 0)";
+
+/// Reads what lists show of a model, from a column on.
+fn summary(row: &Row, from: usize) -> Result<ModelSummary, tokio_postgres::Error> {
+    Ok(ModelSummary {
+        id: row.try_get(from)?,
+        name: row.try_get(from + 1)?,
+        username: row.try_get(from + 2)?,
+        description: row.try_get(from + 3)?,
+        is_official: row.try_get(from + 4)?,
+        is_verified: row.try_get(from + 5)?,
+        visibility: row.try_get(from + 6)?,
+        price: row.try_get(from + 7)?,
+    })
+}
 
 /// Which parts a list has, and what else it asks of a model.
 const fn parts(filter: Option<Filter>) -> (&'static [&'static str], &'static str) {
@@ -98,32 +112,17 @@ impl Catalog for PostgresDatabase {
         published
     }
 
-    async fn set_public(&self, model: &str, is_public: bool, now: Moment) -> Result<bool, Error> {
-        self.set("is_public", &is_public, model, now).await
-    }
-
-    async fn set_verified(&self, model: &str, is_verified: bool, now: Moment) -> Result<bool, Error> {
-        self.set("is_verified", &is_verified, model, now).await
-    }
-
-    async fn set_price(&self, model: &str, price: Money, now: Moment) -> Result<bool, Error> {
-        self.set("price", &price, model, now).await
-    }
-}
-
-impl PostgresDatabase {
-    /// Sets one column of a model; false when there is no such model.
-    pub(super) async fn set(
-        &self,
-        column: &'static str,
-        value: &(dyn ToSql + Sync),
-        model: &str,
-        now: Moment,
-    ) -> Result<bool, Error> {
+    async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool, Error> {
+        let is_public = change.visibility.map(|visibility| visibility == Visibility::Public);
+        let ModelChange { price, is_verified, is_playground, .. } = change;
         let changed = {
             let _invalidation = self.caches.models.invalidate();
-            let update = format!("UPDATE models SET {column} = $1, updated_at = $2 WHERE id = $3");
-            statement!(self, |db| run(db, &update, &[value, &now, &model]))
+            let update = "UPDATE models SET price = coalesce($2, price), is_public = coalesce($3, is_public), \
+                          is_verified = coalesce($4, is_verified), \
+                          is_playground = coalesce($5, is_playground), updated_at = $6 WHERE id = $1";
+            let values: [&(dyn ToSql + Sync); 6] =
+                [&model, &price, &is_public, &is_verified, &is_playground, &now];
+            statement!(self, |db| run(db, update, &values))
         };
         self.changes.announce(Change::Models);
         Ok(changed? > 0)
@@ -161,19 +160,7 @@ async fn models(db: &impl GenericClient, search: &Search) -> Result<(Vec<ModelSu
     let rows: Vec<(i64, Option<ModelSummary>)> =
         all(db, &sql, &[&search.caller, &text, &since, &limit, &offset], |row| {
             let id: Option<String> = row.try_get(1)?;
-            let model = match id {
-                Some(id) => Some(ModelSummary {
-                    id,
-                    name: row.try_get(2)?,
-                    username: row.try_get(3)?,
-                    description: row.try_get(4)?,
-                    is_official: row.try_get(5)?,
-                    is_verified: row.try_get(6)?,
-                    is_public: row.try_get(7)?,
-                    price: row.try_get(8)?,
-                }),
-                None => None,
-            };
+            let model = id.map(|_| summary(row, 1)).transpose()?;
             Ok((row.try_get(0)?, model))
         })
         .await?;
@@ -184,22 +171,15 @@ async fn models(db: &impl GenericClient, search: &Search) -> Result<(Vec<ModelSu
 async fn published(db: &impl GenericClient, id: &str) -> Result<Option<Arc<Published>>, Failure> {
     let found = first(
         db,
-        "SELECT models.id, name, owner, username, description, is_official, is_verified, is_public, price, \
+        "SELECT models.id, name, username, description, is_official, is_verified, is_public, price, owner, \
          metadata, models.created_at, updated_at, versions.id, commit_hash, input_format, output_format \
          FROM models JOIN accounts ON accounts.id = models.owner \
          JOIN versions ON versions.model = models.id AND versions.is_active WHERE models.id = $1",
         &[&id],
         |row| {
             let model = Model {
-                id: row.try_get(0)?,
-                name: row.try_get(1)?,
-                owner: row.try_get(2)?,
-                username: row.try_get(3)?,
-                description: row.try_get(4)?,
-                is_official: row.try_get(5)?,
-                is_verified: row.try_get(6)?,
-                is_public: row.try_get(7)?,
-                price: row.try_get(8)?,
+                summary: summary(row, 0)?,
+                owner: row.try_get(8)?,
                 metadata: row.try_get::<_, Json>(9)?.0,
                 created_at: row.try_get(10)?,
                 updated_at: row.try_get(11)?,

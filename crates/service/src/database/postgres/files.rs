@@ -1,5 +1,7 @@
 //! Upload targets and stored objects in PostgreSQL.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use deadpool_postgres::{GenericClient, Transaction};
 use tokio_postgres::Row;
@@ -115,8 +117,10 @@ impl Files for PostgresDatabase {
         statement!(self, |db| run(db, "DELETE FROM upload_targets WHERE expires_at < $1", &[&before]))
     }
 
-    async fn has_blob(&self, blob: &str) -> Result<bool, Error> {
-        read!(self, |db| is_there(db, "SELECT 1 FROM objects WHERE blob = $1", &[&blob]))
+    async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>, Error> {
+        let known = "SELECT blob FROM objects WHERE blob = ANY ($1)";
+        let known: Vec<String> = read!(self, |db| all(db, known, &[&blobs], column))?;
+        Ok(known.into_iter().collect())
     }
 }
 

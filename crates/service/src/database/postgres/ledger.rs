@@ -16,6 +16,25 @@ use crate::accounts::{AccountId, OPERATOR};
 use crate::clock::Moment;
 use crate::ledger::{Audit, Credit, Ledger, Money, Purse, Purses, Reason, StorageRate};
 
+/// How many old movements an account may have before they are added up.
+const MAX_OLD_MOVEMENTS: i64 = 50;
+
+/// Adds up the old movements of an account without a task, by their purses. A sum of years can be larger than the
+/// largest amount: then there are several.
+const CARRY: &str = "WITH old AS ( \
+       DELETE FROM movements WHERE task IS NULL AND coalesce(from_account, to_account) = $1 AND at < $2 \
+       RETURNING amount, from_account, from_purse, to_account, to_purse), \
+     sums AS ( \
+       SELECT sum(amount) AS amount, from_account, from_purse, to_account, to_purse FROM old \
+       GROUP BY from_account, from_purse, to_account, to_purse), \
+     carried AS ( \
+       INSERT INTO movements (at, amount, from_account, from_purse, to_account, to_purse, reason) \
+       SELECT $3, least(amount - part * 9223372036854775807, 9223372036854775807)::bigint, \
+         from_account, from_purse, to_account, to_purse, $4 \
+       FROM sums CROSS JOIN LATERAL \
+         generate_series(0, div(amount - 1, 9223372036854775807)) AS parts (part)) \
+     SELECT count(*) FROM old";
+
 /// How many accounts are charged for storage side by side.
 const CHARGES_AT_ONCE: usize = 8;
 
@@ -50,6 +69,21 @@ impl Ledger for PostgresDatabase {
         });
         let charged: Vec<_> = stream::iter(charges).buffer_unordered(CHARGES_AT_ONCE).collect().await;
         charged.into_iter().try_fold(0, |sum, charged| Ok(sum + u64::from(charged?)))
+    }
+
+    async fn carry_movements(&self, before: Moment, now: Moment) -> Result<usize, Error> {
+        let select = "SELECT coalesce(from_account, to_account) AS account FROM movements \
+                      WHERE task IS NULL AND at < $1 GROUP BY 1 HAVING count(*) > $2";
+        let accounts: Vec<AccountId> =
+            read!(self, |db| all(db, select, &[&before, &MAX_OLD_MOVEMENTS], column))?;
+        let mut carried = 0;
+        // A statement for each account, so that none is large.
+        for account in accounts {
+            let of_account: i64 =
+                statement!(self, |db| one(db, CARRY, &[&account, &before, &now, &Reason::Carried], column))?;
+            carried += usize::try_from(of_account).unwrap_or(0);
+        }
+        Ok(carried)
     }
 
     async fn audit(&self) -> Result<Audit, Error> {

@@ -79,6 +79,7 @@ CREATE TABLE movements (
     task         BIGINT
 );
 CREATE INDEX movements_of_task ON movements (task) WHERE task IS NOT NULL;
+CREATE INDEX movements_without_task ON movements (coalesce(from_account, to_account), at) WHERE task IS NULL;
 
 CREATE TABLE models (
     id            TEXT PRIMARY KEY,
@@ -261,6 +262,7 @@ CREATE TABLE upload_targets (
 );
 CREATE INDEX targets_of_key ON upload_targets (bucket, key);
 CREATE INDEX targets_by_expiry ON upload_targets (expires_at);
+CREATE INDEX targets_pending ON upload_targets (owner, folder, expires_at) WHERE NOT is_used AND NOT is_void;
 
 -- What every process must know, such as the secret that signs upload targets.
 CREATE TABLE settings (

@@ -2,11 +2,12 @@
 
 use std::error::Error as StdError;
 
-use serde_json::value::RawValue;
 use bytes::BytesMut;
+use serde_json::value::RawValue;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 use crate::accounts::{AccountId, Scope};
+use crate::catalog::Visibility;
 use crate::clock::Moment;
 use crate::ledger::{Money, Purse, Reason};
 use crate::queue::Status;
@@ -82,6 +83,17 @@ readable_words! {
     Purse: "purse";
     Scope: "scope";
     Status: "status";
+}
+
+/// As the column `is_public`.
+impl<'a> FromSql<'a> for Visibility {
+    fn from_sql(kind: &Type, raw: &'a [u8]) -> Outcome<Self> {
+        Ok(if bool::from_sql(kind, raw)? { Self::Public } else { Self::Private })
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        <bool as FromSql>::accepts(kind)
+    }
 }
 
 /// A JSON text.

@@ -18,7 +18,7 @@ pub(super) async fn task(
 ) -> Result<Option<Task>, Failure> {
     first(
         db,
-        "SELECT tasks.id, status, cost, message, input, input_format, output_format, output, error, \
+        "SELECT tasks.id, status, coalesce(cost, 0), message, input, input_format, output_format, output, error, \
          tasks.created_at, updated_at \
          FROM tasks JOIN versions ON versions.id = tasks.version WHERE tasks.id = $1 AND account = $2",
         &[&id, &account],
@@ -52,7 +52,7 @@ pub(super) async fn history(
     let rows: Vec<(i64, Option<TaskSummary>)> = all(
         db,
         "SELECT purses.tasks - first_place, page.* FROM purses LEFT JOIN LATERAL ( \
-           SELECT id, model, status, cost, created_at, updated_at, place FROM tasks \
+           SELECT id, status, model, coalesce(cost, 0), created_at, updated_at, place FROM tasks \
            WHERE tasks.account = purses.account AND place >= first_place + $2 ORDER BY place LIMIT $3 \
          ) AS page ON true WHERE purses.account = $1 ORDER BY place",
         // Beyond the largest place there is nothing, and the sum must not leave the range of integers.
@@ -61,9 +61,9 @@ pub(super) async fn history(
             let id: Option<String> = row.try_get(1)?;
             let task = match id {
                 Some(id) => Some(TaskSummary {
-                    id,
-                    model: row.try_get(2)?,
-                    status: row.try_get(3)?,
+                    task_id: id,
+                    status: row.try_get(2)?,
+                    model_id: row.try_get(3)?,
                     cost: row.try_get(4)?,
                     created_at: row.try_get(5)?,
                     updated_at: row.try_get(6)?,
