@@ -11,8 +11,8 @@ pub struct Error {
     doing: String,
     cause: Box<dyn StdError + Send + Sync>,
     disk: Option<DiskFailure>,
-    is_unavailable: bool,
     hint: Option<&'static str>,
+    is_unavailable: bool,
 }
 
 /// Why nothing can be written to the data folder.
@@ -26,10 +26,11 @@ pub(crate) enum DiskFailure {
 impl Error {
     /// Something failed while `doing` it (a phrase like "opening the database").
     pub(crate) fn new(doing: impl Into<String>, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self { doing: doing.into(), cause: cause.into(), disk: None, is_unavailable: false, hint: None }
+        Self { doing: doing.into(), cause: cause.into(), disk: None, hint: None, is_unavailable: false }
     }
 
-    /// Nothing was done, because an engine that others keep cannot be reached, or is too busy. It may be back soon.
+    /// The same for an engine that others keep, such as an object store, and that is busy or cannot be reached:
+    /// a retry may succeed.
     pub(crate) fn unavailable(
         doing: impl Into<String>,
         cause: impl Into<Box<dyn StdError + Send + Sync>>,
@@ -73,7 +74,7 @@ impl Error {
         self.disk.is_some()
     }
 
-    /// Whether nothing was done, and a retry may succeed soon.
+    /// Whether a retry may succeed, because an engine that others keep cannot be reached now.
     pub(crate) const fn is_unavailable(&self) -> bool {
         self.is_unavailable
     }

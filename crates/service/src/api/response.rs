@@ -148,6 +148,10 @@ impl From<Error> for Failure {
             let message = "the service cannot write to its disk now; try again later, or tell its operator";
             return Self::new(StatusCode::INSUFFICIENT_STORAGE, message);
         }
+        if cause.is_unavailable() {
+            let message = "the service cannot reach its database or its object store now; try again";
+            return Self { retry_after: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) };
+        }
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the service failed; its log says why")
     }
 }

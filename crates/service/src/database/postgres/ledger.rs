@@ -6,7 +6,7 @@ use futures_util::{StreamExt as _, stream};
 
 use super::PostgresDatabase;
 use super::audit::audit;
-use super::failure::{Failure, read, transaction};
+use super::failure::{Failure, read, statement, transaction};
 use super::movements::{
     Movement, Side, add_changes, keep_uncharged, lock, meter_storage, move_money, purses,
 };
