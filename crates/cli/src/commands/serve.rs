@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE};
-use inferstore_service::{Config, CorsOrigin, Money, Service};
+use inferstore_service::{Config, CorsOrigin, DatabaseUrl, Money, Roles, Service};
 use serde_json::json;
 
 use crate::failure::{Failure, Result};
@@ -18,6 +18,9 @@ use log::{FILTER_VARIABLE, Log, LogFormat};
 
 /// The variable that holds the key of the first account.
 const FIRST_KEY_VARIABLE: &str = "INFERSTORE_FIRST_KEY";
+
+/// The variable that holds the URL of the database, which other users could read in the list of processes.
+const DATABASE_VARIABLE: &str = "INFERSTORE_DATABASE";
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -65,6 +68,13 @@ pub(crate) struct Arguments {
     /// Let web pages of this origin alone upload and read files; may be repeated [default: all origins]
     #[arg(long, value_name = "URL")]
     storage_cors_origin: Vec<CorsOrigin>,
+    /// The PostgreSQL that keeps everything but files, for any number of processes; INFERSTORE_DATABASE may hold
+    /// the URL and its password instead [default: the data folder]
+    #[arg(long, value_name = "URL")]
+    database: Option<DatabaseUrl>,
+    /// What this process does, with commas between: api, nodes, jobs [default: all]
+    #[arg(long, value_name = "ROLES")]
+    role: Option<Roles>,
     /// The folder of the data, for its owner alone
     #[arg(long, value_name = "DIR", default_value = "inferstore-data")]
     data_dir: PathBuf,
@@ -158,7 +168,12 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
         );
     }
     let is_ready_json = arguments.ready_json;
-    let start = Service::start(config(arguments, first_key, session));
+    let database = database(&arguments, session)?;
+    let start = {
+        let mut config = config(arguments, first_key, session);
+        config.database = database;
+        Service::start(config)
+    };
     let service = tokio::select! {
         started = start => started.map_err(failed_start)?,
         () = signals.next() => return Ok(()),
@@ -205,7 +220,11 @@ fn announce(service: &Service, session: &Session, is_ready_json: bool) -> Result
         }
         return output.data(ready.to_string());
     }
-    output.data(format!("export {BASE_URL_VARIABLE}={}", service.base_url()))?;
+    if service.base_url().is_empty() {
+        output.note("this process serves no API");
+    } else {
+        output.data(format!("export {BASE_URL_VARIABLE}={}", service.base_url()))?;
+    }
     match service.api_key() {
         Some(key) => output.data(format!("export {API_KEY_VARIABLE}={key}"))?,
         None => {
@@ -250,6 +269,14 @@ fn first_key(arguments: &Arguments, session: &Session) -> Result<Option<String>>
     }
 }
 
+fn database(arguments: &Arguments, session: &Session) -> Result<Option<DatabaseUrl>> {
+    if arguments.ephemeral || arguments.database.is_some() {
+        return Ok(arguments.database.clone());
+    }
+    let url = session.surroundings.variable(DATABASE_VARIABLE).map(str::parse).transpose();
+    url.map_err(|error| Failure::usage(format!("{DATABASE_VARIABLE}: {error}")))
+}
+
 fn read_key(file: &Path) -> Result<String> {
     let text = std::fs::read_to_string(file).map_err(|error| {
         Failure::usage(format!("the key file {} cannot be read: {error}", file.display()))
@@ -287,6 +314,7 @@ fn config(arguments: Arguments, first_key: Option<String>, session: &Session) ->
     config.output_retention = days(arguments.output_retention);
     config.task_retention = arguments.task_retention.map(days);
     config.movement_retention = arguments.movement_retention.map(days);
+    config.roles = arguments.role.unwrap_or_default();
     config.insufficient_balance = arguments.insufficient_balance.into();
     config.first_account.api_key = first_key;
     config.first_account.balance = arguments.balance;

@@ -12,6 +12,7 @@ use url::Url;
 #[cfg(feature = "controls")]
 use crate::controls::ControlsConfig;
 use crate::ledger::Money;
+use crate::lifecycle::cluster::{DatabaseUrl, Roles};
 use crate::queue::InsufficientBalance;
 
 /// Where a service keeps its data.
@@ -37,6 +38,11 @@ pub enum Data {
 pub struct Config {
     /// Where the data are kept.
     pub data: Data,
+    /// The PostgreSQL that keeps everything but the bytes of files, for any number of processes; None, the default,
+    /// for the data folder.
+    pub database: Option<DatabaseUrl>,
+    /// What this process does.
+    pub roles: Roles,
     /// Where the API listens. Port 0 takes a free one.
     pub api: SocketAddr,
     /// Where the object store listens.
@@ -226,6 +232,8 @@ impl Config {
     pub fn ephemeral() -> Self {
         Self {
             data: Data::Ephemeral,
+            database: None,
+            roles: Roles::default(),
             api: FREE_PORT,
             storage: FREE_PORT,
             operations: None,

@@ -60,6 +60,6 @@ pub(super) async fn delete(
                     (SELECT sequence FROM tasks WHERE account = $1 AND place <= $2)";
     run(tx, of_tasks, &[&account, last]).await?;
     let deleted = run(tx, "DELETE FROM tasks WHERE account = $1 AND place <= $2", &[&account, last]).await?;
-    run(tx, "UPDATE purses SET first_place = $2 + 1 WHERE account = $1", &[&account, last]).await?;
+    run(tx, "UPDATE purses SET first_place = $2::bigint + 1 WHERE account = $1", &[&account, last]).await?;
     Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
 }

@@ -2,8 +2,10 @@
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test may end when its set-up fails")]
 
+mod creates;
 mod processes;
 mod server;
+mod service;
 
 use crate::database::conformance::conformance;
 

@@ -20,7 +20,7 @@ const SCRIPT: &str = r#"
     folder=$(mktemp -d /tmp/inferstore-postgres-XXXXXX)
     trap 'rm -rf "$folder"' EXIT
     "$1/initdb" -D "$folder/data" -U inferstore -A trust -E UTF8 --locale=C --no-sync >"$folder/log" 2>&1
-    "$1/postgres" -D "$folder/data" -k "$folder" -c listen_addresses= -c fsync=off -c max_connections=400 \
+    "$1/postgres" -D "$folder/data" -k "$folder" -c listen_addresses= -c fsync="${INFERSTORE_TEST_FSYNC:-off}" -c max_connections=400 \
         >>"$folder/log" 2>&1 </dev/null &
     server=$!
     until "$1/pg_isready" -q -h "$folder"; do
