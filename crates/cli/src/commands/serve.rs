@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE};
-use inferstore_service::{Config, CorsOrigin, DatabaseUrl, Money, Roles, Service};
+use inferstore_service::{Config, CorsOrigin, DatabaseUrl, Money, Roles, S3Config, Service};
 use serde_json::json;
 
 use crate::failure::{Failure, Result};
@@ -75,6 +75,11 @@ pub(crate) struct Arguments {
     /// What this process does, with commas between: api, nodes, jobs [default: all]
     #[arg(long, value_name = "ROLES")]
     role: Option<Roles>,
+    /// The bucket of an S3-compatible object store that keeps the bytes of files, such as
+    /// 's3://bucket?endpoint=https://s3.example&region=us-east-1'; AWS_ACCESS_KEY_ID and
+    /// AWS_SECRET_ACCESS_KEY hold its keys [default: the data folder]
+    #[arg(long, value_name = "URL")]
+    objects: Option<String>,
     /// The folder of the data, for its owner alone
     #[arg(long, value_name = "DIR", default_value = "inferstore-data")]
     data_dir: PathBuf,
@@ -160,6 +165,7 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     let mut signals = Signals::new()?;
     close_to_others();
     let first_key = first_key(&arguments, session)?;
+    let objects = objects(&arguments, session)?;
     let is_key_given = first_key.is_some();
     if !arguments.host.is_loopback() {
         tracing::warn!(
@@ -172,6 +178,7 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     let start = {
         let mut config = config(arguments, first_key, session);
         config.database = database;
+        config.objects = objects;
         Service::start(config)
     };
     let service = tokio::select! {
@@ -275,6 +282,14 @@ fn database(arguments: &Arguments, session: &Session) -> Result<Option<DatabaseU
     }
     let url = session.surroundings.variable(DATABASE_VARIABLE).map(str::parse).transpose();
     url.map_err(|error| Failure::usage(format!("{DATABASE_VARIABLE}: {error}")))
+}
+
+/// The remote object store, with its keys from the environment.
+fn objects(arguments: &Arguments, session: &Session) -> Result<Option<S3Config>> {
+    let Some(url) = &arguments.objects else { return Ok(None) };
+    let variable = |name| session.surroundings.variable(name).unwrap_or_default();
+    let config = S3Config::new(url, variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY"));
+    config.map(Some).map_err(|error| Failure::usage(error.to_string()))
 }
 
 fn read_key(file: &Path) -> Result<String> {

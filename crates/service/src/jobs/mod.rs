@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::Error;
 use crate::lifecycle::app::App;
+use crate::object_storage::SETTLING_INTERVAL;
 
 /// The longest interval between two looks at expired leases.
 const MAX_LEASE_INTERVAL: Duration = Duration::from_secs(60);
@@ -32,7 +33,7 @@ struct Job {
     run: for<'a> fn(&'a App) -> BoxFuture<'a, Result<(), Error>>,
 }
 
-fn jobs(app: &App) -> [Job; 5] {
+fn jobs(app: &App) -> [Job; 6] {
     [
         Job {
             name: "storage billing",
@@ -64,6 +65,12 @@ fn jobs(app: &App) -> [Job; 5] {
             is_due_at_start: false,
             interval: CONSOLIDATION_INTERVAL,
             run: |app| Box::pin(app.database.consolidate()),
+        },
+        Job {
+            name: "settling",
+            is_due_at_start: true,
+            interval: SETTLING_INTERVAL,
+            run: |app| Box::pin(app.objects.settle_expiring(app)),
         },
     ]
 }

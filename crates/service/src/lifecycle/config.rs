@@ -13,6 +13,7 @@ use url::Url;
 use crate::controls::ControlsConfig;
 use crate::ledger::Money;
 use crate::lifecycle::cluster::{DatabaseUrl, Roles};
+use crate::object_storage::S3Config;
 use crate::queue::InsufficientBalance;
 
 /// Where a service keeps its data.
@@ -43,6 +44,8 @@ pub struct Config {
     pub database: Option<DatabaseUrl>,
     /// What this process does.
     pub roles: Roles,
+    /// The bucket that keeps the bytes of files; None, the default, for the data folder.
+    pub objects: Option<S3Config>,
     /// Where the API listens. Port 0 takes a free one.
     pub api: SocketAddr,
     /// Where the object store listens.
@@ -203,6 +206,8 @@ pub struct Limits {
     pub upload_idle: Duration,
     /// How long a client may read nothing, or less than 64 KiB, of a response that is written to it.
     pub response_timeout: Duration,
+    /// How long the database may take for a health check.
+    pub health_timeout: Duration,
     /// The largest page of the model list.
     pub models_page: u32,
     /// The largest page of a folder.
@@ -234,6 +239,7 @@ impl Config {
             data: Data::Ephemeral,
             database: None,
             roles: Roles::default(),
+            objects: None,
             api: FREE_PORT,
             storage: FREE_PORT,
             operations: None,
@@ -272,6 +278,7 @@ impl Config {
                 body_time: Duration::from_secs(30),
                 upload_idle: Duration::from_secs(60),
                 response_timeout: Duration::from_secs(60),
+                health_timeout: Duration::from_secs(5),
                 models_page: 100,
                 files_page: 1_000,
                 run: Duration::from_secs(120),

@@ -96,12 +96,19 @@ impl Service {
         let roles = config.roles;
         let objects_folder = folder.path().join("objects");
         let is_new = !bootstrap::is_done(&*database).await?;
-        if let Err(refusal) = object_storage::pair(&objects_folder, &*database, is_new).await {
-            database.close().await;
-            return Err(refusal);
-        }
+        let blobs =
+            object_storage::open_blobs(&config, &objects_folder, durability, &*database, is_new).await;
+        let blobs = match blobs {
+            Ok(blobs) => blobs,
+            Err(refusal) => {
+                database.close().await;
+                return Err(refusal);
+            }
+        };
 
-        shared_files::check(folder.path(), &*database).await?;
+        if config.objects.is_none() {
+            shared_files::check(folder.path(), &*database).await?;
+        }
 
         // All of them before anything runs, so that a start that fails leaves nothing behind.
         let api_listener = Listener::bind_if_set((serves && roles.api).then_some(config.api)).await?;
@@ -125,14 +132,7 @@ impl Service {
             false => None,
         };
         let max_forms = config.limits.unsigned_forms;
-        let objects = Objects::open(
-            &objects_folder,
-            durability,
-            Arc::clone(&database),
-            storage_url,
-            max_forms,
-            &random,
-        );
+        let objects = Objects::open(blobs, Arc::clone(&database), storage_url, max_forms, &random);
         let objects = Arc::new(objects.await?);
 
         folder.restrict_entries();

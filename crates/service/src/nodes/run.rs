@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::body::Bytes;
 use inferstore_models::{Inputs, Limits, Model, Output, memory_of};
 use serde_json::{Map, Value, json};
 use tokio::sync::OwnedSemaphorePermit;
@@ -15,6 +16,7 @@ use crate::catalog::Format;
 #[cfg(feature = "controls")]
 use crate::controls::Replacement;
 use crate::lifecycle::app::App;
+use crate::object_storage::outlast_outage;
 use crate::queue::{Ending, Lease};
 
 /// What a task takes of the local node before it is known whether its inputs have to be fetched.
@@ -172,7 +174,8 @@ async fn output(app: &App, lease: &Lease, slots: Slots) -> Result<Map<String, Va
             Output::Text(text) => text,
             Output::File { bytes, mime, extension } => {
                 let key = format!("{}/{}/{name}.{extension}", lease.task, lease.attempt);
-                app.objects.store_output(app, OUTPUTS, &key, mime, bytes).await?
+                let bytes = Bytes::from(bytes);
+                outlast_outage(|| app.objects.store_output(app, OUTPUTS, &key, mime, bytes.clone())).await?
             }
         };
         by_name.insert(name.to_owned(), Value::String(value));

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 use deadpool_postgres::{GenericClient, Transaction};
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::PostgresDatabase;
 use super::failure::{Failure, read, statement, transaction};
@@ -15,7 +16,7 @@ use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::object_storage::{
-    Files, Object, OutputLimits, OutputStored, Stored, StoredFile, Target, Usage, category,
+    Files, Object, OutputLimits, OutputStored, Stored, StoredFile, Target, TargetsOf, Usage, category,
 };
 
 const TARGET: &str = "SELECT id, owner, payer, bucket, folder, key, mime, size, expires_at, is_void, is_used \
@@ -60,6 +61,29 @@ impl Files for PostgresDatabase {
 
     async fn target(&self, id: &str) -> Result<Option<Target>, Error> {
         read!(self, |db| first(db, TARGET, &[&id], target))
+    }
+
+    async fn pending_targets(
+        &self,
+        of: TargetsOf<'_>,
+        (after, until): (Moment, Moment),
+        limit: u32,
+    ) -> Result<Vec<Target>, Error> {
+        let limit = i64::from(limit);
+        let (condition, more): (&str, Vec<&(dyn ToSql + Sync)>) = match &of {
+            TargetsOf::Owner(owner) => ("AND owner = $4", vec![owner]),
+            TargetsOf::Folder(owner, folder) => ("AND owner = $4 AND folder = $5", vec![owner, folder]),
+            TargetsOf::Object { bucket, key } => ("AND bucket = $4 AND key = $5", vec![bucket, key]),
+            TargetsOf::Everyone => ("", Vec::new()),
+        };
+        let sql = format!(
+            "SELECT id, owner, payer, bucket, folder, key, mime, size, expires_at, is_void FROM upload_targets \
+             WHERE NOT is_used AND NOT is_void AND expires_at > $1 AND expires_at <= $2 {condition} \
+             ORDER BY expires_at DESC, id LIMIT $3"
+        );
+        let first: [&(dyn ToSql + Sync); 3] = [&after, &until, &limit];
+        let params: Vec<&(dyn ToSql + Sync)> = first.into_iter().chain(more).collect();
+        read!(self, |db| all(db, &sql, &params, target))
     }
 
     async fn store_upload(&self, target: &str, id: &str, object: &Object) -> Result<Stored, Error> {
@@ -118,7 +142,8 @@ impl Files for PostgresDatabase {
     }
 
     async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>, Error> {
-        let known = "SELECT blob FROM objects WHERE blob = ANY ($1)";
+        let known = "SELECT blob FROM objects WHERE blob = ANY ($1) UNION ALL \
+                     SELECT id FROM upload_targets WHERE id = ANY ($1) AND NOT is_used AND NOT is_void";
         let known: Vec<String> = read!(self, |db| all(db, known, &[&blobs], column))?;
         Ok(known.into_iter().collect())
     }
@@ -201,7 +226,7 @@ async fn store_upload(
     if is_used {
         // As long as a used target stands, the file is the one that it stored.
         let same = "SELECT 1 FROM objects WHERE bucket = $1 AND key = $2 AND etag = $3 AND size = $4";
-        let is_same: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+        let is_same: [&(dyn ToSql + Sync); 4] =
             [&object.bucket, &object.key, &object.etag, &signed(object.size)];
         return Ok(if is_there(tx, same, &is_same).await? { Stored::Again } else { Stored::Different });
     }
