@@ -12,7 +12,15 @@ use crate::tools::{cargo, must};
 
 /// How the service is started: anywhere, with nothing kept.
 const SERVE: [&str; 9] = [
-    "serve", "--port", "0", "--storage-port", "0", "--ephemeral", "--ready-json", "--exclude-model", "face-mesh",
+    "serve",
+    "--port",
+    "0",
+    "--storage-port",
+    "0",
+    "--ephemeral",
+    "--ready-json",
+    "--exclude-model",
+    "face-mesh",
 ];
 
 /// How the command is built.
