@@ -37,7 +37,7 @@ impl Failure {
     }
 
     /// Of something on this machine, such as a file.
-    pub(crate) fn here(doing: impl Display, cause: impl Display) -> Self {
+    pub(crate) fn local_failure(doing: impl Display, cause: impl Display) -> Self {
         Self::new(exit::FAILED, format!("{doing}: {cause}"))
             .with_hint("mend that on this machine and try again")
     }

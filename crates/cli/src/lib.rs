@@ -8,6 +8,7 @@
 mod cli;
 mod codegen;
 mod commands;
+mod environment;
 pub mod exit;
 mod failure;
 mod last_response;
@@ -18,7 +19,6 @@ mod profiles;
 mod progress;
 mod schema;
 mod settings;
-mod surroundings;
 mod table;
 mod values;
 #[cfg(feature = "show")]
@@ -28,7 +28,7 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, Parser};
 
-pub use surroundings::Surroundings;
+pub use environment::Environment;
 
 use cli::Cli;
 use last_response::LastResponse;
@@ -36,17 +36,17 @@ use output::{Format, Output};
 use settings::Session;
 
 /// Runs the command with these arguments, the first of which is its name, and returns the exit code.
-pub fn run(arguments: impl IntoIterator<Item = OsString>, mut surroundings: Surroundings) -> u8 {
+pub fn run(arguments: impl IntoIterator<Item = OsString>, mut environment: Environment) -> u8 {
     match Cli::try_parse_from(arguments) {
         Ok(Cli { global, command }) => {
-            let output = Output::new(&mut surroundings, global.format, global.verbose);
+            let output = Output::new(&mut environment, global.format, global.verbose);
             let last_response = LastResponse::default();
-            let session = Session { global, surroundings, output: output.clone(), last_response };
+            let session = Session { global, environment, output: output.clone(), last_response };
             output.end(commands::execute(command, session))
         }
         Err(error) => {
-            let output = Output::new(&mut surroundings, Format::Table, false);
-            told(&error, &output)
+            let output = Output::new(&mut environment, Format::Table, false);
+            usage_error(&error, &output)
         }
     }
 }
@@ -64,7 +64,7 @@ pub fn reference() -> String {
 }
 
 /// The help, the version, or what is wrong with the arguments.
-fn told(error: &clap::Error, output: &Output) -> u8 {
+fn usage_error(error: &clap::Error, output: &Output) -> u8 {
     let text = error.render().to_string();
     if error.use_stderr() {
         output.note(text.trim_end());

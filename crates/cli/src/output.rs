@@ -9,9 +9,9 @@ use std::task::{Context, Poll};
 use clap::ValueEnum;
 use serde_json::value::RawValue;
 
+use crate::environment::Environment;
 use crate::exit;
 use crate::failure::{Failure, Result};
-use crate::surroundings::Surroundings;
 use crate::table::{Look, Table, painted, printable};
 
 /// How data are written.
@@ -64,18 +64,18 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    pub(crate) fn new(surroundings: &mut Surroundings, format: Format, is_verbose: bool) -> Self {
+    pub(crate) fn new(environment: &mut Environment, format: Format, is_verbose: bool) -> Self {
         let may_color =
-            surroundings.variable("NO_COLOR").is_none() && surroundings.variable("TERM") != Some("dumb");
-        let width = surroundings.stdout_is_terminal.then_some(surroundings.width);
+            environment.variable("NO_COLOR").is_none() && environment.variable("TERM") != Some("dumb");
+        let width = environment.stdout_is_terminal.then_some(environment.width);
         Self {
-            stdout: Arc::new(Mutex::new(std::mem::replace(&mut surroundings.stdout, Box::new(io::sink())))),
-            stderr: Arc::new(Mutex::new(std::mem::replace(&mut surroundings.stderr, Box::new(io::sink())))),
+            stdout: Arc::new(Mutex::new(std::mem::replace(&mut environment.stdout, Box::new(io::sink())))),
+            stderr: Arc::new(Mutex::new(std::mem::replace(&mut environment.stderr, Box::new(io::sink())))),
             format,
             is_verbose,
-            is_live: surroundings.stderr_is_terminal && surroundings.variable("TERM") != Some("dumb"),
-            stdout_look: Look { width, has_color: may_color && surroundings.stdout_is_terminal },
-            stderr_has_color: may_color && surroundings.stderr_is_terminal,
+            is_live: environment.stderr_is_terminal && environment.variable("TERM") != Some("dumb"),
+            stdout_look: Look { width, has_color: may_color && environment.stdout_is_terminal },
+            stderr_has_color: may_color && environment.stderr_is_terminal,
         }
     }
 
@@ -85,7 +85,7 @@ impl Output {
         match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
             // Whoever reads has read enough.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-            Err(error) => Err(Failure::here("standard output cannot be written", error)),
+            Err(error) => Err(Failure::local_failure("standard output cannot be written", error)),
             Ok(()) => Ok(()),
         }
     }

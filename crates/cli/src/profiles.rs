@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use inferstore::CONFIG_VARIABLE;
 use serde::{Deserialize, Serialize};
 
+use crate::environment::Environment;
 use crate::failure::{Failure, Result};
-use crate::surroundings::Surroundings;
 
 /// The profile that is used when none was named.
 pub(crate) const DEFAULT: &str = "default";
@@ -38,13 +38,13 @@ impl fmt::Debug for Profile {
 }
 
 /// Where the profiles are.
-pub(crate) fn path(surroundings: &Surroundings) -> Result<PathBuf> {
-    let folder = |name: &str| surroundings.variable(name).map(PathBuf::from);
+pub(crate) fn path(environment: &Environment) -> Result<PathBuf> {
+    let folder = |name: &str| environment.variable(name).map(PathBuf::from);
     let path = folder(CONFIG_VARIABLE)
         .or_else(|| folder("XDG_CONFIG_HOME").map(|folder| folder.join("inferstore/profiles.json")))
         .or_else(|| folder("HOME").map(|folder| folder.join(".config/inferstore/profiles.json")))
         .or_else(|| folder("APPDATA").map(|folder| folder.join("inferstore/profiles.json")));
-    path.map(|path| surroundings.folder.join(path)).ok_or_else(|| {
+    path.map(|path| environment.folder.join(path)).ok_or_else(|| {
         Failure::usage("there is no place for profiles").with_hint(format!("set HOME or {CONFIG_VARIABLE}"))
     })
 }
@@ -60,14 +60,15 @@ impl Profiles {
                     .with_hint("mend it, or remove it and log in again")
             }),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(Failure::here(format!("{} cannot be read", path.display()), error)),
+            Err(error) => Err(Failure::local_failure(format!("{} cannot be read", path.display()), error)),
         }
     }
 
     /// Replaces the file at once and as a whole. Only the owner can read it.
     pub(crate) fn write(&self, path: &Path) -> Result {
-        let failed =
-            |error: &dyn fmt::Display| Failure::here(format!("{} cannot be written", path.display()), error);
+        let failed = |error: &dyn fmt::Display| {
+            Failure::local_failure(format!("{} cannot be written", path.display()), error)
+        };
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::create_dir_all(folder).map_err(|error| failed(&error))?;
         let text = serde_json::to_string_pretty(self).map_err(|error| failed(&error))?;

@@ -4,12 +4,12 @@ use clap::Args;
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client, PROFILE_VARIABLE};
 use serde_json::value::RawValue;
 
+use crate::environment::Environment;
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::last_response::{LastResponse, MAX_RESPONSE};
 use crate::output::{Format, Output};
 use crate::profiles::{self, Profiles};
-use crate::surroundings::Surroundings;
 
 /// What every command can be told.
 #[derive(Debug, Clone, Args)]
@@ -62,7 +62,7 @@ impl std::fmt::Debug for Key {
 /// Everything that a command works with.
 pub(crate) struct Session {
     pub(crate) global: Global,
-    pub(crate) surroundings: Surroundings,
+    pub(crate) environment: Environment,
     pub(crate) output: Output,
     pub(crate) last_response: LastResponse,
 }
@@ -117,7 +117,7 @@ impl Session {
     }
 
     fn given(&self, flag: Option<&str>, variable: &str) -> Option<String> {
-        flag.or_else(|| self.surroundings.variable(variable)).map(str::to_owned)
+        flag.or_else(|| self.environment.variable(variable)).map(str::to_owned)
     }
 
     /// The base URL of flags and environment.
@@ -137,7 +137,7 @@ impl Session {
 
     fn profile(&self) -> Result<Option<profiles::Profile>> {
         let name = self.profile_name();
-        let path = match profiles::path(&self.surroundings) {
+        let path = match profiles::path(&self.environment) {
             Ok(path) => path,
             // Without a place there are no profiles, which only matters to whoever asks for one.
             Err(_) if name.is_none() => return Ok(None),

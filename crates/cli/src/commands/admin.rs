@@ -314,7 +314,7 @@ enum Task {
 }
 
 pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Result {
-    let folder = session.surroundings.folder.join(&arguments.data_dir);
+    let folder = session.environment.folder.join(&arguments.data_dir);
     if !folder.join("inferstore.db").is_file() {
         return Err(Failure::usage(format!(
             "{} is no data folder of a service",

@@ -58,9 +58,9 @@ pub(crate) fn text_of(path: &str, session: &mut Session) -> Result<String> {
     let read = match path {
         "-" => {
             let mut text = String::new();
-            session.surroundings.stdin.read_to_string(&mut text).map(|_| text)
+            session.environment.stdin.read_to_string(&mut text).map(|_| text)
         }
-        path => std::fs::read_to_string(session.surroundings.folder.join(path)),
+        path => std::fs::read_to_string(session.environment.folder.join(path)),
     };
     read.map_err(|error| not_read(format!("{path} cannot be read: {error}")))
 }

@@ -41,7 +41,7 @@ How to go on:
 pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
     let service = Service::start(Config::ephemeral())
         .await
-        .map_err(|error| Failure::here("the service does not start", error))?;
+        .map_err(|error| Failure::local_failure("the service does not start", error))?;
     let demo = Demo::new(&service, &arguments.out, &session);
     let done = match demo {
         Ok(demo) => demo.run().await,
@@ -63,9 +63,9 @@ impl<'a> Demo<'a> {
     fn new(service: &'a Service, out: &'a Path, session: &'a Session) -> Result<Self> {
         let key = service.api_key().unwrap_or_default();
         let client = session.client_of(service.base_url(), key)?;
-        let at = session.surroundings.folder.join(out);
+        let at = session.environment.folder.join(out);
         std::fs::create_dir_all(&at)
-            .map_err(|error| Failure::here(format!("{} cannot be made", out.display()), error))?;
+            .map_err(|error| Failure::local_failure(format!("{} cannot be made", out.display()), error))?;
         Ok(Self { client, out, session, base_url: service.base_url(), storage_url: service.storage_url() })
     }
 
@@ -154,7 +154,7 @@ impl<'a> Demo<'a> {
                 kept.push((name.clone(), text));
                 continue;
             };
-            let folder = self.session.surroundings.folder.join(self.out);
+            let folder = self.session.environment.folder.join(self.out);
             let file = download.overwrite(true).to_dir(folder, format!("{model}-{name}")).await?;
             let file = self.out.join(file.path.file_name().unwrap_or_default());
             kept.push((name.clone(), file.display().to_string()));

@@ -132,7 +132,7 @@ async fn upload(arguments: UploadArguments, client: &Client, session: &Session) 
     let (mut report, mut records) = (Report::default(), Vec::new());
     report.table = Table::new(["URL", "TYPE", "SIZE"]);
     for path in paths {
-        let mut file = File::path(session.surroundings.folder.join(&path));
+        let mut file = File::path(session.environment.folder.join(&path));
         if let Some(name) = &name {
             file = file.named(name);
         }
@@ -213,7 +213,7 @@ async fn download(arguments: DownloadArguments, client: &Client, session: &Sessi
     }
     let mut progress = Progress::new(&session.output);
     let name = name_in(&url).unwrap_or_else(|| "download".to_owned());
-    let folder = &session.surroundings.folder;
+    let folder = &session.environment.folder;
     let path = match path {
         Some(path) if folder.join(&path).is_dir() => path.join(&name),
         Some(path) => path,

@@ -32,7 +32,7 @@ Examples:
 const LONGEST_KEY: u64 = 64 * 1024;
 
 pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Result {
-    let path = profiles::path(&session.surroundings)?;
+    let path = profiles::path(&session.environment)?;
     let mut profiles = Profiles::read(&path)?;
     let name = session
         .profile_name()
@@ -63,13 +63,13 @@ pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Resul
 }
 
 fn read_key(session: &mut Session) -> Result<String> {
-    let failed = |error| Failure::here("the key cannot be read", error);
-    if session.surroundings.stdin_is_terminal {
+    let failed = |error| Failure::local_failure("the key cannot be read", error);
+    if session.environment.stdin_is_terminal {
         let key = rpassword::prompt_password("API key (it is not shown): ").map_err(failed)?;
         return Ok(key.trim().to_owned());
     }
     let mut line = String::new();
-    let mut stdin = BufReader::new((&mut session.surroundings.stdin).take(LONGEST_KEY));
+    let mut stdin = BufReader::new((&mut session.environment.stdin).take(LONGEST_KEY));
     stdin.read_line(&mut line).map_err(failed)?;
     Ok(line.trim().to_owned())
 }

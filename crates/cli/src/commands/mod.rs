@@ -50,8 +50,10 @@ fn on_all_cores(work: impl Future<Output = Result>) -> Result {
 }
 
 fn on(mut builder: tokio::runtime::Builder, work: impl Future<Output = Result>) -> Result {
-    let runtime =
-        builder.enable_all().build().map_err(|error| Failure::here("no runtime can be made", error))?;
+    let runtime = builder
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::local_failure("no runtime can be made", error))?;
     let result = runtime.block_on(work);
     // A read of standard input cannot be interrupted, and nobody waits for it any more.
     runtime.shutdown_background();

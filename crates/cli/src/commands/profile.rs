@@ -39,7 +39,7 @@ pub(crate) fn execute(command: Command, session: &Session) -> Result {
 }
 
 fn list(session: &Session) -> Result {
-    let profiles = Profiles::read(&profiles::path(&session.surroundings)?)?;
+    let profiles = Profiles::read(&profiles::path(&session.environment)?)?;
     let mut table = Table::new(["", "PROFILE", "BASE URL"]);
     let mut records = Vec::new();
     for (name, profile) in &profiles.profiles {
@@ -61,7 +61,7 @@ fn list(session: &Session) -> Result {
 }
 
 fn choose(arguments: UseArguments, session: &Session) -> Result {
-    let path = profiles::path(&session.surroundings)?;
+    let path = profiles::path(&session.environment)?;
     let mut profiles = Profiles::read(&path)?;
     let name = arguments.name;
     let Some(profile) = profiles.profiles.get(&name) else { return Err(profiles.unknown(&name)) };

@@ -107,7 +107,7 @@ pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Resul
     let (inputs, files) = inputs(&arguments, &mut session)?;
     let run = Run { client: session.client()?, arguments, inputs, files };
     let is_asking = run.arguments.input.is_empty() && run.arguments.input_json.is_none();
-    if is_asking && session.surroundings.stdin_is_terminal && run.wants(&session).await? {
+    if is_asking && session.environment.stdin_is_terminal && run.wants(&session).await? {
         return Err(Failure::new(exit::INPUT, "the model wants inputs; no task was created")
             .with_hint("give them with -i name=value, or -i name=@path for a file"));
     }
@@ -137,7 +137,7 @@ fn inputs(arguments: &Arguments, session: &mut Session) -> Result<(Inputs, BTree
             Given::Text(text) => inputs.set(name, text),
             Given::File(path) => {
                 files.insert(name.clone(), path.clone());
-                inputs.file(name, File::path(session.surroundings.folder.join(path)))
+                inputs.file(name, File::path(session.environment.folder.join(path)))
             }
         };
     }

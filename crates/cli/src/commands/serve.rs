@@ -126,7 +126,7 @@ Examples:
   inferstore serve --host 0.0.0.0 --storage-url https://files.example --first-key-file key.txt";
 
 pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
-    let filter = session.surroundings.variable(FILTER_VARIABLE);
+    let filter = session.environment.variable(FILTER_VARIABLE);
     let log = Log::start(filter, session.output.is_verbose, arguments.log_format)?;
     let result = serve(arguments, &session).await;
     log.flush();
@@ -230,10 +230,10 @@ fn first_key(arguments: &Arguments, session: &Session) -> Result<Option<String>>
         return Err(Failure::usage("--api-key is the key of a client; serve has no use for it")
             .with_hint("--first-key-file names a file with the key of the first account"));
     }
-    let surroundings = &session.surroundings;
+    let environment = &session.environment;
     match &arguments.first_key_file {
-        Some(file) => read_key(&surroundings.folder.join(file)).map(Some),
-        None => Ok(surroundings.variable(FIRST_KEY_VARIABLE).map(str::to_owned)),
+        Some(file) => read_key(&environment.folder.join(file)).map(Some),
+        None => Ok(environment.variable(FIRST_KEY_VARIABLE).map(str::to_owned)),
     }
 }
 
@@ -248,7 +248,7 @@ fn read_key(file: &Path) -> Result<String> {
 fn config(arguments: Arguments, first_key: Option<String>, session: &Session) -> Config {
     let mut config = match arguments.ephemeral {
         true => Config::ephemeral(),
-        false => Config::folder(session.surroundings.folder.join(&arguments.data_dir)),
+        false => Config::folder(session.environment.folder.join(&arguments.data_dir)),
     };
     config.api = SocketAddr::new(arguments.host, arguments.port);
     config.storage = SocketAddr::new(arguments.host, arguments.storage_port);
@@ -298,7 +298,7 @@ impl Signals {
     #[cfg(unix)]
     fn new() -> Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        let failed = |error| Failure::here("signals cannot be received", error);
+        let failed = |error| Failure::local_failure("signals cannot be received", error);
         Ok(Self {
             terminate: signal(SignalKind::terminate()).map_err(failed)?,
             interrupt: signal(SignalKind::interrupt()).map_err(failed)?,

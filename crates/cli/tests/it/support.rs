@@ -7,7 +7,7 @@ use std::io::{self, Cursor, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use inferstore_cli::Surroundings;
+use inferstore_cli::Environment;
 use inferstore_service::{Config, Service};
 use tempfile::TempDir;
 
@@ -121,7 +121,7 @@ impl Cli {
 
     pub(crate) fn call_with(&self, words: &[&str]) -> Ended {
         let (stdout, stderr) = (Stream::default(), Stream::default());
-        let surroundings = Surroundings {
+        let environment = Environment {
             variables: self.variables.clone(),
             folder: self.folder.path().to_owned(),
             stdin: Box::new(Cursor::new(self.stdin.clone())),
@@ -133,7 +133,7 @@ impl Cli {
             width: self.width.unwrap_or(100),
         };
         let arguments = ["inferstore"].iter().chain(words).map(Into::into);
-        let code = inferstore_cli::run(arguments, surroundings);
+        let code = inferstore_cli::run(arguments, environment);
         Ended { code, stdout: stdout.text(), stderr: stderr.text() }
     }
 

@@ -72,8 +72,8 @@ pub(super) async fn perform(command: Command, admin: &mut AdminClient, session: 
         Command::Task(command) => task(command, admin, session).await,
         Command::Audit => audit(&admin.call("GET", &["audit"], None).await?, session),
         Command::Backup { folder } => {
-            let folder = std::path::absolute(session.surroundings.folder.join(folder))
-                .map_err(|error| Failure::here("the folder cannot be named", error))?;
+            let folder = std::path::absolute(session.environment.folder.join(folder))
+                .map_err(|error| Failure::local_failure("the folder cannot be named", error))?;
             let body = json!({ "folder": folder });
             let data = admin.call("POST", &["backups"], Some(body.to_string())).await?;
             let note = format!("{} is a data folder with {} objects", folder.display(), data["objects"]);
@@ -329,11 +329,11 @@ fn cell(value: &Value) -> String {
 }
 
 fn read_key(session: &mut Session) -> Result<String> {
-    let failed = |error| Failure::here("the key cannot be read", error);
-    if session.surroundings.stdin_is_terminal {
+    let failed = |error| Failure::local_failure("the key cannot be read", error);
+    if session.environment.stdin_is_terminal {
         return rpassword::prompt_password("API key (it is not shown): ").map_err(failed);
     }
     let mut line = String::new();
-    BufReader::new(&mut session.surroundings.stdin).read_line(&mut line).map_err(failed)?;
+    BufReader::new(&mut session.environment.stdin).read_line(&mut line).map_err(failed)?;
     Ok(line.trim().to_owned())
 }

@@ -21,7 +21,8 @@ pub(super) async fn deliver(
     let folder = arguments.out.as_ref();
     let temporary = match (folder, arguments.show) {
         (None, true) => Some(
-            tempfile::tempdir().map_err(|error| Failure::here("no temporary folder can be made", error))?,
+            tempfile::tempdir()
+                .map_err(|error| Failure::local_failure("no temporary folder can be made", error))?,
         ),
         _ => None,
     };
@@ -52,7 +53,7 @@ pub(crate) async fn download(
     paths: &mut Vec<(String, PathBuf)>,
     session: &Session,
 ) -> Result {
-    let at = session.surroundings.folder.join(folder);
+    let at = session.environment.folder.join(folder);
     let mut progress = Progress::new(&session.output);
     for (name, _) in outcome.urls() {
         // The same task has the same outputs.
@@ -67,12 +68,12 @@ pub(crate) async fn download(
 
 #[cfg(feature = "show")]
 fn show(paths: &[(String, PathBuf)], session: &Session) -> Result {
-    if !session.surroundings.stdout_is_terminal {
+    if !session.environment.stdout_is_terminal {
         session.output.note("standard output is no terminal, so no picture is shown");
         return Ok(());
     }
     for (_, path) in paths {
-        crate::view::show(&session.surroundings.folder.join(path), &session.surroundings)?;
+        crate::view::show(&session.environment.folder.join(path), &session.environment)?;
     }
     Ok(())
 }
