@@ -10,9 +10,12 @@ use inferstore::CONFIG_VARIABLE;
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, did_you_mean};
 
-/// The profile that is used when none was named.
+/// The name of a profile that `serve` stores.
+pub(crate) const LOCAL: &str = "local";
+
+/// The name of the first profile that is stored without one.
 pub(crate) const DEFAULT: &str = "default";
 
 /// All profiles, and which one is used.
@@ -57,7 +60,7 @@ impl Profiles {
                 // The message of the parser may quote what it read, and that may be a key.
                 let place = format!("line {} column {}", error.line(), error.column());
                 Failure::usage(format!("{} is no file of profiles: {place}", path.display()))
-                    .with_hint("mend it, or remove it and log in again")
+                    .with_hint("correct it, or remove it and log in again")
             }),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(Failure::local_failure(format!("{} cannot be read", path.display()), error)),
@@ -80,19 +83,20 @@ impl Profiles {
         Ok(())
     }
 
-    /// The profile of that name, or the one that is used; none if nobody ever logged in.
-    pub(crate) fn chosen(&self, name: Option<&str>) -> Result<Option<&Profile>> {
-        match name.or(self.current.as_deref()) {
-            None => Ok(None),
-            Some(name) => self.profiles.get(name).map(Some).ok_or_else(|| self.unknown(name)),
+    /// The profile of that name, or the one in use; none before the first login.
+    pub(crate) fn chosen(self, name: Option<&str>) -> Result<Option<(String, Profile)>> {
+        let Some(name) = name.or(self.current.as_deref()).map(str::to_owned) else { return Ok(None) };
+        match self.profiles.get(&name).cloned() {
+            Some(profile) => Ok(Some((name, profile))),
+            None => Err(self.unknown(&name)),
         }
     }
 
     pub(crate) fn unknown(&self, name: &str) -> Failure {
         let known: Vec<&str> = self.profiles.keys().map(String::as_str).collect();
         let hint = match known.is_empty() {
-            true => "`inferstore login` makes one".to_owned(),
-            false => format!("there are: {}", known.join(", ")),
+            true => "`inferstore login` stores one".to_owned(),
+            false => format!("{}there are: {}", did_you_mean(name, known.iter().copied()), known.join(", ")),
         };
         Failure::usage(format!("there is no profile {name:?}")).with_hint(hint)
     }

@@ -159,6 +159,7 @@ struct CreditArguments {
     /// The account
     account: String,
     /// The amount, exact to nine digits behind the point
+    #[arg(allow_negative_numbers = true)]
     amount: Money,
     /// Free credits, which are used first
     #[arg(long)]

@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::output::{Output, Report};
 use crate::progress::{Progress, watch};
 use crate::settings::Session;
-use crate::table::Table;
+use crate::table::{Fit, Table};
 use crate::values::size;
 
 /// See the whole thing work: service, uploads, models, money
@@ -34,9 +34,8 @@ const DARK: &[u8] = include_bytes!("../../demo/dark.png");
 const AFTERWARDS: &str = "\
 How to go on:
   inferstore serve                        the same service, on a data folder that stays
-  inferstore models list                  its catalog, once the two variables that it prints are set
-  crates/client/src/lib.rs                the client in ten lines of Rust
-  openapi/inferstore.yaml                 the document, for every other language";
+  inferstore models list                  its catalog, in another terminal
+  inferstore run haze-removal photo.jpg   a run of your own";
 
 pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
     let service = Service::start(Config::ephemeral())
@@ -92,7 +91,12 @@ impl<'a> Demo<'a> {
         let large = self.upload("landscape.bmp", large, "as one PUT, because it has more than 5 MiB").await?;
 
         self.title("Models")?;
-        let mut table = Table::new(["MODEL", "COST", "OUTPUT", "WHERE"]);
+        let mut table = Table::new([
+            ("MODEL", Fit::Drop(2)),
+            ("COST", Fit::Drop(3)),
+            ("OUTPUT", Fit::Drop(1)),
+            ("WHERE", Fit::Keep),
+        ]);
         let harmony = Inputs::new().set("input_image", &large).set("template", "v_shape").set("angle", 30);
         for (model, inputs) in [
             ("haze-removal", Inputs::new().set("input_image", &hazy)),

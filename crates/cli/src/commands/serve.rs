@@ -1,5 +1,6 @@
 //! `inferstore serve`.
 
+mod local_profile;
 mod log;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -95,9 +96,12 @@ pub(crate) struct Arguments {
     /// How the lines of the log are written; INFERSTORE_LOG filters them
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
-    /// Print one line of JSON when the service is ready, and nothing else on standard output
+    /// Print one line of JSON when the service is ready, and nothing else on standard output; stores no profile
     #[arg(long)]
     ready_json: bool,
+    /// Do not store the profile `local`
+    #[arg(long)]
+    no_profile: bool,
 }
 
 /// The two responses that the API describes for a task that the balance does not cover.
@@ -146,12 +150,19 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
         );
     }
     let is_ready_json = arguments.ready_json;
+    // The key of an ephemeral service is worth nothing when it ends.
+    let stores_profile = !(is_ready_json || arguments.no_profile || arguments.ephemeral);
+    let given_key = first_key.clone();
     let start = Service::start(config(arguments, first_key, session));
     let service = tokio::select! {
         started = start => started.map_err(failed_start)?,
         () = signals.next() => return Ok(()),
     };
     announce(&service, session, is_ready_json)?;
+    if stores_profile {
+        let key = service.api_key().map(str::to_owned).or(given_key);
+        session.output.note(local_profile::store(service.base_url(), key, session).await);
+    }
     if let Err(error) = service.api_key_shown().await {
         tracing::warn!(%error, "the next start prints another API key");
     }
@@ -194,11 +205,8 @@ fn announce(service: &Service, session: &Session, is_ready_json: bool) -> Result
         return output.data(ready.to_string());
     }
     output.data(format!("export {BASE_URL_VARIABLE}={}", service.base_url()))?;
-    match service.api_key() {
-        Some(key) => output.data(format!("export {API_KEY_VARIABLE}={key}"))?,
-        None => {
-            output.note("the first start printed the API key; `inferstore admin key add demo` adds another");
-        }
+    if let Some(key) = service.api_key() {
+        output.data(format!("export {API_KEY_VARIABLE}={key}"))?;
     }
     output.note(format!("object storage: {}", service.storage_url()));
     for (name, value) in further_listeners(service) {

@@ -104,6 +104,10 @@ impl Cli {
         self.stdin = text.as_bytes().to_vec();
     }
 
+    pub(crate) fn stdin_bytes(&mut self, bytes: &[u8]) {
+        self.stdin = bytes.to_vec();
+    }
+
     /// Standard input is a terminal from now on.
     pub(crate) fn typing(&mut self) {
         self.is_typing = true;
@@ -178,6 +182,8 @@ pub(crate) fn filters() -> insta::internals::SettingsBindDropGuard {
         // Times of day, and how long things took.
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", "TIME"),
         (r"\d+\.\d s\b", "N s"),
+        (r"\b\d+ s ago", "N s ago"),
+        (r"within \d+ ms", "within N ms"),
         // How often a task was read, and so how many statuses were seen.
         (r"task: (in_queue|computing)\n", ""),
     ] {
