@@ -12,7 +12,7 @@ const NOW: Moment = Moment(1_000_000);
 const RULES: LeaseRules = LeaseRules { length: Duration::from_secs(30), attempts: 2, max_running: u32::MAX };
 
 impl<E: Engine> Fixture<E> {
-    async fn create(&self, account: AccountId, max: u32) -> Created {
+    pub(crate) async fn create(&self, account: AccountId, max: u32) -> Created {
         let task = NewTask { account, ..self.task(Money::ZERO) };
         self.database.create_task(&task, InsufficientBalance::Refuse, max, NOW).await.unwrap()
     }

@@ -186,14 +186,19 @@ impl List {
         let (parts, more) = parts(filter);
         let matching = if has_text { MATCHING } else { "" };
         let (columns, order) = order(sort);
-        let each = |select: &str, between: &str| {
-            let parts =
-                parts.iter().map(|part| format!("{select} FROM models WHERE {part} {more} {matching}"));
-            parts.collect::<Vec<_>>().join(between)
+        let each = |select: &dyn Fn(&str) -> String, between: &str| {
+            parts.iter().map(|part| select(part)).collect::<Vec<_>>().join(between)
         };
+        let count = |part: &str| match part {
+            part if has_text => format!("SELECT count(*) FROM models WHERE {part} {more} {matching}"),
+            PUBLIC => format!("SELECT sum(models) FROM model_counts WHERE {PUBLIC} AND owner = 0 {more}"),
+            part => format!("SELECT sum(models) FROM model_counts WHERE {part} {more}"),
+        };
+        let counts = each(&|part| format!("coalesce(({}), 0)", count(part)), " + ");
         // Both parameters are named, whether the parts name them or not.
-        let count = format!("SELECT ({}), ?1, ?2", each("SELECT count(*)", ") + ("));
-        let keys = each(&format!("SELECT {columns}, sequence AS number"), " UNION ALL ");
+        let count = format!("SELECT {counts}, ?1, ?2");
+        let select = format!("SELECT {columns}, sequence AS number FROM models");
+        let keys = each(&|part| format!("{select} WHERE {part} {more} {matching}"), " UNION ALL ");
         let page = format!(
             "SELECT models.id, name, username, description, is_official, is_verified, is_public, price \
              FROM ({keys} ORDER BY {order} LIMIT ?4 OFFSET ?5) AS page \

@@ -129,6 +129,14 @@ const AUDITS: &[(&str, &str)] = &[
         "what is held is not the price of the tasks that have not ended",
     ),
     (
+        "SELECT format('account %d', id), unfinished, counted FROM ( \
+           SELECT accounts.id, unfinished, count(tasks.id) AS counted FROM accounts \
+           LEFT JOIN tasks ON account = accounts.id AND status IN ('in_queue', 'computing') \
+           GROUP BY accounts.id) \
+         WHERE unfinished <> counted",
+        "the number of tasks that have not ended is not what was counted",
+    ),
+    (
         "WITH charges AS ( \
            SELECT task, sum(amount) AS amount, count(*) AS times FROM movements \
            WHERE reason = 'charge' GROUP BY task) \
