@@ -29,7 +29,7 @@ const AFTER_HELP: &str = "\
 Examples:
   inferstore demo                                   see the whole thing work, without a network
   inferstore serve                                  run the service here
-  inferstore login                                  store where another service is, and the key to it
+  inferstore login                                  store the address of another one
   inferstore models list --search enhancement
   inferstore run haze-removal street.jpg -o clear.png
 

@@ -136,6 +136,9 @@ fn code(error: &Error) -> u8 {
     }
 }
 
+const WRONG_ADDRESS: &str =
+    "the base URL is perhaps not that of the API, which ends in /api/v1: `inferstore status` shows it";
+
 /// What to try, as commands and options that can be typed.
 fn hint(error: &Error) -> String {
     let hint = match error {
@@ -164,7 +167,7 @@ fn hint(error: &Error) -> String {
             "`inferstore doctor` finds the cause; `inferstore serve` runs a service here"
         }
         Error::Transport(_) => "see whether it had its effect before you try again: `inferstore task list`",
-        Error::Decode(_) => "the base URL is perhaps not that of the API: `inferstore status` shows it",
+        Error::Decode(_) => WRONG_ADDRESS,
         Error::File(file) if file.kind == FileErrorKind::AlreadyExists => {
             "choose another name, or give --overwrite"
         }
@@ -181,7 +184,14 @@ fn hint(error: &Error) -> String {
             Some(404) if context.operation.contains("File") => {
                 "`inferstore files list FOLDER` shows your files"
             }
-            Some(409) => "`inferstore task show ID` shows the present state",
+            Some(404) if context.operation == "getBalance" => WRONG_ADDRESS,
+            Some(409) if context.task.is_some() => {
+                let task = context.task.as_ref().map(ToString::to_string).unwrap_or_default();
+                return format!("`inferstore task show {task}` shows its present state");
+            }
+            _ if context.excerpt.as_deref().is_some_and(|excerpt| excerpt.starts_with("<?xml")) => {
+                WRONG_ADDRESS
+            }
             _ => error.hint(),
         },
         other => other.hint(),

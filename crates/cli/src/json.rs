@@ -173,8 +173,9 @@ pub(crate) fn filtered(json: &str, expression: &str) -> Result<Vec<String>> {
 
 #[cfg(not(feature = "jq"))]
 pub(crate) fn filtered(_: &str, _: &str) -> Result<Vec<String>> {
-    Err(Failure::usage("this command was built without the feature `jq`")
-        .with_hint("pipe --json into jq, or build the command with: cargo install --path crates/cli --features jq"))
+    Err(Failure::usage("this command was built without the feature `jq`").with_hint(
+        "pipe --json into jq, or build the command with: cargo install --path crates/cli --features jq",
+    ))
 }
 
 #[cfg(test)]

@@ -144,6 +144,8 @@ impl Table {
             self.shorten(&mut fitted, most);
             let rank = |&(column, _): &(usize, usize)| match self.columns.get(column) {
                 Some((_, Fit::Drop(rank))) => Some((*rank, column)),
+                // Rather than a line that is too long.
+                Some((_, Fit::Shorten)) => Some((0, column)),
                 _ => None,
             };
             match columns.iter().filter_map(rank).max() {

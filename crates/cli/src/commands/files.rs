@@ -99,7 +99,8 @@ pub(crate) struct ListArguments {
     after_help = "Examples:\n  inferstore files download URL\n  inferstore files download URL picture.png --overwrite\n  inferstore files download URL - | file -"
 )]
 pub(crate) struct DownloadArguments {
-    /// The URL
+    /// The URL, or the key of a stored file, such as samples/a.png
+    #[arg(value_name = "URL|KEY")]
     url: String,
     /// Where to: a folder, a file, a device, or - for standard output [default: the name in the URL]
     #[arg(value_hint = ValueHint::AnyPath)]
@@ -282,7 +283,7 @@ async fn url_of(key: &str, client: &Client) -> Result<String> {
         }
     }
     Err(Failure::new(exit::INPUT, format!("there is no file {key:?}"))
-        .with_hint(format!("`inferstore files list {folder}` shows the keys; nothing was deleted")))
+        .with_hint(format!("`inferstore files list {folder}` shows the keys")))
 }
 
 /// A file that cannot be sent is an input that was refused before anything was sent.
@@ -334,6 +335,7 @@ async fn stats(client: &Client, session: &Session) -> Result {
 
 async fn download(arguments: DownloadArguments, client: &Client, session: &Session) -> Result {
     let DownloadArguments { url, path, overwrite } = arguments;
+    let url = if url.contains("://") { url } else { url_of(&url, client).await? };
     let download = client.download(url.as_str()).overwrite(overwrite);
     if path.as_deref() == Some(Path::new("-")) {
         download.to_writer(session.output.clone()).await?;

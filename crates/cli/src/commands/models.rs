@@ -175,48 +175,46 @@ async fn list(arguments: ListArguments, client: &Client, session: &Session) -> R
         lists::page(session, models.page(query)).await?
     };
     let models: Vec<&ModelSummary> = listed.records.iter().map(|(model, _)| model).collect();
-    let offline = match session.output.is_terminal() {
-        true => offline(&models, client).await,
-        false => Vec::new(),
+    let serving = match session.output.is_terminal() {
+        true => serving_of(&models, client).await,
+        false => BTreeMap::new(),
     };
-    let mut table = Table::new([
-        ("ID", Fit::Keep),
-        ("PRICE", Fit::Keep),
-        ("OWNER", Fit::Drop(1)),
-        ("DESCRIPTION", Fit::Shorten),
-    ]);
+    let mut columns = vec![("ID", Fit::Keep), ("PRICE", Fit::Keep)];
+    columns.extend((!serving.is_empty()).then_some(("SERVED", Fit::Keep)));
+    columns.extend([("OWNER", Fit::Drop(1)), ("DESCRIPTION", Fit::Shorten)]);
+    let mut table = Table::new(columns);
     for model in models {
-        let description = model.description.clone().unwrap_or_default();
-        let is_offline = offline.contains(&model.id.as_str().to_owned());
-        table.add([
-            Cell::from(model.id.as_str()),
-            Cell::from(amount(model.price.as_ref())),
-            Cell::from(model.username.clone().unwrap_or_default()),
-            match is_offline {
-                true => Cell::warning(format!("(no node serves it) {description}")),
-                false => Cell::from(description),
-            },
-        ]);
+        let mut cells = vec![Cell::from(model.id.as_str()), Cell::from(amount(model.price.as_ref()))];
+        if !serving.is_empty() {
+            cells.push(match serving.get(model.id.as_str()) {
+                Some(true) => Cell::from("yes"),
+                Some(false) => Cell::warning("no"),
+                None => Cell::default(),
+            });
+        }
+        cells.push(Cell::from(model.username.clone().unwrap_or_default()));
+        cells.push(Cell::from(model.description.clone().unwrap_or_default()));
+        table.add(cells);
     }
     session.output.report(&listed.report("records", table, |model| model.id.to_string()))
 }
 
-/// The models that no node serves, as far as the service says so in time.
-async fn offline(models: &[&ModelSummary], client: &Client) -> Vec<String> {
+/// Whether nodes serve the models, as far as the service says so in time.
+async fn serving_of(models: &[&ModelSummary], client: &Client) -> BTreeMap<String, bool> {
     let reads = stream::iter(models).map(|model| async move {
-        let serving = client.model(model.id.as_str()).serving().await.ok()?.serving;
-        (serving == Some(false)).then(|| model.id.to_string())
+        let serving = client.model(model.id.as_str()).serving().await.ok()?.serving?;
+        Some((model.id.to_string(), serving))
     });
     let mut reads = std::pin::pin!(reads.buffer_unordered(MAX_CONCURRENT_READS));
-    let mut offline = Vec::new();
+    let mut serving = BTreeMap::new();
     // The list only becomes clearer by it, so it does not wait long.
     let _ = tokio::time::timeout(SERVING_TIMEOUT, async {
         while let Some(model) = reads.next().await {
-            offline.extend(model);
+            serving.extend(model);
         }
     })
     .await;
-    offline
+    serving
 }
 
 async fn show(id: &str, client: &Client, session: &Session) -> Result<Report, Error> {

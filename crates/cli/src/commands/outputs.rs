@@ -85,11 +85,11 @@ impl OutputArguments {
             return Ok(Place::Template(out));
         }
         let path = session.environment.folder.join(&out);
-        let is_file = !out.ends_with('/') && !path.is_dir() && path.extension().is_some();
-        if !is_file && !is_special(&path) {
-            if path.exists() && !path.is_dir() {
-                return Err(exists(&out));
-            }
+        if is_special(&path) {
+            return Ok(Place::File(path));
+        }
+        let is_file = path.is_file() || (!path.is_dir() && path.extension().is_some());
+        if !is_file || out.ends_with('/') {
             make_folder(&path)?;
             return Ok(Place::Folder(out.trim_end_matches('/').to_owned()));
         }

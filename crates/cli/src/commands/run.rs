@@ -148,6 +148,7 @@ async fn begin(model: String, inputs: Inputs, options: RunOptions, mut session: 
     let delivery = options.outputs.check(outputs.as_deref(), &session)?;
     let Collected { inputs, files, loose, given } = collected;
     if loose.len() > 1 {
+        loose.iter().try_for_each(|file| inputs::check_no_folder(file, &session))?;
         let field = inputs::file_input(version.as_ref(), &inputs, &loose)?;
         let batch = batch::Batch::new(client, model, field, inputs, given, options, delivery, &session)?;
         return batch.execute(loose, &session).await;

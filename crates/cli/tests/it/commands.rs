@@ -61,7 +61,6 @@ fn json_is_what_the_service_wrote() {
         ("models schema haze-removal", "/api-key/model/haze-removal/versioning"),
         ("models cost haze-removal", "/api-key/model/haze-removal/task/cost"),
         ("files stats", "/api-key/storage/upload/statistics"),
-        ("task list", "/api-key/task/histories"),
         ("files list samples", "/api-key/storage/upload/samples"),
     ] {
         let shown = local.cli.call(&format!("{command} --format json")).stdout;

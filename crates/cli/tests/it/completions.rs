@@ -46,7 +46,7 @@ fn commands_models_inputs_files_tasks_and_folders_are_completed() {
     let local = Local::start();
     let task = local.cli.call("run haze-removal hazy.png --detach -q").stdout;
     for (words, expected) in [
-        (&["mod"][..], "models"),
+        (&["bal"][..], "balance"),
         (&["run", "haze"], "haze-removal"),
         (&["models", "show", "color-h"], "color-harmonization"),
         (&["run", "color-harmonization", "templ"], "template="),

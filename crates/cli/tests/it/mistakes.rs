@@ -32,7 +32,7 @@ fn the_mistakes_of_a_first_hour() {
         "run haze-removal notes.txt",
         "run haze-removal fake.png",
         "run haze-removal input_image=@hazy.png input_image=@fake.png",
-        "run pencil-sketch hazy.png --deadline 1s",
+        "run face-mesh hazy.png --deadline 1s",
         "task wait nonsense",
         "task wait nonsense --deadline 3s",
         "task list --status done",

@@ -48,6 +48,7 @@ impl Local {
         self.service.as_ref().expect("it runs")
     }
 
+    #[cfg(feature = "codegen")]
     pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
     }
@@ -184,6 +185,9 @@ pub(crate) fn filters() -> insta::internals::SettingsBindDropGuard {
         (r"\d+\.\d s\b", "N s"),
         (r"\b\d+ s ago", "N s ago"),
         (r"within \d+ ms", "within N ms"),
+        // How often a file of a batch was read.
+        (r"p\d+\.png: (in_queue|computing)\n", ""),
+        (r"<RequestId>[0-9a-f-]+…", "<RequestId>…"),
         // How often a task was read, and so how many statuses were seen.
         (r"task: (in_queue|computing)\n", ""),
     ] {

@@ -12,6 +12,7 @@ fn shown(local: &Local, columns: usize, words: &str) -> String {
         .args(["-qec", &command, "/dev/null"])
         .env("INFERSTORE_BASE_URL", local.service().base_url())
         .env("INFERSTORE_API_KEY", "the-key-of-the-tests")
+        .env("INFERSTORE_CONFIG", "profiles.json")
         .env("TERM", "xterm-256color")
         .env_remove("NO_COLOR")
         .env_remove("CLICOLOR_FORCE")

@@ -101,11 +101,12 @@ impl Batch {
             }
         });
         let mut runs = std::pin::pin!(runs.buffer_unordered(jobs));
+        let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
         let mut ended = Vec::new();
         let is_interrupted = loop {
             tokio::select! {
                 biased;
-                _ = tokio::signal::ctrl_c() => break true,
+                _ = &mut interrupted => break true,
                 next = runs.next() => match next {
                     Some(one) => ended.push(one),
                     None => break false,

@@ -11,6 +11,7 @@ use super::RunOptions;
 use crate::commands::api::{not_read, text_of};
 use crate::commands::models;
 use crate::commands::outputs::expanded;
+use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
 use crate::values::{Given, Input};
@@ -104,7 +105,18 @@ pub(super) fn attach(inputs: Inputs, name: String, given: &str, session: &mut Se
         }
         return Ok(inputs.file(name, File::bytes("stdin", content)));
     }
+    check_no_folder(given, session)?;
     Ok(attach_path(inputs, name, given, session))
+}
+
+/// Fails when the path is a folder.
+pub(super) fn check_no_folder(given: &str, session: &Session) -> Result {
+    if session.environment.folder.join(expanded(given, session)).is_dir() {
+        let folder = given.trim_end_matches('/');
+        return Err(Failure::new(exit::INPUT, format!("{given} is a folder"))
+            .with_hint(format!("name the files in it: {folder}/*; nothing was sent")));
+    }
+    Ok(())
 }
 
 /// The inputs with a file or a URL.
