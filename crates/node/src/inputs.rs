@@ -41,7 +41,8 @@ pub(crate) struct Gatherer {
 
 impl Gatherer {
     pub(crate) fn new() -> Result<Self, Error> {
-        let own = over_ring(Client::builder()).redirect(Policy::none()).timeout(PATIENCE).build();
+        // The service redirects to its object store, which may be on a private network like the service itself.
+        let own = over_ring(Client::builder()).redirect(Policy::limited(1)).timeout(PATIENCE).build();
         let own = own.map_err(|cause| Error::new("preparing to fetch files", cause))?;
         Ok(Self { public: Fetcher::default(), own })
     }

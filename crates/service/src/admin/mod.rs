@@ -22,6 +22,7 @@ pub(crate) use records::{
 use crate::accounts::{Account, AccountOverview, NewAccount, NewKey, Scope, key_id};
 use crate::ledger::{Audit, Credit, Money, Purses};
 use crate::lifecycle::app::App;
+use crate::object_storage::TargetsOf;
 use crate::{Error, Service};
 
 /// What an operator can do with a service. A [`Service`] derefs to it.
@@ -100,6 +101,8 @@ impl Admin {
         let doing = "removing a member";
         let (organization, person) =
             (self.account(organization, doing).await?, self.account(person, doing).await?);
+        // What was uploaded so far stays.
+        self.app.objects.settle(&self.app, TargetsOf::Owner(organization.id)).await?;
         self.app.database.remove_member(organization.id, person.id).await
     }
 
@@ -224,5 +227,27 @@ impl Admin {
     pub(crate) async fn account(&self, username: &str, doing: &str) -> Result<Account, Error> {
         let unknown = || Error::new(doing, format!("there is no account {username:?}"));
         self.app.database.account(username).await?.ok_or_else(unknown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::accounts::NewKey;
+    use crate::{Config, Error, Service};
+
+    #[tokio::test]
+    async fn a_beginning_that_several_keys_have_revokes_none_of_them() -> Result<(), Error> {
+        let service = Service::start(Config::ephemeral()).await?;
+        let (database, now) = (&service.app.database, service.app.clock.now());
+        let owner = service.account("demo", "finding an account").await?.id;
+        for key in ["isk_twins1_aaaaaaaa", "isk_twins2_bbbbbbbb"] {
+            database.add_key(owner, &NewKey::chosen(key)?.kept, now).await?;
+        }
+        let ambiguous = service.revoke_key("isk_twins").await;
+        assert!(ambiguous.is_err_and(|error| error.to_string().contains("several keys")));
+        assert!(service.revoke_key("twins2").await?);
+        assert!(database.key("twins1").await?.is_some() && database.key("twins2").await?.is_none());
+        service.shutdown().await;
+        Ok(())
     }
 }

@@ -1,27 +1,21 @@
 //! Where faults and the journal meet requests: around the API and around the object store.
 
-use std::fmt::Write as _;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::CONTENT_TYPE;
+use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderName, HeaderValue, Response};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn};
 use axum::response::IntoResponse;
-use futures_util::StreamExt;
 
 use super::{Effect, Fault, Operation, Side, Tester};
 use crate::api::{Failure, ROOT, RequestId};
 use crate::clock::Clock;
 use crate::http::listener::HangUp;
 use crate::lifecycle::app::App;
-
-/// For how long what is left of a request is read before it is answered without being looked at.
-const DRAIN: Duration = Duration::from_secs(10);
+use crate::object_storage::{Code, S3Error};
 
 /// What faults and the journal know of a request.
 pub(super) struct RequestInfo {
@@ -71,52 +65,47 @@ impl RequestInfo {
     }
 }
 
-/// Puts the seam around the operations of the API, where controls are on.
+/// Puts faults and the journal around the API, where the controls are on.
 pub(crate) fn around_the_api(routes: Router<Arc<App>>, app: &Arc<App>) -> Router<Arc<App>> {
-    match app.tester {
-        None => routes,
-        Some(_) => routes.layer(from_fn_with_state(Arc::clone(app), at_the_api)),
-    }
+    let Some(tester) = app.tester.clone() else { return routes };
+    let clock = app.clock.clone();
+    routes.layer(from_fn(move |request: Request, next: Next| {
+        let (tester, clock) = (Arc::clone(&tester), clock.clone());
+        async move {
+            let seen = RequestInfo::at_the_api(&request);
+            tester.around(&clock, &seen, request, |request| next.run(request)).await
+        }
+    }))
 }
 
-async fn at_the_api(State(app): State<Arc<App>>, request: Request, next: Next) -> Response<Body> {
-    match &app.tester {
-        None => next.run(request).await,
-        Some(tester) => {
-            let seen = RequestInfo::at_the_api(&request);
-            tester.around(&app.clock, &seen, request, |request| next.run(request)).await
-        }
-    }
+/// Puts faults and the journal around a request to the object store, where the controls are on.
+pub(crate) async fn around_objects<F: Future<Output = Response<Body>> + Send>(
+    app: &App,
+    id: &str,
+    request: Request,
+    respond: impl FnOnce(Request) -> F + Send,
+) -> Response<Body> {
+    let Some(tester) = &app.tester else { return respond(request).await };
+    let seen = RequestInfo::at_the_objects(id, &request);
+    tester.around(&app.clock, &seen, request, respond).await
 }
 
 impl Tester {
-    /// Lets a request to the object store meet its fault, if there is one for it.
-    pub(crate) async fn around_objects<F: Future<Output = Response<Body>> + Send>(
-        &self,
-        clock: &Clock,
-        id: &str,
-        request: Request,
-        answer: impl FnOnce(Request) -> F + Send,
-    ) -> Response<Body> {
-        let seen = RequestInfo::at_the_objects(id, &request);
-        self.around(clock, &seen, request, answer).await
-    }
-
     async fn around<F: Future<Output = Response<Body>> + Send>(
         &self,
         clock: &Clock,
         seen: &RequestInfo,
         request: Request,
-        answer: impl FnOnce(Request) -> F + Send,
+        respond: impl FnOnce(Request) -> F + Send,
     ) -> Response<Body> {
         let number = self.journal.begin(seen, clock.now().to_string());
         let response = match self.faults.meet(seen) {
-            None => answer(request).await,
+            None => respond(request).await,
             Some((id, fault)) => {
                 self.journal.note(number, |entry| {
                     (entry.fault, entry.effect) = (Some(id), Some(fault.effect));
                 });
-                fault.happen(seen, request, answer).await
+                fault.happen(seen, request, respond).await
             }
         };
         if response.extensions().get::<HangUp>().is_none() {
@@ -131,39 +120,40 @@ impl Fault {
         &self,
         seen: &RequestInfo,
         request: Request,
-        answer: impl FnOnce(Request) -> F + Send,
+        respond: impl FnOnce(Request) -> F + Send,
     ) -> Response<Body> {
         match self.effect {
             Effect::Delay if self.after_commit => {
-                let response = answer(request).await;
+                let response = respond(request).await;
                 self.wait().await;
                 response
             }
             Effect::Delay => {
                 self.wait().await;
-                answer(request).await
+                respond(request).await
             }
             Effect::Status if self.after_commit => {
-                drop(answer(request).await);
+                drop(respond(request).await);
                 self.wait().await;
-                self.answer(seen)
+                self.response(seen)
             }
             Effect::Status => {
-                drain(request).await;
+                // The listener reads the rest of the body: see `DrainOnDrop`.
+                drop(request);
                 self.wait().await;
-                self.answer(seen)
+                self.response(seen)
             }
             Effect::HangUp => {
                 self.wait().await;
                 hang_up()
             }
-            Effect::LoseAnswer => {
-                drop(answer(request).await);
+            Effect::LoseResponse => {
+                drop(respond(request).await);
                 self.wait().await;
                 hang_up()
             }
             Effect::CutBody | Effect::DripBody | Effect::SetField => {
-                let response = answer(request).await;
+                let response = respond(request).await;
                 self.wait().await;
                 self.corrupt_body(response).await
             }
@@ -176,16 +166,24 @@ impl Fault {
         }
     }
 
-    /// The answer of a fault with a status: in the shape of the API or of S3, unless it has a body of its
+    /// The response of a fault with a status: in the shape of the API or of S3, unless it has a body of its
     /// own.
-    fn answer(&self, seen: &RequestInfo) -> Response<Body> {
+    fn response(&self, seen: &RequestInfo) -> Response<Body> {
         let message = self.message.clone().unwrap_or_else(|| "a tester wanted this".to_owned());
         let mut response = match (&self.body, seen.side) {
             (Some(body), _) => (self.code(), body.clone()).into_response(),
             (None, Side::Api) => Failure::new(self.code(), message).into_response(),
             (None, Side::Objects) => {
-                let xml = [(CONTENT_TYPE, "application/xml")];
-                (self.code(), xml, s3_error(self.code().as_u16(), &message, &seen.request_id)).into_response()
+                let code = match self.code().as_u16() {
+                    400 => Code::InvalidRequest,
+                    403 => Code::AccessDenied,
+                    404 => Code::NoSuchKey,
+                    503 => Code::SlowDown,
+                    _ => Code::InternalError,
+                };
+                let mut response = S3Error::new(code, message).respond(&seen.request_id);
+                *response.status_mut() = self.code();
+                response
             }
         };
         let headers = response.headers_mut();
@@ -205,36 +203,4 @@ fn hang_up() -> Response<Body> {
     let mut response = Response::new(Body::empty());
     response.extensions_mut().insert(HangUp);
     response
-}
-
-/// Reads what is left of a request. A client that is answered while it sends fails on sending, and never
-/// sees the answer.
-async fn drain(request: Request) {
-    let mut body = request.into_body().into_data_stream();
-    let read = async { while let Some(Ok(_)) = body.next().await {} };
-    let _ = tokio::time::timeout(DRAIN, read).await;
-}
-
-/// A refusal as S3 writes it.
-fn s3_error(status: u16, message: &str, id: &str) -> String {
-    let code = match status {
-        400 => "InvalidRequest",
-        403 => "AccessDenied",
-        404 => "NoSuchKey",
-        503 => "SlowDown",
-        _ => "InternalError",
-    };
-    let mut escaped = String::new();
-    for letter in message.chars() {
-        match letter {
-            '&' | '<' | '>' | '"' | '\'' => {
-                let _ = write!(escaped, "&#{};", u32::from(letter));
-            }
-            _ => escaped.push(letter),
-        }
-    }
-    format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>{escaped}</Message>\
-         <RequestId>{id}</RequestId></Error>"
-    )
 }

@@ -13,11 +13,12 @@ use crate::Error;
 use crate::catalog::{Format, Kind};
 use crate::lifecycle::app::App;
 use crate::lifecycle::config::Data;
+use crate::object_storage::outlast_outage;
 use crate::queue::Lease;
 
-/// A URL that stands for a host that never answers: no such host may be on this machine.
+/// A URL that stands for a host that never responds: no such host may be on this machine.
 #[cfg(test)]
-pub(super) const NEVER_ANSWERS: &str = "https://never-answers.example/";
+pub(super) const NEVER_RESPONDS: &str = "https://never-responds.example/";
 
 /// The inputs of a task by name, before their files are in memory.
 pub(super) struct TaskInputs(Vec<(String, Source)>);
@@ -68,7 +69,7 @@ impl TaskInputs {
             if let Source::Remote(url) = source {
                 let mut file = temporary_file(app)?;
                 #[cfg(test)]
-                if url == NEVER_ANSWERS {
+                if url == NEVER_RESPONDS {
                     std::future::pending::<()>().await;
                 }
                 let fetched = app.fetcher.fetch_to(url, &mut file).await;
@@ -114,9 +115,15 @@ async fn fetched(file: File) -> Result<Vec<u8>, Error> {
 }
 
 async fn stored(app: &App, name: &str, bucket: &str, key: &str) -> Result<Vec<u8>, Failed> {
-    let Some(opened) = app.objects.read(bucket, key).await? else {
-        let message = format!("{name}: there is no file at this URL; upload it first, or again");
-        return Err(Failed::input(message));
+    let read = || async {
+        match app.objects.read(app, bucket, key).await? {
+            Some(opened) => opened.bytes().await.map(Some),
+            None => Ok(None),
+        }
     };
-    Ok(opened.bytes().await?)
+    let bytes = outlast_outage(read).await?;
+    bytes.ok_or_else(|| {
+        let message = format!("{name}: there is no file at this URL; upload it first, or again");
+        Failed::input(message)
+    })
 }

@@ -4,11 +4,13 @@
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test may end when its set-up fails")]
 
 pub(crate) mod accounts;
+pub(crate) mod admin;
 pub(crate) mod catalog;
 pub(crate) mod folders;
 pub(crate) mod money;
 pub(crate) mod queue;
 pub(crate) mod state_table;
+pub(crate) mod targets;
 
 use std::sync::Arc;
 
@@ -41,6 +43,13 @@ macro_rules! conformance {
             accounts: a_key_cannot_take_the_identifier_of_another
                 several_starts_at_once_credit_the_first_account_once
                 a_start_adds_a_key_until_one_was_shown;
+            admin: keys_are_listed_newest_first_and_found_by_a_beginning
+                memberships_are_listed_from_both_sides
+                a_change_of_a_model_leaves_what_it_does_not_name
+                nodes_are_listed_with_their_keys
+                tasks_of_all_accounts_are_listed_newest_first
+                a_charge_is_refunded_once_to_the_purses_that_it_came_from
+                old_movements_are_added_up_and_every_balance_stays;
             catalog: every_list_is_what_sorting_all_models_would_give;
             folders: every_page_of_a_folder_is_the_right_one_whatever_was_stored_and_deleted_between;
             money: storage_of_any_size_is_charged_for_any_time
@@ -55,6 +64,8 @@ macro_rules! conformance {
                 a_released_lease_is_free_at_once_and_does_not_count
                 a_task_that_no_live_node_serves_fails_and_its_money_is_released
                 retention_deletes_the_oldest_tasks_and_every_balance_still_adds_up;
+            targets: a_target_is_pending_until_it_has_stored_its_file_or_is_void
+                pending_targets_are_those_of_a_folder_an_owner_or_an_object_within_bounds;
         }
 
         #[test]
@@ -116,32 +127,48 @@ impl<E: Engine> Fixture<E> {
 
     /// Uploads a file into an owner's folder, at the expense of a payer.
     pub(crate) async fn upload(&self, owner: AccountId, payer: AccountId, file: &File, now: Moment) {
-        let (bucket, key) = (file.bucket(owner), file.key());
+        let target = self.add_target(owner, payer, file, now).await;
+        let stored = self.store(&target, &self.random.uuid().unwrap(), now).await;
+        assert!(matches!(stored, Stored::Kept { .. }));
+    }
+
+    /// Adds a target for a file.
+    async fn add_target(
+        &self,
+        owner: AccountId,
+        payer: AccountId,
+        file: &File,
+        expires_at: Moment,
+    ) -> Target {
         let target = Target {
             id: self.random.uuid().unwrap(),
             owner,
             payer,
-            bucket: bucket.clone(),
+            bucket: file.bucket(owner),
             folder: file.folder.to_owned(),
-            key: key.clone(),
+            key: file.key(),
             mime: file.mime.to_owned(),
             size: file.size,
-            expires_at: now,
+            expires_at,
             is_void: false,
         };
+        self.database.add_target(&target).await.unwrap();
+        target
+    }
+
+    /// Stores what was uploaded to a target.
+    async fn store(&self, target: &Target, blob: &str, now: Moment) -> Stored {
         let object = Object {
-            bucket,
-            key,
-            blob: self.random.uuid().unwrap(),
-            mime: file.mime.to_owned(),
-            size: file.size,
+            bucket: target.bucket.clone(),
+            key: target.key.clone(),
+            blob: blob.to_owned(),
+            mime: target.mime.clone(),
+            size: target.size,
             etag: String::new(),
             created_at: now,
         };
-        self.database.add_target(&target).await.unwrap();
         let id = self.random.uuid().unwrap();
-        let stored = self.database.store_upload(&target.id, &id, &object).await.unwrap();
-        assert!(matches!(stored, Stored::Kept { .. }));
+        self.database.store_upload(&target.id, &id, &object).await.unwrap()
     }
 
     async fn delete(&self, owner: AccountId, file: &File, now: Moment) {

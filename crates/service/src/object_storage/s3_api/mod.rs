@@ -18,8 +18,8 @@ use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, Response, StatusCode};
 
-pub(super) use error::{Code, S3Error};
-pub(crate) use sign::{Presigned, Signer};
+pub(crate) use error::{Code, S3Error};
+pub(crate) use sign::{Form, FormSigner, MAX_LIFE, Presigned, Signer, fields};
 
 use crate::lifecycle::app::App;
 use crate::operations::metrics::label;
@@ -38,10 +38,10 @@ async fn serve(State(app): State<Arc<App>>, request: Request) -> Response<Body> 
     let origin = request.headers().get(header::ORIGIN).cloned();
     let begun = Instant::now();
     let respond = |request| async { respond(&app, request).await.unwrap_or_else(|error| error.respond(&id)) };
-    let mut response = match &app.tester {
-        None => respond(request).await,
-        Some(tester) => tester.around_objects(&app.clock, &id, request, respond).await,
-    };
+    #[cfg(feature = "controls")]
+    let mut response = crate::controls::around_objects(&app, &id, request, respond).await;
+    #[cfg(not(feature = "controls"))]
+    let mut response = respond(request).await;
     let (status, elapsed) = (response.status(), begun.elapsed());
     // Neither the path nor the query is logged: a signed URL is a credential.
     let ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
@@ -67,6 +67,7 @@ async fn respond(app: &Arc<App>, request: Request) -> Result<Response<Body>, S3E
     let (head, body) = request.into_parts();
     match head.method {
         Method::GET | Method::HEAD => read::read(app, &head).await,
+        Method::PUT | Method::POST if app.objects.direct().is_some() => Err(not_allowed()),
         Method::PUT => put::upload(app, &head, body).await,
         Method::POST if form::is_form(&head.headers) => form::upload(app, &head, body).await,
         Method::POST | Method::DELETE => Err(S3Error::new(Code::AccessDenied, "Access Denied")),
