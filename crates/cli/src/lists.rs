@@ -83,7 +83,8 @@ where
     let mut listed = page(session, fetch(number, size)).await?;
     let wanted = usize::try_from(skipped.saturating_add(limit)).unwrap_or(usize::MAX);
     for number in number + 1.. {
-        let is_last = listed.records.len() as u64 % u64::from(size) != 0 || listed.records.is_empty();
+        let read = listed.records.len() as u64;
+        let is_last = read == 0 || !read.is_multiple_of(u64::from(size));
         let end = (number - 1) * u64::from(size);
         if is_last || listed.records.len() >= wanted || listed.total.is_some_and(|total| end >= total) {
             break;
@@ -108,7 +109,7 @@ pub(crate) async fn newest<T, Fetched>(
     session: &Session,
     offset: u64,
     limit: u64,
-    fits: Option<&dyn Fn(&T) -> bool>,
+    fits: Option<&(dyn Fn(&T) -> bool + Sync)>,
     fetch: impl Fn(u32, u64) -> Fetched,
 ) -> Result<Listed<T>>
 where

@@ -300,7 +300,7 @@ async fn list(arguments: ListArguments, client: &Client, session: &Session) -> R
     let limit = if all { u64::MAX } else { u64::from(limit) };
     let page = |number, size| {
         let mut query = FileQuery::default();
-        query.category = category.clone();
+        query.category = category;
         query.page_size = Some(size);
         folder.page(query, number)
     };

@@ -17,9 +17,10 @@ pub(crate) struct Arguments {
     words: Vec<String>,
 }
 
-/// The topics, with what they are about.
-pub(crate) const TOPICS: [(&str, fn() -> String); 3] =
-    [("environment", environment), ("exit-codes", exit_codes), ("formats", formats)];
+/// The name of a topic, and its text.
+type Topic = (&'static str, fn() -> String);
+
+const TOPICS: [Topic; 3] = [("environment", environment), ("exit-codes", exit_codes), ("formats", formats)];
 
 pub(crate) fn execute(arguments: &Arguments, session: &Session) -> Result {
     let words: Vec<&str> = arguments.words.iter().map(String::as_str).collect();

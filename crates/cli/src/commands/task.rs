@@ -290,7 +290,8 @@ async fn list(arguments: &ListArguments, client: &Client, session: &Session) -> 
             && model.as_ref().is_none_or(|model| task.model_id.as_ref() == Some(model))
     };
     let is_filtered = status.is_some() || model.is_some();
-    let fits: Option<&dyn Fn(&types::TaskRecord) -> bool> = if is_filtered { Some(&fits) } else { None };
+    let fits: Option<&(dyn Fn(&types::TaskRecord) -> bool + Sync)> =
+        if is_filtered { Some(&fits) } else { None };
     let limit = if *all { u64::MAX } else { u64::from(*limit) };
     let listed =
         lists::newest(session, *offset, limit, fits, |limit, offset| tasks.page(limit, offset)).await?;

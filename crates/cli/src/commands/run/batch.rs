@@ -1,8 +1,9 @@
 //! Batches: one task for each of several files, each paid once, whenever the command is interrupted.
 
-use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -32,10 +33,10 @@ pub(super) struct Batch {
     given: BTreeMap<String, String>,
     options: RunOptions,
     delivery: Delivery,
-    journal: RefCell<Journal>,
-    progress: RefCell<Progress>,
+    journal: Mutex<Journal>,
+    progress: Mutex<Progress>,
     /// The first failure that every further file would meet.
-    stopped: Cell<bool>,
+    stopped: AtomicBool,
 }
 
 /// How a file ended.
@@ -76,9 +77,9 @@ impl Batch {
         };
         let journal = Journal::open(&folder)?;
         client.tasks().claim(journal.tasks());
-        let progress = RefCell::new(Progress::new(&session.output));
-        let journal = RefCell::new(journal);
-        let stopped = Cell::new(false);
+        let progress = Mutex::new(Progress::new(&session.output));
+        let journal = Mutex::new(journal);
+        let stopped = AtomicBool::new(false);
         Ok(Self { client, model, field, inputs, given, options, delivery, journal, progress, stopped })
     }
 
@@ -88,7 +89,7 @@ impl Batch {
         }
         warn_if_offline(&self.model, &self.client, session).await;
         let total = files.len();
-        self.progress.borrow_mut().count(total);
+        self.progress().count(total);
         let names = unique_names(&files);
         let jobs = usize::from(self.options.jobs);
         let runs = stream::iter(files.into_iter().enumerate()).map(|(place, file)| {
@@ -96,7 +97,7 @@ impl Batch {
             let batch = &self;
             async move {
                 let result = batch.one(&file, name, session).await;
-                batch.progress.borrow_mut().counted(&file);
+                batch.progress().counted(&file);
                 Ended { place, file, result }
             }
         });
@@ -113,7 +114,7 @@ impl Batch {
                 },
             }
         };
-        self.progress.borrow_mut().end();
+        self.progress().end();
         ended.sort_by_key(|ended| ended.place);
         summary(&ended, total, session)?;
         if is_interrupted {
@@ -146,15 +147,23 @@ impl Batch {
         configured(&self.client, &self.model, inputs, &self.options)
     }
 
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn journal(&self) -> MutexGuard<'_, Journal> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn state(&self, file: &str, state: &str) {
-        self.progress.borrow_mut().state(file, state);
+        self.progress().state(file, state);
     }
 
     /// Runs one file to its outputs, from the step that the journal has.
     async fn one(&self, file: &str, name: String, session: &Session) -> Result<Finished> {
         let path = session.environment.folder.join(expanded(file, session));
         let key = key(&self.model, &self.given, file, &path);
-        let step = self.journal.borrow().step(&key).cloned();
+        let step = self.journal().step(&key).cloned();
         let mut is_resumed = false;
         let (task, uploaded) = match step {
             Some(Step::Done { task, cost, outputs }) => {
@@ -174,14 +183,14 @@ impl Batch {
                     .map_err(|failure| self.stop_if_hopeless(about(file, failure)))?
             }
             None | Some(Step::Failed(_)) => {
-                if self.stopped.get() {
+                if self.stopped.load(Ordering::Relaxed) {
                     return Err(Failure::new(exit::FAILED, format!("{file}: not started")));
                 }
                 self.state(file, "uploading");
                 let prepared = self.run(file, session).prepare().await;
                 let prepared = prepared
                     .map_err(|error| self.stop_if_hopeless(about(file, before_or_after(error, false))))?;
-                self.journal.borrow_mut().write(&key, Step::Prepared(prepared.clone()))?;
+                self.journal().write(&key, Step::Prepared(prepared.clone()))?;
                 self.start(&key, prepared)
                     .await
                     .map_err(|failure| self.stop_if_hopeless(about(file, failure)))?
@@ -200,7 +209,7 @@ impl Batch {
                 let has_ended = matches!(error, Error::TaskFailed(_) | Error::TaskCanceled(_));
                 let failure = about(file, error.into());
                 if has_ended {
-                    self.journal.borrow_mut().write(&key, Step::Failed(failure.headline.clone()))?;
+                    self.journal().write(&key, Step::Failed(failure.headline.clone()))?;
                     self.delete(uploaded).await;
                 }
                 return Err(failure);
@@ -215,7 +224,7 @@ impl Batch {
             saved.map_err(|failure| about(file, failure))?.into_iter().map(|(_, path)| path).collect();
         let cost = outcome.cost.clone().unwrap_or_default().to_string();
         let done = Step::Done { task: task.clone(), cost: cost.clone(), outputs: outputs.clone() };
-        self.journal.borrow_mut().write(&key, done)?;
+        self.journal().write(&key, done)?;
         self.delete(uploaded).await;
         Ok(Finished { task, cost, outputs, was_done: false })
     }
@@ -225,14 +234,14 @@ impl Batch {
         let uploaded = prepared.uploaded.clone();
         let task = self.client.adopt_or_start(prepared).await?.id().clone();
         let step = Step::Started { task: task.clone(), uploaded: uploaded.clone() };
-        self.journal.borrow_mut().write(key, step)?;
+        self.journal().write(key, step)?;
         Ok((task, uploaded))
     }
 
     async fn delete(&self, uploaded: Vec<String>) {
         for url in uploaded.iter().filter(|_| self.options.delete_inputs) {
             if self.client.storage().delete(url.as_str()).await.is_err() {
-                self.progress.borrow().note(&format!("an input is still stored: {url}"));
+                self.progress().note(&format!("an input is still stored: {url}"));
             }
         }
     }
@@ -241,7 +250,7 @@ impl Batch {
     fn stop_if_hopeless(&self, failure: Failure) -> Failure {
         let is_payment = failure.headline.contains("(status 402)");
         if is_payment || matches!(failure.code, exit::KEY | exit::NOT_REACHED) {
-            self.stopped.set(true);
+            self.stopped.store(true, Ordering::Relaxed);
         }
         failure
     }
