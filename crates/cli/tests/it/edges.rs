@@ -207,7 +207,7 @@ fn json_is_reduced_to_fields_and_filtered() {
     match cfg!(feature = "jq") {
         true => assert_eq!(filtered.stdout, "haze-removal\n"),
         false => {
-            assert!(filtered.code == exit::USAGE && filtered.stderr.contains("--features jq"), "{filtered}")
+            assert!(filtered.code == exit::USAGE && filtered.stderr.contains("--features jq"), "{filtered}");
         }
     }
     assert_eq!(cli.call("models list --json=nothing").code, exit::USAGE);
