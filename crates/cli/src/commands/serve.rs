@@ -1,5 +1,6 @@
 //! `inferstore serve`.
 
+mod local_profile;
 mod log;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -125,9 +126,12 @@ pub(crate) struct Arguments {
     /// How the lines of the log are written; INFERSTORE_LOG filters them
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
-    /// Print one line of JSON when the service is ready, and nothing else on standard output
+    /// Print one line of JSON when the service is ready, and nothing else on standard output; stores no profile
     #[arg(long)]
     ready_json: bool,
+    /// Do not store the profile `local`
+    #[arg(long)]
+    no_profile: bool,
 }
 
 /// The two responses that the API describes for a task that the balance does not cover.
@@ -156,7 +160,7 @@ Examples:
   inferstore serve --host 0.0.0.0 --storage-url https://files.example --first-key-file key.txt";
 
 pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
-    let filter = session.surroundings.variable(FILTER_VARIABLE);
+    let filter = session.environment.variable(FILTER_VARIABLE);
     let log = Log::start(filter, session.output.is_verbose, arguments.log_format)?;
     let result = serve(arguments, &session).await;
     log.flush();
@@ -178,6 +182,9 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     }
     let is_ready_json = arguments.ready_json;
     let database = database(&arguments, session)?;
+    // The key of an ephemeral service is worth nothing when it ends.
+    let stores_profile = !(is_ready_json || arguments.no_profile || arguments.ephemeral);
+    let given_key = first_key.clone();
     let start = {
         let mut config = config(arguments, first_key, session);
         config.database = database;
@@ -189,6 +196,10 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
         () = signals.next() => return Ok(()),
     };
     announce(&service, session, is_ready_json)?;
+    if stores_profile && !service.base_url().is_empty() {
+        let key = service.api_key().map(str::to_owned).or(given_key);
+        session.output.note(local_profile::store(service.base_url(), key, session).await);
+    }
     if let Err(error) = service.api_key_shown().await {
         tracing::warn!(%error, "the next start prints another API key");
     }
@@ -235,11 +246,8 @@ fn announce(service: &Service, session: &Session, is_ready_json: bool) -> Result
     } else {
         output.data(format!("export {BASE_URL_VARIABLE}={}", service.base_url()))?;
     }
-    match service.api_key() {
-        Some(key) => output.data(format!("export {API_KEY_VARIABLE}={key}"))?,
-        None => {
-            output.note("the first start printed the API key; `inferstore admin key add demo` adds another");
-        }
+    if let Some(key) = service.api_key() {
+        output.data(format!("export {API_KEY_VARIABLE}={key}"))?;
     }
     output.note(format!("object storage: {}", service.storage_url()));
     for (name, value) in further_listeners(service) {
@@ -272,10 +280,10 @@ fn first_key(arguments: &Arguments, session: &Session) -> Result<Option<String>>
         return Err(Failure::usage("--api-key is the key of a client; serve has no use for it")
             .with_hint("--first-key-file names a file with the key of the first account"));
     }
-    let surroundings = &session.surroundings;
+    let environment = &session.environment;
     match &arguments.first_key_file {
-        Some(file) => read_key(&surroundings.folder.join(file)).map(Some),
-        None => Ok(surroundings.variable(FIRST_KEY_VARIABLE).map(str::to_owned)),
+        Some(file) => read_key(&environment.folder.join(file)).map(Some),
+        None => Ok(environment.variable(FIRST_KEY_VARIABLE).map(str::to_owned)),
     }
 }
 
@@ -283,14 +291,14 @@ fn database(arguments: &Arguments, session: &Session) -> Result<Option<DatabaseU
     if arguments.ephemeral || arguments.database.is_some() {
         return Ok(arguments.database.clone());
     }
-    let url = session.surroundings.variable(DATABASE_VARIABLE).map(str::parse).transpose();
+    let url = session.environment.variable(DATABASE_VARIABLE).map(str::parse).transpose();
     url.map_err(|error| Failure::usage(format!("{DATABASE_VARIABLE}: {error}")))
 }
 
 /// The remote object store, with its keys from the environment.
 fn objects(arguments: &Arguments, session: &Session) -> Result<Option<S3Config>> {
     let Some(url) = &arguments.objects else { return Ok(None) };
-    let variable = |name| session.surroundings.variable(name).unwrap_or_default();
+    let variable = |name| session.environment.variable(name).unwrap_or_default();
     let config = S3Config::new(url, variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY"));
     config.map(Some).map_err(|error| Failure::usage(error.to_string()))
 }
@@ -306,7 +314,7 @@ fn read_key(file: &Path) -> Result<String> {
 fn config(arguments: Arguments, first_key: Option<String>, session: &Session) -> Config {
     let mut config = match arguments.ephemeral {
         true => Config::ephemeral(),
-        false => Config::folder(session.surroundings.folder.join(&arguments.data_dir)),
+        false => Config::folder(session.environment.folder.join(&arguments.data_dir)),
     };
     config.api = SocketAddr::new(arguments.host, arguments.port);
     config.storage = SocketAddr::new(arguments.host, arguments.storage_port);
@@ -369,7 +377,7 @@ impl Signals {
     #[cfg(unix)]
     fn new() -> Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        let failed = |error| Failure::here("signals cannot be received", error);
+        let failed = |error| Failure::local_failure("signals cannot be received", error);
         Ok(Self {
             terminate: signal(SignalKind::terminate()).map_err(failed)?,
             interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
