@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::document::Document;
-use crate::tools::{QUIET, Set, Tools, absolute, must};
+use crate::tools::{QUIET, Set, Tools, absolute, is_installed, must};
 
 const FOLDER: &str = "tests/contract";
 const DESCRIPTION: &str = "consumer.yaml";
@@ -113,17 +113,13 @@ impl Consumer {
 
     /// The programs that this machine does not have, each with its Debian package.
     pub(crate) fn missing(&self) -> impl Iterator<Item = (&str, &str)> {
-        let path = env::var_os("PATH").unwrap_or_default();
-        let is_installed =
-            move |program: &str| env::split_paths(&path).any(|folder| folder.join(program).is_file());
         let needs = self.needs.iter().chain(&self.test.needs);
         let needs = needs.map(|(program, package)| (program.as_str(), package.as_str()));
-        needs.filter(move |(program, _)| !is_installed(program))
+        needs.filter(|(program, _)| !is_installed(program))
     }
 
-    /// A new folder with the files of the consumer and `further` files of the repository, and with the
-    /// packages installed.
-    pub(crate) fn workspace(&self, root: &Path, document: &Path, further: &[&str]) -> Result<Workspace> {
+    /// A new folder with the files of the consumer, and with the packages installed.
+    pub(crate) fn workspace(&self, root: &Path, document: &Path) -> Result<Workspace> {
         let npm: Vec<&str> = self.packages.npm.iter().chain(&self.test.npm).map(String::as_str).collect();
         let pypi: Vec<&str> = self.packages.pypi.iter().chain(&self.test.pypi).map(String::as_str).collect();
         let versions = [npm.as_slice(), pypi.as_slice()].concat().join("\n");
@@ -136,32 +132,35 @@ impl Consumer {
         }
         copy(&root.join(FOLDER).join(&self.id), &folder)?;
         let shared = self.files.iter().map(|file| root.join(FOLDER).join(file));
-        let further = further.iter().map(|file| root.join(file));
         let documents = ["yaml", "json"].map(|extension| document.with_extension(extension));
-        for file in shared.chain(further).chain(documents.into_iter().filter(|path| path.is_file())) {
+        for file in shared.chain(documents.into_iter().filter(|path| path.is_file())) {
             let name = file.file_name().context("a file has a name")?;
             fs::copy(&file, folder.join(name)).with_context(|| format!("cannot copy {}", file.display()))?;
         }
-        if !npm.is_empty() {
-            // Node looks for packages beside a program and above it.
-            link(&absolute(&tools.node_folder().join("node_modules"))?, &folder.join("node_modules"))?;
+        // Node looks for packages beside a program and above it, people for an environment in `.venv`.
+        for (installed, name, is_used) in [
+            (tools.node_folder().join("node_modules"), "node_modules", !npm.is_empty()),
+            (tools.folder().join("python"), ".venv", !pypi.is_empty()),
+        ] {
+            if is_used {
+                link(&absolute(&installed)?, &folder.join(name))?;
+            }
         }
-        let own = [tools.node_folder().join("node_modules/.bin"), tools.folder().join("python/bin")];
-        let mut path = own.iter().map(|folder| absolute(folder)).collect::<Result<Vec<_>>>()?;
+        let mut path = vec![folder.join("node_modules/.bin"), folder.join(".venv/bin")];
         path.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
         let path = env::join_paths(path).context("a folder of PATH has a name that PATH cannot hold")?;
         Ok(Workspace { folder, path, document: absolute(document)? })
     }
 
-    /// A client that is generated and compiled.
-    pub(crate) fn built(&self, root: &Path, document: &Path, further: &[&str]) -> Result<Workspace> {
+    /// Generates and compiles the client.
+    pub(crate) fn build(&self, root: &Path, document: &Path) -> Result<()> {
         let missing: Vec<_> = self.missing().map(|(_, package)| package).collect();
         ensure!(missing.is_empty(), "{} needs {}; install the packages", self.name, missing.join(" "));
-        let workspace = self.workspace(root, document, further)?;
+        let workspace = self.workspace(root, document)?;
         for lines in self.generate.iter().chain([&self.build]) {
             must("bash", &mut workspace.command(lines))?;
         }
-        Ok(workspace)
+        Ok(())
     }
 }
 

@@ -6,13 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Value, json};
 
 use crate::document::Document;
 use crate::lint::LINTERS;
 use crate::recipes::Recipes;
-use crate::service::{Profile, Service, build};
+use crate::service::{Service, Target};
 use crate::tools::{Tools, absolute, must};
 
 const PUBLISHED: &str = "target/publish";
@@ -38,17 +38,17 @@ struct Run {
     inputs: Value,
 }
 
-/// Runs everything against a running service, or against one that is started for it.
-pub(crate) fn task(root: &Path, options: &[&str]) -> Result<String> {
-    let service = match options {
-        ["--base-url", base_url, "--api-key-env", variable] => Service::that_runs(base_url, variable)?,
-        [] => {
-            build(Profile::Debug, &["--package", "inferstore-cli"])?;
-            Service::start(Profile::Debug, &[])?
-        }
-        _ => bail!("flows takes --base-url URL --api-key-env NAME, or nothing"),
-    };
-    run(root, &service)
+/// Run the published flows and curl recipes, which `contract` does too.
+#[derive(clap::Args)]
+pub(crate) struct Job {
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Job {
+    pub(crate) fn run(&self, root: &Path) -> Result<String> {
+        run(root, &self.target.service(&[])?)
+    }
 }
 
 /// Runs everything against a service. The recipes upload the picture that the flows use.

@@ -128,7 +128,7 @@ impl<'a> Recipes<'a> {
         let mut shell = Command::new("sh");
         shell.args(["-eu", "-c", &recipe.script]).current_dir(&self.folder);
         shell.envs(variables.iter().copied());
-        let output = must("a shell with curl and jq", self.service.told_to(&mut shell))
+        let output = must("a shell with curl and jq", self.service.connect(&mut shell))
             .with_context(|| format!("the shell recipe of {} fails", recipe.name))?;
         String::from_utf8(output.stdout).with_context(|| format!("{} prints no text", recipe.name))
     }

@@ -1,8 +1,7 @@
-//! A service to drive: one that runs already, or one that is started for it and stopped after it.
+//! The service that consumers drive: a running one, or one that is started and stopped here.
 
 use std::env;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -10,21 +9,34 @@ use serde::Deserialize;
 
 use crate::tools::{cargo, must};
 
-/// How the service is started: anywhere, with nothing kept.
+/// Any free ports, and nothing kept.
 const SERVE: [&str; 7] = ["serve", "--port", "0", "--storage-port", "0", "--ephemeral", "--ready-json"];
 
-/// How the command is built.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Profile {
-    Debug,
-    Release,
+/// The service that a task drives.
+#[derive(clap::Args)]
+pub(crate) struct Target {
+    /// Drive a service that runs already, by its URL, instead of the command of this repository.
+    #[arg(long, value_name = "URL", requires = "api_key_env")]
+    base_url: Option<String>,
+    /// The variable that holds the API key of that service.
+    #[arg(long, value_name = "NAME", requires = "base_url")]
+    api_key_env: Option<String>,
+}
+
+impl Target {
+    /// The running service; without one, the command is built and started with these options.
+    pub(crate) fn service(&self, options: &[&str]) -> Result<Service> {
+        let (Some(base_url), Some(variable)) = (&self.base_url, &self.api_key_env) else {
+            return Service::start(options);
+        };
+        let api_key = env::var(variable).with_context(|| format!("{variable} does not hold the API key"))?;
+        Ok(Service { base_url: base_url.clone(), api_key, process: None })
+    }
 }
 
 pub(crate) struct Service {
     pub(crate) base_url: String,
     pub(crate) api_key: String,
-    /// Where the controls for testers are, and their token, if they were asked for.
-    pub(crate) controls: Option<(String, String)>,
     process: Option<Child>,
 }
 
@@ -34,43 +46,36 @@ struct Ready {
     event: String,
     base_url: String,
     api_key: String,
-    controls_url: Option<String>,
-    controls_token: Option<String>,
 }
 
 impl Service {
-    pub(crate) fn that_runs(base_url: &str, key_variable: &str) -> Result<Self> {
-        let api_key =
-            env::var(key_variable).with_context(|| format!("{key_variable} does not hold the API key"))?;
-        Ok(Self { base_url: base_url.to_owned(), api_key, controls: None, process: None })
-    }
-
-    /// Starts the command of this repository, which is built already, with further options.
-    pub(crate) fn start(profile: Profile, options: &[&str]) -> Result<Self> {
-        let mut process = Command::new(built(profile, "inferstore")?)
+    /// Builds and starts the command of this repository, with further options.
+    fn start(options: &[&str]) -> Result<Self> {
+        must("Rust", cargo().args(["build", "--quiet", "--package", "inferstore-cli"]))?;
+        // This program is a debug build, too.
+        let program = env::current_exe().context("this program does not know where it is")?;
+        let mut process = Command::new(program.with_file_name("inferstore").with_extension(env::consts::EXE_EXTENSION))
             .args(SERVE)
             .args(options)
-            // Not a line for every request.
+            // No line for every request.
             .env("INFERSTORE_LOG", "warn")
             .stdout(Stdio::piped())
             .spawn()
             .context("cannot start the service")?;
         let output = process.stdout.take().context("the service has no output")?;
         // From here on it is stopped whatever happens.
-        let mut service =
-            Self { base_url: String::new(), api_key: String::new(), controls: None, process: Some(process) };
+        let mut service = Self { base_url: String::new(), api_key: String::new(), process: Some(process) };
         let mut line = String::new();
-        BufReader::new(output).read_line(&mut line).context("the service says nothing")?;
+        BufReader::new(output).read_line(&mut line).context("the service prints nothing")?;
         let ready: Ready = serde_json::from_str(&line)
-            .with_context(|| format!("the service does not say that it is ready: {line:?}"))?;
+            .with_context(|| format!("the service prints no ready line but {line:?}"))?;
         ensure!(ready.event == "ready", "the service is not ready but {}", ready.event);
         (service.base_url, service.api_key) = (ready.base_url, ready.api_key);
-        service.controls = ready.controls_url.zip(ready.controls_token);
         Ok(service)
     }
 
-    /// The command with what consumers are told through the environment.
-    pub(crate) fn told_to<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+    /// The command with the environment that consumers read.
+    pub(crate) fn connect<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.env("BASE_URL", &self.base_url).env("API_KEY", &self.api_key)
     }
 }
@@ -83,28 +88,4 @@ impl Drop for Service {
             let _ = process.wait();
         }
     }
-}
-
-/// Builds targets of the workspace with the same cargo; features are unified over them all.
-pub(crate) fn build(profile: Profile, targets: &[&str]) -> Result<()> {
-    let mut cargo = cargo();
-    cargo.args(["build", "--quiet"]).args(targets);
-    if profile == Profile::Release {
-        cargo.arg("--release");
-    }
-    must("Rust", &mut cargo)?;
-    Ok(())
-}
-
-/// What was built, by its name below the folder of the profile. This program is a debug build.
-pub(crate) fn built(profile: Profile, name: &str) -> Result<PathBuf> {
-    let program = env::current_exe().context("this program does not know where it is")?;
-    let debug = program.parent().context("this program is in no folder")?;
-    let folder = match profile {
-        Profile::Debug => debug.to_owned(),
-        Profile::Release => debug.with_file_name("release"),
-    };
-    let built = folder.join(format!("{name}{}", env::consts::EXE_SUFFIX));
-    ensure!(built.is_file(), "cargo built no {}", built.display());
-    Ok(built)
 }

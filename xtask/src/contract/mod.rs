@@ -1,7 +1,7 @@
-//! `cargo xtask contract`: shows that others can use what is published. Clients of other languages are
-//! generated from it and drive a running service through the whole life of a caller, directly and through
-//! a proxy that gives every response that the document allows. Schemathesis looks for responses that the
-//! document does not describe. The published flows and the curl recipes run as printed.
+//! `cargo xtask contract`: what is published works for others. Clients of other languages are generated
+//! from it and drive a running service, directly and through a proxy that gives every response that the
+//! document allows. Schemathesis looks for responses that the document does not describe. The published
+//! flows and the curl recipes run as printed.
 
 mod expectations;
 mod proxy;
@@ -9,19 +9,19 @@ mod results;
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::consumers::Consumer;
 use crate::document::Document;
 use crate::flows::{self, MODEL};
-use crate::leash::{self, End};
-use crate::service::{Profile, Service, build};
+use crate::process_group::{self, End};
+use crate::service::{Service, Target};
 use crate::tools::{Set, Tools, absolute, must};
 use expectations::{MODES, unexpected};
 use proxy::Proxy;
@@ -45,63 +45,40 @@ const BUILD_TIMEOUT: Duration = Duration::from_secs(1800);
 /// How much of the output of a failure is shown.
 const SHOWN_LINES: usize = 25;
 
-/// Which consumers are driven.
-enum Selection {
-    /// Those of `.ci/run`, with everything else that belongs to the contract.
-    Ci,
-    All,
-    Only(String),
-}
-
-pub(crate) struct Job<'a> {
-    pub(crate) root: &'a Path,
-    /// A service that runs already, with the name of the variable that holds its key; without one, the
-    /// command of this repository is started.
-    pub(crate) running: Option<(String, String)>,
+/// Drive the service with clients generated from what is published: those of CI, with the published flows,
+/// the curl recipes and Schemathesis.
+#[derive(clap::Args)]
+pub(crate) struct Job {
+    /// Every client instead.
+    #[arg(long, conflicts_with = "only")]
+    all: bool,
+    /// One client instead: a folder of tests/contract.
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
     /// Only generate the clients and compile them.
-    pub(crate) prepare: bool,
-    /// Write the result table.
-    pub(crate) publish: bool,
-    selection: Selection,
+    #[arg(long)]
+    prepare: bool,
+    /// Write openapi/generators.md, the table of the results of every client.
+    #[arg(long, requires = "all", conflicts_with = "prepare")]
+    publish: bool,
+    #[command(flatten)]
+    target: Target,
 }
 
-impl<'a> Job<'a> {
-    pub(crate) fn read(root: &'a Path, options: &[&str]) -> Result<Self> {
-        let mut job = Self { root, running: None, prepare: false, publish: false, selection: Selection::Ci };
-        let mut base_url = None;
-        let mut key_variable = None;
-        let mut options = options.iter();
-        while let Some(option) = options.next() {
-            let mut value = || options.next().with_context(|| format!("{option} needs a value"));
-            match *option {
-                "--prepare" => job.prepare = true,
-                "--all" => job.selection = Selection::All,
-                "--only" => job.selection = Selection::Only((*value()?).to_owned()),
-                "--publish" => job.publish = true,
-                "--base-url" => base_url = Some((*value()?).to_owned()),
-                "--api-key-env" => key_variable = Some((*value()?).to_owned()),
-                other => bail!("contract has no option {other}"),
-            }
-        }
-        job.running = match (base_url, key_variable) {
-            (Some(base_url), Some(variable)) => Some((base_url, variable)),
-            (None, None) => None,
-            _ => bail!("--base-url and --api-key-env go together: where the service is, and its key"),
-        };
+impl Job {
+    pub(crate) fn run(&self, root: &Path) -> Result<String> {
+        let document = absolute(&root.join("target/publish/inferstore.yaml"))?;
         ensure!(
-            !job.publish || (matches!(job.selection, Selection::All) && !job.prepare),
-            "--publish goes with --all, since the table holds every consumer"
+            document.is_file(),
+            "{} is not there; run `cargo xtask publish` first",
+            document.display()
         );
-        Ok(job)
-    }
-
-    pub(crate) fn run(&self) -> Result<String> {
-        let document = self.published("inferstore.yaml")?;
-        let consumers = self.consumers()?;
-        let service = if self.prepare { None } else { Some(self.service()?) };
+        let consumers = self.consumers(root)?;
+        let service = if self.prepare { None } else { Some(self.target.service(&SERVE)?) };
+        let contract = Contract { root, document: &document, service: service.as_ref() };
         let mut rows = Vec::new();
         for consumer in &consumers {
-            let row = self.prove(consumer, &document, service.as_ref())?;
+            let row = contract.prove(consumer)?;
             // A run of all takes minutes.
             writeln!(io::stderr(), "{}", row.line()).context("cannot write to standard error")?;
             rows.push(row);
@@ -112,56 +89,53 @@ impl<'a> Job<'a> {
         if self.publish {
             let version = Document::load(&document)?.value["info"]["version"].clone();
             let table = page(&rows, version.as_str().unwrap_or_default());
-            fs::write(self.root.join(TABLE), table).with_context(|| format!("cannot write {TABLE}"))?;
+            fs::write(root.join(TABLE), table).with_context(|| format!("cannot write {TABLE}"))?;
             report.push_str(&format!("{TABLE} written\n"));
         }
-        if let (Selection::Ci, Some(service)) = (&self.selection, &service) {
-            self.compare(&rows)?;
-            report.push_str(&self.schemathesis(&document, service)?);
-            report.push_str(&flows::run(self.root, service)?);
+        if let Some(service) = service.filter(|_| !self.all && self.only.is_none()) {
+            compare(root, &rows)?;
+            report.push_str(&schemathesis(root, &document, &service)?);
+            report.push_str(&flows::run(root, &service)?);
         }
         Ok(report)
     }
 
-    /// The selected consumers. All their programs must be installed.
-    fn consumers(&self) -> Result<Vec<Consumer>> {
-        let consumers = match &self.selection {
-            Selection::Only(id) => vec![Consumer::named(self.root, id)?],
-            Selection::All => Consumer::all(self.root)?,
-            Selection::Ci => Consumer::all(self.root)?.into_iter().filter(|consumer| consumer.ci).collect(),
+    /// The chosen consumers. All their programs must be installed.
+    fn consumers(&self, root: &Path) -> Result<Vec<Consumer>> {
+        let mut consumers = match &self.only {
+            Some(id) => vec![Consumer::named(root, id)?],
+            None => Consumer::all(root)?,
         };
-        let missing: Vec<String> = consumers
-            .iter()
-            .flat_map(|consumer| {
-                let name = &consumer.name;
-                consumer.missing().map(move |(program, package)| format!("{name}: {program} ({package})"))
-            })
-            .collect();
+        consumers.retain(|consumer| consumer.ci || self.all || self.only.is_some());
+        let missing = consumers.iter().flat_map(|consumer| {
+            let name = &consumer.name;
+            consumer.missing().map(move |(program, package)| format!("\n  {name}: {program} ({package})"))
+        });
+        let missing: String = missing.collect();
         ensure!(
             missing.is_empty(),
-            "programs are missing; install the Debian packages in parentheses\n  {}",
-            missing.join("\n  ")
+            "programs are missing; install the Debian packages in parentheses{missing}"
         );
         Ok(consumers)
     }
+}
 
-    fn service(&self) -> Result<Service> {
-        match &self.running {
-            Some((base_url, variable)) => Service::that_runs(base_url, variable),
-            None => {
-                build(Profile::Debug, &["--package", "inferstore-cli"])?;
-                Service::start(Profile::Debug, &SERVE)
-            }
-        }
-    }
+struct Contract<'a> {
+    root: &'a Path,
+    document: &'a Path,
+    /// Nothing when the clients are only compiled.
+    service: Option<&'a Service>,
+}
 
+impl Contract<'_> {
     /// Generates and compiles a client, and drives the service with it in every mode.
-    fn prove(&self, consumer: &Consumer, document: &Path, service: Option<&Service>) -> Result<Row> {
+    fn prove(&self, consumer: &Consumer) -> Result<Row> {
         let mut row = Row::new(consumer);
         if let Some(used) = &consumer.uses {
-            Consumer::named(self.root, used)?.built(self.root, document, &[])?;
+            Consumer::named(self.root, used)?.build(self.root, self.document)?;
         }
-        let workspace = consumer.workspace(self.root, document, &[])?;
+        let workspace = consumer.workspace(self.root, self.document)?;
+        let service = self.service;
         let proxy = service.map(|service| Proxy::start(self.root, service)).transpose()?;
         let mut is_built = true;
         for (column, lines) in [("generate", consumer.generate.as_ref()), ("build", Some(&consumer.build))] {
@@ -182,7 +156,7 @@ impl<'a> Job<'a> {
                 continue;
             }
             let mut command = workspace.command(&consumer.run);
-            service.told_to(&mut command).env("MODEL", MODEL).env("MODE", mode);
+            service.connect(&mut command).env("MODEL", MODEL).env("MODE", mode);
             if mode != "plain" {
                 command.env("BASE_URL", proxy.base_url(service, mode));
             }
@@ -205,49 +179,29 @@ impl<'a> Job<'a> {
         }
         Ok(row)
     }
-
-    /// The kept table must hold the rows as they are.
-    fn compare(&self, rows: &[Row]) -> Result<()> {
-        let kept =
-            fs::read_to_string(self.root.join(TABLE)).with_context(|| format!("cannot read {TABLE}"))?;
-        for row in rows {
-            let line = row.line();
-            ensure!(
-                kept.lines().any(|kept| kept == line),
-                "{TABLE} lacks this row; write it with `cargo xtask contract --all --publish`\n{line}"
-            );
-        }
-        Ok(())
-    }
-
-    fn published(&self, name: &str) -> Result<PathBuf> {
-        let path = absolute(&self.root.join("target/publish").join(name))?;
-        ensure!(path.is_file(), "{} is not there; run `cargo xtask publish` first", path.display());
-        Ok(path)
-    }
-
-    fn schemathesis(&self, document: &Path, service: &Service) -> Result<String> {
-        let tools = Tools::install(self.root, &SCHEMATHESIS)?;
-        let mut command = tools.python("schemathesis")?;
-        command.arg("--config-file").arg(absolute(&self.root.join("tests/contract/schemathesis.toml"))?);
-        command.arg("run").arg(document).args(["--url", &service.base_url]);
-        // It leaves notes where it is run.
-        command.current_dir(self.folder("schemathesis")?);
-        driven("Schemathesis", &mut command, service)
-    }
-
-    /// A folder to work in.
-    fn folder(&self, name: &str) -> Result<PathBuf> {
-        let folder = absolute(&self.root.join(WORK).join(name))?;
-        fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        Ok(folder)
-    }
 }
 
-/// Runs a consumer; the report keeps one line of what it says when all is well.
-fn driven(name: &str, command: &mut Command, service: &Service) -> Result<String> {
-    must(name, service.told_to(command.env("MODEL", MODEL)))?;
-    Ok(format!("{name}: the service keeps its promises\n"))
+/// The kept table must hold the rows as they are.
+fn compare(root: &Path, rows: &[Row]) -> Result<()> {
+    let kept = fs::read_to_string(root.join(TABLE)).with_context(|| format!("cannot read {TABLE}"))?;
+    for line in rows.iter().map(Row::line) {
+        ensure!(
+            kept.lines().any(|kept| kept == line),
+            "{TABLE} lacks this row; write it with `cargo xtask contract --all --publish`\n{line}"
+        );
+    }
+    Ok(())
+}
+
+fn schemathesis(root: &Path, document: &Path, service: &Service) -> Result<String> {
+    let folder = absolute(&root.join(WORK).join("schemathesis"))?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let mut command = Tools::install(root, &SCHEMATHESIS)?.python("schemathesis")?;
+    command.arg("--config-file").arg(absolute(&root.join("tests/contract/schemathesis.toml"))?);
+    command.arg("run").arg(document).args(["--url", &service.base_url]);
+    // It writes its notes into the current folder.
+    must("Schemathesis", service.connect(command.current_dir(folder)))?;
+    Ok("Schemathesis: every response is as the document describes it\n".to_owned())
 }
 
 /// The output of a command, line by line; or the end of it when the command fails.
@@ -258,12 +212,12 @@ fn lines_of(command: &Command, timeout: Duration) -> Result<Result<Vec<String>, 
             lines.push(line.to_owned());
         }
     };
-    let end = leash::run(command, Instant::now() + timeout, on_line)?;
+    let end = process_group::run(command, Instant::now() + timeout, on_line)?;
     let lines = lines.into_inner().unwrap_or_default();
     let failure = match end {
-        End::Itself(status) if status.success() => return Ok(Ok(lines)),
-        End::Itself(status) => status.to_string(),
-        End::Stopped => format!("no end after {} s", timeout.as_secs()),
+        End::Exited(status) if status.success() => return Ok(Ok(lines)),
+        End::Exited(status) => status.to_string(),
+        End::TimedOut => format!("no end after {} s", timeout.as_secs()),
     };
     let shown = lines.len().saturating_sub(SHOWN_LINES);
     Ok(Err(format!("{failure}\n{}", lines[shown..].join("\n"))))
