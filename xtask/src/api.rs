@@ -15,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 use public_api::PublicItem;
 
 use crate::package::PUBLISHED;
-use crate::tools::{absolute, cargo, must};
+use inferstore_contract::tools::{absolute, cargo, must};
 
 const SNAPSHOT: &str = "public-api.txt";
 /// Set where cargo runs this program in place of rustdoc.

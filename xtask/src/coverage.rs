@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::tools::{absolute, cargo, must, need_subcommand};
+use inferstore_contract::tools::{absolute, cargo, must, need_subcommand};
 
 /// The build of cargo-llvm-cov, and its report.
 const BUILD: &str = "target/coverage";

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, anyhow};
 use openapi_impact::{Severity, Version, check_version, compare, json, load, text};
 
-use crate::tools::{Set, Tools, absolute, cargo};
+use inferstore_contract::tools::{Set, Tools, absolute, cargo};
 
 /// The folder of the versions that were published, each as `<version>.yaml`.
 const PUBLISHED: &str = "openapi/published";

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::tools::{absolute, cargo, need_subcommand};
+use inferstore_contract::tools::{absolute, cargo, need_subcommand};
 
 /// The targets, and their kept corpus.
 const PACKAGE: &str = "tests/fuzz";

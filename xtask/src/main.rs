@@ -2,13 +2,10 @@
 
 mod api;
 mod bench;
-mod consumers;
-mod contract;
 mod coverage;
 mod descriptions;
 mod diff;
 mod document;
-mod flows;
 mod fuzz;
 mod generate;
 mod lint;
@@ -16,15 +13,11 @@ mod lower;
 mod mutants;
 mod package;
 mod polish;
-mod process_group;
 mod publish;
-mod recipes;
 mod release;
-mod service;
 mod stress;
 mod tables;
 mod tidy;
-mod tools;
 mod validate;
 mod words;
 
@@ -45,8 +38,8 @@ enum Task {
     Lint,
     Diff(diff::Job),
     Publish(publish::Job),
-    Contract(contract::Job),
-    Flows(flows::Job),
+    Contract(inferstore_contract::Job),
+    Flows(inferstore_contract::flows::Job),
     Stress(stress::Job),
     Fuzz(fuzz::Job),
     Coverage(coverage::Job),

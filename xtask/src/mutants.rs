@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::tools::{absolute, cargo, must, need_subcommand};
+use inferstore_contract::tools::{absolute, cargo, must, need_subcommand};
 
 /// Below this share of caught mutants, in percent, the task fails.
 const MIN_CAUGHT: f64 = 95.0;

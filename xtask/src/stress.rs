@@ -10,8 +10,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::fuzz;
-use crate::process_group::{self, End};
-use crate::tools::{absolute, cargo, cargo_has};
+use inferstore_contract::process_group::{self, End};
+use inferstore_contract::tools::{absolute, cargo, cargo_has};
 
 /// The variable that makes the tests try hard, and holds the seed of their random numbers.
 const SEED: &str = "INFERSTORE_STRESS_SEED";
@@ -52,7 +52,7 @@ impl Job {
         for name in &self.names {
             let part = name.split("::").next().unwrap_or_default();
             let known = parts.join(", ");
-            ensure!(parts.iter().any(|known| *known == part), "stress has no part {part}; there are {known}");
+            ensure!(parts.contains(&part), "stress has no part {part}; there are {known}");
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
         let seed = self.seed.unwrap_or(now.as_secs());

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use inferstore_measure::{ROW_MARK, ROWS_VARIABLE, Row};
 use serde::{Deserialize, Serialize};
 
-use crate::tools::{Set, Tools, absolute, cargo, is_installed, must};
+use inferstore_contract::tools::{Set, Tools, absolute, cargo, is_installed, must};
 use machine::Machine;
 
 /// What was measured last of each part, for programs.

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::json_schemas::JsonSchemas;
-use crate::consumers::Consumer;
+use inferstore_contract::consumers::Consumer;
 use crate::document::Document;
 
 /// The page, with gaps in double braces.

@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 
-use crate::consumers::Consumer;
+use inferstore_contract::consumers::Consumer;
 use openapi_impact::Version;
 
 use crate::diff::{self, published};
 use crate::document::Document;
-use crate::lint::{LINTERS, REDOCLY_RULES, lint};
-use crate::tools::{Tools, absolute, must};
+use crate::lint::{REDOCLY_RULES, lint};
+use inferstore_contract::tools::{LINTERS, Tools, absolute, must};
 use json_schemas::JsonSchemas;
 use openapi_impact::Tree;
 

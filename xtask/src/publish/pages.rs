@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use crate::lint::REDOCLY_RULES;
-use crate::tools::{Tools, must};
+use inferstore_contract::tools::{Tools, must};
 use openapi_impact::Tree;
 
 /// What Redocly's program would load from outside: pictures of its maker.

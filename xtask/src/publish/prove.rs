@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::tools::{Set, Tools, absolute, must};
+use inferstore_contract::tools::{Set, Tools, absolute, must};
 use crate::validate::operations;
 
 /// Drives a browser that is installed already; brings none of its own.

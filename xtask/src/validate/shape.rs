@@ -106,9 +106,10 @@ impl Shape<'_> {
             }
             Kind::Type { .. } => wrong_type(&type_name(error), instance),
             Kind::Enum { options } => {
-                let hint = instance.as_str().map(|word| did_you_mean(word, texts(options)));
+                // Another type is an error of its own.
+                let Some(word) = instance.as_str() else { return };
                 let list = texts(options).collect::<Vec<_>>().join(", ");
-                format!("must be one of {list}, not {}{}", shown(instance), hint.unwrap_or_default())
+                format!("must be one of {list}, not {word}{}", did_you_mean(word, texts(options)))
             }
             Kind::Minimum { limit } => format!("must be at least {limit}, not {instance}"),
             Kind::MinItems { .. } | Kind::MinProperties { .. } | Kind::Pattern { .. } => {
@@ -126,8 +127,8 @@ impl Shape<'_> {
         };
         let branches: Vec<_> = context.iter().filter(|branch| !is_reference(branch)).collect();
         let types = branches.iter().map(|branch| match &branch[..] {
-            [error] if matches!(error.kind(), Kind::Type { .. }) && super::shape::place(error.instance_path()) == place => {
-                Some(type_name(error))
+            [error] if matches!(error.kind(), Kind::Type { .. }) => {
+                Some(type_name(error)).filter(|_| place == self::place(error.instance_path()))
             }
             _ => None,
         });

@@ -11,8 +11,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
-use crate::document::Document;
 use crate::tools::{QUIET, Set, Tools, absolute, is_installed, must};
 
 const FOLDER: &str = "tests/contract";
@@ -21,20 +21,24 @@ const DESCRIPTION: &str = "consumer.yaml";
 /// Where generated clients are compiled and run.
 const WORK: &str = "target/consumers";
 
+/// A `consumer.yaml`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Consumer {
+pub struct Consumer {
     /// The name of its folder.
     #[serde(skip)]
     pub(crate) id: String,
-    pub(crate) name: String,
+    /// Its name in the table of results.
+    pub name: String,
     /// The language of the generated client; nothing for a tool.
-    pub(crate) language: Option<String>,
-    pub(crate) generator: String,
+    pub language: Option<String>,
+    /// The generator and the runtime library, with exact versions.
+    pub generator: String,
     #[serde(default)]
     pub(crate) ci: bool,
+    /// What users install.
     #[serde(default)]
-    pub(crate) packages: Packages,
+    pub packages: Packages,
     /// What only the program and its test use.
     #[serde(default)]
     test: TestOnly,
@@ -43,12 +47,12 @@ pub(crate) struct Consumer {
     files: Vec<String>,
     /// Programs that the machine must have, each with its Debian package.
     #[serde(default)]
-    pub(crate) needs: BTreeMap<String, String>,
+    pub needs: BTreeMap<String, String>,
     /// Files of its folder that `index.html` shows.
     #[serde(default)]
     shown: Vec<String>,
     /// Nothing for a consumer that reads the document itself.
-    pub(crate) generate: Option<String>,
+    pub generate: Option<String>,
     pub(crate) build: String,
     pub(crate) run: String,
     pub(crate) uses: Option<String>,
@@ -57,15 +61,19 @@ pub(crate) struct Consumer {
     pub(crate) expects: Option<Value>,
     #[serde(default)]
     pub(crate) cannot: BTreeMap<String, String>,
+    /// A note for users on the options that matter.
     #[serde(default)]
-    pub(crate) options: String,
+    pub options: String,
 }
 
+/// Packages with exact versions.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Packages {
-    pub(crate) npm: Vec<String>,
-    pub(crate) pypi: Vec<String>,
+pub struct Packages {
+    /// From npm.
+    pub npm: Vec<String>,
+    /// From PyPI.
+    pub pypi: Vec<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -78,7 +86,7 @@ struct TestOnly {
 
 impl Consumer {
     /// Every consumer, by the name of its folder; those of `.ci/run` first.
-    pub(crate) fn all(root: &Path) -> Result<Vec<Self>> {
+    pub fn all(root: &Path) -> Result<Vec<Self>> {
         let folder = root.join(FOLDER);
         let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
         let mut consumers = Vec::new();
@@ -92,6 +100,10 @@ impl Consumer {
         Ok(consumers)
     }
 
+    /// The consumer in this folder.
+    ///
+    /// # Errors
+    /// When its description cannot be read.
     pub(crate) fn named(root: &Path, id: &str) -> Result<Self> {
         let path = root.join(FOLDER).join(id).join(DESCRIPTION);
         let text =
@@ -102,7 +114,7 @@ impl Consumer {
     }
 
     /// The files that `index.html` shows, each with its text.
-    pub(crate) fn shown_files(&self, root: &Path) -> Result<Vec<(&str, String)>> {
+    pub fn shown_files(&self, root: &Path) -> Result<Vec<(&str, String)>> {
         let folder = root.join(FOLDER).join(&self.id);
         let read = |name: &'_ String| {
             let path = folder.join(name);
@@ -124,7 +136,9 @@ impl Consumer {
         let pypi: Vec<&str> = self.packages.pypi.iter().chain(&self.test.pypi).map(String::as_str).collect();
         let versions = [npm.as_slice(), pypi.as_slice()].concat().join("\n");
         // Consumers with the same packages share them.
-        let name = format!("consumer-{}", &Document::hash(&versions)[..12]);
+        let hash = Sha256::digest(versions.as_bytes());
+        let hash: String = hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        let name = format!("consumer-{hash}");
         let tools = Tools::install(root, &Set { name: &name, npm: &npm, pypi: &pypi })?;
         let folder = absolute(&root.join(WORK).join(&self.id))?;
         if folder.exists() {

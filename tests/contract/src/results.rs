@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use super::expectations::MODES;
+use crate::expectations::MODES;
 use crate::consumers::Consumer;
 
 /// How one column of a row ended.
 #[derive(Clone)]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     Passed,
     /// The generator cannot do it; the consumer names the upstream reason.
     Cannot(String),
@@ -16,20 +16,20 @@ pub(super) enum Outcome {
     NotApplicable,
 }
 
-pub(super) struct Row {
+pub(crate) struct Row {
     id: String,
     title: String,
     outcomes: Vec<(&'static str, Outcome)>,
 }
 
 impl Row {
-    pub(super) fn new(consumer: &Consumer) -> Self {
+    pub(crate) fn new(consumer: &Consumer) -> Self {
         let title = format!("{} | {}", consumer.name, consumer.generator);
         Self { id: consumer.id.clone(), title, outcomes: Vec::new() }
     }
 
     /// Records how a column ended; a consumer that says it cannot do it must fail.
-    pub(super) fn record(
+    pub(crate) fn record(
         &mut self,
         consumer: &Consumer,
         column: &'static str,
@@ -49,7 +49,7 @@ impl Row {
     }
 
     /// Replaces the outcome of a column that passed.
-    pub(super) fn fail(&mut self, column: &str, why: &str) {
+    pub(crate) fn fail(&mut self, column: &str, why: &str) {
         for (recorded, outcome) in &mut self.outcomes {
             if *recorded == column {
                 *outcome = Outcome::Failed(why.to_owned());
@@ -57,17 +57,17 @@ impl Row {
         }
     }
 
-    pub(super) fn skip(&mut self, column: &'static str) {
+    pub(crate) fn skip(&mut self, column: &'static str) {
         self.outcomes.push((column, Outcome::NotApplicable));
     }
 
     /// Of a client that is not run.
-    pub(super) fn skip_modes(mut self) -> Self {
+    pub(crate) fn skip_modes(mut self) -> Self {
         self.outcomes.extend(MODES.map(|(mode, _)| (mode, Outcome::NotApplicable)));
         self
     }
 
-    pub(super) fn failures(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn failures(&self) -> impl Iterator<Item = String> {
         self.outcomes.iter().filter_map(|(column, outcome)| match outcome {
             Outcome::Failed(why) => Some(format!("{}, {column}: {why}", self.id)),
             _ => None,
@@ -75,7 +75,7 @@ impl Row {
     }
 
     /// One line of the table.
-    pub(super) fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let mut line = format!("| {} |", self.title);
         for (column, outcome) in &self.outcomes {
             let cell = match outcome {
@@ -101,7 +101,7 @@ impl Row {
 }
 
 /// The page for readers of the document.
-pub(super) fn page(rows: &[Row], version: &str) -> String {
+pub(crate) fn page(rows: &[Row], version: &str) -> String {
     let mut page = format!(
         "# What generators make of the document\n\n\
          Written by `cargo xtask contract --all --publish` for version {version} of the document; `.ci/run` repeats the \
@@ -188,12 +188,12 @@ mod tests {
 
     #[test]
     fn the_kept_table_has_this_head_and_a_row_of_every_consumer() -> anyhow::Result<()> {
-        let kept = std::fs::read_to_string("../openapi/generators.md")?;
+        let kept = std::fs::read_to_string("../../openapi/generators.md")?;
         let (_, after) = kept.split_once("for version ").context("no version")?;
         let (version, _) = after.split_once(' ').context("no version")?;
         let without_rows = page(&[], version);
         assert!(kept.starts_with(without_rows.trim_end()), "{without_rows}");
-        for consumer in Consumer::all(Path::new(".."))? {
+        for consumer in Consumer::all(Path::new("../.."))? {
             let row = format!("\n| {} | {} | ", consumer.name, consumer.generator);
             assert!(kept.contains(&row), "{row}");
         }
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn every_consumer_is_described_and_knows_the_modes() -> anyhow::Result<()> {
-        let consumers = Consumer::all(Path::new(".."))?;
+        let consumers = Consumer::all(Path::new("../.."))?;
         assert!(consumers.iter().any(|consumer| consumer.ci));
         let names: BTreeSet<&str> = consumers.iter().map(|consumer| consumer.name.as_str()).collect();
         assert_eq!(names.len(), consumers.len(), "every entry has a name of its own");

@@ -14,7 +14,7 @@ use crate::tools::absolute;
 const SCRIPT: &str = "tests/contract/proxy.mjs";
 const DOCUMENT: &str = "target/publish/inferstore.json";
 
-pub(super) struct Proxy {
+pub(crate) struct Proxy {
     process: Child,
     output: BufReader<ChildStdout>,
     url: String,
@@ -26,7 +26,7 @@ struct Listening {
 }
 
 impl Proxy {
-    pub(super) fn start(root: &Path, service: &Service) -> Result<Self> {
+    pub(crate) fn start(root: &Path, service: &Service) -> Result<Self> {
         let mut process = Command::new("node")
             .arg(absolute(&root.join(SCRIPT))?)
             .arg(absolute(&root.join(DOCUMENT))?)
@@ -42,14 +42,14 @@ impl Proxy {
     }
 
     /// The root of the API in a mode.
-    pub(super) fn base_url(&self, service: &Service, mode: &str) -> String {
+    pub(crate) fn base_url(&self, service: &Service, mode: &str) -> String {
         let after_scheme = service.base_url.split_once("://").map_or("", |(_, rest)| rest);
         let path = after_scheme.split_once('/').map_or("", |(_, path)| path);
         format!("{}/{mode}/{path}", self.url)
     }
 
     /// Stops the proxy and returns how many changes each mode made.
-    pub(super) fn stop(mut self) -> Result<BTreeMap<String, u64>> {
+    pub(crate) fn stop(mut self) -> Result<BTreeMap<String, u64>> {
         drop(self.process.stdin.take());
         self.line()
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Every mode with its title in the table.
-pub(super) const MODES: [(&str, &str); 9] = [
+pub(crate) const MODES: [(&str, &str); 9] = [
     ("plain", "runs"),
     ("word", "new word"),
     ("field", "new field"),
@@ -21,7 +21,7 @@ const AMOUNT: &str = "128.507300000000000001";
 const PRICE: f64 = 0.123_456_789_012_345_68;
 
 /// The members that are not as the mode makes them; nothing when all are.
-pub(super) fn unexpected(mode: &str, seen: &Value) -> Option<String> {
+pub(crate) fn unexpected(mode: &str, seen: &Value) -> Option<String> {
     let code = match mode {
         "html502" => Some(502),
         "http429" => Some(429),

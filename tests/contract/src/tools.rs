@@ -10,14 +10,29 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result, bail, ensure};
 
 /// Programs that are installed together. Versions are exact; what they need in turn is up to them.
-pub(crate) struct Set<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) npm: &'a [&'a str],
-    pub(crate) pypi: &'a [&'a str],
+pub struct Set<'a> {
+    /// The name of its folder.
+    pub name: &'a str,
+    /// Packages of npm, with their versions.
+    pub npm: &'a [&'a str],
+    /// Packages of PyPI, with their versions.
+    pub pypi: &'a [&'a str],
 }
 
+/// The linters of the document. Redocly also makes the pages that are published, and runs the flows. The last two check a publication.
+pub const LINTERS: Set<'static> = Set {
+    name: "linters",
+    npm: &[
+        "@redocly/cli@2.77.0",
+        "@stoplight/spectral-cli@6.16.3",
+        "ajv@8.20.0",
+        "@apidevtools/swagger-parser@13.0.0",
+    ],
+    pypi: &["openapi-spec-validator==0.9.0"],
+};
+
 /// Variables that turn off telemetry and update notices of the programs.
-pub(crate) const QUIET: [(&str, &str); 7] = [
+pub const QUIET: [(&str, &str); 7] = [
     ("DO_NOT_TRACK", "1"),
     ("GOTELEMETRY", "off"),
     ("HEY_API_TELEMETRY", "off"),
@@ -28,14 +43,14 @@ pub(crate) const QUIET: [(&str, &str); 7] = [
 ];
 
 /// A set that is installed.
-pub(crate) struct Tools<'a> {
+pub struct Tools<'a> {
     root: &'a Path,
     folder: PathBuf,
 }
 
 impl<'a> Tools<'a> {
     /// Installs what is not there yet. The stamp holds the versions, so a new version installs anew.
-    pub(crate) fn install(root: &'a Path, set: &Set<'_>) -> Result<Self> {
+    pub fn install(root: &'a Path, set: &Set<'_>) -> Result<Self> {
         let tools = Self { root, folder: root.join("target/tools").join(set.name) };
         let stamp = tools.folder.join("installed");
         let versions = [set.npm, set.pypi].concat().join("\n");
@@ -61,27 +76,27 @@ impl<'a> Tools<'a> {
     }
 
     /// Where the set is installed; a Python environment is in `python`.
-    pub(crate) fn folder(&self) -> &Path {
+    pub fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// Where the npm packages are, in `node_modules`.
-    pub(crate) fn node_folder(&self) -> PathBuf {
+    pub fn node_folder(&self) -> PathBuf {
         self.folder.join("node")
     }
 
     /// A program of an npm package.
-    pub(crate) fn node(&self, name: &str) -> Result<Command> {
+    pub fn node(&self, name: &str) -> Result<Command> {
         Ok(self.command(absolute(&self.node_folder().join("node_modules/.bin").join(name))?))
     }
 
     /// A program of a Python package.
-    pub(crate) fn python(&self, name: &str) -> Result<Command> {
+    pub fn python(&self, name: &str) -> Result<Command> {
         Ok(self.command(absolute(&self.folder.join("python/bin").join(name))?))
     }
 
     /// A program, run in the root of the repository.
-    pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
+    pub fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());
         command.envs(QUIET);
         if self.root != Path::new("") {
@@ -93,7 +108,7 @@ impl<'a> Tools<'a> {
 
 /// Cargo without the variables that `cargo xtask` sets about this package: build scripts that read such
 /// variables would run again, with everything that depends on them.
-pub(crate) fn cargo() -> Command {
+pub fn cargo() -> Command {
     let mut cargo = Command::new("cargo");
     let own = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"];
     for (name, _) in env::vars_os() {
@@ -105,11 +120,11 @@ pub(crate) fn cargo() -> Command {
 }
 
 /// Runs the command; an error has its output. `product` is what provides the program.
-pub(crate) fn must(product: &str, command: &mut Command) -> Result<Output> {
+pub fn must(product: &str, command: &mut Command) -> Result<Output> {
     let program = command.get_program().to_string_lossy().into_owned();
     match command.output() {
         Ok(output) => {
-            ensure!(output.status.success(), "{program} failed:\n{}", said(&output));
+            ensure!(output.status.success(), "{program} failed:\n{}", output_of(&output));
             Ok(output)
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -120,29 +135,30 @@ pub(crate) fn must(product: &str, command: &mut Command) -> Result<Output> {
 }
 
 /// Whether a program is in a folder of `PATH`.
-pub(crate) fn is_installed(program: &str) -> bool {
+pub fn is_installed(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 /// Fails when cargo does not have a subcommand.
-pub(crate) fn need_subcommand(name: &str) -> Result<()> {
+pub fn need_subcommand(name: &str) -> Result<()> {
     let install = format!("`cargo install --locked cargo-{name}`");
     ensure!(cargo_has(name), "there is no cargo-{name} here; {install} and try again");
     Ok(())
 }
 
 /// Whether cargo has a subcommand.
-pub(crate) fn cargo_has(subcommand: &str) -> bool {
+pub fn cargo_has(subcommand: &str) -> bool {
     let asked = cargo().args([subcommand, "--version"]).output();
     asked.is_ok_and(|output| output.status.success())
 }
 
-pub(crate) fn said(output: &Output) -> String {
+/// Everything that a program printed.
+pub fn output_of(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 /// The path, wherever the command that gets it is run.
-pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
+pub fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).with_context(|| format!("cannot resolve {}", path.display()))
 }

@@ -13,14 +13,16 @@ use anyhow::{Context, Result};
 const LEADER: &str = r#"exec 3<&0; { read -r _ <&3; kill -9 -$$; } & exec 3<&-; exec "$@" </dev/null"#;
 
 /// How a program ended.
-pub(crate) enum End {
+pub enum End {
+    /// By itself.
     Exited(ExitStatus),
+    /// It was killed.
     TimedOut,
 }
 
 /// Runs the program, passes every line of its output to `on_line`, and kills its group at `until`. None of its
 /// processes outlives this call.
-pub(crate) fn run(program: &Command, until: Instant, on_line: impl Fn(&str) + Sync) -> Result<End> {
+pub fn run(program: &Command, until: Instant, on_line: impl Fn(&str) + Sync) -> Result<End> {
     let mut command = Command::new("sh");
     command.args(["-c", LEADER, "sh"]).arg(program.get_program()).args(program.get_args());
     for (name, value) in program.get_envs() {

@@ -8,7 +8,6 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::document::Document;
 use crate::service::Service;
 use crate::tools::{absolute, must};
 
@@ -70,13 +69,13 @@ impl Recipe {
 
 impl<'a> Recipes<'a> {
     /// Extracts the recipes of a document and writes the files that they upload.
-    pub(crate) fn of(root: &Path, document: &Document, service: &'a Service) -> Result<Self> {
+    pub(crate) fn of(root: &Path, document: &Value, service: &'a Service) -> Result<Self> {
         let folder = absolute(&root.join(FOLDER))?;
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         fs::copy(root.join(PHOTO_SOURCE), folder.join(PHOTO)).context("cannot copy the picture")?;
         fs::write(folder.join(VIDEO), vec![0; VIDEO_SIZE]).context("cannot write the video")?;
-        let blocks = blocks(&document.value);
-        let samples = samples(&document.value)?;
+        let blocks = blocks(document);
+        let samples = samples(document)?;
         Ok(Self { service, folder, blocks, samples })
     }
 

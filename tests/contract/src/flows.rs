@@ -9,11 +9,9 @@ use std::thread;
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Value, json};
 
-use crate::document::Document;
-use crate::lint::LINTERS;
 use crate::recipes::Recipes;
 use crate::service::{Service, Target};
-use crate::tools::{Tools, absolute, must};
+use crate::tools::{LINTERS, Tools, absolute, must};
 
 const PUBLISHED: &str = "target/publish";
 const FOLDER: &str = "target/flows";
@@ -40,13 +38,17 @@ struct Run {
 
 /// Run the published flows and curl recipes, which `contract` does too.
 #[derive(clap::Args)]
-pub(crate) struct Job {
+pub struct Job {
     #[command(flatten)]
     target: Target,
 }
 
 impl Job {
-    pub(crate) fn run(&self, root: &Path) -> Result<String> {
+    /// Runs everything and returns the report.
+    ///
+    /// # Errors
+    /// When a flow or a recipe fails.
+    pub fn run(&self, root: &Path) -> Result<String> {
         run(root, &self.target.service(&[])?)
     }
 }
@@ -55,7 +57,7 @@ impl Job {
 pub(crate) fn run(root: &Path, service: &Service) -> Result<String> {
     let published = root.join(PUBLISHED);
     ensure!(published.join(DOCUMENT).is_file(), "{PUBLISHED} is missing; run `cargo xtask publish` first");
-    let document = Document::load(&published.join(DOCUMENT))?;
+    let document = crate::read_document(&published.join(DOCUMENT))?;
     let recipes = Recipes::of(root, &document, service)?;
     let picture_url = recipes.upload()?;
     let mut report = flows(root, &published, service, &picture_url)?;
@@ -69,7 +71,7 @@ fn flows(root: &Path, published: &Path, service: &Service, picture_url: &str) ->
     let mut expected = BTreeSet::new();
     for name in [DOCUMENT, FLOWS, UPLOAD_AND_RUN] {
         fs::copy(published.join(name), folder.join(name)).with_context(|| format!("cannot copy {name}"))?;
-        expected.extend(workflows(&Document::load(&published.join(name))?.value));
+        expected.extend(workflows(&crate::read_document(&published.join(name))?));
     }
     let picture = bitmap();
     fs::write(folder.join(PICTURE), &picture).with_context(|| format!("cannot write {PICTURE}"))?;

@@ -3,9 +3,15 @@
 //! document allows. Schemathesis looks for responses that the document does not describe. The published
 //! flows and the curl recipes run as printed.
 
+pub mod consumers;
 mod expectations;
+pub mod flows;
+pub mod process_group;
 mod proxy;
+mod recipes;
 mod results;
+mod service;
+pub mod tools;
 
 use std::fs;
 use std::io::{self, Write};
@@ -18,9 +24,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::consumers::Consumer;
-use crate::document::Document;
-use crate::flows::{self, MODEL};
-use crate::process_group::{self, End};
+use crate::flows::MODEL;
+use crate::process_group::End;
 use crate::service::{Service, Target};
 use crate::tools::{Set, Tools, absolute, must};
 use expectations::{MODES, unexpected};
@@ -48,7 +53,7 @@ const SHOWN_LINES: usize = 25;
 /// Drive the service with clients generated from what is published: those of CI, with the published flows,
 /// the curl recipes and Schemathesis.
 #[derive(clap::Args)]
-pub(crate) struct Job {
+pub struct Job {
     /// Every client instead.
     #[arg(long, conflicts_with = "only")]
     all: bool,
@@ -66,7 +71,11 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    pub(crate) fn run(&self, root: &Path) -> Result<String> {
+    /// Drives the chosen clients and returns the report.
+    ///
+    /// # Errors
+    /// When a result is not the one that the table or a consumer expects.
+    pub fn run(&self, root: &Path) -> Result<String> {
         let document = absolute(&root.join("target/publish/inferstore.yaml"))?;
         ensure!(
             document.is_file(),
@@ -87,7 +96,7 @@ impl Job {
         ensure!(failures.is_empty(), "{}", failures.join("\n\n"));
         let mut report = format!("{} generated clients: every column is as it must be\n", rows.len());
         if self.publish {
-            let version = Document::load(&document)?.value["info"]["version"].clone();
+            let version = read_document(&document)?["info"]["version"].clone();
             let table = page(&rows, version.as_str().unwrap_or_default());
             fs::write(root.join(TABLE), table).with_context(|| format!("cannot write {TABLE}"))?;
             report.push_str(&format!("{TABLE} written\n"));
@@ -118,6 +127,12 @@ impl Job {
         );
         Ok(consumers)
     }
+}
+
+/// A published document as data.
+fn read_document(path: &Path) -> Result<Value> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    openapi_impact::parse(path, &text)
 }
 
 struct Contract<'a> {
