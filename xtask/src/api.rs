@@ -43,7 +43,8 @@ impl Job {
             let kept = fs::read_to_string(root.join(&file)).unwrap_or_default();
             let changes = Changes::between(&kept, &now);
             if self.update {
-                fs::write(root.join(&file), &now).with_context(|| format!("cannot write {}", file.display()))?;
+                fs::write(root.join(&file), &now)
+                    .with_context(|| format!("cannot write {}", file.display()))?;
             } else if kept != now {
                 write!(outdated, "\n{}: {}\n{}", file.display(), changes.verdict(), changes.lines())?;
             }
@@ -58,8 +59,9 @@ impl Job {
         );
         match release {
             Some(release) => writeln!(report, "the version permits every change since {}", release.tag)?,
-            None => report
-                .push_str("no release is tagged, so no version is checked: only the snapshots are compared\n"),
+            None => report.push_str(
+                "no release is tagged, so no version is checked: only the snapshots are compared\n",
+            ),
         }
         Ok(report)
     }

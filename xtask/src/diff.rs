@@ -128,7 +128,16 @@ fn compare_with_oasdiff(root: &Path) -> Result<(String, ExitCode)> {
     let tools = Tools::install(root, &OASDIFF)?;
     let program = absolute(&tools.node_folder().join(OASDIFF_PROGRAM))?;
     let mut test = cargo();
-    test.args(["test", "--quiet", "--package", "openapi-impact", "--test", "corpus", "--", "--include-ignored"]);
+    test.args([
+        "test",
+        "--quiet",
+        "--package",
+        "openapi-impact",
+        "--test",
+        "corpus",
+        "--",
+        "--include-ignored",
+    ]);
     let status = test.env("OASDIFF", program).status().context("cannot run cargo")?;
     Ok((String::new(), if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE }))
 }

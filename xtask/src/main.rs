@@ -61,7 +61,8 @@ fn main() -> ExitCode {
         return api::rustdoc();
     }
     let task = Task::parse();
-    let failure = if matches!(task, Task::Diff(_)) { ExitCode::from(NOT_COMPARED) } else { ExitCode::FAILURE };
+    let failure =
+        if matches!(task, Task::Diff(_)) { ExitCode::from(NOT_COMPARED) } else { ExitCode::FAILURE };
     match run(task) {
         Ok((report, code)) => {
             // A closed pipe is no failure: its reader has read enough.

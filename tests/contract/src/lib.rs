@@ -77,11 +77,7 @@ impl Job {
     /// When a result is not the one that the table or a consumer expects.
     pub fn run(&self, root: &Path) -> Result<String> {
         let document = absolute(&root.join("target/publish/inferstore.yaml"))?;
-        ensure!(
-            document.is_file(),
-            "{} is not there; run `cargo xtask publish` first",
-            document.display()
-        );
+        ensure!(document.is_file(), "{} is not there; run `cargo xtask publish` first", document.display());
         let consumers = self.consumers(root)?;
         let service = if self.prepare { None } else { Some(self.target.service(&SERVE)?) };
         let contract = Contract { root, document: &document, service: service.as_ref() };

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::expectations::MODES;
 use crate::consumers::Consumer;
+use crate::expectations::MODES;
 
 /// How one column of a row ended.
 #[derive(Clone)]

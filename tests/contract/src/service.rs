@@ -54,14 +54,15 @@ impl Service {
         must("Rust", cargo().args(["build", "--quiet", "--package", "inferstore-cli"]))?;
         // This program is a debug build, too.
         let program = env::current_exe().context("this program does not know where it is")?;
-        let mut process = Command::new(program.with_file_name("inferstore").with_extension(env::consts::EXE_EXTENSION))
-            .args(SERVE)
-            .args(options)
-            // No line for every request.
-            .env("INFERSTORE_LOG", "warn")
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("cannot start the service")?;
+        let mut process =
+            Command::new(program.with_file_name("inferstore").with_extension(env::consts::EXE_EXTENSION))
+                .args(SERVE)
+                .args(options)
+                // No line for every request.
+                .env("INFERSTORE_LOG", "warn")
+                .stdout(Stdio::piped())
+                .spawn()
+                .context("cannot start the service")?;
         let output = process.stdout.take().context("the service has no output")?;
         // From here on it is stopped whatever happens.
         let mut service = Self { base_url: String::new(), api_key: String::new(), process: Some(process) };

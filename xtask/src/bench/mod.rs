@@ -98,7 +98,8 @@ impl Job {
             Err(_) => Scoreboard::default(),
         };
         let mut failures = Vec::new();
-        for part in PARTS.iter().filter(|part| self.parts.is_empty() || self.parts.iter().any(|p| p == part.name))
+        for part in
+            PARTS.iter().filter(|part| self.parts.is_empty() || self.parts.iter().any(|p| p == part.name))
         {
             progress(&format!("measuring: {}", part.name))?;
             let mut rows = Vec::new();
@@ -126,7 +127,8 @@ impl Job {
 impl Part {
     /// Runs every program, also after one that fails. What was measured before a failure is kept.
     fn measure(&self, root: &Path, rows: &mut Vec<Row>, failures: &mut Vec<String>) -> Result<()> {
-        let missing: Vec<&str> = self.needs.iter().copied().filter(|program| !is_installed(program)).collect();
+        let missing: Vec<&str> =
+            self.needs.iter().copied().filter(|program| !is_installed(program)).collect();
         ensure!(missing.is_empty(), "this needs {}; install it and try again", missing.join(" and "));
         if self.name == "service" {
             install_peers_of_the_service(root)?;
@@ -155,7 +157,9 @@ fn run(root: &Path, name: &str, rows: &mut Vec<Row>) -> Result<()> {
         match line.strip_prefix(ROW_MARK) {
             None => progress(&format!("    {line}"))?,
             Some(json) => {
-                rows.push(serde_json::from_str(json).with_context(|| format!("{name} wrote no row: {json}"))?);
+                rows.push(
+                    serde_json::from_str(json).with_context(|| format!("{name} wrote no row: {json}"))?,
+                );
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The reference pages: one HTML file that holds all it needs and asks nobody for more.
+//! The reference pages: one HTML file that holds all it needs and loads nothing more.
 
 use std::fs;
 use std::path::Path;

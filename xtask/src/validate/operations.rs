@@ -111,7 +111,7 @@ impl<'a> Check<'a> {
                 );
             }
         }
-        // Braces that do not pair up have been told.
+        // Braces that do not pair up have been reported.
         let Some(Template { names, .. }) = Template::read(path) else { return };
         let only = |one: &BTreeSet<&str>, other: &BTreeSet<&str>| {
             one.difference(other).copied().collect::<Vec<_>>().join(" and ")

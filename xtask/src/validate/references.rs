@@ -56,7 +56,8 @@ impl<'a> Check<'a> {
             return self.found.push((section, value, place));
         };
         if let Some((beside, _)) = members(value).find(|(key, _)| *key != "$ref") {
-            let message = format!("`{beside}` does not count beside a $ref; it belongs to what that leads to");
+            let message =
+                format!("`{beside}` does not count beside a $ref; it belongs to what that leads to");
             self.wrong(place.at(beside), message);
         }
         let place = place.at("$ref");

@@ -156,7 +156,7 @@ impl<'a> Check<'a> {
             }
         }
         for (name, property) in members(&schema["properties"]) {
-            // One that is a `$ref` has the description of its target, one with properties is told of as
+            // One that is a `$ref` has the description of its target, one with properties is reported as
             // a schema.
             if property.get("$ref").is_none() && !has_properties(property) && is_undescribed(property) {
                 self.wrong(place.at("properties").at(name), "the property has no description");

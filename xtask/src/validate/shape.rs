@@ -177,7 +177,9 @@ fn name(error: &ValidationError<'_>) -> String {
 }
 
 fn type_name(error: &ValidationError<'_>) -> String {
-    let Kind::Type { kind: TypeKind::Single(kind) } = error.kind() else { return "of another type".to_owned() };
+    let Kind::Type { kind: TypeKind::Single(kind) } = error.kind() else {
+        return "of another type".to_owned();
+    };
     match kind.to_string().as_str() {
         "string" => "a text",
         "boolean" => "true or false",

@@ -155,7 +155,14 @@ fn the_report_stays_json_when_the_check_fails() {
 #[test]
 fn help_names_the_options_and_the_exit_codes() {
     let usage = diff(&Folder::new("diff_help"), &["--help"]).succeeded();
-    for part in ["cargo xtask diff [OPTIONS] [OLD] [NEW]", "--corpus", "--format", "--check", "2 when", "With --check"] {
+    for part in [
+        "cargo xtask diff [OPTIONS] [OLD] [NEW]",
+        "--corpus",
+        "--format",
+        "--check",
+        "2 when",
+        "With --check",
+    ] {
         assert!(usage.contains(part), "{usage}");
     }
 }
