@@ -153,7 +153,8 @@ impl Shape<'_> {
         if hint.is_empty() && keyword.starts_with("x-") && !is_ours() {
             return;
         }
-        let hint = if hint.is_empty() { "; see xtask/src/validate/openapi/profile.yaml" } else { &hint };
+        let list = || members(known).map(|(known, _)| known).collect::<Vec<_>>().join(", ");
+        let hint = if hint.is_empty() { format!("; it can have {}", list()) } else { hint };
         self.mistakes.push((place, format!("the {} cannot have `{keyword}`{hint}", name(error))));
     }
 }
@@ -167,11 +168,13 @@ fn name(error: &ValidationError<'_>) -> String {
     let segments: Vec<String> = error.schema_path().segments().map(|segment| segment.to_string()).collect();
     let definition = segments.len().checked_sub(2).and_then(|at| segments.get(at));
     let mut name = String::new();
+    let mut was_lowercase = false;
     for letter in definition.map_or("document", String::as_str).chars() {
-        if letter.is_uppercase() && name.ends_with(char::is_lowercase) {
+        if letter.is_uppercase() && was_lowercase {
             name.push(' ');
         }
         name.extend(letter.to_lowercase());
+        was_lowercase = letter.is_lowercase();
     }
     name
 }
