@@ -207,7 +207,7 @@ class Stage:
             process.succeed(self.run_of(model))
         figures["processor"].append((process.processor_seconds() - before) * 1000 / RUNS)
         tasks = self.service.tasks()
-        figures["creates_lost"].append(self.under(process, "createTask", "lose_answer"))
+        figures["creates_lost"].append(self.under(process, "createTask", "lose_response"))
         figures["tasks_a_run"].append((self.service.tasks() - tasks) / RUNS)
         figures["reads_dropped"].append(self.under(process, "getTask", "hang_up"))
 
