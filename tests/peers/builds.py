@@ -158,4 +158,5 @@ def main():
             row("build", what, peer.shown, "s", "lower", ours.edited, peer.edited, note)
 
 
-main()
+if __name__ == "__main__":
+    main()

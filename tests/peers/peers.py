@@ -264,4 +264,5 @@ def main():
             row("peers", what, peer, unit, better, ours[metric], theirs[metric], note)
 
 
-main()
+if __name__ == "__main__":
+    main()
