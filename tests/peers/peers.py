@@ -73,6 +73,8 @@ class Service:
             program, stdout=subprocess.PIPE, text=True, env=os.environ | {"INFERSTORE_LOG": "warn"}
         )
         self.ready = json.loads(self.process.stdout.readline())
+
+    def script(self):
         for model, seconds in MODELS:
             script = {"then": "succeed", "after_ms": round(seconds * 1000), "output": {"output": "#102030"}}
             self.control("PUT", f"/models/{model}", script)
@@ -86,7 +88,7 @@ class Service:
             request.add_header("content-type", "application/json")
             request.data = json.dumps(body).encode()
         with urllib.request.urlopen(request, timeout=60) as response:
-            return json.load(response)["data"]
+            return json.load(response).get("data")
 
     def add_fault(self, operation, effect):
         self.control("POST", "/faults", {"operation": operation, "effect": effect, "times": 1})
@@ -250,6 +252,7 @@ def main():
     figures = {name: {metric[0]: [] for metric in METRICS} for name, _ in commands}
     service = Service()
     try:
+        service.script()
         stage = Stage(service)
         for _ in range(ROUNDS):
             for name, command in commands:

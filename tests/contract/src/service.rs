@@ -9,8 +9,18 @@ use serde::Deserialize;
 
 use crate::tools::{cargo, must};
 
-/// Any free ports, and nothing kept.
-const SERVE: [&str; 7] = ["serve", "--port", "0", "--storage-port", "0", "--ephemeral", "--ready-json"];
+/// Any free ports, nothing kept, and one model that no node serves.
+const SERVE: [&str; 9] = [
+    "serve",
+    "--port",
+    "0",
+    "--storage-port",
+    "0",
+    "--ephemeral",
+    "--ready-json",
+    "--exclude-model",
+    "face-mesh",
+];
 
 /// The service that a task drives.
 #[derive(clap::Args)]

@@ -7,7 +7,10 @@ pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod files;
 pub(crate) mod login;
+pub(crate) mod model_init;
+pub(crate) mod model_worker;
 pub(crate) mod models;
+pub(crate) mod node;
 pub(crate) mod profile;
 pub(crate) mod reference;
 pub(crate) mod run;
@@ -27,8 +30,11 @@ pub(crate) fn execute(command: Command, session: Session) -> Result {
         Command::Reference(arguments) => reference::execute(&arguments, &session),
         Command::Version(arguments) => version::execute(&arguments, &session),
         Command::Profile(command) => profile::execute(command, &session),
+        Command::Model(command) => model_init::execute(command, &session),
+        Command::ModelWorker(arguments) => model_worker::execute(&arguments),
         // These run a service beside what they do.
         Command::Serve(arguments) => on_all_cores(serve::execute(arguments, session)),
+        Command::Node(command) => on_all_cores(node::execute(command, session)),
         Command::Admin(arguments) => on_all_cores(admin::execute(arguments, session)),
         Command::Demo(arguments) => on_all_cores(demo::execute(arguments, session)),
         Command::Balance(arguments) => on_one_core(balance::execute(&arguments, &session)),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE};
-use inferstore_service::{Config, CorsOrigin, Money, Service};
+use inferstore_service::{Config, CorsOrigin, Money, S3Config, Service};
 use serde_json::json;
 
 use crate::failure::{Failure, Result};
@@ -65,6 +65,11 @@ pub(crate) struct Arguments {
     /// Let web pages of this origin alone upload and read files; may be repeated [default: all origins]
     #[arg(long, value_name = "URL")]
     storage_cors_origin: Vec<CorsOrigin>,
+    /// The bucket of an S3-compatible object store that keeps the bytes of files, such as
+    /// 's3://bucket?endpoint=https://s3.example&region=us-east-1'; AWS_ACCESS_KEY_ID and
+    /// AWS_SECRET_ACCESS_KEY hold its keys [default: the data folder]
+    #[arg(long, value_name = "URL")]
+    objects: Option<String>,
     /// The folder of the data, for its owner alone
     #[arg(long, value_name = "DIR", default_value = "inferstore-data")]
     data_dir: PathBuf,
@@ -78,6 +83,9 @@ pub(crate) struct Arguments {
     /// How many tasks run at once in this process [default: one for each core]
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
+    /// Do not run this built-in model in this process: its tasks wait for a node; may be repeated
+    #[arg(long, value_name = "MODEL")]
+    exclude_model: Vec<String>,
     /// How many requests an account may send per second [default: no limit]
     #[arg(long, value_name = "N")]
     max_requests_per_second: Option<NonZeroU32>,
@@ -150,6 +158,7 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     let mut signals = Signals::new()?;
     close_to_others();
     let first_key = first_key(&arguments, session)?;
+    let objects = objects(&arguments, session)?;
     let is_key_given = first_key.is_some();
     if !arguments.host.is_loopback() {
         tracing::warn!(
@@ -158,7 +167,11 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
         );
     }
     let is_ready_json = arguments.ready_json;
-    let start = Service::start(config(arguments, first_key, session));
+    let start = {
+        let mut config = config(arguments, first_key, session);
+        config.objects = objects;
+        Service::start(config)
+    };
     let service = tokio::select! {
         started = start => started.map_err(failed_start)?,
         () = signals.next() => return Ok(()),
@@ -250,6 +263,14 @@ fn first_key(arguments: &Arguments, session: &Session) -> Result<Option<String>>
     }
 }
 
+/// The remote object store, with its keys from the environment.
+fn objects(arguments: &Arguments, session: &Session) -> Result<Option<S3Config>> {
+    let Some(url) = &arguments.objects else { return Ok(None) };
+    let variable = |name| session.surroundings.variable(name).unwrap_or_default();
+    let config = S3Config::new(url, variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY"));
+    config.map(Some).map_err(|error| Failure::usage(error.to_string()))
+}
+
 fn read_key(file: &Path) -> Result<String> {
     let text = std::fs::read_to_string(file).map_err(|error| {
         Failure::usage(format!("the key file {} cannot be read: {error}", file.display()))
@@ -290,6 +311,8 @@ fn config(arguments: Arguments, first_key: Option<String>, session: &Session) ->
     config.insufficient_balance = arguments.insufficient_balance.into();
     config.first_account.api_key = first_key;
     config.first_account.balance = arguments.balance;
+    config.excluded_models.extend(arguments.exclude_model);
+    config.model_process = super::model_worker::command();
     if let Some(workers) = arguments.workers {
         config.workers = workers;
     }

@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::Error;
 use crate::lifecycle::app::App;
+use crate::object_storage::SETTLING_INTERVAL;
 
 /// The longest interval between two looks at expired leases.
 const MAX_LEASE_INTERVAL: Duration = Duration::from_secs(60);
@@ -29,7 +30,7 @@ struct Job {
     run: for<'a> fn(&'a App) -> BoxFuture<'a, Result<(), Error>>,
 }
 
-fn jobs(app: &App) -> [Job; 4] {
+fn jobs(app: &App) -> [Job; 5] {
     [
         Job {
             name: "storage billing",
@@ -39,7 +40,7 @@ fn jobs(app: &App) -> [Job; 4] {
         },
         Job {
             name: "expired leases",
-            // Nodes that were served before a restart need time to come back.
+            // After a restart, nodes need time to come back.
             is_due_at_start: false,
             interval: MAX_LEASE_INTERVAL.min(app.config.lease_grace),
             run: |app| Box::pin(expired_leases::run(app)),
@@ -55,6 +56,12 @@ fn jobs(app: &App) -> [Job; 4] {
             is_due_at_start: true,
             interval: HOUR,
             run: |app| Box::pin(app.objects.run_sweeper(app)),
+        },
+        Job {
+            name: "settling",
+            is_due_at_start: true,
+            interval: SETTLING_INTERVAL,
+            run: |app| Box::pin(app.objects.settle_expiring(app)),
         },
     ]
 }

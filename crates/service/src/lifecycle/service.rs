@@ -85,10 +85,15 @@ impl Service {
         let database = database::open(folder.path(), durability).await?;
         let objects_folder = folder.path().join("objects");
         let is_new = !bootstrap::is_done(&*database).await?;
-        if let Err(refusal) = object_storage::pair(&objects_folder, &*database, is_new).await {
-            database.close().await;
-            return Err(refusal);
-        }
+        let blobs =
+            object_storage::open_blobs(&config, &objects_folder, durability, &*database, is_new).await;
+        let blobs = match blobs {
+            Ok(blobs) => blobs,
+            Err(refusal) => {
+                database.close().await;
+                return Err(refusal);
+            }
+        };
 
         // All of them before anything runs, so that a start that fails leaves nothing behind.
         let api_listener = Listener::bind_if_set(serves.then_some(config.api)).await?;
@@ -109,14 +114,7 @@ impl Service {
             false => None,
         };
         let max_forms = config.limits.unsigned_forms;
-        let objects = Objects::open(
-            &objects_folder,
-            durability,
-            Arc::clone(&database),
-            storage_url,
-            max_forms,
-            &random,
-        );
+        let objects = Objects::open(blobs, Arc::clone(&database), storage_url, max_forms, &random);
         let objects = Arc::new(objects.await?);
 
         folder.restrict_entries();
@@ -153,7 +151,7 @@ impl Service {
         if let Some(controls) = Controls::of(&app) {
             controls.set_baseline().await?;
         }
-        nodes::start(&app, models::table(models), &running, &stop).await?;
+        nodes::start(&app, models::table(&app.config.excluded_models, models), &running, &stop).await?;
         let shared = Shared {
             limits,
             connections: Arc::clone(&app.connections),

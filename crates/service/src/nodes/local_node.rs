@@ -6,6 +6,9 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+#[cfg(unix)]
+use super::model_processes::ModelProcesses;
+use super::outside::OutsideModels;
 use super::{DispatchedTask, NODE};
 use crate::Error;
 #[cfg(feature = "controls")]
@@ -26,6 +29,11 @@ pub(crate) struct LocalNode {
     switch: Option<Arc<Switch>>,
     /// Not set when this process runs no tasks.
     models: OnceLock<Arc<Models>>,
+    /// Not set when built-in models run in this process.
+    #[cfg(unix)]
+    processes: OnceLock<ModelProcesses>,
+    /// What it leaves to nodes outside the process.
+    pub(super) outside: OutsideModels,
     pub(super) workers: Workers,
     /// Tasks whose inputs are fetched from the internet, at a time. They hold no worker.
     pub(super) fetches: Arc<Semaphore>,
@@ -134,6 +142,9 @@ impl LocalNode {
             #[cfg(feature = "controls")]
             switch,
             models: OnceLock::new(),
+            #[cfg(unix)]
+            processes: OnceLock::new(),
+            outside: OutsideModels::default(),
             workers: Workers::new(config.workers),
             fetches: Arc::new(Semaphore::new(fetches)),
             memory: Arc::new(Semaphore::new(total_memory as usize)),
@@ -142,8 +153,23 @@ impl LocalNode {
         }
     }
 
-    pub(super) fn start(&self, models: Models) {
+    pub(super) fn start(&self, models: Models, config: &Config) -> Result<(), Error> {
+        #[cfg(unix)]
+        if let Some(processes) = ModelProcesses::new(config)? {
+            let _ = self.processes.set(processes);
+        }
+        #[cfg(not(unix))]
+        if config.model_process.is_some() {
+            return Err(Error::new("starting the model process", "this system has no process groups"));
+        }
         let _ = self.models.set(Arc::new(models));
+        Ok(())
+    }
+
+    /// The processes that run built-in models, where they run in processes of their own.
+    #[cfg(unix)]
+    pub(super) fn processes(&self) -> Option<&ModelProcesses> {
+        self.processes.get()
     }
 
     /// The models that this process runs.
@@ -153,6 +179,13 @@ impl LocalNode {
 
     fn names(&self) -> Option<Vec<String>> {
         self.models.get().map(|models| models.keys().cloned().collect())
+    }
+
+    /// The models that no node outside the process serves.
+    fn names_to_claim(&self) -> Option<Vec<String>> {
+        let mut names = self.names()?;
+        names.retain(|name| !self.outside.contains(name));
+        Some(names)
     }
 
     /// Interrupts every task that is running; its result is discarded.
@@ -184,7 +217,7 @@ impl LocalNode {
     pub(super) async fn claiming(&self) -> Claiming<'_> {
         #[cfg(feature = "controls")]
         let held = self.held().await;
-        let models = self.names();
+        let models = self.names_to_claim();
         #[cfg(feature = "controls")]
         let models = match &held {
             Some(held) => models.and_then(|models| held.claimable(&models)),

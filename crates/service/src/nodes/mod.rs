@@ -4,7 +4,10 @@
 mod dispatcher;
 mod inputs;
 mod local_node;
+#[cfg(unix)]
+mod model_processes;
 mod node_api;
+mod outside;
 mod registry;
 mod run;
 #[cfg(test)]
@@ -27,7 +30,7 @@ use crate::models::Models;
 use dispatcher::DispatchedTask;
 
 /// The name of the node in this process. There is never a second one: the data folder is locked.
-const NODE: &str = "local";
+pub(crate) const NODE: &str = "local";
 
 /// The bucket of what models produce.
 const OUTPUTS: &str = "outputs";
@@ -48,7 +51,8 @@ pub(crate) async fn start(
     if app.config.workers == 0 {
         return Ok(());
     }
-    app.node.start(models);
+    app.node.start(models, &app.config)?;
+    app.node.outside.refresh(app).await?;
     app.node.heartbeat(app).await?;
     let tasks = TaskTracker::new();
     running.spawn(heartbeats(Arc::clone(app), tasks.clone()));
@@ -62,6 +66,9 @@ pub(crate) async fn start(
 /// Records at intervals that the node is alive, until its last task has ended.
 async fn heartbeats(app: Arc<App>, tasks: TaskTracker) {
     while tokio::time::timeout(app.config.lease / 3, tasks.wait()).await.is_err() {
+        if let Err(cause) = app.node.outside.refresh(&app).await {
+            tracing::warn!(%cause, "the nodes outside the process could not be read");
+        }
         if let Err(cause) = app.node.heartbeat(&app).await {
             tracing::warn!(%cause, "the heartbeat of the local node was not recorded");
         }
