@@ -74,7 +74,7 @@ async fn an_unknown_outcome_prints_the_candidates() {
     let service = ScriptedService::start().await;
     let inputs =
         json!({"input_image": "https://files.example/street.png", "template": "v_shape", "angle": "30"});
-    // Two that look alike: neither can be told to be ours.
+    // Two that look alike: neither is known to be ours.
     service.fault(Route::CreateTask, Fault::CloseAfterCommit).await;
     let other = service.add_task("color-harmonization", inputs);
     let ended = call(&service, RUN).await;
