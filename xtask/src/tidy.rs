@@ -16,9 +16,10 @@ const MAX_LINES: usize = 600;
 const GENERATED: &str = "crates/api/src/generated.rs";
 
 /// Which crates of the workspace a crate may use. A crate that is not listed may use none.
-const DIRECTIONS: [(&str, &[&str]); 12] = [
+const DIRECTIONS: [(&str, &[&str]); 13] = [
     ("crates/client", &["inferstore-api"]),
-    ("crates/cli", &["inferstore", "inferstore-measure", "inferstore-service"]),
+    ("crates/cli", &["inferstore", "inferstore-console", "inferstore-measure", "inferstore-service"]),
+    ("crates/console", &["inferstore", "inferstore-service"]),
     ("crates/service", &["inferstore-fetch", "inferstore-measure", "inferstore-models"]),
     ("crates/node", &["inferstore-fetch"]),
     (

@@ -4,10 +4,12 @@ pub(crate) mod admin;
 pub(crate) mod api;
 pub(crate) mod balance;
 pub(crate) mod completions;
+pub(crate) mod console;
 pub(crate) mod demo;
 pub(crate) mod files;
 pub(crate) mod login;
 pub(crate) mod models;
+pub(crate) mod open;
 pub(crate) mod profile;
 pub(crate) mod reference;
 pub(crate) mod run;
@@ -31,6 +33,8 @@ pub(crate) fn execute(command: Command, session: Session) -> Result {
         Command::Serve(arguments) => on_all_cores(serve::execute(arguments, session)),
         Command::Admin(arguments) => on_all_cores(admin::execute(arguments, session)),
         Command::Demo(arguments) => on_all_cores(demo::execute(arguments, session)),
+        Command::Console(arguments) => on_all_cores(console::execute(arguments, session)),
+        Command::Open(arguments) => on_all_cores(open::execute(arguments, session)),
         Command::Balance(arguments) => on_one_core(balance::execute(&arguments, &session)),
         Command::Models(command) => on_one_core(models::execute(command, &session)),
         Command::Run(arguments) => on_one_core(run::execute(arguments, session)),
