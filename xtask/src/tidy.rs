@@ -19,7 +19,7 @@ const GENERATED: &str = "crates/api/src/generated.rs";
 const DIRECTIONS: [(&str, &[&str]); 13] = [
     ("crates/client", &["inferstore-api"]),
     ("crates/cli", &["inferstore", "inferstore-console", "inferstore-measure", "inferstore-service"]),
-    ("crates/console", &["inferstore", "inferstore-service"]),
+    ("crates/console", &["inferstore", "inferstore-fetch", "inferstore-service"]),
     ("crates/service", &["inferstore-fetch", "inferstore-measure", "inferstore-models"]),
     ("crates/node", &["inferstore-fetch"]),
     (

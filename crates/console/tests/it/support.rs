@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use inferstore::Client;
 use inferstore_console::Console;
+use inferstore_fetch::over_ring;
 use inferstore_service::{Config, Service};
 use reqwest::{RequestBuilder, StatusCode};
 
@@ -75,7 +76,7 @@ impl Visitor {
     pub(crate) async fn open(console: &Console) -> Self {
         let redirects = reqwest::redirect::Policy::none();
         let http =
-            reqwest::Client::builder().redirect(redirects).no_proxy().build().expect("a client can be built");
+            over_ring(reqwest::Client::builder()).redirect(redirects).no_proxy().build().expect("a client can be built");
         let first = seen(http.get(console.url())).await;
         let cookie = first.header("set-cookie").split(';').next().unwrap_or_default().to_owned();
         let origin = console.url().split("/?").next().unwrap_or_default().to_owned();
