@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    admin, api, balance, completions, console, demo, files, login, models, open, profile, reference, run, serve,
+    admin, api, balance, completions, console, demo, files, login, models, profile, reference, run, serve,
     task, version,
 };
 use crate::settings::Global;

@@ -62,6 +62,7 @@ function drop(area) {
     chosen.textContent = names.join("; ") || empty;
   };
   input.addEventListener("change", show);
+  input.addEventListener("change", () => area.closest(".invalid")?.classList.remove("invalid"));
   if (input.files.length) show();
   for (const kind of ["dragenter", "dragover", "dragleave", "drop"]) {
     area.addEventListener(kind, (event) => {
@@ -71,7 +72,7 @@ function drop(area) {
       const files = new DataTransfer();
       [...event.dataTransfer.files].slice(0, input.multiple ? undefined : 1).forEach((file) => files.items.add(file));
       input.files = files.files;
-      show();
+      input.dispatchEvent(new Event("change"));
     });
   }
 }

@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
-use crate::form::{ChosenFile, text_of};
+use crate::files::FileName;
+use crate::form::text_of;
 use crate::pages::segment;
 
 /// The three calls for these inputs. Files that were chosen in a browser go by their names.
 pub(crate) fn same_call(
     model: &str,
     inputs: &Map<String, Value>,
-    files: &BTreeMap<String, ChosenFile>,
+    files: &BTreeMap<String, FileName>,
 ) -> Markup {
     let calls = [
         ("Command", command(model, inputs, files)),
@@ -36,11 +37,11 @@ pub(crate) fn same_call(
     }
 }
 
-fn command(model: &str, inputs: &Map<String, Value>, files: &BTreeMap<String, ChosenFile>) -> String {
+fn command(model: &str, inputs: &Map<String, Value>, files: &BTreeMap<String, FileName>) -> String {
     let mut command = format!("inferstore run {}", quoted(model));
     for (name, value) in inputs {
         let word = match files.get(name) {
-            Some(file) => format!("{name}=@{}", file.upload.name),
+            Some(file) => format!("{name}=@{}", file.name),
             // An `@` in front names a file, and two of them stand for one.
             None => format!(
                 "{name}={}",
@@ -52,12 +53,12 @@ fn command(model: &str, inputs: &Map<String, Value>, files: &BTreeMap<String, Ch
     command + " --out ."
 }
 
-fn rust(model: &str, inputs: &Map<String, Value>, files: &BTreeMap<String, ChosenFile>) -> String {
+fn rust(model: &str, inputs: &Map<String, Value>, files: &BTreeMap<String, FileName>) -> String {
     let mut code =
         "let client = inferstore::Client::from_env()?;\nlet inputs = inferstore::Inputs::new()".to_owned();
     for (name, value) in inputs {
         let call = match (files.get(name), value) {
-            (Some(file), _) => format!("file({name:?}, {:?})", file.upload.name),
+            (Some(file), _) => format!("file({name:?}, {:?})", file.name),
             (None, Value::Array(_) | Value::Object(_) | Value::Null) => {
                 format!("set({name:?}, json!({value}))")
             }

@@ -32,11 +32,19 @@ const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(300);
 const INERT: &str = "image/png image/jpeg image/gif image/webp image/bmp image/avif video/mp4 video/webm video/ogg \
     video/quicktime audio/mpeg audio/wav audio/ogg audio/mp4 audio/flac audio/aac";
 
-/// A file that a browser sent.
-pub(crate) struct Upload {
-    pub(crate) path: TempPath,
+/// What is known of a file that a browser sent, also when it is no longer kept.
+#[derive(Clone)]
+pub(crate) struct FileName {
+    pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) size: u64,
+}
+
+/// A file that a browser sent. The last clone deletes it.
+#[derive(Clone)]
+pub(crate) struct Upload {
+    pub(crate) file: FileName,
+    pub(crate) path: Arc<TempPath>,
 }
 
 /// A file of the service that a page links to.
@@ -128,8 +136,8 @@ pub(crate) async fn upload(
 ) -> Result<Response> {
     let gone = || Failure::not_found("This file is no longer kept. Choose it again.");
     let upload = app.uploads.get(&id).ok_or_else(gone)?;
-    let mime = mime_guess::from_path(&upload.name).first_or_octet_stream();
-    serve(&upload.path, mime.essence_str(), &upload.name, false, request).await
+    let mime = mime_guess::from_path(&upload.file.name).first_or_octet_stream();
+    serve(&upload.path, mime.essence_str(), &upload.file.name, false, request).await
 }
 
 async fn serve(path: &Path, mime: &str, name: &str, as_download: bool, request: Request) -> Result<Response> {

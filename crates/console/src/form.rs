@@ -14,7 +14,7 @@ use tempfile::NamedTempFile;
 use tokio::io::AsyncWriteExt;
 
 use crate::failure::{Failure, Result};
-use crate::files::{MAX_FILE, Upload};
+use crate::files::{FileName, MAX_FILE, Upload};
 use crate::state::{App, random_id};
 
 /// The limits of a whole form, of its parts, and of a text.
@@ -29,18 +29,11 @@ pub(crate) const RAW: &str = "raw";
 #[derive(Default)]
 pub(crate) struct Form {
     pub(crate) texts: BTreeMap<String, String>,
-    pub(crate) files: Vec<ChosenFile>,
+    /// Files with the names of their fields.
+    pub(crate) files: Vec<(String, Upload)>,
     /// The fields whose file is larger than the storage takes.
     pub(crate) too_large: Vec<String>,
     received: u64,
-}
-
-/// A file of a form, and the identifier under which it is kept.
-#[derive(Clone)]
-pub(crate) struct ChosenFile {
-    pub(crate) field: String,
-    pub(crate) id: String,
-    pub(crate) upload: Arc<Upload>,
 }
 
 /// Reads a form with files.
@@ -101,10 +94,10 @@ impl Form {
         if size > MAX_FILE {
             self.too_large.push(field);
         } else if !name.is_empty() {
-            let id = random_id()?;
-            let upload = Arc::new(Upload { path, name, size });
-            app.uploads.insert(id.clone(), Arc::clone(&upload), size);
-            self.files.push(ChosenFile { field, id, upload });
+            let file = FileName { id: random_id()?, name, size };
+            let upload = Upload { file, path: Arc::new(path) };
+            app.uploads.insert(upload.file.id.clone(), upload.clone(), size);
+            self.files.push((field, upload));
         }
         Ok(())
     }
@@ -119,7 +112,7 @@ fn base_name(name: &str) -> String {
 #[derive(Default)]
 pub(crate) struct Given {
     pub(crate) values: BTreeMap<String, String>,
-    pub(crate) files: BTreeMap<String, ChosenFile>,
+    pub(crate) files: BTreeMap<String, Upload>,
     pub(crate) errors: BTreeMap<String, String>,
     pub(crate) failure: Option<Failure>,
 }
@@ -137,17 +130,15 @@ impl Given {
             if let Some(name) = field.strip_prefix("kept.")
                 && let Some(upload) = app.uploads.get(&text)
             {
-                let file = ChosenFile { field: name.to_owned(), id: text, upload };
-                given.files.insert(name.to_owned(), file);
+                given.files.insert(name.to_owned(), upload);
             } else if let Some(name) = field.strip_prefix("in.").or_else(|| field.strip_prefix("url."))
                 && !text.trim().is_empty()
             {
                 given.values.insert(name.to_owned(), text);
             }
         }
-        for file in form.files {
-            let name = file.field.trim_start_matches("in.").to_owned();
-            given.files.insert(name, file);
+        for (field, upload) in form.files {
+            given.files.insert(field.trim_start_matches("in.").to_owned(), upload);
         }
         given
     }
@@ -168,8 +159,8 @@ impl Given {
                 raw.map_err(|error| Error::InvalidArgument(format!("not a JSON object: {error}")))?.into();
         }
         for (name, descriptor) in declared {
-            if let Some(ChosenFile { upload, .. }) = self.files.get(name) {
-                inputs = inputs.file(name, File::path(&*upload.path).named(&upload.name));
+            if let Some(upload) = self.files.get(name) {
+                inputs = inputs.file(name, File::path(&**upload.path).named(&upload.file.name));
             } else if let Some(text) = self.values.get(name) {
                 let parsed = match descriptor.type_ {
                     Some(DescriptorType::Other(_)) | None => serde_json::from_str(text).ok(),

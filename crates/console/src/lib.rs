@@ -23,7 +23,7 @@ use axum::middleware;
 use axum::routing::{get, post};
 use inferstore::Client;
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::pages::{account, assets, catalog, model, run, storage, task};
 use crate::state::{App, Shared};
@@ -31,7 +31,7 @@ use crate::state::{App, Shared};
 /// A console that is being served. It ends when it is dropped.
 pub struct Console {
     url: String,
-    serving: JoinHandle<()>,
+    ended: CancellationToken,
 }
 
 impl Console {
@@ -44,13 +44,15 @@ impl Console {
         let address = listener.local_addr()?;
         let app = Arc::new(App::new(client, address.port())?);
         let url = format!("http://{address}/?token={}", app.guard.token());
-        let router = router(app);
-        let serving = tokio::spawn(async move {
-            if let Err(error) = axum::serve(listener, router).await {
+        let ended = app.ended.clone();
+        let serve =
+            axum::serve(listener, router(app)).with_graceful_shutdown(ended.clone().cancelled_owned());
+        tokio::spawn(async move {
+            if let Err(error) = serve.await {
                 tracing::error!(%error, "the console ends");
             }
         });
-        Ok(Self { url, serving })
+        Ok(Self { url, ended })
     }
 
     /// The address for a browser, with the token in it: whoever has it can use the account.
@@ -61,7 +63,7 @@ impl Console {
 
 impl Drop for Console {
     fn drop(&mut self) {
-        self.serving.abort();
+        self.ended.cancel();
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::broadcast::{self, Receiver, error::RecvError};
 use tokio::task::JoinSet;
 
 use crate::failure::Failure;
-use crate::form::ChosenFile;
+use crate::files::{FileName, Upload};
 use crate::pages::run as page;
 use crate::state::lock;
 
@@ -40,7 +40,7 @@ pub(crate) struct Run {
     pub(crate) id: u64,
     pub(crate) model: Option<String>,
     pub(crate) inputs: Map<String, Value>,
-    pub(crate) files: BTreeMap<String, ChosenFile>,
+    pub(crate) files: BTreeMap<String, FileName>,
     /// The form that started it. Sending a form twice starts one run.
     pub(crate) form: u64,
     started: Instant,
@@ -90,8 +90,13 @@ impl Runs {
             .find(|run| lock(&run.progress).task.as_ref().is_some_and(|id| id.as_str() == task))
     }
 
-    /// Starts a run, unless its form has started one already.
-    pub(crate) fn start(&self, mut run: Run, events: impl FnOnce() -> RunEvents) -> Arc<Run> {
+    /// Starts a run, unless its form has started one already. Its files are kept until it has ended.
+    pub(crate) fn start(
+        &self,
+        mut run: Run,
+        files: Vec<Upload>,
+        events: impl FnOnce() -> RunEvents,
+    ) -> Arc<Run> {
         let run = {
             let mut all = lock(&self.all);
             if let Some(same) = all.1.values().find(|same| same.form == run.form && run.form != 0) {
@@ -109,7 +114,11 @@ impl Runs {
         };
         let mut working = lock(&self.working);
         while working.try_join_next().is_some() {}
-        working.spawn(follow(Arc::clone(&run), events(), self.changes.clone()));
+        let following = follow(Arc::clone(&run), events(), self.changes.clone());
+        working.spawn(async move {
+            following.await;
+            drop(files);
+        });
         run
     }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use inferstore::Client;
 use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
 
 use crate::files::{Fetched, Upload, View};
 use crate::guard::Guard;
@@ -26,12 +27,14 @@ pub(crate) struct App {
     pub(crate) guard: Guard,
     pub(crate) runs: Arc<Runs>,
     /// Files that browsers sent, by a random identifier.
-    pub(crate) uploads: Bounded<Arc<Upload>>,
+    pub(crate) uploads: Bounded<Upload>,
     /// Files of the service that pages link to.
     pub(crate) views: Bounded<Arc<View>>,
     /// Those of them that were downloaded.
     pub(crate) fetched: Bounded<Arc<Fetched>>,
     pub(crate) hasher: RandomState,
+    /// Canceled when the console ends: streams of events end, too.
+    pub(crate) ended: CancellationToken,
     /// Holds all files. It is removed with the console.
     pub(crate) folder: TempDir,
 }
@@ -46,6 +49,7 @@ impl App {
             views: Bounded::new(MAX_VIEWS),
             fetched: Bounded::new(MAX_KEPT),
             hasher: RandomState::new(),
+            ended: CancellationToken::new(),
             folder: tempfile::Builder::new().prefix("inferstore-console-").tempdir()?,
         })
     }

@@ -62,7 +62,9 @@ pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
 async fn look_at(service: &Service, session: &Session) -> Result {
     let beside = Beside::start(service, SocketAddr::new(LOOPBACK, 0)).await;
     let beside = beside.map_err(|error| Failure::here("the console does not start", error))?;
-    session.output.data(format!("\nLook at it in a browser (Ctrl-C ends it):\n  {}", beside.console.url()))?;
+    session
+        .output
+        .data(format!("\nLook at it in a browser (Ctrl-C ends it):\n  {}", beside.console.url()))?;
     Signals::new()?.next().await;
     beside.end().await;
     Ok(())

@@ -1,18 +1,14 @@
 //! Account: the balance, and what was spent by day and by model, from the history.
 
+use super::prelude::*;
 use std::collections::BTreeMap;
 
-use axum::extract::State;
 use inferstore::Decimal;
 use inferstore::types::TaskStatus;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
-use maud::{Markup, html};
 
 use super::task::history;
-use super::{amount, page, titled};
-use crate::failure::{Result, within};
-use crate::state::Shared;
 
 /// How many days and models the charts show, and how many tasks they are made of.
 const DAYS: i64 = 14;
@@ -20,8 +16,8 @@ const MODELS: usize = 8;
 const TASKS: u64 = 2_000;
 
 /// The size of the chart of days.
-const WIDTH: f64 = 700.0;
-const HEIGHT: f64 = 180.0;
+const WIDTH: f64 = 1000.0;
+const HEIGHT: f64 = 220.0;
 
 pub(crate) async fn show(State(app): State<Shared>) -> Result<Markup> {
     let balance = within(app.client.account().balance()).await?;

@@ -1,12 +1,8 @@
 //! Assets: style, script and icon, the document, and the reference that is made from it.
 
-use axum::extract::Path;
+use super::prelude::*;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::response::{IntoResponse, Response};
-use maud::{Markup, PreEscaped, html};
-
-use super::page;
-use crate::failure::{Failure, Result};
+use maud::PreEscaped;
 
 const STYLE: &str = include_str!("../../assets/app.css");
 const SCRIPT: &str = include_str!("../../assets/app.js");

@@ -1,17 +1,12 @@
 //! Catalog: the models of the service, searched, sorted and filtered.
 
+use super::prelude::*;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use axum::extract::{Query, State};
 use futures_util::future::join_all;
 use inferstore::types::{ModelFilter, ModelListRequest, ModelSort, ModelSummary};
-use maud::{Markup, html};
 use tokio::time::timeout;
-
-use super::{Words, page, price, segment, titled, word};
-use crate::failure::{Result, within};
-use crate::state::Shared;
 
 const PAGE: u32 = 24;
 
@@ -51,27 +46,9 @@ pub(crate) async fn show(State(app): State<Shared>, Query(query): Query<Words>) 
         } @else {
             ul.cards { @for (model, serving) in models.records.iter().zip(serving) { li { (card(model, serving)) } } }
         }
-        @if pages > 1 {
-            nav.pager aria-label="Pages of the catalog" {
-                @for one in 1..=pages.min(50) {
-                    a href={ "/?q=" (segment(search)) "&sort=" (sort) "&filter=" (filter) "&page=" (one) } aria-current=[(one == number).then_some("page")] { (one) }
-                }
-            }
-        }
+        (pager(pages, number, |one| format!("/?q={}&sort={sort}&filter={filter}&page={one}", segment(search))))
     };
     Ok(page("Models", "/", body))
-}
-
-/// A list to choose one word of, or none.
-pub(crate) fn choice(name: &str, none: &str, words: &[&str], chosen: &str) -> Markup {
-    html! {
-        label { span.hidden { (titled(name)) }
-            select name=(name) {
-                option value="" { (none) }
-                @for word in words { option value=(word) selected[*word == chosen] { (titled(word)) } }
-            }
-        }
-    }
 }
 
 fn card(model: &ModelSummary, serving: Option<bool>) -> Markup {
@@ -107,13 +84,13 @@ pub(crate) fn tile(id: &str) -> Markup {
     let bits = hasher.finish();
     let part = |shift: u32, count: u64| (bits >> shift) % count;
     let hue = part(0, 360);
-    let color = |turn: u64, light: u64| format!("hsl({} 58% {light}%)", (hue + turn) % 360);
+    let color = |turn: u64, light: u64| format!("hsl({} 44% {light}%)", (hue + turn) % 360);
     html! {
         svg.tile viewBox="0 0 320 96" preserveAspectRatio="xMidYMid slice" aria-hidden="true" {
-            rect width="320" height="96" fill=(color(0, 82)) {}
-            circle cx=(40 + part(9, 90)) cy=(part(17, 96)) r=(50 + part(23, 40)) fill=(color(38, 70)) opacity="0.85" {}
-            circle cx=(190 + part(31, 90)) cy=(part(37, 96)) r=(40 + part(43, 45)) fill=(color(200, 66)) opacity="0.7" {}
-            circle cx=(110 + part(49, 100)) cy=(part(53, 110)) r=(18 + part(57, 30)) fill=(color(320, 92)) opacity="0.8" {}
+            rect width="320" height="96" fill=(color(0, 84)) {}
+            circle cx=(40 + part(9, 90)) cy=(part(17, 96)) r=(50 + part(23, 40)) fill=(color(28, 72)) opacity="0.85" {}
+            circle cx=(190 + part(31, 90)) cy=(part(37, 96)) r=(40 + part(43, 45)) fill=(color(330, 70)) opacity="0.7" {}
+            circle cx=(110 + part(49, 100)) cy=(part(53, 110)) r=(18 + part(57, 30)) fill=(color(60, 90)) opacity="0.8" {}
         }
     }
 }

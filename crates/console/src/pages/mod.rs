@@ -18,6 +18,20 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::failure::Failure;
 
+/// What every page uses.
+mod prelude {
+    pub(super) use axum::extract::{Path, Query, Request, State};
+    pub(super) use axum::response::{IntoResponse, Redirect, Response};
+    pub(super) use maud::{Markup, html};
+
+    pub(super) use super::{
+        Words, amount, badge, choice, page, page_with, pager, price, reload, segment, size, titled, when,
+        word,
+    };
+    pub(super) use crate::failure::{Failure, Result, within};
+    pub(super) use crate::state::{App, Shared};
+}
+
 /// Characters that need no encoding in a segment of a path.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
@@ -76,8 +90,31 @@ pub(crate) fn page_with(title: &str, section: &str, head: Markup, body: Markup) 
 }
 
 /// A head that loads the page again after so many seconds, for browsers without JavaScript.
-pub(crate) fn reload(seconds: u32) -> Markup {
-    html! { noscript { meta http-equiv="refresh" content=(seconds); } }
+pub(crate) fn reload(is_due: bool, seconds: u32) -> Markup {
+    html! { @if is_due { noscript { meta http-equiv="refresh" content=(seconds); } } }
+}
+
+/// A list to choose one word of, or none.
+pub(crate) fn choice(name: &str, none: &str, words: &[&str], chosen: &str) -> Markup {
+    html! {
+        label { span.hidden { (titled(name)) }
+            select name=(name) {
+                option value="" { (none) }
+                @for word in words { option value=(word) selected[*word == chosen] { (titled(word)) } }
+            }
+        }
+    }
+}
+
+/// Links to the pages of a list.
+pub(crate) fn pager(pages: u64, now: u64, address: impl Fn(u64) -> String) -> Markup {
+    html! {
+        @if pages > 1 {
+            nav.pager aria-label="Pages of the list" {
+                @for one in 1..=pages.min(50) { a href=(address(one)) aria-current=[(one == now).then_some("page")] { (one) } }
+            }
+        }
+    }
 }
 
 pub(crate) async fn not_found() -> Failure {

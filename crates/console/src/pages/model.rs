@@ -1,23 +1,19 @@
 //! One model: what it takes, its price, and a form made from what it declares.
 
+use super::prelude::*;
+use crate::state::random_id;
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 
-use axum::extract::{Path, Query, Request, State};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect, Response};
 use inferstore::types::{Descriptor, DescriptorType, ModelDetail, ModelVersioning, NumConfig};
 use inferstore::{Decimal, Sample};
-use maud::{Markup, html};
 use serde_json::Value;
 
 use super::catalog::{served, tile};
-use super::{Words, amount, page, segment, size, titled, when};
-use crate::failure::{Result, within};
 use crate::form::{self, Given, RAW};
 use crate::runs::Run;
 use crate::shown::{Kind, media};
-use crate::state::{App, Shared, random_id};
 
 /// More options than this become a list that opens.
 const MAX_BUTTONS: usize = 8;
@@ -53,14 +49,15 @@ async fn show_with(app: &App, id: &str, given: Given) -> Result<Markup> {
     let metadata = detail.model_metadata.clone().unwrap_or_default();
     let name = titled(metadata.pretty_name.as_deref().or(detail.name.as_deref()).unwrap_or(id));
     let cost = cost.and_then(|cost| Some((cost.cost?, cost.unit.or(cost.symbol))));
+    let serving = serving.and_then(|serving| serving.serving);
     let body = html! {
         (tile(id))
         div.heading {
-            h1 { (name) " " (served(serving.and_then(|serving| serving.serving))) }
+            h1 { (name) " " (served(serving)) }
             p.muted { (detail.description.as_deref().unwrap_or_default()) }
         }
         div.columns {
-            (run_form(app, id, &version, cost.as_ref(), &given))
+            (run_form(app, id, &version, cost.as_ref(), &given, serving))
             aside { (about(&detail, &version)) }
         }
     };
@@ -122,6 +119,7 @@ fn run_form(
     version: &ModelVersioning,
     cost: Option<&(Decimal, Option<String>)>,
     given: &Given,
+    serving: Option<bool>,
 ) -> Markup {
     let inputs = ordered(version.input_format.as_ref());
     html! {
@@ -146,6 +144,7 @@ fn run_form(
                     }
                     None => p.cost { "The service states no price." }
                 }
+                @if serving == Some(false) { p.cost { "No node serves the model now: the task waits for one." } }
                 button.primary type="submit" { "Run" }
             }
         }
@@ -217,19 +216,19 @@ fn number(id: &str, value: &str, range: Option<&NumConfig>, is_whole: bool, desc
 
 fn file(app: &App, name: &str, descriptor: &Descriptor, given: &Given, described: &str) -> Markup {
     let types = descriptor.mime_type.as_ref().map(|types| types.join(","));
-    let kept = given.files.get(name);
+    let kept = given.files.get(name).map(|upload| &upload.file);
     let url = given.values.get(name).map_or("", String::as_str);
-    let kind = Kind::of_name(kept.map_or(url, |file| &file.upload.name), descriptor.mime_type.as_deref());
+    let kind = Kind::of_name(kept.map_or(url, |file| &file.name), descriptor.mime_type.as_deref());
     html! {
         div.drop {
             div.preview {
                 @if let Some(file) = kept {
-                    (media(kind, &format!("/uploads/{}", file.id), &file.upload.name))
+                    (media(kind, &format!("/uploads/{}", file.id), &file.name))
                 } @else if !url.is_empty() && given.errors.get(name).is_none() {
                     (media(kind, &app.link(url, name), name))
                 }
             }
-            p { span.chosen { @if let Some(file) = kept { (file.upload.name) ", " (size(file.upload.size)) } @else { "Drop a file here, or choose one" } } }
+            p { span.chosen { @if let Some(file) = kept { (file.name) ", " (size(file.size)) } @else { "Drop a file here, or choose one" } } }
             input type="file" id={ "in." (name) } name={ "in." (name) } accept=[types] aria-describedby=(described);
             @if let Some(file) = kept { input type="hidden" name={ "kept." (name) } value=(file.id); }
             details open[!url.is_empty()] {
@@ -250,7 +249,7 @@ pub(crate) async fn run(
     let text = |name: &str| sent.texts.get(name).cloned();
     let (max_cost, nonce) = (text("max_cost"), text("form"));
     let contents: Vec<_> =
-        sent.files.iter().map(|file| (&file.field, &file.upload.name, file.upload.size)).collect();
+        sent.files.iter().map(|(field, upload)| (field, &upload.file.name, upload.file.size)).collect();
     let form = nonce.map_or(0, |nonce| app.hasher.hash_one((&id, nonce, &sent.texts, contents)));
     let mut given = Given::from_form(&app, sent);
     let version = within(app.client.model(&id).versioning()).await?;
@@ -274,8 +273,10 @@ pub(crate) async fn run(
                 inputs.insert(name.clone(), Value::from("FILE_URL"));
             }
             let mut new = Run::new(Some(id), inputs, None);
-            (new.files, new.form) = (given.files.clone(), form);
-            let run = app.runs.start(new, || run.events());
+            new.files =
+                given.files.iter().map(|(name, upload)| (name.clone(), upload.file.clone())).collect();
+            new.form = form;
+            let run = app.runs.start(new, given.files.into_values().collect(), || run.events());
             return Ok(Redirect::to(&format!("/runs/{}", run.id)).into_response());
         }
         Some(Err(error)) => given.refuse(&error),

@@ -1,22 +1,19 @@
 //! Runs of this console: all of them, and the progress of one.
 
-use axum::extract::{Path, Query, State};
+use super::prelude::*;
 use axum::response::sse::{KeepAlive, Sse};
-use axum::response::{IntoResponse, Redirect, Response};
+use futures_util::StreamExt;
 use inferstore::types::TaskStatus;
-use maud::{Markup, html};
 
-use super::{Words, amount, badge, page_with, reload, segment, size, titled, word};
 use crate::call::same_call;
-use crate::failure::{Failure, Result};
 use crate::form::text_of;
 use crate::runs::{End, Progress, Run};
 use crate::shown::{Kind, media};
-use crate::state::Shared;
 
 /// The changes of one run, or of all, as they happen.
 pub(crate) async fn events(State(app): State<Shared>, Query(query): Query<Words>) -> impl IntoResponse {
-    Sse::new(app.runs.changes(word(&query, "run").parse().ok())).keep_alive(KeepAlive::default())
+    let changes = app.runs.changes(word(&query, "run").parse().ok());
+    Sse::new(changes.take_until(app.ended.clone().cancelled_owned())).keep_alive(KeepAlive::default())
 }
 
 pub(crate) async fn list(State(app): State<Shared>) -> Markup {
@@ -35,12 +32,7 @@ pub(crate) async fn list(State(app): State<Shared>) -> Markup {
             }
         }
     };
-    let head = if is_running {
-        reload(3)
-    } else {
-        html! {}
-    };
-    page_with("Runs", "/runs", head, body)
+    page_with("Runs", "/runs", reload(is_running, 3), body)
 }
 
 /// One run as the cells of a row.
@@ -100,12 +92,7 @@ pub(crate) async fn show(State(app): State<Shared>, Path(id): Path<u64>) -> Resu
         }
         @if let Some(model) = &run.model { (same_call(model, &run.inputs, &run.files)) }
     };
-    let head = if progress.end.is_none() {
-        reload(2)
-    } else {
-        html! {}
-    };
-    Ok(page_with(&name, "/runs", head, body).into_response())
+    Ok(page_with(&name, "/runs", reload(progress.end.is_none(), 2), body).into_response())
 }
 
 fn inputs(run: &Run) -> Markup {
@@ -116,7 +103,7 @@ fn inputs(run: &Run) -> Markup {
                 @for (name, value) in &run.inputs {
                     dt { (titled(name)) }
                     @if let Some(file) = run.files.get(name) {
-                        dd { (file.upload.name) " " span.muted { (size(file.upload.size)) } (media(Kind::of_name(&file.upload.name, None), &format!("/uploads/{}", file.id), &file.upload.name)) }
+                        dd { (file.name) " " span.muted { (size(file.size)) } (media(Kind::of_name(&file.name, None), &format!("/uploads/{}", file.id), &file.name)) }
                     } @else { dd { (text_of(value)) } }
                 }
             }
@@ -136,9 +123,9 @@ pub(crate) fn steps(run: &Run, progress: &Progress) -> Markup {
     // Each step: its name, whether it is done, and whether it is the present one.
     let steps = [
         ("Inputs fit", true, false),
-        ("Uploaded", is_created, !is_created && !is_over),
-        ("In queue", is_computing || is_done, is_created && (is_queued || status.is_none()) && !is_over),
-        ("Computed", is_done, is_computing && !is_over),
+        ("Upload", is_created, !is_created && !is_over),
+        ("Queue", is_computing || is_done, is_created && (is_queued || status.is_none()) && !is_over),
+        ("Compute", is_done, is_computing && !is_over),
         ("Result", is_done, false),
     ];
     html! {
@@ -146,7 +133,7 @@ pub(crate) fn steps(run: &Run, progress: &Progress) -> Markup {
             @for (name, is_done, is_now) in steps {
                 li.done[is_done] .now[is_now] aria-current=[is_now.then_some("step")] {
                     span { (name) }
-                    @if name == "Uploaded" && whole > 0 {
+                    @if name == "Upload" && whole > 0 {
                         small { (size(sent)) " of " (size(whole)) }
                         @if sent < whole { progress max=(whole) value=(sent) aria-label="Upload" {} }
                     }

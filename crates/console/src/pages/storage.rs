@@ -1,18 +1,12 @@
 //! Files: folders with thumbnails, uploads, deletion, statistics.
 
+use super::prelude::*;
 use axum::Form;
-use axum::extract::{Path, Query, Request, State};
-use axum::response::{IntoResponse, Redirect, Response};
 use inferstore::types::{MimeCategory, StorageFile, UploadFolder};
 use inferstore::{File, FileQuery};
-use maud::{Markup, html};
 
-use super::catalog::choice;
-use super::{Words, page, segment, size, titled, when, word};
-use crate::failure::{Failure, Result, within};
 use crate::form;
 use crate::shown::{Kind, media, save};
-use crate::state::{App, Shared};
 
 const PAGE: u32 = 24;
 
@@ -42,7 +36,7 @@ pub(crate) async fn list(
     let body = html! {
         div.heading {
             h1 { "Files" }
-            p.muted { (count(statistics.total_files)) " files, " (size(count(statistics.total_size))) " in all. Storage is billed." }
+            p.muted { (count(statistics.total_files)) " stored, " (size(count(statistics.total_size))) " in all. Storage is billed." }
         }
         nav.tabs aria-label="Folders" {
             @for one in UploadFolder::ALL {
@@ -64,13 +58,7 @@ pub(crate) async fn list(
         } @else {
             ul.cards.files { @for file in &files.records { li.card { (card(&app, &folder, file)) } } }
         }
-        @if pages > 1 {
-            nav.pager aria-label="Pages of the folder" {
-                @for one in 1..=pages.min(50) {
-                    a href={ "?page=" (one) "&kind=" (segment(kind.map_or("", |kind| kind.as_str()))) } aria-current=[(one == number).then_some("page")] { (one) }
-                }
-            }
-        }
+        (pager(pages, number, |one| format!("?page={one}&kind={}", kind.map_or("", |kind| kind.as_str()))))
     };
     Ok(page("Files", "/files", body))
 }
@@ -113,8 +101,8 @@ pub(crate) async fn upload(
             text,
         ));
     }
-    for chosen in &sent.files {
-        let file = File::path(&*chosen.upload.path).named(&chosen.upload.name);
+    for (_, upload) in &sent.files {
+        let file = File::path(&**upload.path).named(&upload.file.name);
         app.client.folder(&folder).upload(file).await?;
     }
     Ok(Redirect::to(&format!("/files/{}", segment(&folder))).into_response())

@@ -1,19 +1,13 @@
 //! Tasks: the history, newest first, and one task with its inputs and outputs.
 
-use axum::extract::{Path, Query, State};
-use axum::response::{IntoResponse, Redirect, Response};
+use super::prelude::*;
 use inferstore::types::{TaskDetail, TaskId, TaskRecord, TaskStatus};
-use maud::{Markup, html};
 use serde_json::{Map, Value};
 
-use super::catalog::choice;
 use super::model::ordered;
-use super::{Words, amount, badge, page, segment, titled, when, word};
 use crate::call::same_call;
-use crate::failure::{Failure, Result, within};
 use crate::runs::Run;
 use crate::shown::{compare, picture, value};
-use crate::state::{App, Shared};
 
 /// How many tasks a page shows, how many are read at once, and how many are read to fill a page.
 const PAGE: usize = 25;
@@ -62,7 +56,7 @@ pub(crate) async fn history(
 
 pub(crate) async fn list(State(app): State<Shared>, Query(query): Query<Words>) -> Result<Markup> {
     let [model, status] = ["model", "status"].map(|name| word(&query, name));
-    // The history is oldest first: a place in it never changes.
+    // The history is oldest first: new tasks do not move a place in it.
     let before = word(&query, "before").parse().ok();
     let matches = |record: &TaskRecord| {
         (status.is_empty() || record.status.as_ref().is_some_and(|own| own.as_str() == status))
@@ -123,7 +117,7 @@ pub(crate) async fn show(
         let run = run.filter(|run| run.progress().end.is_none()).unwrap_or_else(|| {
             let inputs = task.input_data.unwrap_or_default();
             let new = Run::new(model, inputs, Some(TaskId::new(&id)));
-            app.runs.start(new, || app.client.task(id.as_str()).wait().events())
+            app.runs.start(new, Vec::new(), || app.client.task(id.as_str()).wait().events())
         });
         return Ok(Redirect::to(&format!("/runs/{}", run.id)).into_response());
     }

@@ -2,7 +2,6 @@
 //! `.ci/run` installs both and runs it.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use inferstore::Client;
 use inferstore_console::Console;
@@ -55,10 +54,18 @@ async fn looks_right(tab: &Tab, page: &str) {
         tab.scheme(scheme).await;
         fits(tab, page).await;
         is_accessible(tab, &format!("{page} in {look}")).await;
+        tab.eval("scrollTo({top: 0, behavior: 'instant'})").await;
         tab.picture(&format!("{page}-{look}")).await;
     }
     tab.size(1200, 820).await;
     tab.scheme("light").await;
+}
+
+/// Drops a picture onto the page, and waits for its preview, which moves what is below.
+async fn choose(tab: &Tab, file: &Path) {
+    tab.drop(".drop", file).await;
+    tab.shows("hazy.png").await;
+    tab.until("document.querySelector('.preview img').naturalWidth > 0").await;
 }
 
 fn address(site: &Site, path: &str) -> String {
@@ -85,23 +92,20 @@ async fn a_person_runs_a_model_by_dropping_a_picture() {
     looks_right(&tab, "invalid").await;
     assert_eq!(controls(&site).seen(Operation::CreateTask), 0);
 
-    tab.drop(".drop", &hazy()).await;
-    tab.shows("hazy.png").await;
-    tab.until("document.querySelector('.preview img').naturalWidth > 0").await;
+    tab.open(&address(&site, "/models/color-harmonization")).await;
+    choose(&tab, &hazy()).await;
     tab.click("input[type=radio][value=t_shape] + span").await;
     tab.eval("document.querySelector('input[type=range]').focus()").await;
     tab.key("ArrowRight").await;
     assert_eq!(tab.eval("document.querySelector('input[type=number]').value").await, "31");
     looks_right(&tab, "model").await;
 
-    controls(&site)
-        .let_model("color-harmonization", Script::run().after(Duration::from_secs(4)))
-        .await
-        .expect("a script");
+    controls(&site).let_model("color-harmonization", Script::stay_queued()).await.expect("a script");
     tab.click("form.run button.primary").await;
     tab.until("location.pathname.startsWith('/runs/') && document.querySelector('.now')").await;
-    tab.shows("Computing").await;
+    tab.shows("A canceled task is not billed").await;
     looks_right(&tab, "run").await;
+    controls(&site).clear_script("color-harmonization").await.expect("a script");
     tab.until("location.pathname.startsWith('/tasks/') && document.querySelector('.slides')").await;
     tab.shows("0.05").await;
     tab.eval("document.querySelector('.compare input').focus()").await;
@@ -123,14 +127,14 @@ async fn a_person_runs_a_model_by_dropping_a_picture() {
 
     // Colors, text, a file of another kind: each as what it is.
     tab.open(&address(&site, "/models/color-extraction")).await;
-    tab.drop(".drop", &hazy()).await;
+    choose(&tab, &hazy()).await;
     tab.click("form.run button.primary").await;
     tab.until("document.querySelectorAll('.swatches rect').length > 2").await;
     tab.picture("colors").await;
 
     // A file that is dropped onto a folder, and deleted.
     tab.open(&address(&site, "/files/covers")).await;
-    tab.drop(".drop", &hazy()).await;
+    choose(&tab, &hazy()).await;
     tab.click(".drop button").await;
     tab.until("document.querySelector('.thumbnail img')?.naturalWidth > 0").await;
     looks_right(&tab, "files").await;
@@ -166,8 +170,7 @@ async fn what_goes_wrong_is_shown_where_it_is() {
         let (tab, site) = (&tab, &site);
         async move {
             tab.open(&address(site, &format!("/models/{model}"))).await;
-            tab.drop(".drop", &hazy()).await;
-            tab.shows("hazy.png").await;
+            choose(tab, &hazy()).await;
             tab.click("form.run button.primary").await;
         }
     };

@@ -83,7 +83,7 @@ async fn files_are_stored_listed_fetched_and_deleted() {
     let form = Form::new().file("files", "a.png", &picture()).file("files", "b.txt", b"some text");
     assert_eq!(visitor.post("/files/covers", form).await.status, StatusCode::SEE_OTHER);
     let page = visitor.get("/files/covers").await;
-    page.says("2 files").says("a.png").says("b.txt").says("<img src=\"/view/");
+    page.says("2 stored").says("a.png").says("b.txt").says("<img src=\"/view/");
     visitor.get("/files/covers?kind=text").await.says("b.txt");
     let link =
         page.body.split("<img src=\"").nth(2).and_then(|rest| rest.split('"').next()).expect("a thumbnail");
@@ -98,10 +98,11 @@ async fn files_are_stored_listed_fetched_and_deleted() {
     let id = link.trim_start_matches("/view/");
     let request =
         visitor.request(reqwest::Method::POST, "/files/covers/delete").header("origin", &visitor.origin);
-    let request = request.header("content-type", "application/x-www-form-urlencoded").body(format!("file={id}"));
+    let request =
+        request.header("content-type", "application/x-www-form-urlencoded").body(format!("file={id}"));
     let deleted = crate::support::seen(request).await;
     assert_eq!(deleted.status, StatusCode::SEE_OTHER);
-    visitor.get("/files/covers").await.says("1 files").says("b.txt");
+    visitor.get("/files/covers").await.says("1 stored").says("b.txt");
 }
 
 #[tokio::test]

@@ -75,8 +75,11 @@ pub(crate) async fn seen(request: RequestBuilder) -> Seen {
 impl Visitor {
     pub(crate) async fn open(console: &Console) -> Self {
         let redirects = reqwest::redirect::Policy::none();
-        let http =
-            over_ring(reqwest::Client::builder()).redirect(redirects).no_proxy().build().expect("a client can be built");
+        let http = over_ring(reqwest::Client::builder())
+            .redirect(redirects)
+            .no_proxy()
+            .build()
+            .expect("a client can be built");
         let first = seen(http.get(console.url())).await;
         let cookie = first.header("set-cookie").split(';').next().unwrap_or_default().to_owned();
         let origin = console.url().split("/?").next().unwrap_or_default().to_owned();
