@@ -14,7 +14,10 @@ fn markdown(text: &str) -> String {
         out = out.replace(from, to);
     }
     // A wide table or a long line scrolls, also by keyboard.
+    let scroll = "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table\"><table>";
     out.replace("<pre>", "<pre tabindex=\"0\">")
+        .replace("<table>", scroll)
+        .replace("</table>", "</table></div>")
 }
 
 fn escaped(text: &str) -> String {
