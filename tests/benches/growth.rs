@@ -173,6 +173,8 @@ fn fill(file: &Path, size: u32) {
              (SELECT max(sequence) + 1 FROM models) + n, 'model', account, 'Does nothing.', 0, 0, 1, 0, 0, '{{}}', \
              n % 1000, n % 100, now, now, 'model', 'does nothing.' FROM numbers, me WHERE n < {MAX_MODELS}"
         ),
+        "INSERT INTO turns SELECT DISTINCT account, model, account FROM tasks WHERE status = 'in_queue'"
+            .to_owned(),
         format!("UPDATE accounts SET tasks = {size}, stored_bytes = 1000 * {size} WHERE username = 'demo'"),
     ] {
         database.execute_batch(&insert).expect("the tables are as the schema says");

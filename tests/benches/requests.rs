@@ -29,8 +29,8 @@ type Percentile = (&'static str, fn(&Latencies) -> f64);
 
 /// Connections of one request at a time.
 const CONNECTIONS: usize = 16;
-/// Connections of work that waits between its requests.
-const WAITING_CONNECTIONS: usize = 64;
+/// Connections of work that waits between its requests: enough that the waiting does not limit the rate.
+const WAITING_CONNECTIONS: usize = 256;
 const ROUNDS: usize = 5;
 const DURING: Duration = Duration::from_secs(1);
 const AGAIN: &str = "cargo bench --bench requests";

@@ -12,7 +12,7 @@ use inferstore_service::model::{self, Inputs, Limits, Model, Output};
 use inferstore_service::{Config, ModelSpec, Service};
 
 /// Known beforehand, so that the key outlives the process.
-const API_KEY: &str = "isk_benchmark";
+const API_KEY: &str = "isk_benchmark_00000000";
 
 const IDLE: &str = r#"{
     "id": "idle", "name": "idle", "description": "Does nothing for a while.", "price": "0.000001",
@@ -61,6 +61,8 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     config.nodes = Some(config.api);
     config.first_account.api_key = Some(API_KEY.to_owned());
     config.first_account.balance = "1000000".parse()?;
+    // One account makes the whole load.
+    config.limits.account_unfinished = u32::MAX;
     let owner = config.first_account.username.clone();
     let service = Service::start_with_models(config, vec![Arc::new(Idle)]).await?;
     let is_fresh = service.api_key().is_some();

@@ -55,7 +55,7 @@ async fn fill(service: &Service, controls: &Controls) {
             let request = client.post(&url).header("x-api-key", key);
             let request = request.header("content-type", "application/json").body(body);
             async move {
-                let status = request.send().await.expect("the service answers").status();
+                let status = request.send().await.expect("the service responds").status();
                 assert!(status.is_success(), "{status}");
             }
         })
@@ -69,7 +69,7 @@ async fn request(service: &Service) -> f64 {
     let mut times = Vec::new();
     for _ in 0..REQUESTS {
         let begun = Instant::now();
-        client.get(&url).header("x-api-key", key).send().await.expect("the service answers");
+        client.get(&url).header("x-api-key", key).send().await.expect("the service responds");
         times.push(begun.elapsed());
     }
     times.sort();

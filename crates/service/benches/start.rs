@@ -34,7 +34,7 @@ async fn main() {
     row("start on it again", "the first start on it", again, synced).tell();
 }
 
-/// From the call to the moment when the service answers, in milliseconds.
+/// From the call to the moment when the service responds, in milliseconds.
 async fn start(config: Config) -> f64 {
     let begun = Instant::now();
     let service = Service::start(config).await.expect("the service starts");

@@ -113,7 +113,7 @@ impl NewKey {
         Ok(Self { text, kept: KeptKey { id, hash } })
     }
 
-    /// Takes a key that somebody chose, for a service whose key is known beforehand. The whole text
+    /// Takes a key that was chosen, not drawn, for a service whose key is known beforehand. The whole text
     /// identifies it, hashed, if it is not of the form that the service draws.
     pub(crate) fn chosen(text: &str) -> Result<Self, Error> {
         let is_sendable = text.bytes().all(|byte| byte.is_ascii_graphic());

@@ -35,11 +35,15 @@
 //! It speaks plain HTTP: put a proxy in front of it that does TLS. It runs as one process. It has no pages
 //! for signing up; accounts and keys are made with the methods of [`Admin`].
 
+// What only controls use is part of the library all the same.
+#![cfg_attr(not(feature = "controls"), allow(dead_code, unused_imports))]
+
 mod accounts;
 mod admin;
 mod api;
 mod catalog;
 mod clock;
+#[cfg(feature = "controls")]
 mod controls;
 mod database;
 mod error;
@@ -59,13 +63,14 @@ mod random;
 
 pub use accounts::{AccountOverview, Scope};
 pub use admin::{Admin, AdminClient, AdminError, Backup};
-pub use catalog::{Metadata, ModelSpec, Visibility};
+pub use catalog::{Metadata, ModelChange, ModelSpec, Visibility};
+#[cfg(feature = "controls")]
 pub use controls::{
-    Amounts, Controls, Effect, Fault, JournalEntry, KeptFault, LoadedFixtures, Operation, Script, Side, Then,
+    Amounts, Controls, ControlsConfig, Effect, Fault, JournalEntry, KeptFault, Operation, Script, Side, Then,
 };
 pub use error::Error;
 pub use inferstore_models as model;
 pub use ledger::{Audit, Credit, Money, NotMoney};
-pub use lifecycle::config::{Config, ControlsConfig, CorsOrigin, Data, FirstAccount, Limits, NotAnOrigin};
+pub use lifecycle::config::{Config, CorsOrigin, Data, FirstAccount, Limits, NotAnOrigin};
 pub use lifecycle::service::Service;
 pub use queue::InsufficientBalance;

@@ -2,13 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use inferstore_service::{Config, Money, Scope, Service};
+use inferstore_service::{Config, ModelChange, Money, Scope, Service};
 use serde_json::{Value, json};
 
 use super::{MODEL, an_input, start, start_with, start_with_fixtures};
 use crate::support::caller::Caller;
 
 const LIST: &str = "/api-key/model/list";
+
+fn price(amount: Money) -> ModelChange {
+    ModelChange { price: Some(amount), ..ModelChange::default() }
+}
 
 /// The identifiers of a list, which is not longer than a page.
 async fn list(caller: &Caller, query: Value) -> Vec<String> {
@@ -122,7 +126,7 @@ async fn times_order_as_they_say() {
     assert_eq!(updates(&modified), stamps.iter().map(|(_, updated, _)| updated.clone()).collect::<Vec<_>>());
 
     let last = modified.last().expect("there are models").clone();
-    service.set_price(&last, Money::ZERO).await.expect("the model is there");
+    service.change_model(&last, price(Money::ZERO)).await.expect("the model is there");
     assert_eq!(list(&caller, json!({ "sort": "modified" })).await.first(), Some(&last));
 }
 
@@ -268,9 +272,12 @@ async fn prices_are_exact_and_a_restart_keeps_what_the_operator_changed() {
     config.first_account.api_key = Some("a-key-known-beforehand".to_owned());
     let (service, caller) = start_with(config.clone()).await;
     assert_eq!(record(&caller, "super-resolution-alt").await["price"].to_string(), "0.125");
-    service.set_price(MODEL, "0.000000001".parse().expect("an amount")).await.expect("the model is there");
-    assert!(service.set_price("no-such-model", Money::ZERO).await.is_err());
-    assert!(service.set_price(MODEL, Money::from_smallest(-1)).await.is_err());
+    service
+        .change_model(MODEL, price("0.000000001".parse().expect("an amount")))
+        .await
+        .expect("the model is there");
+    assert!(service.change_model("no-such-model", price(Money::ZERO)).await.is_err());
+    assert!(service.change_model(MODEL, price(Money::from_smallest(-1))).await.is_err());
     let before = record(&caller, MODEL).await;
     let version = caller.get(&format!("/api-key/model/{MODEL}/versioning")).await.data().clone();
     service.shutdown().await;

@@ -1,6 +1,6 @@
 //! Publishing a model anew: its version changes, and tasks keep what they were created with.
 
-use inferstore_service::{Config, Error, ModelSpec, Scope, Service};
+use inferstore_service::{Config, Error, ModelChange, ModelSpec, Scope, Service};
 use serde_json::{Value, json};
 
 use super::{audited, start, start_with};
@@ -39,7 +39,8 @@ async fn a_new_version_declares_anew_and_leaves_tasks_as_they_were() {
         let model = sketch(max, price);
         let (inputs, outputs) = (model["input_format"].to_string(), model["output_format"].to_string());
         service.publish_version("atelier", "sketch", &inputs, &outputs).await.expect("published");
-        service.set_price("sketch", price.parse().expect("an amount")).await.expect("the model is there");
+        let change = ModelChange { price: Some(price.parse().expect("an amount")), ..ModelChange::default() };
+        service.change_model("sketch", change).await.expect("the model is there");
         caller.get("/api-key/model/sketch/versioning").await.data().clone()
     };
     let create = async |width: Value| {

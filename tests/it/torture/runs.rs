@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use inferstore::{Client, Error, TaskDisposition};
-use inferstore_service::{Controls, Fault, Operation, Script, Service};
+use inferstore_api::operations;
+use inferstore_service::{Controls, Fault, Script, Service};
 
 use super::stored::{image, stored};
 use super::{Effort, tell};
@@ -24,7 +25,7 @@ fn add_faults(controls: &Controls) {
     let half = r#"{"status":"success","message":"ok","data":{"#;
     let everywhere = [
         Fault::hang_up(),
-        Fault::lose_answer(),
+        Fault::lose_response(),
         Fault::status(429).retry_after(0),
         Fault::status(502).body("text/html", "<h1>Bad gateway</h1>"),
         Fault::status(504).after_commit(),
@@ -37,7 +38,7 @@ fn add_faults(controls: &Controls) {
     for fault in everywhere {
         controls.add_fault(fault.with_probability(each)).expect("it is a fault");
     }
-    let unknown = Fault::set_field("/data/status", "migrating").on(Operation::GetTask);
+    let unknown = Fault::set_field("/data/status", "migrating").on(operations::GET_TASK);
     controls.add_fault(unknown.with_probability(SHARE)).expect("it is a fault");
 }
 

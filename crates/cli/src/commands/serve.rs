@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE};
-use inferstore_service::{Config, ControlsConfig, CorsOrigin, Money, Service};
+use inferstore_service::{Config, CorsOrigin, Money, Service};
 use serde_json::json;
 
 use super::console::{Beside, LOOPBACK};
@@ -50,9 +50,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS", default_value_t = LOOPBACK)]
     nodes_host: IpAddr,
     /// Serve the controls for testers on this port, with a token that is printed [default: not served]
+    #[cfg(feature = "controls")]
     #[arg(long, value_name = "N")]
     controls_port: Option<u16>,
     /// The address of the port for controls
+    #[cfg(feature = "controls")]
     #[arg(long, value_name = "ADDRESS", default_value_t = LOOPBACK)]
     controls_host: IpAddr,
     /// Let web pages of this origin call the API, such as https://app.example, or * for all; may be repeated
@@ -87,9 +89,19 @@ pub(crate) struct Arguments {
     /// How many requests an account may send per second [default: no limit]
     #[arg(long, value_name = "N")]
     max_requests_per_second: Option<NonZeroU32>,
-    /// How many seconds requests in progress may take when the service ends
+    /// How many seconds requests in progress and running tasks may take when the service ends
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     shutdown_timeout: u64,
+    /// How many days the files that models produce are kept
+    #[arg(long, value_name = "DAYS", default_value_t = 30)]
+    output_retention: u32,
+    /// How many days ended tasks are kept [default: for ever]
+    #[arg(long, value_name = "DAYS")]
+    task_retention: Option<u32>,
+    /// How many days movements of money without a task are kept one by one, before they are added up [default:
+    /// for ever]
+    #[arg(long, value_name = "DAYS")]
+    movement_retention: Option<u32>,
     /// The balance of the first account
     #[arg(long, value_name = "AMOUNT", default_value = "100")]
     balance: Money,
@@ -247,6 +259,7 @@ fn further_listeners(service: &Service) -> Vec<(&'static str, String)> {
     if let Some(url) = service.nodes_url() {
         listeners.push(("nodes_url", url.to_owned()));
     }
+    #[cfg(feature = "controls")]
     if let Ok(controls) = service.controls() {
         listeners.push(("controls_url", controls.url().to_owned()));
         listeners.push(("controls_token", controls.token().to_owned()));
@@ -285,11 +298,14 @@ fn config(arguments: Arguments, first_key: Option<String>, session: &Session) ->
     config.operations =
         arguments.operations_port.map(|port| SocketAddr::new(arguments.operations_host, port));
     config.nodes = arguments.nodes_port.map(|port| SocketAddr::new(arguments.nodes_host, port));
-    config.controls = arguments.controls_port.map(|port| {
-        let mut controls = ControlsConfig::default();
-        controls.address = SocketAddr::new(arguments.controls_host, port);
-        controls
-    });
+    #[cfg(feature = "controls")]
+    {
+        config.controls = arguments.controls_port.map(|port| {
+            let mut controls = inferstore_service::ControlsConfig::default();
+            controls.address = SocketAddr::new(arguments.controls_host, port);
+            controls
+        });
+    }
     config.storage_url = arguments.storage_url;
     config.cors_origins = arguments.cors_origin;
     if !arguments.storage_cors_origin.is_empty() {
@@ -298,6 +314,9 @@ fn config(arguments: Arguments, first_key: Option<String>, session: &Session) ->
     config.allow_unlocked_folder = arguments.allow_unlocked_data_dir;
     config.request_rate = arguments.max_requests_per_second;
     config.shutdown_timeout = Duration::from_secs(arguments.shutdown_timeout);
+    config.output_retention = days(arguments.output_retention);
+    config.task_retention = arguments.task_retention.map(days);
+    config.movement_retention = arguments.movement_retention.map(days);
     config.insufficient_balance = arguments.insufficient_balance.into();
     config.first_account.api_key = first_key;
     config.first_account.balance = arguments.balance;
@@ -305,6 +324,10 @@ fn config(arguments: Arguments, first_key: Option<String>, session: &Session) ->
         config.workers = workers;
     }
     config
+}
+
+fn days(count: u32) -> Duration {
+    Duration::from_secs(u64::from(count) * 24 * 60 * 60)
 }
 
 /// Makes every file of this process its owner's alone: they hold keys, inputs and results.

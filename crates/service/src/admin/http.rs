@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, FromRequestParts, Path};
+use axum::extract::{DefaultBodyLimit, FromRequestParts};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::routing::{delete, get, patch, post, put};
@@ -13,11 +13,10 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{Admin, Backup, TaskDetail, TaskFilter};
-use crate::Error;
 use crate::accounts::{Account, Scope};
-use crate::api::{Answer, ApiJson, ApiPath, ApiQuery, Failure};
-use crate::catalog::{ModelSpec, Visibility};
-use crate::ledger::{Audit, Credit, Money};
+use crate::api::{ApiJson, ApiPath, ApiQuery, DetailedFailure, Failure, Success, unknown_path, wrong_method};
+use crate::catalog::{ModelChange, ModelSpec};
+use crate::ledger::{Audit, Credit};
 use crate::lifecycle::app::App;
 use crate::queue::Status;
 
@@ -42,7 +41,8 @@ pub(super) fn router(app: &Arc<App>) -> Router {
         .route("/tasks/{task}/refund", post(refund))
         .route("/audit", get(audit))
         .route("/backups", post(backup))
-        .fallback(unknown_path)
+        .method_not_allowed_fallback(wrong_method)
+        .fallback(unknown_path("docs/admin.md lists the requests"))
         .layer(DefaultBodyLimit::max(app.config.limits.body))
         .with_state(Arc::clone(app))
 }
@@ -55,24 +55,16 @@ impl FromRequestParts<Arc<App>> for Admin {
     }
 }
 
-async fn unknown_path() -> Failure {
-    Failure::new(StatusCode::NOT_FOUND, "there is no such request; docs/admin.md lists them")
+/// The refusal of a request that names something which does not exist.
+fn not_found(message: impl Into<String>) -> DetailedFailure {
+    Failure::new(StatusCode::NOT_FOUND, message).into()
 }
 
-/// The operator reads every cause, unlike callers of the API.
-fn refused(cause: &Error) -> Failure {
-    Failure::unprocessable(cause.to_string())
-}
-
-fn not_found(message: impl Into<String>) -> Failure {
-    Failure::new(StatusCode::NOT_FOUND, message)
-}
-
-type Done<T = Value> = Result<Answer<T>, Failure>;
+type Done<T = Value> = Result<Success<T>, DetailedFailure>;
 
 async fn accounts(admin: Admin) -> Done {
-    let accounts = admin.accounts().await.map_err(|cause| refused(&cause))?;
-    Ok(Answer::data(json!({ "accounts": accounts })))
+    let accounts = admin.accounts().await?;
+    Ok(Success::data(json!({ "accounts": accounts })))
 }
 
 #[derive(Deserialize)]
@@ -85,29 +77,20 @@ struct NewAccount {
 
 async fn add_account(admin: Admin, body: ApiJson<NewAccount>) -> Done {
     let NewAccount { account, scope } = body.value;
-    admin.add_account(&account, scope).await.map_err(|cause| refused(&cause))?;
-    Ok(Answer::data(json!({ "account": account })))
+    admin.add_account(&account, scope).await?;
+    Ok(Success::data(json!({ "account": account })))
 }
 
 async fn credit(admin: Admin, ApiPath(account): ApiPath, body: ApiJson<Credit>) -> Done {
     let (Credit::Paid(amount) | Credit::Free(amount)) = body.value;
     let free = matches!(body.value, Credit::Free(_));
-    admin.credit(&account, body.value).await.map_err(|cause| refused(&cause))?;
-    Ok(Answer::data(json!({ "account": account, "amount": amount, "free": free })))
+    admin.credit(&account, body.value).await?;
+    Ok(Success::data(json!({ "account": account, "amount": amount, "free": free })))
 }
 
 async fn account(admin: Admin, ApiPath(username): ApiPath) -> Done {
-    let detail = detail(&admin, &username).await.map_err(|cause| refused(&cause))?;
-    detail.map(Answer::data).ok_or_else(|| no_account(&username))
-}
-
-fn no_account(username: &str) -> Failure {
-    not_found(format!("there is no account {username:?}"))
-}
-
-async fn detail(admin: &Admin, username: &str) -> Result<Option<Value>, Error> {
     let database = &admin.app.database;
-    let Some(account) = database.account(username).await? else { return Ok(None) };
+    let account = found(&admin, &username).await?;
     let purses = database.purses(account.id).await?;
     let usage = database.usage(account.id).await?;
     let (_, tasks) = database.history(account.id, 1, 0).await?;
@@ -118,7 +101,7 @@ async fn detail(admin: &Admin, username: &str) -> Result<Option<Value>, Error> {
         Scope::Organization => "members",
         Scope::Personal => "organizations",
     };
-    Ok(Some(json!({
+    Ok(Success::data(json!({
         "account": account.username,
         "scope": account.scope,
         "balance": purses.balance,
@@ -135,42 +118,41 @@ async fn detail(admin: &Admin, username: &str) -> Result<Option<Value>, Error> {
 }
 
 /// The account of a path.
-async fn found(admin: &Admin, username: &str) -> Result<Account, Failure> {
-    let account = admin.app.database.account(username).await.map_err(|cause| refused(&cause))?;
-    account.ok_or_else(|| no_account(username))
+async fn found(admin: &Admin, username: &str) -> Result<Account, DetailedFailure> {
+    let account = admin.app.database.account(username).await?;
+    account.ok_or_else(|| not_found(format!("there is no account {username:?}")))
 }
 
 async fn members(admin: Admin, ApiPath(username): ApiPath) -> Done {
     let organization = found(&admin, &username).await?;
-    let members = admin.app.database.memberships(organization.id, Scope::Organization).await;
-    let members = members.map_err(|cause| refused(&cause))?;
+    let members = admin.app.database.memberships(organization.id, Scope::Organization).await?;
     let members: Vec<Value> = members.iter().map(|member| json!({ "member": member })).collect();
-    Ok(Answer::data(json!({ "members": members })))
+    Ok(Success::data(json!({ "members": members })))
 }
 
 async fn keys(admin: Admin, ApiPath(username): ApiPath) -> Done {
     let account = found(&admin, &username).await?;
-    let keys = admin.app.database.keys(account.id).await.map_err(|cause| refused(&cause))?;
-    Ok(Answer::data(json!({ "keys": keys })))
+    let keys = admin.app.database.keys(account.id).await?;
+    Ok(Success::data(json!({ "keys": keys })))
 }
 
-type Membership = Path<(String, String)>;
+type Membership = ApiPath<(String, String)>;
 
-async fn add_member(admin: Admin, Path((organization, person)): Membership) -> Done {
-    admin.add_member(&organization, &person).await.map_err(|cause| refused(&cause))?;
-    Ok(Answer::data(json!({ "organization": organization, "member": person })))
+async fn add_member(admin: Admin, ApiPath((organization, person)): Membership) -> Done {
+    admin.add_member(&organization, &person).await?;
+    Ok(Success::data(json!({ "organization": organization, "member": person })))
 }
 
-async fn remove_member(admin: Admin, Path((organization, person)): Membership) -> Done {
-    match admin.remove_member(&organization, &person).await.map_err(|cause| refused(&cause))? {
-        true => Ok(Answer::data(json!({ "organization": organization, "former_member": person }))),
+async fn remove_member(admin: Admin, ApiPath((organization, person)): Membership) -> Done {
+    match admin.remove_member(&organization, &person).await? {
+        true => Ok(Success::data(json!({ "organization": organization, "former_member": person }))),
         false => Err(not_found(format!("{person} is no member of {organization}"))),
     }
 }
 
 async fn add_key(admin: Admin, ApiPath(account): ApiPath) -> Done {
-    let key = admin.add_key(&account).await.map_err(|cause| refused(&cause))?;
-    Ok(Answer::data(json!({ "account": account, "api_key": key })))
+    let key = admin.add_key(&account).await?;
+    Ok(Success::data(json!({ "account": account, "api_key": key })))
 }
 
 #[derive(Deserialize)]
@@ -180,8 +162,8 @@ struct Revocation {
 }
 
 async fn revoke_key(admin: Admin, body: ApiJson<Revocation>) -> Done {
-    match admin.revoke_key(&body.value.key).await.map_err(|cause| refused(&cause))? {
-        true => Ok(Answer::data(json!({ "revoked": true }))),
+    match admin.revoke_key(&body.value.key).await? {
+        true => Ok(Success::data(json!({ "revoked": true }))),
         false => Err(not_found("there is no such key")),
     }
 }
@@ -203,15 +185,15 @@ const fn default_limit() -> u32 {
 }
 
 async fn models(admin: Admin, ApiQuery(page): ApiQuery<PageQuery>) -> Done {
-    let models = admin.app.database.all_models(page.limit.min(MAX_PAGE), page.offset).await;
-    Ok(Answer::data(json!({ "models": models.map_err(|cause| refused(&cause))? })))
+    let models = admin.app.database.all_models(page.limit.min(MAX_PAGE), page.offset).await?;
+    Ok(Success::data(json!({ "models": models })))
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TaskQuery {
     account: Option<String>,
-    status: Option<String>,
+    status: Option<Status>,
     #[serde(default = "default_limit")]
     limit: u32,
     #[serde(default)]
@@ -223,37 +205,30 @@ async fn tasks(admin: Admin, ApiQuery(query): ApiQuery<TaskQuery>) -> Done {
         Some(username) => Some(found(&admin, username).await?.id),
         None => None,
     };
-    let status = query.status.as_deref().map(status).transpose()?;
     let limit = query.limit.min(MAX_PAGE);
-    let filter = TaskFilter { account, status, limit, offset: query.offset };
-    let tasks = admin.app.database.all_tasks(filter).await.map_err(|cause| refused(&cause))?;
-    Ok(Answer::data(json!({ "tasks": tasks })))
+    let filter = TaskFilter { account, status: query.status, limit, offset: query.offset };
+    let tasks = admin.app.database.all_tasks(filter).await?;
+    Ok(Success::data(json!({ "tasks": tasks })))
 }
 
-fn status(word: &str) -> Result<Status, Failure> {
-    let words: Vec<&str> = Status::ALL.iter().map(|status| status.word()).collect();
-    let unknown = || Failure::unprocessable(format!("{word:?} is none of {}", words.join(", ")));
-    Status::from_word(word).ok_or_else(unknown)
-}
-
-fn no_task(id: &str) -> Failure {
+fn no_task(id: &str) -> DetailedFailure {
     not_found(format!("there is no task {id:?}"))
 }
 
 async fn task(admin: Admin, ApiPath(id): ApiPath) -> Done<TaskDetail> {
-    let task = admin.app.database.any_task(&id).await.map_err(|cause| refused(&cause))?;
-    task.map(Answer::data).ok_or_else(|| no_task(&id))
+    let task = admin.app.database.any_task(&id).await?;
+    task.map(Success::data).ok_or_else(|| no_task(&id))
 }
 
 async fn refund(admin: Admin, ApiPath(id): ApiPath) -> Done {
-    let refunded = admin.refund_task(&id).await.map_err(|cause| refused(&cause))?;
+    let refunded = admin.refund_task(&id).await?;
     let (account, amount) = refunded.ok_or_else(|| no_task(&id))?;
-    Ok(Answer::data(json!({ "task": id, "account": account, "amount": amount })))
+    Ok(Success::data(json!({ "task": id, "account": account, "amount": amount })))
 }
 
 async fn nodes(admin: Admin) -> Done {
-    let nodes = admin.app.database.nodes().await.map_err(|cause| refused(&cause))?;
-    Ok(Answer::data(json!({ "nodes": nodes })))
+    let nodes = admin.app.database.nodes().await?;
+    Ok(Success::data(json!({ "nodes": nodes })))
 }
 
 #[derive(Deserialize)]
@@ -265,10 +240,10 @@ struct Publication {
 
 async fn publish_model(admin: Admin, body: ApiJson<Publication>) -> Done {
     let Publication { account, model } = body.value;
-    let spec = ModelSpec::from_json(model.get()).map_err(|cause| refused(&cause))?;
+    let spec = ModelSpec::from_json(model.get())?;
     let model = spec.id.clone();
-    let hash = admin.publish_model(&account, spec).await.map_err(|cause| refused(&cause))?;
-    Ok(Answer::data(json!({ "publisher": account, "model": model, "commit_hash": hash })))
+    let hash = admin.publish_model(&account, spec).await?;
+    Ok(Success::data(json!({ "publisher": account, "model": model, "commit_hash": hash })))
 }
 
 #[derive(Deserialize)]
@@ -281,38 +256,15 @@ struct NewVersion {
 
 async fn publish_version(admin: Admin, ApiPath(model): ApiPath, body: ApiJson<NewVersion>) -> Done {
     let NewVersion { account, input_format, output_format } = body.value;
-    let published = admin.publish_version(&account, &model, input_format.get(), output_format.get()).await;
-    let hash = published.map_err(|cause| refused(&cause))?;
-    Ok(Answer::data(json!({ "model": model, "commit_hash": hash })))
-}
-
-/// What changes about a model; what is left out stays.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ModelChange {
-    price: Option<Money>,
-    visibility: Option<Visibility>,
-    is_verified: Option<bool>,
-    is_playground: Option<bool>,
+    let hash = admin.publish_version(&account, &model, input_format.get(), output_format.get()).await?;
+    Ok(Success::data(json!({ "model": model, "commit_hash": hash })))
 }
 
 async fn change_model(admin: Admin, ApiPath(model): ApiPath, body: ApiJson<ModelChange>) -> Done {
+    admin.change_model(&model, body.value).await?;
     let mut changed: Value = serde_json::from_str(&body.text).unwrap_or_default();
     changed["model"] = json!(model);
-    let ModelChange { price, visibility, is_verified, is_playground } = body.value;
-    if let Some(price) = price {
-        admin.set_price(&model, price).await.map_err(|cause| refused(&cause))?;
-    }
-    if let Some(visibility) = visibility {
-        admin.set_visibility(&model, visibility).await.map_err(|cause| refused(&cause))?;
-    }
-    if let Some(is_verified) = is_verified {
-        admin.set_verified(&model, is_verified).await.map_err(|cause| refused(&cause))?;
-    }
-    if let Some(is_playground) = is_playground {
-        admin.set_playground(&model, is_playground).await.map_err(|cause| refused(&cause))?;
-    }
-    Ok(Answer::data(changed))
+    Ok(Success::data(changed))
 }
 
 #[derive(Deserialize)]
@@ -326,22 +278,21 @@ struct NewNodeKey {
 async fn add_node_key(admin: Admin, body: ApiJson<NewNodeKey>) -> Done {
     let NewNodeKey { name, models } = body.value;
     let key = match models {
-        None => admin.add_node_key(&name).await,
-        Some(models) => admin.add_node_key_for(&name, &models).await,
+        None => admin.add_node_key(&name).await?,
+        Some(models) => admin.add_node_key_for(&name, &models).await?,
     };
-    let key = key.map_err(|cause| refused(&cause))?;
-    Ok(Answer::data(json!({ "name": name, "node_key": key })))
+    Ok(Success::data(json!({ "name": name, "node_key": key })))
 }
 
 async fn revoke_node_key(admin: Admin, ApiPath(name): ApiPath) -> Done {
-    match admin.revoke_node_key(&name).await.map_err(|cause| refused(&cause))? {
-        true => Ok(Answer::data(json!({ "name": name, "revoked": true }))),
+    match admin.revoke_node_key(&name).await? {
+        true => Ok(Success::data(json!({ "name": name, "revoked": true }))),
         false => Err(not_found(format!("there is no valid key called {name}"))),
     }
 }
 
 async fn audit(admin: Admin) -> Done<Audit> {
-    Ok(Answer::data(admin.audit().await.map_err(|cause| refused(&cause))?))
+    Ok(Success::data(admin.audit().await?))
 }
 
 #[derive(Deserialize)]
@@ -352,7 +303,7 @@ struct BackupFolder {
 
 async fn backup(admin: Admin, body: ApiJson<BackupFolder>) -> Done<Backup> {
     if !body.value.folder.is_absolute() {
-        return Err(Failure::unprocessable("the folder of a backup is an absolute path"));
+        return Err(Failure::unprocessable("the folder of a backup is an absolute path").into());
     }
-    Ok(Answer::data(admin.backup(&body.value.folder).await.map_err(|cause| refused(&cause))?))
+    Ok(Success::data(admin.backup(&body.value.folder).await?))
 }

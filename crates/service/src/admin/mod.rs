@@ -226,3 +226,25 @@ impl Admin {
         self.app.database.account(username).await?.ok_or_else(unknown)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::accounts::NewKey;
+    use crate::{Config, Error, Service};
+
+    #[tokio::test]
+    async fn a_beginning_that_several_keys_have_revokes_none_of_them() -> Result<(), Error> {
+        let service = Service::start(Config::ephemeral()).await?;
+        let (database, now) = (&service.app.database, service.app.clock.now());
+        let owner = service.account("demo", "finding an account").await?.id;
+        for key in ["isk_twins1_aaaaaaaa", "isk_twins2_bbbbbbbb"] {
+            database.add_key(owner, &NewKey::chosen(key)?.kept, now).await?;
+        }
+        let ambiguous = service.revoke_key("isk_twins").await;
+        assert!(ambiguous.is_err_and(|error| error.to_string().contains("several keys")));
+        assert!(service.revoke_key("twins2").await?);
+        assert!(database.key("twins1").await?.is_some() && database.key("twins2").await?.is_none());
+        service.shutdown().await;
+        Ok(())
+    }
+}

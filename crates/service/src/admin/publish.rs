@@ -3,7 +3,7 @@
 
 use super::Admin;
 use crate::Error;
-use crate::catalog::{Existing, ModelSpec, NewVersion, Visibility, checked_formats};
+use crate::catalog::{Existing, ModelChange, ModelSpec, NewVersion, checked_formats};
 use crate::ledger::Money;
 
 impl Admin {
@@ -20,7 +20,7 @@ impl Admin {
         match self.app.database.publish(&[model], Existing::Keep).await? {
             0 => {
                 let cause = "the identifier is taken; a version can be added to one's own model";
-                Err(Error::new(publishing(&spec), cause))
+                Err(Error::new(format!("publishing the model {:?}", spec.id), cause))
             }
             _ => Ok(commit_hash),
         }
@@ -51,52 +51,18 @@ impl Admin {
         }
     }
 
-    /// Changes what one inference on a model costs. Tasks that exist keep their price; a restart keeps
-    /// the new one.
+    /// Changes a model. Tasks that exist go on, at their price; a restart keeps the change.
     ///
     /// # Errors
     /// When there is no such model, the price is below zero, or the database cannot be written.
-    pub async fn set_price(&self, model: &str, price: Money) -> Result<(), Error> {
-        let doing = || format!("changing the price of the model {model:?}");
-        if price < Money::ZERO {
-            return Err(Error::new(doing(), "a price is not below zero"));
+    pub async fn change_model(&self, model: &str, change: ModelChange) -> Result<(), Error> {
+        let failed = |cause: &str| Error::new(format!("changing the model {model:?}"), cause);
+        if change.price.is_some_and(|price| price < Money::ZERO) {
+            return Err(failed("a price is not below zero"));
         }
-        known(self.app.database.set_price(model, price, self.app.clock.now()).await?, doing)
+        match self.app.database.change_model(model, change, self.app.clock.now()).await? {
+            true => Ok(()),
+            false => Err(failed("there is no such model")),
+        }
     }
-
-    /// Shows a model to everyone, or to its owner alone. Tasks that exist go on.
-    ///
-    /// # Errors
-    /// When there is no such model, or the database cannot be written.
-    pub async fn set_visibility(&self, model: &str, visibility: Visibility) -> Result<(), Error> {
-        let is_public = visibility == Visibility::Public;
-        let done = self.app.database.set_public(model, is_public, self.app.clock.now()).await?;
-        known(done, || format!("changing who sees the model {model:?}"))
-    }
-
-    /// Says that a model is verified to run on this service, or that it is not.
-    ///
-    /// # Errors
-    /// When there is no such model, or the database cannot be written.
-    pub async fn set_verified(&self, model: &str, is_verified: bool) -> Result<(), Error> {
-        let done = self.app.database.set_verified(model, is_verified, self.app.clock.now()).await?;
-        known(done, || format!("verifying the model {model:?}"))
-    }
-
-    /// Says that a model belongs to the playground, or that it does not.
-    ///
-    /// # Errors
-    /// When there is no such model, or the database cannot be written.
-    pub async fn set_playground(&self, model: &str, is_playground: bool) -> Result<(), Error> {
-        let done = self.app.database.set_playground(model, is_playground, self.app.clock.now()).await?;
-        known(done, || format!("changing the playground for the model {model:?}"))
-    }
-}
-
-fn publishing(spec: &ModelSpec) -> String {
-    format!("publishing the model {:?}", spec.id)
-}
-
-fn known(done: bool, doing: impl Fn() -> String) -> Result<(), Error> {
-    if done { Ok(()) } else { Err(Error::new(doing(), "there is no such model")) }
 }

@@ -115,8 +115,6 @@ pub(crate) trait AdminDatabase: Send + Sync {
     async fn memberships(&self, account: AccountId, scope: Scope) -> Result<Vec<String>, Error>;
     /// A page of all models in the order of their publication.
     async fn all_models(&self, limit: u32, offset: u64) -> Result<Vec<ModelOverview>, Error>;
-    /// Says whether a model belongs to the playground; false when there is no such model.
-    async fn set_playground(&self, model: &str, is_playground: bool, now: Moment) -> Result<bool, Error>;
     /// The keys of nodes and the nodes that are known with each.
     async fn nodes(&self) -> Result<Vec<NodeOverview>, Error>;
     /// A page of the tasks of all accounts, the newest first.

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::routing::get;
 use serde::Serialize;
 
-use super::{Answer, Caller, Failure};
+use super::{Caller, Failure, Success};
 use crate::ledger::Money;
 use crate::lifecycle::app::App;
 
@@ -24,9 +24,9 @@ struct Balance {
     wallet_address: String,
 }
 
-async fn balance(State(app): State<Arc<App>>, Caller(account): Caller) -> Result<Answer<Balance>, Failure> {
+async fn balance(State(app): State<Arc<App>>, Caller(account): Caller) -> Result<Success<Balance>, Failure> {
     let purses = app.database.purses(account.id).await?;
-    Ok(Answer::data(Balance {
+    Ok(Success::data(Balance {
         balance: purses.balance,
         free_balance: purses.free,
         debt: purses.owed(),

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
+use axum::extract::path::ErrorKind;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
@@ -91,6 +93,9 @@ const UNPARSED: [(&str, &str); 3] = [
 /// value that the caller sent stands in it and stays as it is.
 fn in_words_of_json(message: &str) -> String {
     let message = message.rsplit_once(" at line ").map_or(message, |(message, _)| message);
+    if let Some(words) = message.strip_prefix("unknown variant ") {
+        return format!("unknown value {words}");
+    }
     for (rust, json) in UNPARSED {
         if let Some(place) = message.strip_suffix(rust) {
             return format!("{place}{json}");
@@ -145,15 +150,20 @@ pub(crate) fn place<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     u64::try_from(number).map(Some).map_err(|_| D::Error::custom("it must be at least 0"))
 }
 
-/// The one parameter of a path.
-pub(crate) struct ApiPath(pub(crate) String);
+/// The parameters of a path: one, or a tuple.
+pub(crate) struct ApiPath<T = String>(pub(crate) T);
 
-impl FromRequestParts<Arc<App>> for ApiPath {
+impl<T: DeserializeOwned + Send> FromRequestParts<Arc<App>> for ApiPath<T> {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
         match Path::from_request_parts(parts, app).await {
             Ok(Path(value)) => Ok(Self(value)),
+            Err(PathRejection::FailedToDeserializePathParams(cause))
+                if !matches!(cause.kind(), ErrorKind::InvalidUtf8InPathParam { .. }) =>
+            {
+                Err(Failure::unprocessable(format!("the path: {}", cause.body_text())))
+            }
             Err(_) => Err(Failure::new(StatusCode::BAD_REQUEST, "the path is not UTF-8")),
         }
     }

@@ -23,11 +23,7 @@ impl FromRequestParts<Arc<App>> for Caller {
             let message = "a valid API key is needed in the header x-api-key";
             Failure::new(StatusCode::UNAUTHORIZED, message)
         };
-        let mut sent = parts.headers.get_all("x-api-key").iter();
-        let (Some(text), None) = (sent.next(), sent.next()) else {
-            return Err(refused());
-        };
-        let text = text.to_str().map_err(|_| refused())?;
+        let text = sent_key(parts, "x-api-key").ok_or_else(refused)?;
         match app.database.key(&key_id(text)).await? {
             Some((kept, account)) if kept.is_of(text) => {
                 admit(parts, app, &account)?;
@@ -36,6 +32,13 @@ impl FromRequestParts<Arc<App>> for Caller {
             _ => Err(refused()),
         }
     }
+}
+
+/// The one header of this name, which carries a key.
+pub(crate) fn sent_key<'a>(parts: &'a Parts, header: &str) -> Option<&'a str> {
+    let mut sent = parts.headers.get_all(header).iter();
+    let text = sent.next()?.to_str().ok()?;
+    sent.next().is_none().then_some(text)
 }
 
 /// Holds the account to its limits until the response, and names it to the access log.

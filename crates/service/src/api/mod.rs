@@ -19,12 +19,13 @@ use axum::routing::get;
 use tower::util::option_layer;
 
 pub(crate) use body::{ApiJson, ApiPath, ApiQuery, place, present};
-pub(crate) use caller::Caller;
+pub(crate) use caller::{Caller, sent_key};
 pub(crate) use edge::{RequestId, observe};
-pub(crate) use response::{Answer, Failure, Page, wrong_method};
+pub(crate) use response::{
+    DetailedFailure, Failure, Page, Success, unknown_path, with_stored_json, wrong_method,
+};
 pub(crate) use storage::is_mime;
 
-use crate::controls;
 use crate::lifecycle::app::App;
 
 /// Where the API begins. Its version is part of its address.
@@ -40,16 +41,18 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .merge(models::routes())
         .merge(tasks::routes())
         .merge(storage::routes())
-        .method_not_allowed_fallback(response::wrong_method);
+        .method_not_allowed_fallback(wrong_method);
     let document = ([(CONTENT_TYPE, "application/yaml")], DOCUMENT);
     let routes = Router::new()
         .nest(ROOT, operations)
-        .route("/openapi.yaml", get(document).fallback(response::wrong_method))
-        .fallback(response::unknown_path)
+        .route("/openapi.yaml", get(document).fallback(wrong_method))
+        .fallback(unknown_path("the API begins at /api/v1"))
         .layer(DefaultBodyLimit::max(app.config.limits.body))
         .layer(from_fn_with_state(Arc::clone(app), edge::limit_requests));
     // A request that a tester delays is not in progress meanwhile.
-    controls::around_the_api(routes, app)
+    #[cfg(feature = "controls")]
+    let routes = crate::controls::around_the_api(routes, app);
+    routes
         .layer(option_layer(edge::cors(&app.config.cors_origins)))
         .layer(from_fn_with_state(Arc::clone(app), edge::observe))
         .with_state(Arc::clone(app))

@@ -1,11 +1,12 @@
 //! Responses: the envelope of a success, pages inside it, and the one shape of all failures.
 
 use std::fmt;
+use std::future::{Ready, ready};
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::OriginalUri;
-use axum::http::header::RETRY_AFTER;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -19,43 +20,47 @@ const MAX_MESSAGE: usize = 2_000;
 const MAX_PATH: usize = 200;
 
 /// A success: the envelope around a payload, or without one.
-pub(crate) struct Answer<T> {
-    message: &'static str,
-    data: Option<T>,
-}
-
-impl<T: Serialize> Answer<T> {
-    pub(crate) const fn data(data: T) -> Self {
-        Self { message: "ok", data: Some(data) }
-    }
-}
-
-impl<T> Answer<T> {
-    /// A success without a payload where others have one.
-    pub(crate) const fn nothing(message: &'static str) -> Self {
-        Self { message, data: None }
-    }
-}
-
-impl Answer<()> {
-    /// A success that has no payload.
-    pub(crate) const fn done(message: &'static str) -> Self {
-        Self { message, data: None }
-    }
-}
-
 #[derive(Serialize)]
-struct Envelope<T> {
+pub(crate) struct Success<T> {
     status: &'static str,
     message: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<T>,
 }
 
-impl<T: Serialize> IntoResponse for Answer<T> {
-    fn into_response(self) -> Response {
-        Json(Envelope { status: "success", message: self.message, data: self.data }).into_response()
+impl<T: Serialize> Success<T> {
+    pub(crate) const fn data(data: T) -> Self {
+        Self { status: "success", message: "ok", data: Some(data) }
     }
+}
+
+impl<T> Success<T> {
+    /// A success without a payload.
+    pub(crate) const fn done(message: &'static str) -> Self {
+        Self { status: "success", message, data: None }
+    }
+}
+
+impl<T: Serialize> IntoResponse for Success<T> {
+    fn into_response(self) -> Response {
+        Json(self).into_response()
+    }
+}
+
+/// Returns a success whose payload is a record with further fields of JSON as it is stored: what was validated when
+/// it was written is not parsed again.
+pub(crate) fn with_stored_json(
+    record: &impl Serialize,
+    stored: &[(&str, &str)],
+) -> Result<Response, Failure> {
+    let record = serde_json::to_string(record).map_err(|cause| Error::new("writing a response", cause))?;
+    let mut body = String::from("{\"status\":\"success\",\"message\":\"ok\",\"data\":");
+    body.push_str(record.strip_suffix('}').unwrap_or(&record));
+    for (name, json) in stored {
+        body.extend([",\"", name, "\":", json]);
+    }
+    body.push_str("}}");
+    Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }
 
 /// One page of a list. `records` is null when nothing matches at all, and empty when the page lies
@@ -155,8 +160,8 @@ struct Body {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        let mut response =
-            (self.status, Json(Body { status: "fail", message: self.message })).into_response();
+        let body = Body { status: "fail", message: self.message };
+        let mut response = (self.status, Json(body)).into_response();
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
@@ -164,17 +169,39 @@ impl IntoResponse for Failure {
     }
 }
 
+/// A failure with its cause, for operators and testers. Callers of the API read no causes.
+pub(crate) struct DetailedFailure(Failure);
+
+impl From<Failure> for DetailedFailure {
+    fn from(failure: Failure) -> Self {
+        Self(failure)
+    }
+}
+
+impl From<Error> for DetailedFailure {
+    fn from(cause: Error) -> Self {
+        Self(Failure::unprocessable(cause.to_string()))
+    }
+}
+
+impl IntoResponse for DetailedFailure {
+    fn into_response(self) -> Response {
+        self.0.into_response()
+    }
+}
+
 /// Refuses a method that a path does not have.
 pub(crate) async fn wrong_method(method: Method, OriginalUri(uri): OriginalUri) -> Failure {
     let method: String = method.as_str().chars().take(MAX_PATH).collect();
-    let message = format!("{method} is not allowed on {}; the document lists the methods", shown(&uri));
-    Failure::new(StatusCode::METHOD_NOT_ALLOWED, message)
+    Failure::new(StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not allowed on {}", shown(&uri)))
 }
 
-/// Refuses a path that does not exist.
-pub(crate) async fn unknown_path(uri: Uri) -> Failure {
-    let message = format!("there is nothing at {}; the API begins at /api/v1", shown(&uri));
-    Failure::new(StatusCode::NOT_FOUND, message)
+/// Returns a handler that refuses paths which do not exist, with a hint of those that do.
+pub(crate) fn unknown_path(hint: &'static str) -> impl Fn(Uri) -> Ready<Failure> + Clone {
+    move |uri| {
+        let message = format!("there is nothing at {}; {hint}", shown(&uri));
+        ready(Failure::new(StatusCode::NOT_FOUND, message))
+    }
 }
 
 /// The beginning of a path, as it was sent.

@@ -11,11 +11,10 @@ use axum::http::StatusCode;
 use axum::routing::{delete, get, post};
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, ApiJson, ApiPath, ApiQuery, Caller, Failure, place, present};
+use super::{ApiJson, ApiPath, ApiQuery, Caller, Failure, Success, place, present};
 use crate::accounts::{Account, Scope};
-use crate::clock::Moment;
 use crate::lifecycle::app::App;
-use crate::object_storage::{FOLDERS, MAX_FILE, MAX_KEY, StoredFile, Target};
+use crate::object_storage::{FOLDERS, MAX_FILE, MAX_KEY, StoredFile, Target, Usage};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -46,7 +45,7 @@ async fn presign(
     State(app): State<Arc<App>>,
     Caller(account): Caller,
     body: ApiJson<PresignBody>,
-) -> Result<Answer<PresignedUpload>, Failure> {
+) -> Result<Success<PresignedUpload>, Failure> {
     let PresignBody { folder, mime, name, size, org_username } = body.value;
     if !FOLDERS.contains(&folder.as_str()) {
         return Err(Failure::unprocessable(format!("folder must be one of {}", FOLDERS.join(", "))));
@@ -80,7 +79,7 @@ async fn presign(
     };
     let presigned = app.objects.presign(&target, app.config.target_life)?;
     app.database.add_target(&target).await?;
-    Ok(Answer::data(PresignedUpload {
+    Ok(Success::data(PresignedUpload {
         endpoint: presigned.endpoint,
         download_url: app.objects.download_url(&target.bucket, &target.key),
         fields: presigned.fields,
@@ -153,17 +152,13 @@ struct ListQuery {
 
 #[derive(Serialize)]
 struct FileRecord {
-    id: String,
+    #[serde(flatten)]
+    file: StoredFile,
     download_url: String,
-    folder: String,
-    key: String,
-    mime: String,
-    size: u64,
     /// A file is shown when its bytes are whole, so this is always true.
     status: bool,
     /// Files do not expire.
     is_expired: bool,
-    created_at: Moment,
 }
 
 #[derive(Serialize)]
@@ -178,7 +173,7 @@ async fn list(
     Caller(account): Caller,
     ApiPath(folder): ApiPath,
     ApiQuery(query): ApiQuery<ListQuery>,
-) -> Result<Answer<FilePage>, Failure> {
+) -> Result<Success<FilePage>, Failure> {
     let (page, page_size) = (query.page.unwrap_or(1), query.page_size.unwrap_or(10));
     let longest = app.config.limits.files_page;
     if page == 0 {
@@ -193,35 +188,20 @@ async fn list(
     let (files, total) =
         app.database.files(account.id, &folder, query.category.as_deref(), page, page_size).await?;
     let record = |file: StoredFile| FileRecord {
-        id: file.id,
         download_url: app.objects.download_url(&file.bucket, &file.key),
-        folder: file.folder,
-        key: file.key,
-        mime: file.mime,
-        size: file.size,
+        file,
         status: true,
         is_expired: false,
-        created_at: file.created_at,
     };
-    Ok(Answer::data(FilePage {
+    Ok(Success::data(FilePage {
         files: files.into_iter().map(record).collect(),
         total,
         total_pages: total.div_ceil(u64::from(page_size)),
     }))
 }
 
-#[derive(Serialize)]
-struct Statistics {
-    total_files: u64,
-    total_size: u64,
-}
-
-async fn statistics(
-    State(app): State<Arc<App>>,
-    Caller(account): Caller,
-) -> Result<Answer<Statistics>, Failure> {
-    let usage = app.database.usage(account.id).await?;
-    Ok(Answer::data(Statistics { total_files: usage.files, total_size: usage.bytes }))
+async fn statistics(State(app): State<Arc<App>>, Caller(account): Caller) -> Result<Success<Usage>, Failure> {
+    Ok(Success::data(app.database.usage(account.id).await?))
 }
 
 #[derive(Deserialize)]
@@ -233,13 +213,13 @@ async fn remove(
     State(app): State<Arc<App>>,
     Caller(account): Caller,
     body: ApiJson<DeleteBody>,
-) -> Result<Answer<()>, Failure> {
+) -> Result<Success<()>, Failure> {
     let url = body.value.url;
     let unknown = || Failure::not_found("file", &url);
     let (bucket, key) = app.objects.locate(&url).ok_or_else(unknown)?;
     let blob = app.database.delete_file(account.id, &bucket, &key, app.clock.now()).await?;
     app.objects.delete_blob(&blob.ok_or_else(unknown)?).await;
-    Ok(Answer::done("deleted"))
+    Ok(Success::done("deleted"))
 }
 
 #[cfg(test)]
@@ -247,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mime_types_are_told_from_other_texts() {
+    fn texts_that_are_no_mime_type_are_refused() {
         for mime in ["image/png", "text/plain; charset=utf-8", "text/plain;charset=utf-8", "a/b;c=\"d e\""] {
             assert!(is_mime(mime), "{mime}");
         }

@@ -5,16 +5,13 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::Response;
 use axum::routing::{delete, get, post};
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use super::models::find_model;
-use super::{Answer, ApiJson, ApiPath, ApiQuery, Caller, Failure, Page, place};
-use crate::Error;
+use super::{ApiJson, ApiPath, ApiQuery, Caller, Failure, Page, Success, place, with_stored_json};
 use crate::catalog::{Inputs, check_inputs};
-use crate::clock::Moment;
-use crate::ledger::{Money, as_number};
 use crate::lifecycle::app::App;
 use crate::queue::{Cancel, Created, NewTask, Status, Task, TaskSummary};
 
@@ -22,7 +19,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
         .route("/api-key/model/{id}/task", post(create))
         // The second spelling of the same operation.
-        .route("/model/{id}/task", post(create))
+        .route("/model/{model_id}/task", post(create))
         .route("/api-key/task/histories", get(history))
         .route("/api-key/task/{id}/detail", get(read))
         .route("/api-key/task/{id}/cancel", delete(cancel))
@@ -38,7 +35,7 @@ async fn create(
     Caller(account): Caller,
     ApiPath(model): ApiPath,
     input: ApiJson<Inputs>,
-) -> Result<Answer<CreatedTask>, Failure> {
+) -> Result<Success<CreatedTask>, Failure> {
     let found = find_model(&app, &account, &model).await?;
     check_inputs(&found.inputs, &input.value)
         .map_err(|violations| Failure::unprocessable(violations.join("; ")))?;
@@ -53,7 +50,7 @@ async fn create(
         model,
         version: found.version.id,
         publisher: found.model.owner,
-        price: found.model.price,
+        price: found.model.summary.price,
         input: input.text,
     };
     let (otherwise, max) = (app.config.insufficient_balance, limits.account_unfinished);
@@ -73,11 +70,11 @@ async fn create(
             return Err(Failure::insufficient_balance(message));
         }
     }
-    Ok(Answer::data(CreatedTask { data: task.id }))
+    Ok(Success::data(CreatedTask { data: task.id }))
 }
 
 /// The largest page of a history.
-const LONGEST_PAGE: u32 = 100;
+const MAX_PAGE: u32 = 100;
 
 #[derive(Deserialize)]
 struct HistoryQuery {
@@ -86,115 +83,55 @@ struct HistoryQuery {
     offset: Option<u64>,
 }
 
-#[derive(Serialize)]
-struct HistoryRecord {
-    task_id: String,
-    status: &'static str,
-    model_id: String,
-    cost: Cost,
-    created_at: Moment,
-    updated_at: Moment,
-}
-
-impl From<TaskSummary> for HistoryRecord {
-    fn from(task: TaskSummary) -> Self {
-        Self {
-            task_id: task.id,
-            status: task.status.word(),
-            model_id: task.model,
-            cost: Cost(task.cost.unwrap_or_default()),
-            created_at: task.created_at,
-            updated_at: task.updated_at,
-        }
-    }
-}
-
-/// A cost as a JSON number: zero until the task has succeeded.
-#[derive(Serialize)]
-#[serde(transparent)]
-struct Cost(#[serde(serialize_with = "as_number")] Money);
-
 async fn history(
     State(app): State<Arc<App>>,
     Caller(account): Caller,
     ApiQuery(query): ApiQuery<HistoryQuery>,
-) -> Result<Answer<Page<HistoryRecord>>, Failure> {
+) -> Result<Success<Page<TaskSummary>>, Failure> {
     let limit = query.limit.unwrap_or(10);
-    if !(1..=LONGEST_PAGE).contains(&limit) {
-        return Err(Failure::unprocessable(format!("limit must lie between 1 and {LONGEST_PAGE}")));
+    if !(1..=MAX_PAGE).contains(&limit) {
+        return Err(Failure::unprocessable(format!("limit must lie between 1 and {MAX_PAGE}")));
     }
     let (tasks, total) = app.database.history(account.id, limit, query.offset.unwrap_or(0)).await?;
-    Ok(Answer::data(Page::new(tasks.into_iter().map(HistoryRecord::from).collect(), total)))
+    Ok(Success::data(Page::new(tasks, total)))
 }
 
 #[derive(Serialize)]
-struct TaskRecord {
-    id: String,
-    task_id: String,
-    status: &'static str,
-    cost: Cost,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<String>,
-    input_data: Box<RawValue>,
-    input_format: Box<RawValue>,
-    output_format: Box<RawValue>,
-    result: Option<ResultEnvelope>,
-    created_at: Moment,
-    updated_at: Moment,
-}
-
-#[derive(Serialize)]
-struct ResultEnvelope {
-    result: Option<Box<RawValue>>,
-    error: Option<Box<RawValue>>,
-}
-
-impl TryFrom<Task> for TaskRecord {
-    type Error = Error;
-
-    fn try_from(task: Task) -> Result<Self, Error> {
-        let json = |text: String| {
-            RawValue::from_string(text).map_err(|cause| Error::new("reading a stored task", cause))
-        };
-        let ended = matches!(task.status, Status::Success | Status::Failed);
-        let result = if ended {
-            let result = task.output.map(json).transpose()?;
-            Some(ResultEnvelope { result, error: task.error.map(json).transpose()? })
-        } else {
-            None
-        };
-        Ok(Self {
-            task_id: task.id.clone(),
-            id: task.id,
-            status: task.status.word(),
-            cost: Cost(task.cost.unwrap_or_default()),
-            message: task.message,
-            input_data: json(task.input)?,
-            input_format: json(task.input_format)?,
-            output_format: json(task.output_format)?,
-            result,
-            created_at: task.created_at,
-            updated_at: task.updated_at,
-        })
-    }
+struct TaskRecord<'a> {
+    id: &'a str,
+    #[serde(flatten)]
+    task: &'a Task,
 }
 
 async fn read(
     State(app): State<Arc<App>>,
     Caller(account): Caller,
     ApiPath(id): ApiPath,
-) -> Result<Answer<TaskRecord>, Failure> {
+) -> Result<Response, Failure> {
     let task = app.database.task(account.id, &id).await?.ok_or_else(|| Failure::not_found("task", &id))?;
-    Ok(Answer::data(task.try_into()?))
+    let or_null = |json: &Option<String>| json.clone().unwrap_or_else(|| "null".to_owned());
+    let result = match task.status {
+        Status::Success | Status::Failed => {
+            format!("{{\"result\":{},\"error\":{}}}", or_null(&task.output), or_null(&task.error))
+        }
+        _ => "null".to_owned(),
+    };
+    let stored = [
+        ("input_data", &*task.input),
+        ("input_format", &*task.input_format),
+        ("output_format", &*task.output_format),
+        ("result", &*result),
+    ];
+    with_stored_json(&TaskRecord { id: &task.id, task: &task }, &stored)
 }
 
 async fn cancel(
     State(app): State<Arc<App>>,
     Caller(account): Caller,
     ApiPath(id): ApiPath,
-) -> Result<Answer<()>, Failure> {
+) -> Result<Success<()>, Failure> {
     match app.database.cancel(account.id, &id, app.clock.now()).await? {
-        Cancel::Canceled => Ok(Answer::done("canceled")),
+        Cancel::Canceled => Ok(Success::done("canceled")),
         Cancel::Unknown => Err(Failure::not_found("task", &id)),
         Cancel::Refused(status) => {
             let word = status.word();

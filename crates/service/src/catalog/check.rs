@@ -1,65 +1,27 @@
 //! Inputs held against what a model declares, before any money is set aside. This is the service's own
 //! reading of the typing rule: the shape of the samples says how a number is sent.
 
-use std::fmt;
-
 use rust_decimal::Decimal;
-use serde::de::{Error as _, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use url::Url;
 
+use super::entries::{Entries, shown};
 use super::format::{Descriptor, Format, Kind, NumConfig, Sample};
 
-/// The inputs of a task: an object whose values are kept as they were spelled, so that no number loses a
-/// digit before it is checked. A name that is given twice is refused: a later reader of the stored text
-/// could take either.
-#[derive(Debug, Default)]
-pub(crate) struct Inputs(Vec<(String, Box<RawValue>)>);
+/// The inputs of a task, whose values are kept as they were spelled, so that no number loses a digit before it is
+/// checked.
+#[derive(Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Inputs(Entries<Box<RawValue>>);
 
 impl Inputs {
     pub(crate) fn of_one(name: &str, value: Box<RawValue>) -> Self {
-        Self(vec![(name.to_owned(), value)])
-    }
-
-    fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.get())
+        Self(Entries(vec![(name.to_owned(), value)]))
     }
 }
 
-impl<'de> Deserialize<'de> for Inputs {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-
-        impl<'de> Visitor<'de> for Members {
-            type Value = Inputs;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object from parameter name to value")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Inputs, A::Error> {
-                let mut inputs = Inputs::default();
-                while let Some((name, value)) = map.next_entry::<String, Box<RawValue>>()? {
-                    if inputs.0.len() >= MOST_INPUTS {
-                        return Err(A::Error::custom(format!("more than {MOST_INPUTS} inputs")));
-                    }
-                    if inputs.get(&name).is_some() {
-                        return Err(A::Error::custom(format!("{} is given twice", shown(&name))));
-                    }
-                    inputs.0.push((name, value));
-                }
-                Ok(inputs)
-            }
-        }
-
-        deserializer.deserialize_map(Members)
-    }
-}
-
-/// No model declares more; a body with a hundred thousand names is not worth comparing.
-const MOST_INPUTS: usize = 1_000;
-/// How many complaints are told at once.
+/// How many violations a refusal names.
 const MOST_VIOLATIONS: usize = 20;
 /// How many digits a number may have behind the point, as the document has it.
 const MAX_FRACTION_DIGITS: usize = 18;
@@ -75,14 +37,14 @@ const MAX_FRACTION_DIGITS: usize = 18;
 pub(crate) fn check_inputs(declared: &Format, inputs: &Inputs) -> Result<(), Vec<String>> {
     let mut violations = Vec::new();
     for (name, descriptor) in declared.parameters() {
-        let complaint = match inputs.get(name) {
+        let complaint = match inputs.0.get(name).map(|value| value.get()) {
             None | Some("null") if descriptor.is_required() => Some("is required".to_owned()),
             None | Some("null") => None,
             Some(value) => check(descriptor, value).err(),
         };
         violations.extend(complaint.map(|complaint| format!("{} {complaint}", shown(name))));
     }
-    for (name, _) in &inputs.0 {
+    for (name, _) in &inputs.0.0 {
         if declared.get(name).is_none() {
             let known: Vec<&str> = declared.parameters().map(|(name, _)| name).collect();
             violations.push(format!(
@@ -198,17 +160,6 @@ fn is_http_url(url: &str) -> bool {
         && !host.is_empty()
         && !url.chars().any(|letter| letter.is_whitespace() || letter.is_control())
         && Url::parse(url).is_ok()
-}
-
-/// A name as it was sent, which may be of any length and content.
-fn shown(name: &str) -> String {
-    let begin: String = name.chars().take(80).collect();
-    if begin.chars().all(|letter| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.'))
-        && begin == name
-    {
-        return begin;
-    }
-    format!("{begin:?}")
 }
 
 #[cfg(test)]

@@ -1,16 +1,15 @@
 //! What a version of a model declares: its parameters with their descriptors, in their order.
 
-use std::fmt;
-
-use serde::de::{Error as _, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
+use super::entries::Entries;
 use crate::Error;
 
 /// The declared inputs or outputs of a model: parameter name to descriptor, by position.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Format(Vec<(String, Descriptor)>);
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Format(Entries<Descriptor>);
 
 /// Declares one parameter.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -80,7 +79,7 @@ impl Descriptor {
 
 impl Format {
     pub(crate) fn of_one(name: &str, descriptor: Descriptor) -> Self {
-        Self(vec![(name.to_owned(), descriptor)])
+        Self(Entries(vec![(name.to_owned(), descriptor)]))
     }
 
     /// A format as the database keeps it.
@@ -89,44 +88,18 @@ impl Format {
     }
 
     pub(crate) fn parameters(&self) -> impl Iterator<Item = (&str, &Descriptor)> {
-        self.0.iter().map(|(name, descriptor)| (name.as_str(), descriptor))
+        self.0.0.iter().map(|(name, descriptor)| (name.as_str(), descriptor))
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&Descriptor> {
-        self.parameters().find(|(known, _)| *known == name).map(|(_, descriptor)| descriptor)
-    }
-}
-
-impl Serialize for Format {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.parameters())
+        self.0.get(name)
     }
 }
 
 impl<'de> Deserialize<'de> for Format {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Parameters;
-
-        impl<'de> Visitor<'de> for Parameters {
-            type Value = Format;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object from parameter name to descriptor")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Format, A::Error> {
-                let mut format = Format::default();
-                while let Some((name, descriptor)) = map.next_entry::<String, Descriptor>()? {
-                    if format.get(&name).is_some() {
-                        return Err(A::Error::custom(format!("{name:?} is declared twice")));
-                    }
-                    format.0.push((name, descriptor));
-                }
-                format.0.sort_by_key(|(_, descriptor)| descriptor.position);
-                Ok(format)
-            }
-        }
-
-        deserializer.deserialize_map(Parameters)
+        let mut entries = Entries::<Descriptor>::deserialize(deserializer)?;
+        entries.0.sort_by_key(|(_, descriptor)| descriptor.position);
+        Ok(Self(entries))
     }
 }

@@ -3,6 +3,7 @@
 
 mod built_in;
 mod check;
+mod entries;
 mod format;
 mod search;
 mod spec;
@@ -14,6 +15,7 @@ pub(crate) use built_in::publish_built_in;
 pub(crate) use check::{Inputs, check_inputs};
 pub(crate) use format::{Format, Kind};
 pub(crate) use search::{Filter, Search, Sort, folded};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 pub(crate) use spec::checked_formats;
@@ -22,28 +24,10 @@ pub use spec::{Metadata, ModelSpec, Visibility};
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::ledger::Money;
-
-/// A model, as the database keeps it.
-#[derive(Debug, Clone)]
-pub(crate) struct Model {
-    pub(crate) id: String,
-    pub(crate) name: String,
-    pub(crate) owner: AccountId,
-    pub(crate) username: String,
-    pub(crate) description: String,
-    pub(crate) is_official: bool,
-    pub(crate) is_verified: bool,
-    pub(crate) is_public: bool,
-    pub(crate) price: Money,
-    /// `model_metadata`, a JSON object.
-    pub(crate) metadata: Box<RawValue>,
-    pub(crate) created_at: Moment,
-    pub(crate) updated_at: Moment,
-}
+use crate::ledger::{Money, as_number};
 
 /// A model as lists show it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct ModelSummary {
     pub(crate) id: String,
     pub(crate) name: String,
@@ -51,23 +35,37 @@ pub(crate) struct ModelSummary {
     pub(crate) description: String,
     pub(crate) is_official: bool,
     pub(crate) is_verified: bool,
-    pub(crate) is_public: bool,
+    pub(crate) visibility: Visibility,
+    #[serde(serialize_with = "as_number")]
     pub(crate) price: Money,
 }
 
-impl From<Model> for ModelSummary {
-    fn from(model: Model) -> Self {
-        Self {
-            id: model.id,
-            name: model.name,
-            username: model.username,
-            description: model.description,
-            is_official: model.is_official,
-            is_verified: model.is_verified,
-            is_public: model.is_public,
-            price: model.price,
-        }
-    }
+/// A model as its own record shows it.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Model {
+    #[serde(flatten)]
+    pub(crate) summary: ModelSummary,
+    #[serde(skip)]
+    pub(crate) owner: AccountId,
+    /// A JSON object.
+    #[serde(rename = "model_metadata")]
+    pub(crate) metadata: Box<RawValue>,
+    pub(crate) created_at: Moment,
+    pub(crate) updated_at: Moment,
+}
+
+/// What changes about a model; None leaves it as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelChange {
+    /// What one inference costs.
+    pub price: Option<Money>,
+    /// Who sees it.
+    pub visibility: Option<Visibility>,
+    /// Whether it is verified to run on this service.
+    pub is_verified: Option<bool>,
+    /// Whether the filter `playground` finds it.
+    pub is_playground: Option<bool>,
 }
 
 /// A version of a model.
@@ -167,10 +165,6 @@ pub(crate) trait Catalog: Send + Sync {
         version: &NewVersion,
         now: Moment,
     ) -> Result<Option<bool>, Error>;
-    /// Shows a model to everyone, or to its owner alone; false when there is no such model.
-    async fn set_public(&self, model: &str, is_public: bool, now: Moment) -> Result<bool, Error>;
-    /// Says whether a model is verified to run; false when there is no such model.
-    async fn set_verified(&self, model: &str, is_verified: bool, now: Moment) -> Result<bool, Error>;
-    /// Changes the price of one inference for tasks from now on; false when there is no such model.
-    async fn set_price(&self, model: &str, price: Money, now: Moment) -> Result<bool, Error>;
+    /// Changes a model for tasks from now on; false when there is no such model.
+    async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool, Error>;
 }

@@ -1,11 +1,14 @@
 //! What can be searched for: the words of the API, and how texts are compared.
 
+use serde::Deserialize;
+
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 
 /// The order of a list of models. Among equals the one published first comes first, except that newest
 /// and most recently updated first reverse that too; so pages never overlap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Sort {
     CreatedOldest,
     Created,
@@ -16,25 +19,10 @@ pub(crate) enum Sort {
     Trending,
 }
 
-impl Sort {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::CreatedOldest, Self::Created, Self::Modified, Self::Likes, Self::Downloads, Self::Trending];
-
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::CreatedOldest => "created_oldest",
-            Self::Created => "created",
-            Self::Modified => "modified",
-            Self::Likes => "likes",
-            Self::Downloads => "downloads",
-            Self::Trending => "trending",
-        }
-    }
-}
-
 /// Which models a list holds. Without a filter it holds the public ones and the caller's own; three
 /// filters choose among these, the other three say by themselves which models they mean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Filter {
     /// Published by the operator.
     Official,
@@ -50,29 +38,13 @@ pub(crate) enum Filter {
     Permission,
 }
 
-impl Filter {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Official, Self::Public, Self::Community, Self::Author, Self::Playground, Self::Permission];
-
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Official => "official",
-            Self::Public => "public",
-            Self::Community => "community",
-            Self::Author => "author",
-            Self::Playground => "playground",
-            Self::Permission => "permission",
-        }
-    }
-}
-
 /// What to search the catalog for.
 #[derive(Debug, Clone)]
 pub(crate) struct Search {
     pub(crate) caller: AccountId,
     /// A part of the name or the description, in any case.
     pub(crate) text: Option<String>,
-    /// In the order of publication unless told, so that pages stay as they are while models are added.
+    /// The order of publication by default, so that pages stay as they are while models are added.
     pub(crate) sort: Sort,
     pub(crate) filter: Option<Filter>,
     pub(crate) limit: u32,
@@ -85,6 +57,18 @@ pub(crate) struct Search {
 /// cases of ASCII alone. Upper case first, since some letters have two lower ones ("ς" and "σ").
 pub(crate) fn folded(text: &str) -> String {
     text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
+}
+
+#[cfg(test)]
+impl Sort {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::CreatedOldest, Self::Created, Self::Modified, Self::Likes, Self::Downloads, Self::Trending];
+}
+
+#[cfg(test)]
+impl Filter {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Official, Self::Public, Self::Community, Self::Author, Self::Playground, Self::Permission];
 }
 
 #[cfg(test)]

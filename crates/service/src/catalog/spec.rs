@@ -1,4 +1,4 @@
-//! What somebody says who publishes a model, and whether it can be: names, formats, samples.
+//! Models to be published: their form, and the checks of names, formats and samples.
 
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
@@ -99,7 +99,7 @@ struct FullMetadata<'a> {
     id: String,
     model_id: &'a str,
     #[serde(flatten)]
-    told: &'a Metadata,
+    metadata: &'a Metadata,
 }
 
 impl ModelSpec {
@@ -115,7 +115,8 @@ impl ModelSpec {
     pub(crate) fn to_model(&self, owner: &Account, now: Moment) -> Result<NewModel, Error> {
         let doing = || format!("publishing the model {:?}", self.id);
         let (inputs, outputs) = self.checked().map_err(|why| Error::new(doing(), why))?;
-        let metadata = FullMetadata { id: short_hash(&self.id), model_id: &self.id, told: &self.metadata };
+        let metadata =
+            FullMetadata { id: short_hash(&self.id), model_id: &self.id, metadata: &self.metadata };
         Ok(NewModel {
             id: self.id.clone(),
             name: self.name.clone(),

@@ -1,4 +1,4 @@
-//! Faults that let an answer arrive, but not as it was: cut off, bit by bit, or with another value in it.
+//! Faults that let a response arrive, but not as it was: cut off, bit by bit, or with another value in it.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use super::{Effect, Fault};
 use crate::http::listener::HangUp;
 
 impl Fault {
-    /// The same answer with another body.
+    /// The same response with another body.
     pub(super) async fn corrupt_body(&self, response: Response<Body>) -> Response<Body> {
         let (mut parts, body) = response.into_parts();
         let bytes = self.bytes.unwrap_or(1);
-        // A body that is made anew has no length of its own: the answer announces the one that it had.
+        // A body that is made anew has no length of its own: the response announces the one that it had.
         let length = body.size_hint().exact();
         let (body, length) = match self.effect {
             Effect::CutBody => (cut(body, bytes), length),

@@ -12,18 +12,19 @@ use super::Operation;
 /// A fault that requests are to meet.
 ///
 /// ```
+/// use inferstore_api::operations;
 /// use inferstore_service::{Fault, Operation};
 /// use std::time::Duration;
 ///
-/// Fault::lose_answer().on(Operation::CreateTask).once();
-/// Fault::status(429).retry_after(2).on(Operation::GetTask).times(3);
+/// Fault::lose_response().on(operations::CREATE_TASK).once();
+/// Fault::status(429).retry_after(2).on(operations::GET_TASK).times(3);
 /// Fault::hang_up().with_probability(0.2);
-/// Fault::drip_body(1, Duration::from_millis(5)).on(Operation::GetObject);
+/// Fault::drip_body(1, Duration::from_millis(5)).on(Operation::GET_OBJECT);
 /// ```
 ///
 /// A fault that names no operation, side, method or path meets every request, and one that names no number of times
 /// goes on until it is cleared.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,23 +65,24 @@ pub struct Fault {
 }
 
 /// What becomes of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Effect {
-    /// It is answered as always, only later, before or after it was carried out.
+    /// Its response is delayed, before or after it is carried out.
+    #[default]
     Delay,
-    /// It is answered with another status, before or after it was carried out.
+    /// Its response has another status, before or after it was carried out.
     Status,
     /// The connection is closed, and nothing was done.
     HangUp,
-    /// It is carried out, and the connection is closed before the answer.
-    LoseAnswer,
-    /// It is carried out, and the connection is closed within the body of the answer.
+    /// It is carried out, and the connection is closed before the response.
+    LoseResponse,
+    /// It is carried out, and the connection is closed within the body of the response.
     CutBody,
-    /// It is carried out, and the body of the answer comes bit by bit.
+    /// It is carried out, and the body of the response comes bit by bit.
     DripBody,
-    /// It is carried out, and one field of the answer has another value.
+    /// It is carried out, and one field of the response has another value.
     SetField,
 }
 
@@ -96,34 +98,15 @@ pub enum Side {
 
 impl Fault {
     fn new(effect: Effect) -> Self {
-        Self {
-            operation: None,
-            side: None,
-            method: None,
-            path: None,
-            effect,
-            status: None,
-            message: None,
-            retry_after: None,
-            headers: BTreeMap::new(),
-            body: None,
-            after_commit: false,
-            bytes: None,
-            pause_ms: None,
-            field: None,
-            value: None,
-            delay_ms: None,
-            probability: None,
-            times: None,
-        }
+        Self { effect, ..Self::default() }
     }
 
-    /// The answer comes, this much later.
+    /// The response comes, this much later.
     pub fn delay(by: Duration) -> Self {
         Self::new(Effect::Delay).delayed(by)
     }
 
-    /// The answer is a failure with this status, and nothing was done.
+    /// The response is a failure with this status, and nothing was done.
     pub fn status(status: u16) -> Self {
         Self { status: Some(status), ..Self::new(Effect::Status) }
     }
@@ -133,22 +116,22 @@ impl Fault {
         Self::new(Effect::HangUp)
     }
 
-    /// The request is carried out, and its answer is lost.
-    pub fn lose_answer() -> Self {
-        Self::new(Effect::LoseAnswer)
+    /// The request is carried out, and its response is lost.
+    pub fn lose_response() -> Self {
+        Self::new(Effect::LoseResponse)
     }
 
-    /// The answer announces its whole length and ends after so many bytes.
+    /// The response announces its whole length and ends after so many bytes.
     pub fn cut_body(after: u64) -> Self {
         Self { bytes: Some(after), ..Self::new(Effect::CutBody) }
     }
 
-    /// The body of the answer comes in pieces of so many bytes, this long apart.
+    /// The body of the response comes in pieces of so many bytes, this long apart.
     pub fn drip_body(bytes: u64, pause: Duration) -> Self {
         Self { bytes: Some(bytes), pause_ms: Some(milliseconds(pause)), ..Self::new(Effect::DripBody) }
     }
 
-    /// The answer has this value in the field that a JSON pointer names, such as `/data/status`. Answers
+    /// The response has this value in the field that a JSON pointer names, such as `/data/status`. Responses
     /// without the field stay as they are.
     pub fn set_field(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self { field: Some(field.into()), value: Some(value.into()), ..Self::new(Effect::SetField) }
@@ -156,8 +139,8 @@ impl Fault {
 
     /// Only requests for this operation.
     #[must_use]
-    pub fn on(self, operation: Operation) -> Self {
-        Self { operation: Some(operation), ..self }
+    pub fn on(self, operation: impl Into<Operation>) -> Self {
+        Self { operation: Some(operation.into()), ..self }
     }
 
     /// Only requests to the API, or only those to the object store.

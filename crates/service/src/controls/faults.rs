@@ -75,7 +75,7 @@ impl Controls {
         if let Some(mistake) = fault.mistake() {
             return Err(Error::new("adding a fault", mistake));
         }
-        let mut inner = self.tester().faults.inner();
+        let mut inner = self.tester.faults.inner();
         let id = inner.next;
         inner.next += 1;
         inner.kept.push(KeptFault { id, fault, met: 0 });
@@ -84,12 +84,12 @@ impl Controls {
 
     /// The faults in the order in which they were added, also those that have happened often enough.
     pub fn faults(&self) -> Vec<KeptFault> {
-        self.tester().faults.inner().kept.clone()
+        self.tester.faults.inner().kept.clone()
     }
 
     /// Removes one fault; false when there is none with this number.
     pub fn clear_fault(&self, id: u64) -> bool {
-        let kept = &mut self.tester().faults.inner().kept;
+        let kept = &mut self.tester.faults.inner().kept;
         let before = kept.len();
         kept.retain(|fault| fault.id != id);
         kept.len() < before
@@ -97,6 +97,6 @@ impl Controls {
 
     /// From now on the service behaves.
     pub fn clear_faults(&self) {
-        self.tester().faults.inner().kept.clear();
+        self.tester.faults.inner().kept.clear();
     }
 }

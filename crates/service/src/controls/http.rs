@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{FromRequestParts, Request, State};
-use axum::http::header::AUTHORIZATION;
+use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post, put};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Amounts, Controls, Fault, JournalEntry, KeptFault, LoadedFixtures, Operation, Script};
-use crate::Error;
-use crate::api::{Answer, ApiJson, ApiPath, ApiQuery, Failure};
+use super::{Amounts, Controls, Fault, JournalEntry, KeptFault, Operation, Script};
+use crate::api::{
+    ApiJson, ApiPath, ApiQuery, DetailedFailure, Failure, Success, sent_key, unknown_path, wrong_method,
+};
 use crate::ledger::Credit;
 use crate::lifecycle::app::App;
 
@@ -25,7 +25,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     Router::new()
         .route("/", get(overview))
         .route("/reset", post(reset))
-        .route("/fixtures", post(load_fixtures))
+        .route("/baseline", post(set_baseline))
         .route("/faults", get(faults).post(add_fault).delete(clear_faults))
         .route("/faults/{id}", delete(clear_fault))
         .route("/clock/advance", post(advance))
@@ -36,20 +36,19 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/models/{id}", put(script).delete(unscript))
         .route("/journal", get(journal).delete(clear_journal))
         .method_not_allowed_fallback(wrong_method)
-        .fallback(unknown_path)
+        .fallback(unknown_path("docs/controls.md lists the controls"))
         .layer(from_fn_with_state(Arc::clone(app), only_with_the_token))
         .with_state(Arc::clone(app))
 }
 
 /// Runs before everything else: without the token, no response differs.
 async fn only_with_the_token(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let mut sent = request.headers().get_all(AUTHORIZATION).iter();
-    let token = match (sent.next().and_then(|value| value.to_str().ok()), sent.next()) {
-        (Some(text), None) => text.strip_prefix("Bearer "),
-        _ => None,
-    };
+    let (parts, body) = request.into_parts();
+    let token = sent_key(&parts, "authorization").and_then(|text| text.strip_prefix("Bearer "));
     match (token, &app.tester) {
-        (Some(token), Some(tester)) if tester.admits(token) => next.run(request).await,
+        (Some(token), Some(tester)) if tester.admits(token) => {
+            next.run(Request::from_parts(parts, body)).await
+        }
         _ => {
             let message = "the token of the controls is needed in the header authorization, after Bearer";
             Failure::new(StatusCode::UNAUTHORIZED, message).into_response()
@@ -65,68 +64,46 @@ impl FromRequestParts<Arc<App>> for Controls {
     }
 }
 
-async fn wrong_method(method: Method, uri: Uri) -> Failure {
-    let message = format!("{method} is not allowed on {}", uri.path());
-    Failure::new(StatusCode::METHOD_NOT_ALLOWED, message)
-}
+type Done<T = ()> = Result<Success<T>, DetailedFailure>;
 
-async fn unknown_path() -> Failure {
-    Failure::new(StatusCode::NOT_FOUND, "there is no such control; docs/controls.md lists them")
-}
-
-/// Testers are told everything, unlike callers of the API.
-fn told(cause: &Error) -> Failure {
-    Failure::unprocessable(cause.to_string())
-}
-
-type Done = Result<Answer<()>, Failure>;
-
-async fn overview(controls: Controls) -> Result<Answer<Value>, Failure> {
-    Ok(Answer::data(json!({
+async fn overview(controls: Controls) -> Done<Value> {
+    Ok(Success::data(json!({
         "time": controls.time(),
         "node_up": controls.is_node_up().await,
-        "tasks": controls.tasks().await.map_err(|cause| told(&cause))?,
+        "tasks": controls.tasks().await?,
         "faults": controls.faults().len(),
         "models": controls.scripts().len(),
     })))
 }
 
 async fn reset(controls: Controls) -> Done {
-    controls.reset().await.map_err(|cause| told(&cause))?;
-    Ok(Answer::done("everything is as it was at the start"))
+    controls.reset().await?;
+    Ok(Success::done("everything is as it was at the start or at the baseline"))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FixturesBody {
-    folder: String,
+async fn set_baseline(controls: Controls) -> Done {
+    controls.set_baseline().await?;
+    Ok(Success::done("a reset goes back to this state"))
 }
 
-async fn load_fixtures(
-    controls: Controls,
-    body: ApiJson<FixturesBody>,
-) -> Result<Answer<LoadedFixtures>, Failure> {
-    Ok(Answer::data(controls.load_fixtures(body.value.folder).await.map_err(|cause| told(&cause))?))
+async fn faults(controls: Controls) -> Success<Vec<KeptFault>> {
+    Success::data(controls.faults())
 }
 
-async fn faults(controls: Controls) -> Answer<Vec<KeptFault>> {
-    Answer::data(controls.faults())
+async fn add_fault(controls: Controls, body: ApiJson<Fault>) -> Done<Value> {
+    let id = controls.add_fault(body.value)?;
+    Ok(Success::data(json!({ "id": id })))
 }
 
-async fn add_fault(controls: Controls, body: ApiJson<Fault>) -> Result<Answer<Value>, Failure> {
-    let id = controls.add_fault(body.value).map_err(|cause| told(&cause))?;
-    Ok(Answer::data(json!({ "id": id })))
-}
-
-async fn clear_faults(controls: Controls) -> Answer<()> {
+async fn clear_faults(controls: Controls) -> Success<()> {
     controls.clear_faults();
-    Answer::done("there are no faults")
+    Success::done("there are no faults")
 }
 
 async fn clear_fault(controls: Controls, ApiPath(id): ApiPath) -> Done {
     match id.parse().is_ok_and(|id| controls.clear_fault(id)) {
-        true => Ok(Answer::done("cleared")),
-        false => Err(Failure::not_found("fault", &id)),
+        true => Ok(Success::done("cleared")),
+        false => Err(Failure::not_found("fault", &id).into()),
     }
 }
 
@@ -136,21 +113,21 @@ struct AdvanceBody {
     seconds: f64,
 }
 
-async fn advance(controls: Controls, body: ApiJson<AdvanceBody>) -> Result<Answer<Value>, Failure> {
+async fn advance(controls: Controls, body: ApiJson<AdvanceBody>) -> Done<Value> {
     let by = Duration::try_from_secs_f64(body.value.seconds)
         .map_err(|_| Failure::unprocessable("seconds must not be below zero"))?;
-    controls.advance_clock(by).await.map_err(|cause| told(&cause))?;
-    Ok(Answer::data(json!({ "time": controls.time() })))
+    controls.advance_clock(by).await?;
+    Ok(Success::data(json!({ "time": controls.time() })))
 }
 
 async fn set_balance(controls: Controls, ApiPath(name): ApiPath, body: ApiJson<Amounts>) -> Done {
-    controls.set_balance(&name, body.value).await.map_err(|cause| told(&cause))?;
-    Ok(Answer::done("set"))
+    controls.set_balance(&name, body.value).await?;
+    Ok(Success::done("set"))
 }
 
 async fn credit(controls: Controls, ApiPath(name): ApiPath, body: ApiJson<Credit>) -> Done {
-    controls.credit(&name, body.value).await.map_err(|cause| told(&cause))?;
-    Ok(Answer::done("credited"))
+    controls.credit(&name, body.value).await?;
+    Ok(Success::done("credited"))
 }
 
 #[derive(Deserialize)]
@@ -160,27 +137,27 @@ struct NodeBody {
 }
 
 async fn node(controls: Controls, body: ApiJson<NodeBody>) -> Done {
-    let switched = match body.value.up {
-        true => controls.bring_node_up().await,
-        false => controls.take_node_down().await,
-    };
-    switched.map_err(|cause| told(&cause))?;
-    Ok(Answer::done(if body.value.up { "the node is up" } else { "the node is down" }))
+    if body.value.up {
+        controls.bring_node_up().await?;
+        return Ok(Success::done("the node is up"));
+    }
+    controls.take_node_down().await?;
+    Ok(Success::done("the node is down"))
 }
 
-async fn scripts(controls: Controls) -> Answer<Value> {
-    Answer::data(json!(controls.scripts()))
+async fn scripts(controls: Controls) -> Success<Value> {
+    Success::data(json!(controls.scripts()))
 }
 
 async fn script(controls: Controls, ApiPath(model): ApiPath, body: ApiJson<Script>) -> Done {
-    controls.let_model(&model, body.value).await.map_err(|cause| told(&cause))?;
-    Ok(Answer::done("written"))
+    controls.let_model(&model, body.value).await?;
+    Ok(Success::done("written"))
 }
 
 async fn unscript(controls: Controls, ApiPath(model): ApiPath) -> Done {
-    match controls.clear_script(&model).await.map_err(|cause| told(&cause))? {
-        true => Ok(Answer::done("the model is itself again")),
-        false => Err(Failure::not_found("script for the model", &model)),
+    match controls.clear_script(&model).await? {
+        true => Ok(Success::done("the model is itself again")),
+        false => Err(Failure::not_found("script for the model", &model).into()),
     }
 }
 
@@ -192,16 +169,16 @@ struct JournalQuery {
     after: Option<u64>,
 }
 
-async fn journal(controls: Controls, ApiQuery(query): ApiQuery<JournalQuery>) -> Answer<Vec<JournalEntry>> {
+async fn journal(controls: Controls, ApiQuery(query): ApiQuery<JournalQuery>) -> Success<Vec<JournalEntry>> {
     let mut entries = controls.journal();
     entries.retain(|entry| {
         query.operation.is_none_or(|wanted| entry.operation == Some(wanted))
             && query.after.is_none_or(|after| entry.number > after)
     });
-    Answer::data(entries)
+    Success::data(entries)
 }
 
-async fn clear_journal(controls: Controls) -> Answer<()> {
+async fn clear_journal(controls: Controls) -> Success<()> {
     controls.clear_journal();
-    Answer::done("forgotten")
+    Success::done("forgotten")
 }

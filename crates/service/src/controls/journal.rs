@@ -30,10 +30,10 @@ pub struct JournalEntry {
     pub path: String,
     /// What it asked for, if that is an operation.
     pub operation: Option<Operation>,
-    /// Its identifier, which its answer carries too.
+    /// Its identifier, which its response carries too.
     pub request_id: String,
-    /// What it was answered with; None while it is being worked on, and when the connection was closed
-    /// without an answer.
+    /// The status of its response; None while it is being worked on, and when the connection was closed
+    /// without an response.
     pub status: Option<u16>,
     /// The number of the fault that it met.
     pub fault: Option<u64>,
@@ -99,17 +99,18 @@ impl Journal {
 impl Controls {
     /// The requests that were seen, oldest first: the last 10,000 of them.
     pub fn journal(&self) -> Vec<JournalEntry> {
-        self.tester().journal.inner().entries.iter().cloned().collect()
+        self.tester.journal.inner().entries.iter().cloned().collect()
     }
 
     /// How many of the requests in the journal asked for an operation.
-    pub fn seen(&self, operation: Operation) -> usize {
-        let inner = self.tester().journal.inner();
+    pub fn seen(&self, operation: impl Into<Operation>) -> usize {
+        let operation = operation.into();
+        let inner = self.tester.journal.inner();
         inner.entries.iter().filter(|entry| entry.operation == Some(operation)).count()
     }
 
     /// Forgets what was seen. Numbers go on.
     pub fn clear_journal(&self) {
-        self.tester().journal.clear();
+        self.tester.journal.clear();
     }
 }

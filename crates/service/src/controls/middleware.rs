@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{MatchedPath, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderName, HeaderValue, Response};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn};
 use axum::response::IntoResponse;
 use futures_util::StreamExt;
 
@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::http::listener::HangUp;
 use crate::lifecycle::app::App;
 
-/// For how long what is left of a request is read before it is answered without being looked at.
+/// For how long what is left of a request is read before it gets a response without being looked at.
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// What faults and the journal know of a request.
@@ -71,52 +71,47 @@ impl RequestInfo {
     }
 }
 
-/// Puts the seam around the operations of the API, where controls are on.
+/// Puts faults and the journal around the API, where the controls are on.
 pub(crate) fn around_the_api(routes: Router<Arc<App>>, app: &Arc<App>) -> Router<Arc<App>> {
-    match app.tester {
-        None => routes,
-        Some(_) => routes.layer(from_fn_with_state(Arc::clone(app), at_the_api)),
-    }
+    let Some(tester) = app.tester.clone() else { return routes };
+    let clock = app.clock.clone();
+    routes.layer(from_fn(move |request: Request, next: Next| {
+        let (tester, clock) = (Arc::clone(&tester), clock.clone());
+        async move {
+            let seen = RequestInfo::at_the_api(&request);
+            tester.around(&clock, &seen, request, |request| next.run(request)).await
+        }
+    }))
 }
 
-async fn at_the_api(State(app): State<Arc<App>>, request: Request, next: Next) -> Response<Body> {
-    match &app.tester {
-        None => next.run(request).await,
-        Some(tester) => {
-            let seen = RequestInfo::at_the_api(&request);
-            tester.around(&app.clock, &seen, request, |request| next.run(request)).await
-        }
-    }
+/// Puts faults and the journal around a request to the object store, where the controls are on.
+pub(crate) async fn around_objects<F: Future<Output = Response<Body>> + Send>(
+    app: &App,
+    id: &str,
+    request: Request,
+    respond: impl FnOnce(Request) -> F + Send,
+) -> Response<Body> {
+    let Some(tester) = &app.tester else { return respond(request).await };
+    let seen = RequestInfo::at_the_objects(id, &request);
+    tester.around(&app.clock, &seen, request, respond).await
 }
 
 impl Tester {
-    /// Lets a request to the object store meet its fault, if there is one for it.
-    pub(crate) async fn around_objects<F: Future<Output = Response<Body>> + Send>(
-        &self,
-        clock: &Clock,
-        id: &str,
-        request: Request,
-        answer: impl FnOnce(Request) -> F + Send,
-    ) -> Response<Body> {
-        let seen = RequestInfo::at_the_objects(id, &request);
-        self.around(clock, &seen, request, answer).await
-    }
-
     async fn around<F: Future<Output = Response<Body>> + Send>(
         &self,
         clock: &Clock,
         seen: &RequestInfo,
         request: Request,
-        answer: impl FnOnce(Request) -> F + Send,
+        respond: impl FnOnce(Request) -> F + Send,
     ) -> Response<Body> {
         let number = self.journal.begin(seen, clock.now().to_string());
         let response = match self.faults.meet(seen) {
-            None => answer(request).await,
+            None => respond(request).await,
             Some((id, fault)) => {
                 self.journal.note(number, |entry| {
                     (entry.fault, entry.effect) = (Some(id), Some(fault.effect));
                 });
-                fault.happen(seen, request, answer).await
+                fault.happen(seen, request, respond).await
             }
         };
         if response.extensions().get::<HangUp>().is_none() {
@@ -131,39 +126,39 @@ impl Fault {
         &self,
         seen: &RequestInfo,
         request: Request,
-        answer: impl FnOnce(Request) -> F + Send,
+        respond: impl FnOnce(Request) -> F + Send,
     ) -> Response<Body> {
         match self.effect {
             Effect::Delay if self.after_commit => {
-                let response = answer(request).await;
+                let response = respond(request).await;
                 self.wait().await;
                 response
             }
             Effect::Delay => {
                 self.wait().await;
-                answer(request).await
+                respond(request).await
             }
             Effect::Status if self.after_commit => {
-                drop(answer(request).await);
+                drop(respond(request).await);
                 self.wait().await;
-                self.answer(seen)
+                self.response(seen)
             }
             Effect::Status => {
                 drain(request).await;
                 self.wait().await;
-                self.answer(seen)
+                self.response(seen)
             }
             Effect::HangUp => {
                 self.wait().await;
                 hang_up()
             }
-            Effect::LoseAnswer => {
-                drop(answer(request).await);
+            Effect::LoseResponse => {
+                drop(respond(request).await);
                 self.wait().await;
                 hang_up()
             }
             Effect::CutBody | Effect::DripBody | Effect::SetField => {
-                let response = answer(request).await;
+                let response = respond(request).await;
                 self.wait().await;
                 self.corrupt_body(response).await
             }
@@ -176,9 +171,9 @@ impl Fault {
         }
     }
 
-    /// The answer of a fault with a status: in the shape of the API or of S3, unless it has a body of its
+    /// The response of a fault with a status: in the shape of the API or of S3, unless it has a body of its
     /// own.
-    fn answer(&self, seen: &RequestInfo) -> Response<Body> {
+    fn response(&self, seen: &RequestInfo) -> Response<Body> {
         let message = self.message.clone().unwrap_or_else(|| "a tester wanted this".to_owned());
         let mut response = match (&self.body, seen.side) {
             (Some(body), _) => (self.code(), body.clone()).into_response(),
@@ -207,8 +202,8 @@ fn hang_up() -> Response<Body> {
     response
 }
 
-/// Reads what is left of a request. A client that is answered while it sends fails on sending, and never
-/// sees the answer.
+/// Reads what is left of a request. A client that gets a response while it sends fails on sending, and never
+/// sees the response.
 async fn drain(request: Request) {
     let mut body = request.into_body().into_data_stream();
     let read = async { while let Some(Ok(_)) = body.next().await {} };

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `GET /` | the time of the service, whether its node is up, how much there is of everything |
 //! | `POST /reset` | back to a fresh start |
-//! | `POST /fixtures` | adds accounts, models and files from a folder |
+//! | `POST /baseline` | makes the present state the one that a reset goes back to |
 //! | `GET, POST, DELETE /faults` | lists, adds, clears faults |
 //! | `DELETE /faults/{id}` | clears one |
 //! | `POST /clock/advance` | sets the clock ahead |
@@ -16,13 +16,12 @@
 //! | `GET /models`, `PUT, DELETE /models/{id}` | lists, writes, clears what models do instead of running |
 //! | `GET, DELETE /journal` | lists, forgets the requests that were seen |
 //!
-//! Every request needs the header `authorization: Bearer <token>`. Answers and failures have the shape
+//! Every request needs the header `authorization: Bearer <token>`. Responses and failures have the shape
 //! of the API's. `docs/controls.md` shows each with curl.
 
 mod corrupt_body;
 mod fault;
 mod faults;
-mod fixtures;
 mod http;
 mod journal;
 mod middleware;
@@ -30,7 +29,9 @@ mod operation;
 mod reset;
 mod running;
 mod scripts;
+mod switch;
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -38,10 +39,9 @@ use subtle::ConstantTimeEq;
 
 pub use fault::{Effect, Fault, Side};
 pub use faults::KeptFault;
-pub use fixtures::LoadedFixtures;
 pub(crate) use http::router;
 pub use journal::JournalEntry;
-pub(crate) use middleware::around_the_api;
+pub(crate) use middleware::{around_objects, around_the_api};
 pub use operation::Operation;
 pub use running::Amounts;
 pub use scripts::{Script, Then};
@@ -50,52 +50,75 @@ use crate::Error;
 use crate::database::Database;
 use crate::http::listener::Listener;
 use crate::lifecycle::app::App;
-use crate::nodes::RunHook;
+use crate::lifecycle::config::{Config, FREE_PORT};
 use crate::random::Randomness;
 use faults::Faults;
 use journal::Journal;
-use reset::InitialState;
-use scripts::Scripts;
+use reset::Baseline;
+pub(crate) use scripts::Replacement;
+pub(crate) use switch::{Held, Switch};
+
+/// Controls for testers: with the token, everything in the service can be changed and broken.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct ControlsConfig {
+    /// Where the controls listen. Port 0 takes a free one.
+    pub address: SocketAddr,
+    /// What has to be sent in the header `authorization`, after `Bearer`; drawn when there is none.
+    pub token: Option<String>,
+}
+
+impl Default for ControlsConfig {
+    fn default() -> Self {
+        Self { address: FREE_PORT, token: None }
+    }
+}
+
+impl std::fmt::Debug for ControlsConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ControlsConfig")
+            .field("address", &self.address)
+            .field("token", &self.token.as_ref().map(|_| "…"))
+            .finish()
+    }
+}
 
 /// What a running service keeps for testers.
 pub(crate) struct Tester {
     faults: Faults,
-    scripts: Arc<Scripts>,
+    pub(crate) switch: Arc<Switch>,
     journal: Journal,
-    initial: InitialState,
+    baseline: Baseline,
     url: String,
     token: String,
 }
 
 impl Tester {
-    pub(crate) fn new(
-        data: &Path,
+    /// Binds the listener of the controls, where the settings turn them on.
+    pub(crate) async fn bind(
+        config: &Config,
+        folder: &Path,
         database: &Arc<dyn Database>,
-        listener: &Listener,
-        token: Option<String>,
-        seed: Option<u64>,
-    ) -> Result<Self, Error> {
-        let token = match token {
+    ) -> Result<Option<(Arc<Self>, Listener)>, Error> {
+        let Some(settings) = &config.controls else { return Ok(None) };
+        let token = match &settings.token {
             Some(token) if token.is_empty() => {
                 return Err(Error::new("turning on the controls", "their token is empty"));
             }
-            Some(token) => token,
+            Some(token) => token.clone(),
             // Never from a seed: a guessed seed must not give the token.
             None => Randomness::new(None).word(32)?,
         };
-        Ok(Self {
-            faults: Faults::new(seed),
-            scripts: Arc::default(),
+        let listener = Listener::bind(settings.address).await?;
+        let tester = Self {
+            faults: Faults::new(config.seed),
+            switch: Arc::new(Switch::new()),
             journal: Journal::default(),
-            initial: InitialState::new(data, Arc::clone(database)),
+            baseline: Baseline::new(folder, Arc::clone(database)),
             url: listener.url(),
             token,
-        })
-    }
-
-    /// What the scripts change about the runs of the local node.
-    pub(crate) fn run_hook(&self) -> Arc<dyn RunHook> {
-        Arc::clone(&self.scripts) as Arc<dyn RunHook>
+        };
+        Ok(Some((Arc::new(tester), listener)))
     }
 
     /// Whether this is the token, compared in constant time.
@@ -108,11 +131,12 @@ impl Tester {
 ///
 /// ```
 /// # async fn example() -> Result<(), inferstore_service::Error> {
-/// use inferstore_service::{Config, Fault, Operation, Script, Service};
+/// use inferstore_api::operations;
+/// use inferstore_service::{Config, Fault, Script, Service};
 ///
 /// let service = Service::start(Config::ephemeral().with_controls()).await?;
 /// let controls = service.controls()?;
-/// controls.add_fault(Fault::lose_answer().on(Operation::CreateTask).once())?;
+/// controls.add_fault(Fault::lose_response().on(operations::CREATE_TASK).once())?;
 /// controls.let_model("color-extraction", Script::stay_queued()).await?;
 /// // … the test …
 /// controls.reset().await?;
@@ -129,10 +153,6 @@ impl Controls {
     /// The controls of a service; None when they are off.
     pub(crate) fn of(app: &Arc<App>) -> Option<Self> {
         Some(Self { app: Arc::clone(app), tester: Arc::clone(app.tester.as_ref()?) })
-    }
-
-    fn tester(&self) -> &Tester {
-        &self.tester
     }
 
     /// Where the controls listen.

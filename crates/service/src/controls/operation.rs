@@ -1,83 +1,68 @@
-//! The operations of the API and of the object store, by the names that the document gives them.
+//! What a request asks for: an operation of the document, or one of the object store.
 
-use serde::{Deserialize, Serialize};
+use inferstore_api::operations;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-macro_rules! operations {
-    ($($(#[$doc:meta])* $name:ident $method:literal $path:literal)*) => {
-        /// What a request asks for. In JSON, its name begins with a small letter: `createTask`.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        #[non_exhaustive]
-        pub enum Operation {
-            $($(#[$doc])* $name,)*
-        }
-
-        impl Operation {
-            /// Every operation.
-            pub const ALL: &[Self] = &[$(Self::$name),*];
-
-            /// Its method and its path; paths of the API without `/api/v1`.
-            const fn route(self) -> (&'static str, &'static str) {
-                match self { $(Self::$name => ($method, $path)),* }
-            }
-        }
-    };
+/// What a request asks for: one of the [`operations`] of the document, or one of the object store. In JSON, its
+/// identifier: `createTask`, `getObject`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Operation {
+    id: &'static str,
+    method: &'static str,
+    /// Paths of the API without `/api/v1`.
+    path: &'static str,
 }
 
-operations! {
-    /// Reads the balance.
-    GetBalance "GET" "/api-key/balance"
-    /// Searches the catalog.
-    ListModels "POST" "/api-key/model/list"
-    /// Reads one model.
-    GetModel "GET" "/api-key/model/{id}"
-    /// Quotes the cost of a run.
-    GetModelCost "GET" "/api-key/model/{id}/task/cost"
-    /// Tells whether a model is served.
-    GetModelServing "GET" "/api-key/model/{id}/serving"
-    /// Reads what a model declares.
-    GetModelVersioning "GET" "/api-key/model/{id}/versioning"
-    /// Creates a task.
-    CreateTask "POST" "/api-key/model/{id}/task"
-    /// Creates a task, by its other path.
-    CreateTaskAlias "POST" "/model/{id}/task"
-    /// Reads one task.
-    GetTask "GET" "/api-key/task/{id}/detail"
-    /// Reads the history of tasks.
-    ListTasks "GET" "/api-key/task/histories"
-    /// Cancels a task.
-    CancelTask "DELETE" "/api-key/task/{id}/cancel"
-    /// Asks for an upload target.
-    CreatePresignedUpload "POST" "/api-key/storage/upload/create-presigned-url"
-    /// Lists a folder.
-    ListFiles "GET" "/api-key/storage/upload/{folder}"
-    /// Counts the files.
-    GetStorageStatistics "GET" "/api-key/storage/upload/statistics"
-    /// Deletes a file.
-    DeleteFile "DELETE" "/api-key/storage/store/url"
-    /// Reads an object from the object store.
-    GetObject "GET" "/{bucket}/{key}"
-    /// Reads only what the headers say of an object.
-    HeadObject "HEAD" "/{bucket}/{key}"
-    /// Uploads a large file.
-    PutObject "PUT" "/{bucket}/{key}"
-    /// Uploads a small file, by form.
-    PostObject "POST" "/{bucket}"
+impl From<inferstore_api::Operation> for Operation {
+    fn from(operation: inferstore_api::Operation) -> Self {
+        Self { id: operation.id, method: operation.method, path: operation.path }
+    }
 }
 
 impl Operation {
+    /// Reads an object from the object store.
+    pub const GET_OBJECT: Self = Self { id: "getObject", method: "GET", path: "/{bucket}/{key}" };
+    /// Reads the headers of an object.
+    pub const HEAD_OBJECT: Self = Self { id: "headObject", method: "HEAD", path: "/{bucket}/{key}" };
+    /// Uploads a large file.
+    pub const PUT_OBJECT: Self = Self { id: "putObject", method: "PUT", path: "/{bucket}/{key}" };
+    /// Uploads a small file by form.
+    pub const POST_OBJECT: Self = Self { id: "postObject", method: "POST", path: "/{bucket}" };
+
+    const OF_OBJECTS: [Self; 4] = [Self::GET_OBJECT, Self::HEAD_OBJECT, Self::PUT_OBJECT, Self::POST_OBJECT];
+
+    fn all_of_api() -> impl Iterator<Item = Self> {
+        operations::ALL.iter().map(|operation| Self::from(**operation))
+    }
+
+    /// Every operation.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::all_of_api().chain(Self::OF_OBJECTS)
+    }
+
     /// The operation at a path of the API, as the router has it (with its placeholders).
     pub(super) fn of_api(method: &str, pattern: &str) -> Option<Self> {
-        let (wanted, is_api) = ((method, pattern), |one: &Self| !one.is_of_objects());
-        Self::ALL.iter().copied().find(|one| is_api(one) && one.route() == wanted)
+        Self::all_of_api().find(|one| one.method == method && one.path == pattern)
     }
 
     /// The operation on the object store.
     pub(super) fn of_objects(method: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|one| one.is_of_objects() && one.route().0 == method)
+        Self::OF_OBJECTS.into_iter().find(|one| one.method == method)
     }
+}
 
-    const fn is_of_objects(self) -> bool {
-        matches!(self, Self::GetObject | Self::HeadObject | Self::PutObject | Self::PostObject)
+impl Serialize for Operation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.id)
+    }
+}
+
+impl<'de> Deserialize<'de> for Operation {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let id = String::deserialize(deserializer)?;
+        let unknown =
+            || D::Error::custom(format!("{id:?} is no operation of the document or the object store"));
+        Self::all().find(|one| one.id == id).ok_or_else(unknown)
     }
 }

@@ -63,7 +63,7 @@ impl Controls {
     /// # Errors
     /// When the database cannot be written.
     pub async fn take_node_down(&self) -> Result<(), Error> {
-        let mut node = self.app.node.pause().await;
+        let mut node = self.tester.switch.pause().await;
         node.set_up(false);
         node.interrupt();
         self.app.node.deregister(&self.app).await
@@ -74,7 +74,7 @@ impl Controls {
     /// # Errors
     /// When the database cannot be written.
     pub async fn bring_node_up(&self) -> Result<(), Error> {
-        self.app.node.pause().await.set_up(true);
+        self.tester.switch.pause().await.set_up(true);
         self.app.node.heartbeat(&self.app).await?;
         self.app.dispatcher.look_for_all();
         Ok(())
@@ -82,7 +82,7 @@ impl Controls {
 
     /// Whether the node of this process claims tasks.
     pub async fn is_node_up(&self) -> bool {
-        self.app.node.is_up().await
+        self.app.config.workers > 0 && self.tester.switch.hold().await.is_up()
     }
 
     /// Gives an account money or free credits.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::Controls;
 use crate::Error;
-use crate::nodes::{Failed, Replacement, RunHook};
+use crate::nodes::Failed;
 
 /// What becomes of the tasks of a model.
 ///
@@ -127,8 +127,8 @@ impl Script {
 }
 
 /// The scripts, by model.
-#[derive(Debug, Default)]
-pub(crate) struct Scripts {
+#[derive(Default)]
+pub(super) struct Scripts {
     by_model: Mutex<BTreeMap<String, Script>>,
 }
 
@@ -142,22 +142,31 @@ impl Scripts {
     }
 }
 
-impl RunHook for Scripts {
-    fn served(&self, models: &[String]) -> Vec<String> {
+/// What happens to a task in place of its run.
+#[derive(Clone)]
+pub(crate) struct Replacement {
+    /// How long the task is computing before.
+    pub(crate) delay: Duration,
+    /// How the task ends; None lets the model run.
+    pub(crate) outcome: Option<Result<Map<String, Value>, Failed>>,
+}
+
+impl Scripts {
+    pub(super) fn served(&self, models: &[String]) -> Vec<String> {
         let scripts = self.by_model();
         let scripted = scripts.iter().filter(|(_, script)| script.needs_no_model());
         let all: BTreeSet<&String> = models.iter().chain(scripted.map(|(model, _)| model)).collect();
         all.into_iter().cloned().collect()
     }
 
-    fn claimable(&self, models: &[String]) -> Vec<String> {
+    pub(super) fn claimable(&self, models: &[String]) -> Vec<String> {
         let mut models = self.served(models);
         let scripts = self.by_model();
         models.retain(|model| scripts.get(model).is_none_or(|script| script.then != Then::StayQueued));
         models
     }
 
-    fn replacement(&self, model: &str) -> Option<Replacement> {
+    pub(super) fn replacement(&self, model: &str) -> Option<Replacement> {
         let mut scripts = self.by_model();
         let script = scripts.get_mut(model)?;
         let Script { then, after_ms, message, output, .. } = script.clone();
@@ -188,7 +197,7 @@ impl Controls {
             return Err(Error::new(format!("writing a script for {model:?}"), mistake));
         }
         if script.times != Some(0) {
-            self.tester().scripts.by_model().insert(model.to_owned(), script);
+            self.tester.switch.scripts.by_model().insert(model.to_owned(), script);
         }
         self.scripts_changed().await
     }
@@ -198,14 +207,14 @@ impl Controls {
     /// # Errors
     /// When the database cannot be written.
     pub async fn clear_script(&self, model: &str) -> Result<bool, Error> {
-        let was_there = self.tester().scripts.by_model().remove(model).is_some();
+        let was_there = self.tester.switch.scripts.by_model().remove(model).is_some();
         self.scripts_changed().await?;
         Ok(was_there)
     }
 
     /// What was said of models and still stands, with the times that are left.
     pub fn scripts(&self) -> BTreeMap<String, Script> {
-        self.tester().scripts.by_model().clone()
+        self.tester.switch.scripts.by_model().clone()
     }
 
     /// Who serves what is known at once, and tasks that waited are looked at again.

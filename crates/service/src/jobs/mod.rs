@@ -15,47 +15,69 @@ use tokio_util::task::TaskTracker;
 use crate::Error;
 use crate::lifecycle::app::App;
 
-/// How often expired leases and the ages of ended tasks are looked at.
-const MAX_INTERVAL: Duration = Duration::from_secs(60);
+/// The longest interval between two looks at expired leases.
+const MAX_LEASE_INTERVAL: Duration = Duration::from_secs(60);
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// A job. Each run is complete in itself, so that any process may do the next one.
 struct Job {
     name: &'static str,
+    /// The first run comes after one interval, unless it is due at the start.
+    is_due_at_start: bool,
     interval: Duration,
     run: for<'a> fn(&'a App) -> BoxFuture<'a, Result<(), Error>>,
 }
 
-fn jobs(app: &App) -> [Job; 3] {
+fn jobs(app: &App) -> [Job; 4] {
     [
         Job {
             name: "storage billing",
+            is_due_at_start: false,
             interval: app.config.storage_billing_interval,
             run: |app| Box::pin(storage_billing::run(app)),
         },
         Job {
             name: "expired leases",
-            interval: MAX_INTERVAL.min(app.config.lease_grace),
+            // Nodes that were served before a restart need time to come back.
+            is_due_at_start: false,
+            interval: MAX_LEASE_INTERVAL.min(app.config.lease_grace),
             run: |app| Box::pin(expired_leases::run(app)),
         },
-        Job { name: "retention", interval: MAX_INTERVAL, run: |app| Box::pin(retention::run(app)) },
+        Job {
+            name: "retention",
+            is_due_at_start: false,
+            interval: HOUR,
+            run: |app| Box::pin(retention::run(app)),
+        },
+        Job {
+            name: "sweeper",
+            is_due_at_start: true,
+            interval: HOUR,
+            run: |app| Box::pin(app.objects.run_sweeper(app)),
+        },
     ]
 }
 
 /// Runs every job at its interval until the service stops.
 pub(crate) fn start(app: &Arc<App>, running: &TaskTracker, stop: &CancellationToken) {
     for job in jobs(app) {
-        let (app, stop) = (Arc::clone(app), stop.clone());
-        running.spawn(async move {
-            while stop.run_until_cancelled(tokio::time::sleep(job.interval)).await.is_some() {
+        let app = Arc::clone(app);
+        let repeat = async move {
+            if !job.is_due_at_start {
+                tokio::time::sleep(job.interval).await;
+            }
+            loop {
                 // One process of those that share a database runs the job.
-                if !app.leads(job.name) {
-                    continue;
-                }
-                if let Err(cause) = (job.run)(&app).await {
+                if app.leads(job.name)
+                    && let Err(cause) = (job.run)(&app).await
+                {
                     tracing::error!(%cause, job = job.name, "a job failed; it runs again later");
                 }
+                tokio::time::sleep(job.interval).await;
             }
-        });
+        };
+        running.spawn(stop.clone().run_until_cancelled_owned(repeat));
     }
 }
 

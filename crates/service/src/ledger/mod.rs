@@ -120,6 +120,8 @@ pub(crate) enum Reason {
     Settle,
     /// A tester set what a purse holds.
     Set,
+    /// Old movements were added up.
+    Carried,
 }
 
 impl Reason {
@@ -133,6 +135,7 @@ impl Reason {
             Self::Storage => "storage",
             Self::Settle => "settle",
             Self::Set => "set",
+            Self::Carried => "carried",
         }
     }
 }
@@ -198,6 +201,9 @@ pub(crate) trait Ledger: Send + Sync {
     /// Charges every account for what it stored since it was last charged. What the balance does not
     /// cover becomes debt. Returns how many accounts were charged.
     async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64, Error>;
+    /// Adds up the movements from before a moment that belong to no task: for accounts that have many of them, one
+    /// for each pair of purses stays. Returns how many were added up.
+    async fn carry_movements(&self, before: Moment, now: Moment) -> Result<usize, Error>;
     /// Recomputes every balance from the movements, and every hold from the tasks.
     async fn audit(&self) -> Result<Audit, Error>;
 }

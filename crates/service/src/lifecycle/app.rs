@@ -6,6 +6,7 @@ use inferstore_fetch::Fetcher;
 use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
+#[cfg(feature = "controls")]
 use crate::controls::Tester;
 use crate::database::Database;
 use crate::http::account_limit::{AccountLimit, RateLimit};
@@ -30,6 +31,7 @@ pub(crate) struct App {
     /// Slots of all nodes that wait for a task.
     pub(crate) dispatcher: Dispatcher,
     /// The controls for testers, where they are on.
+    #[cfg(feature = "controls")]
     pub(crate) tester: Option<Arc<Tester>>,
     /// The open connections of all listeners.
     pub(crate) connections: Arc<Connections>,

@@ -9,6 +9,8 @@ use std::time::Duration;
 use axum::http::HeaderValue;
 use url::Url;
 
+#[cfg(feature = "controls")]
+use crate::controls::ControlsConfig;
 use crate::ledger::Money;
 use crate::queue::InsufficientBalance;
 
@@ -44,6 +46,7 @@ pub struct Config {
     /// Where nodes outside the process pull tasks; None for not at all.
     pub nodes: Option<SocketAddr>,
     /// Controls for testers; None, the default, for none at all.
+    #[cfg(feature = "controls")]
     pub controls: Option<ControlsConfig>,
     /// The address of the object store as others reach it, if it is not the one that it listens on.
     /// It becomes part of every `download_url`.
@@ -53,7 +56,7 @@ pub struct Config {
     pub storage_origins: Vec<CorsOrigin>,
     /// How long blobs that no row refers to are kept in `objects/orphans` before they are deleted.
     pub orphan_retention: Duration,
-    /// How long the files that models produce are kept. Their URLs answer with 404 then.
+    /// How long the files that models produce are kept. Their URLs return 404 then.
     pub output_retention: Duration,
     /// The account that a fresh service begins with.
     pub first_account: FirstAccount,
@@ -73,12 +76,12 @@ pub struct Config {
     pub lease_attempts: i64,
     /// How long after its lease has expired a task fails when no live node serves its model.
     pub lease_grace: Duration,
-    /// How long a shutdown waits for the tasks that are running; the others begin anew on another node or after
-    /// the next start.
-    pub drain: Duration,
     /// How long ended tasks are kept; None, the default, for ever. The oldest of each account are deleted, up to
     /// the first one that is younger or has not ended.
     pub task_retention: Option<Duration>,
+    /// How long movements of money that belong to no task, such as bills for storage, are kept one by one; None,
+    /// the default, for ever. Then those of an account are added up.
+    pub movement_retention: Option<Duration>,
     /// What a request may take.
     pub limits: Limits,
     /// How many requests an account may send per second; None for any number. A second's worth may come at
@@ -86,7 +89,8 @@ pub struct Config {
     pub request_rate: Option<NonZeroU32>,
     /// The origins of web pages that may call the API from a browser.
     pub cors_origins: Vec<CorsOrigin>,
-    /// How long requests in progress may take to finish when the service ends.
+    /// How long requests in progress and running tasks may take to finish when the service ends. Then requests are
+    /// cut off, and tasks begin anew on another node or after the next start.
     pub shutdown_timeout: Duration,
     /// Starts also on a file system without locks, where nothing keeps a second service from the folder.
     pub allow_unlocked_folder: bool,
@@ -137,31 +141,6 @@ impl std::fmt::Display for NotAnOrigin {
 }
 
 impl std::error::Error for NotAnOrigin {}
-
-/// Controls for testers: with the token, everything in the service can be changed and broken.
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct ControlsConfig {
-    /// Where the controls listen. Port 0 takes a free one.
-    pub address: SocketAddr,
-    /// What has to be sent in the header `authorization`, after `Bearer`; drawn when there is none.
-    pub token: Option<String>,
-}
-
-impl Default for ControlsConfig {
-    fn default() -> Self {
-        Self { address: FREE_PORT, token: None }
-    }
-}
-
-impl std::fmt::Debug for ControlsConfig {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ControlsConfig")
-            .field("address", &self.address)
-            .field("token", &self.token.as_ref().map(|_| "…"))
-            .finish()
-    }
-}
 
 /// The account that a fresh service begins with, in personal scope.
 #[derive(Clone)]
@@ -239,7 +218,8 @@ pub struct Limits {
 }
 
 /// Where `ephemeral` and `folder` listen by default: a free port of this machine.
-const FREE_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+pub(crate) const FREE_PORT: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
 impl Config {
     /// A service on free ports of this machine whose data go when it ends.
@@ -250,6 +230,7 @@ impl Config {
             storage: FREE_PORT,
             operations: None,
             nodes: None,
+            #[cfg(feature = "controls")]
             controls: None,
             storage_url: None,
             storage_origins: vec![CorsOrigin::any()],
@@ -269,8 +250,8 @@ impl Config {
             lease: Duration::from_secs(30),
             lease_attempts: 5,
             lease_grace: Duration::from_secs(10 * 60),
-            drain: Duration::from_secs(10),
             task_retention: None,
+            movement_retention: None,
             limits: Limits {
                 body: 1 << 20,
                 max_requests: 512,
@@ -307,6 +288,7 @@ impl Config {
     }
 
     /// The same service with controls for testers, on a free port and with a token that is drawn.
+    #[cfg(feature = "controls")]
     #[must_use]
     pub fn with_controls(self) -> Self {
         Self { controls: Some(ControlsConfig::default()), ..self }

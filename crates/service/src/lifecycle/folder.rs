@@ -3,10 +3,17 @@
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::Error;
 use crate::error::FolderTaken;
 use crate::lifecycle::config::Data;
+
+/// How the names of temporary data folders begin.
+const EPHEMERAL_PREFIX: &str = "inferstore-ephemeral-";
+
+/// How old a temporary data folder must be before it counts as abandoned: a younger one may be locked in a moment.
+const MIN_AGE: Duration = Duration::from_secs(60);
 
 /// The data folder of one running service.
 pub(crate) struct Folder {
@@ -22,8 +29,9 @@ impl Folder {
         let (path, temporary) = match data {
             Data::Folder(path) => (path.clone(), None),
             Data::Ephemeral => {
+                remove_abandoned(&std::env::temp_dir(), MIN_AGE);
                 let temporary = tempfile::Builder::new()
-                    .prefix("inferstore-")
+                    .prefix(EPHEMERAL_PREFIX)
                     .tempdir()
                     .map_err(|cause| Error::new("creating a temporary data folder", cause))?;
                 (temporary.path().to_owned(), Some(temporary))
@@ -56,9 +64,26 @@ impl Folder {
 
     /// Takes the rights of others from everything directly in the folder.
     pub(crate) fn restrict_entries(&self) {
-        // The folder is closed to others already; this matters when somebody opens it again.
+        // The folder is closed to others already; this matters when its rights are widened again.
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             let _ = permissions::restrict(&entry.path());
+        }
+    }
+}
+
+/// Removes the temporary data folders of processes that were killed: their locks are free.
+fn remove_abandoned(parent: &Path, min_age: Duration) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let is_ephemeral = entry.file_name().to_string_lossy().starts_with(EPHEMERAL_PREFIX);
+        // A link is not followed: anyone may put one into a folder for temporary files.
+        let metadata = entry.metadata().ok().filter(|metadata| is_ephemeral && metadata.is_dir());
+        let age = metadata.and_then(|metadata| metadata.modified().ok()?.elapsed().ok());
+        if age.is_none_or(|age| age < min_age) {
+            continue;
+        }
+        let lock = File::options().write(true).open(entry.path().join("lock"));
+        if lock.is_ok_and(|lock| lock.try_lock().is_ok()) {
+            let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
@@ -118,6 +143,26 @@ mod permissions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn temporary_folders_of_killed_processes_are_removed_and_no_others() -> std::io::Result<()> {
+        let parent = tempfile::tempdir()?;
+        let folder = |name: &str| -> std::io::Result<(PathBuf, File)> {
+            let path = parent.path().join(name);
+            fs::create_dir(&path)?;
+            let lock = File::create(path.join("lock"))?;
+            Ok((path, lock))
+        };
+        let (killed, _) = folder("inferstore-ephemeral-killed")?;
+        let (running, lock) = folder("inferstore-ephemeral-running")?;
+        lock.lock()?;
+        let (kept, _) = folder("inferstore-data")?;
+        remove_abandoned(parent.path(), MIN_AGE);
+        assert!(killed.exists(), "it may be about to be locked");
+        remove_abandoned(parent.path(), Duration::ZERO);
+        assert!(!killed.exists() && running.exists() && kept.exists());
+        Ok(())
+    }
 
     #[test]
     fn a_file_system_without_locks_is_refused_unless_the_operator_insists() {

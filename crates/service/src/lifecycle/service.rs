@@ -14,7 +14,8 @@ use tokio_util::task::TaskTracker;
 use crate::accounts::NewKey;
 use crate::admin::Admin;
 use crate::clock::Clock;
-use crate::controls::{Controls, Tester};
+#[cfg(feature = "controls")]
+use crate::controls::{self, Controls, Tester};
 use crate::database::Durability;
 use crate::http::account_limit::{AccountLimit, RateLimit};
 use crate::http::connections::Connections;
@@ -27,7 +28,7 @@ use crate::lifecycle::folder::Folder;
 use crate::object_storage::Objects;
 use crate::operations::metrics::Metrics;
 use crate::random::Randomness;
-use crate::{Error, admin, api, controls, database, jobs, models, nodes, object_storage, operations};
+use crate::{Error, admin, api, database, jobs, models, nodes, object_storage, operations};
 
 /// A running service. It ends when it is dropped; `shutdown` ends it in order.
 #[must_use = "a service ends when it is dropped"]
@@ -45,7 +46,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts a service. When this returns, it answers.
+    /// Starts a service. When this returns, it accepts requests.
     ///
     /// # Errors
     /// When a port is taken, or the data folder cannot be used: it says which and why.
@@ -94,8 +95,8 @@ impl Service {
         let storage_listener = Listener::bind_if_set(serves.then_some(config.storage)).await?;
         let operations_listener = Listener::bind_if_set(config.operations).await?;
         let nodes_listener = Listener::bind_if_set(config.nodes).await?;
-        let controls_address = config.controls.as_ref().map(|controls| controls.address);
-        let controls_listener = Listener::bind_if_set(controls_address).await?;
+        #[cfg(feature = "controls")]
+        let (tester, controls_listener) = Tester::bind(&config, folder.path(), &database).await?.unzip();
 
         let storage_url = match &storage_listener {
             Some(listener) => object_storage::address(config.storage_url.as_deref(), listener.address)?,
@@ -124,14 +125,11 @@ impl Service {
         let nodes_url = nodes_listener.as_ref().map(Listener::url);
         let limits = config.limits;
         let (stop, running) = (CancellationToken::new(), TaskTracker::new());
-        let tester = match (&config.controls, &controls_listener) {
-            (Some(settings), Some(listener)) => {
-                let token = settings.token.clone();
-                Some(Arc::new(Tester::new(folder.path(), &database, listener, token, config.seed)?))
-            }
-            _ => None,
-        };
-        let node = nodes::LocalNode::new(&config, tester.as_ref().map(|tester| tester.run_hook()));
+        let node = nodes::LocalNode::new(
+            &config,
+            #[cfg(feature = "controls")]
+            tester.as_ref().map(|tester| Arc::clone(&tester.switch)),
+        );
         let app = Arc::new(App {
             connections: Connections::new(max_connections),
             requests: Semaphore::new(limits.max_requests),
@@ -147,11 +145,13 @@ impl Service {
             metrics: Metrics::new(),
             node,
             dispatcher: nodes::Dispatcher::default(),
+            #[cfg(feature = "controls")]
             tester,
         });
 
+        #[cfg(feature = "controls")]
         if let Some(controls) = Controls::of(&app) {
-            controls.start_from_here().await?;
+            controls.set_baseline().await?;
         }
         nodes::start(&app, models::table(models), &running, &stop).await?;
         let shared = Shared {
@@ -175,12 +175,12 @@ impl Service {
         if let Some(listener) = nodes_listener {
             serve(listener, nodes::router(&app, &stop));
         }
+        #[cfg(feature = "controls")]
         if let Some(listener) = controls_listener {
             serve(listener, controls::router(&app));
         }
         if serves {
             jobs::start(&app, &running, &stop);
-            running.spawn(Objects::run_sweeper(Arc::clone(&app), stop.clone()));
             #[cfg(unix)]
             admin::socket::serve(&app, folder.path(), &running, &stop);
         }
@@ -247,6 +247,7 @@ impl Service {
     ///
     /// # Errors
     /// When they are not on: `Config::controls` turns them on.
+    #[cfg(feature = "controls")]
     pub fn controls(&self) -> Result<Controls, Error> {
         let off = "they are off; set Config::controls to turn them on";
         Controls::of(&self.app).ok_or_else(|| Error::new("getting at the controls", off))

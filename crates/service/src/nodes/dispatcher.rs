@@ -253,8 +253,9 @@ async fn dispatch(app: &App) -> Result<bool, Error> {
         dispatcher.look_for_all();
     }
     let claiming = app.node.claiming().await;
-    // A hook decides after each claim what the next one may be.
-    let max = if app.node.has_hook() { 1 } else { MAX_BATCH };
+    let max = MAX_BATCH;
+    #[cfg(feature = "controls")]
+    let max = if app.node.is_scripted() { 1 } else { max };
     let selected = dispatcher.select(claiming.slot.as_ref(), max);
     if selected.is_empty() {
         return Ok(false);

@@ -15,9 +15,9 @@ use crate::lifecycle::app::App;
 use crate::lifecycle::config::Data;
 use crate::queue::Lease;
 
-/// A URL that stands for a host that never answers: no such host may be on this machine.
+/// A URL that stands for a host that never responds: no such host may be on this machine.
 #[cfg(test)]
-pub(super) const NEVER_ANSWERS: &str = "https://never-answers.example/";
+pub(super) const NEVER_RESPONDS: &str = "https://never-responds.example/";
 
 /// The inputs of a task by name, before their files are in memory.
 pub(super) struct TaskInputs(Vec<(String, Source)>);
@@ -68,7 +68,7 @@ impl TaskInputs {
             if let Source::Remote(url) = source {
                 let mut file = temporary_file(app)?;
                 #[cfg(test)]
-                if url == NEVER_ANSWERS {
+                if url == NEVER_RESPONDS {
                     std::future::pending::<()>().await;
                 }
                 let fetched = app.fetcher.fetch_to(url, &mut file).await;

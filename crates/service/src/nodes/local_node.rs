@@ -1,14 +1,15 @@
-//! The node in this process: its models, its worker slots, and a pause for controls.
+//! The node in this process: its models and its worker slots.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::hook::{Replacement, RunHook};
 use super::{DispatchedTask, NODE};
 use crate::Error;
+#[cfg(feature = "controls")]
+use crate::controls::{Held, Replacement, Switch};
 use crate::lifecycle::app::App;
 use crate::lifecycle::config::Config;
 use crate::models::Models;
@@ -19,11 +20,12 @@ const MEBIBYTE: u64 = 1 << 20;
 
 /// The node in this process.
 pub(crate) struct LocalNode {
-    /// Claims read it side by side; controls write it to pause them.
-    state: RwLock<State>,
+    /// Interrupts every run.
+    interrupted: CancellationToken,
+    #[cfg(feature = "controls")]
+    switch: Option<Arc<Switch>>,
     /// Not set when this process runs no tasks.
     models: OnceLock<Arc<Models>>,
-    hook: Option<Arc<dyn RunHook>>,
     pub(super) workers: Workers,
     /// Tasks whose inputs are fetched from the internet, at a time. They hold no worker.
     pub(super) fetches: Arc<Semaphore>,
@@ -80,64 +82,58 @@ impl Workers {
     }
 }
 
-struct State {
-    is_up: bool,
-    /// Interrupts every task that is running now.
-    running: CancellationToken,
-}
-
 /// A task that the local node has claimed.
 pub(crate) struct ClaimedTask {
     pub(super) lease: Lease,
-    pub(super) replacement: Option<Replacement>,
-    /// Canceled when the run is interrupted.
+    /// Cancelled when the run is interrupted.
     pub(super) interrupted: CancellationToken,
+    #[cfg(feature = "controls")]
+    pub(super) replacement: Option<Replacement>,
 }
 
-/// As long as it is held, the local node claims nothing.
-pub(crate) struct Paused<'a>(RwLockWriteGuard<'a, State>);
-
-impl Paused<'_> {
-    /// Interrupts every task that is running now; its result is discarded.
-    pub(crate) fn interrupt(&mut self) {
-        self.0.running.cancel();
-        self.0.running = CancellationToken::new();
-    }
-
-    /// Switches the node on or off, from the next claim on.
-    pub(crate) fn set_up(&mut self, is_up: bool) {
-        self.0.is_up = is_up;
-    }
-}
-
-/// Holds off a pause while tasks are claimed for the local node.
+/// What the local node may claim.
 pub(super) struct Claiming<'a> {
-    state: RwLockReadGuard<'a, State>,
     node: &'a LocalNode,
-    /// What one slot may claim now; `None` when the node claims nothing.
+    /// What one slot may claim now; None when the node claims nothing.
     pub(super) slot: Option<Slot>,
+    #[cfg(feature = "controls")]
+    held: Option<Held<'a>>,
 }
 
 impl Claiming<'_> {
     /// A lease as the local node runs it.
     pub(super) fn claimed(&self, lease: Lease) -> DispatchedTask {
+        #[cfg(feature = "controls")]
+        if let Some(held) = &self.held {
+            let replacement = held.replacement(&lease.model);
+            return DispatchedTask::Local(ClaimedTask {
+                lease,
+                interrupted: held.interrupted(),
+                replacement,
+            });
+        }
         DispatchedTask::Local(ClaimedTask {
-            replacement: self.node.hook.as_ref().and_then(|hook| hook.replacement(&lease.model)),
-            interrupted: self.state.running.clone(),
             lease,
+            interrupted: self.node.interrupted.clone(),
+            #[cfg(feature = "controls")]
+            replacement: None,
         })
     }
 }
 
 impl LocalNode {
-    pub(crate) fn new(config: &Config, hook: Option<Arc<dyn RunHook>>) -> Self {
+    pub(crate) fn new(config: &Config, #[cfg(feature = "controls")] switch: Option<Arc<Switch>>) -> Self {
         let fetches = 4 * config.workers.max(4);
         let memory = config.limits.memory_of_all_runs.max(config.limits.memory) / MEBIBYTE;
         let total_memory = u32::try_from(memory).unwrap_or(u32::MAX).max(1);
         Self {
-            state: RwLock::new(State { is_up: true, running: CancellationToken::new() }),
+            #[cfg(feature = "controls")]
+            interrupted: switch.as_ref().map(|switch| switch.interrupted.clone()).unwrap_or_default(),
+            #[cfg(not(feature = "controls"))]
+            interrupted: CancellationToken::new(),
+            #[cfg(feature = "controls")]
+            switch,
             models: OnceLock::new(),
-            hook,
             workers: Workers::new(config.workers),
             fetches: Arc::new(Semaphore::new(fetches)),
             memory: Arc::new(Semaphore::new(total_memory as usize)),
@@ -159,9 +155,23 @@ impl LocalNode {
         self.models.get().map(|models| models.keys().cloned().collect())
     }
 
-    /// Whether every task is run by its model, so that several may be claimed in one transaction.
-    pub(super) const fn has_hook(&self) -> bool {
-        self.hook.is_some()
+    /// Interrupts every task that is running; its result is discarded.
+    pub(super) fn interrupt(&self) {
+        self.interrupted.cancel();
+    }
+
+    /// Whether scripts decide after each claim what the next one may be.
+    #[cfg(feature = "controls")]
+    pub(super) const fn is_scripted(&self) -> bool {
+        self.switch.is_some()
+    }
+
+    #[cfg(feature = "controls")]
+    async fn held(&self) -> Option<Held<'_>> {
+        match &self.switch {
+            Some(switch) => Some(switch.hold().await),
+            None => None,
+        }
     }
 
     /// Waits until that many bytes are left of the memory of all runs, and reserves them.
@@ -170,39 +180,43 @@ impl LocalNode {
         Arc::clone(&self.memory).acquire_many_owned(mebibytes).await.ok()
     }
 
-    /// Keeps the node from claiming until the result is dropped.
-    pub(crate) async fn pause(&self) -> Paused<'_> {
-        Paused(self.state.write().await)
-    }
-
-    pub(crate) async fn is_up(&self) -> bool {
-        self.state.read().await.is_up && self.models.get().is_some()
-    }
-
+    #[cfg_attr(not(feature = "controls"), expect(clippy::unused_async, reason = "controls can pause claims"))]
     pub(super) async fn claiming(&self) -> Claiming<'_> {
-        let state = self.state.read().await;
-        let names = self.names().filter(|_| state.is_up);
-        let claimable = names.map(|names| match &self.hook {
-            Some(hook) => hook.claimable(&names),
-            None => names,
-        });
-        let slot = claimable.map(|models| Slot {
+        #[cfg(feature = "controls")]
+        let held = self.held().await;
+        let models = self.names();
+        #[cfg(feature = "controls")]
+        let models = match &held {
+            Some(held) => models.and_then(|models| held.claimable(&models)),
+            None => models,
+        };
+        let slot = models.map(|models| Slot {
             node: NODE.to_owned(),
             models: models.into(),
             max_running: self.max_running,
         });
-        Claiming { state, node: self, slot }
+        Claiming {
+            node: self,
+            slot,
+            #[cfg(feature = "controls")]
+            held,
+        }
     }
 
     /// Records that the node is alive and which models it serves; nothing when it is down.
     pub(crate) async fn heartbeat(&self, app: &App) -> Result<(), Error> {
-        let state = self.state.read().await;
-        let Some(names) = self.names().filter(|_| state.is_up) else { return Ok(()) };
-        let served = match &self.hook {
-            Some(hook) => hook.served(&names),
-            None => names,
+        let models = self.names();
+        #[cfg(feature = "controls")]
+        let held = self.held().await;
+        #[cfg(feature = "controls")]
+        let models = match &held {
+            Some(held) => models.and_then(|models| held.served(&models)),
+            None => models,
         };
-        app.database.node_seen(NODE, &served, app.clock.now()).await
+        match models {
+            Some(models) => app.database.node_seen(NODE, &models, app.clock.now()).await,
+            None => Ok(()),
+        }
     }
 
     /// Removes the node from those that serve models; the tasks that it had leased are released.

@@ -2,7 +2,6 @@
 //! outside it use the node API.
 
 mod dispatcher;
-mod hook;
 mod inputs;
 mod local_node;
 mod node_api;
@@ -15,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use dispatcher::Dispatcher;
-pub(crate) use hook::{Replacement, RunHook};
 pub(crate) use local_node::LocalNode;
 pub(crate) use node_api::router;
 pub(crate) use registry::{FORGOTTEN_AFTER, KnownNode, Registry};
@@ -92,9 +90,9 @@ async fn claim_and_run(app: Arc<App>, tasks: TaskTracker, stop: CancellationToke
 async fn drain(app: Arc<App>, tasks: TaskTracker, stop: CancellationToken) {
     stop.cancelled().await;
     tasks.close();
-    if tokio::time::timeout(app.config.drain, tasks.wait()).await.is_err() {
+    if tokio::time::timeout(app.config.shutdown_timeout, tasks.wait()).await.is_err() {
         tracing::info!(tasks = tasks.len(), "tasks that are still running are released");
-        app.node.pause().await.interrupt();
+        app.node.interrupt();
         tasks.wait().await;
     }
     if let Err(cause) = app.node.deregister(&app).await {

@@ -7,12 +7,13 @@ use inferstore_models::{Inputs, Limits, Model, Output, memory_of};
 use serde_json::{Map, Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::hook::Replacement;
 use super::inputs::TaskInputs;
 use super::local_node::{ClaimedTask, LocalNode};
 use super::{NODE, OUTPUTS, RETRY_INTERVAL};
 use crate::Error;
 use crate::catalog::Format;
+#[cfg(feature = "controls")]
+use crate::controls::Replacement;
 use crate::lifecycle::app::App;
 use crate::queue::{Ending, Lease};
 
@@ -34,17 +35,17 @@ impl Slots {
 /// Runs a leased task to its end and prolongs its lease meanwhile. A run that is interrupted has no result:
 /// its lease is released by what interrupts it.
 pub(super) async fn run(app: Arc<App>, task: ClaimedTask, slots: Slots) {
-    let ClaimedTask { lease, replacement, interrupted } = task;
+    let ClaimedTask { lease, interrupted, .. } = &task;
     let ending = tokio::select! {
-        ending = ending(&app, &lease, replacement, slots) => ending,
-        () = keep_alive(&app, &lease) => {
+        ending = ending(&app, &task, slots) => ending,
+        () = keep_alive(&app, lease) => {
             tracing::warn!(task = lease.task, "the lease is lost; the result is discarded");
             return;
         }
         () = interrupted.cancelled() => return,
     };
     let finished = tokio::select! {
-        finished = finish(&app, &lease, &ending) => finished,
+        finished = finish(&app, lease, &ending) => finished,
         () = interrupted.cancelled() => return,
     };
     match finished {
@@ -87,8 +88,8 @@ async fn keep_alive(app: &App, lease: &Lease) {
 }
 
 /// How the task ends. A failure is an ending too.
-async fn ending(app: &App, lease: &Lease, replacement: Option<Replacement>, slots: Slots) -> Ending {
-    match outcome(app, lease, replacement, slots).await {
+async fn ending(app: &App, task: &ClaimedTask, slots: Slots) -> Ending {
+    match outcome(app, task, slots).await {
         Ok(output) => Ending::Output(Value::Object(output).to_string()),
         Err(failure) => Ending::Error {
             detail: json!({ "kind": failure.kind, "message": failure.message }).to_string(),
@@ -98,6 +99,7 @@ async fn ending(app: &App, lease: &Lease, replacement: Option<Replacement>, slot
 }
 
 /// Why a task failed.
+#[derive(Clone)]
 pub(crate) struct Failed {
     /// A word for programs: `input`, `model`, `limit` or `service`.
     pub(crate) kind: &'static str,
@@ -134,19 +136,15 @@ impl From<inferstore_models::Error> for Failed {
     }
 }
 
-async fn outcome(
-    app: &App,
-    lease: &Lease,
-    replacement: Option<Replacement>,
-    slots: Slots,
-) -> Result<Map<String, Value>, Failed> {
-    if let Some(Replacement { delay, outcome }) = replacement {
+async fn outcome(app: &App, task: &ClaimedTask, slots: Slots) -> Result<Map<String, Value>, Failed> {
+    #[cfg(feature = "controls")]
+    if let Some(Replacement { delay, outcome }) = task.replacement.clone() {
         tokio::time::sleep(delay).await;
         if let Some(outcome) = outcome {
             return outcome;
         }
     }
-    output(app, lease, slots).await
+    output(app, &task.lease, slots).await
 }
 
 async fn output(app: &App, lease: &Lease, slots: Slots) -> Result<Map<String, Value>, Failed> {

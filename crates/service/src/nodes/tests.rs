@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::dispatcher::DispatchedTask;
-use super::inputs::NEVER_ANSWERS;
+use super::inputs::NEVER_RESPONDS;
 use crate::accounts::{AccountId, Scope};
 use crate::queue::{Ending, InsufficientBalance, NewTask, Slot, Status};
 use crate::{Config, Credit, Error, Service};
@@ -20,10 +20,10 @@ async fn create(service: &Service, account: AccountId, url: &str) -> Result<Stri
     let task = NewTask {
         id: app.random.uuid()?,
         account,
-        model: model.id.clone(),
+        model: model.summary.id.clone(),
         version: version.id,
         publisher: model.owner,
-        price: model.price,
+        price: model.summary.price,
         input: json!({ "input": url }).to_string(),
     };
     app.database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, app.clock.now()).await?;
@@ -112,11 +112,11 @@ async fn a_slot_that_stops_waiting_gives_its_task_back() -> Result<(), Error> {
 async fn inputs_that_never_arrive_hold_no_worker() -> Result<(), Error> {
     let mut config = Config::ephemeral();
     config.workers = 2;
-    config.drain = Duration::ZERO;
+    config.shutdown_timeout = Duration::ZERO;
     let service = Service::start(config).await?;
     let (slow, other) = (account(&service, "slow").await?, account(&service, "other").await?);
     for _ in 0..50 {
-        create(&service, slow, NEVER_ANSWERS).await?;
+        create(&service, slow, NEVER_RESPONDS).await?;
     }
     for customer in [other, other, other] {
         let task = create(&service, customer, "ftp://example.com/is-refused-at-once").await?;

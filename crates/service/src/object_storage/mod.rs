@@ -17,13 +17,15 @@ mod sweeper;
 mod tests;
 mod uploads;
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
+use serde::Serialize;
 
 pub(crate) use blobs::pair;
 pub(crate) use location::address;
 pub(crate) use objects::Objects;
 pub(crate) use outputs::OutputError;
-pub(crate) use uploads::store_local;
 
 use crate::Error;
 use crate::accounts::AccountId;
@@ -76,9 +78,10 @@ pub(crate) struct Object {
 }
 
 /// A file as a listing shows it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct StoredFile {
     pub(crate) id: String,
+    #[serde(skip)]
     pub(crate) bucket: String,
     pub(crate) folder: String,
     pub(crate) key: String,
@@ -88,9 +91,11 @@ pub(crate) struct StoredFile {
 }
 
 /// How much an account stores.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub(crate) struct Usage {
+    #[serde(rename = "total_files")]
     pub(crate) files: u64,
+    #[serde(rename = "total_size")]
     pub(crate) bytes: u64,
 }
 
@@ -136,8 +141,8 @@ pub(crate) trait Files: Send + Sync {
     ) -> Result<Option<String>, Error>;
     /// Forgets targets that expired before then, and says how many.
     async fn forget_targets(&self, before: Moment) -> Result<u64, Error>;
-    /// Whether any object refers to the blob.
-    async fn has_blob(&self, blob: &str) -> Result<bool, Error>;
+    /// Returns those of the blobs that an object refers to.
+    async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>, Error>;
 }
 
 /// What became of an upload.

@@ -1,47 +1,49 @@
 //! The sweeper: blobs that no object refers to are set aside and deleted only days later, because a database
 //! that was restored from a backup does not know all of them; expired targets and outputs are deleted.
 
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use tokio_util::sync::CancellationToken;
 
 use super::Objects;
 use crate::Error;
 use crate::clock::Moment;
 use crate::lifecycle::app::App;
 
-/// How often the sweeper runs.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(60 * 60);
+/// How many blobs the database is asked for at once.
+const MAX_BATCH: usize = 1_000;
 /// How old a blob must be before it can be an orphan: an upload has its row moments after its last byte.
 const MIN_BLOB_AGE: Duration = Duration::from_secs(60 * 60);
 /// How long expired targets are kept; their signature has expired too. A day is for clocks that disagree.
 const TARGET_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Objects {
-    /// Sweeps at the start and then every hour, until the service ends.
-    pub(crate) async fn run_sweeper(app: Arc<App>, stop: CancellationToken) {
+    /// Sweeps what no upload can need any more: a job of every process.
+    pub(crate) async fn run_sweeper(&self, app: &App) -> Result<(), Error> {
         // No upload of this process is older than the start, so whatever is older has its row or never will.
-        let mut then = app.objects.blobs.opened_at();
-        loop {
-            let swept = stop.run_until_cancelled(app.objects.sweep(&app, then)).await;
-            if let Some(Err(cause)) = swept {
-                tracing::error!(%cause, "the sweeper of object storage failed");
-            }
-            if stop.run_until_cancelled(tokio::time::sleep(SWEEP_INTERVAL)).await.is_none() {
-                return;
-            }
-            then = SystemTime::now().checked_sub(MIN_BLOB_AGE).unwrap_or(SystemTime::UNIX_EPOCH);
+        let then = SystemTime::now().checked_sub(MIN_BLOB_AGE).unwrap_or(SystemTime::UNIX_EPOCH);
+        self.sweep(app, then.max(self.blobs.opened_at())).await
+    }
+
+    /// Returns those of the blobs that an object refers to, by queries of a bounded size.
+    async fn known(&self, names: &[String]) -> Result<HashSet<String>, Error> {
+        let mut known = HashSet::new();
+        for names in names.chunks(MAX_BATCH) {
+            known.extend(self.database.known_blobs(names).await?);
         }
+        Ok(known)
     }
 
     pub(super) async fn sweep(&self, app: &App, then: SystemTime) -> Result<(), Error> {
         let now = app.clock.now();
         let oldest = date(now.before(app.config.orphan_retention));
-        for orphan in self.blobs.orphans().await? {
-            if self.database.has_blob(&orphan.name).await? {
+        let set_aside = self.blobs.orphans().await?;
+        let names: Vec<String> = set_aside.iter().map(|orphan| orphan.name.clone()).collect();
+        let known = self.known(&names).await?;
+        for orphan in set_aside {
+            if known.contains(&orphan.name) {
                 self.blobs.bring_back(&orphan).await?;
                 tracing::warn!(blob = orphan.name, "a blob is back: the database knows it again");
             } else if orphan.day < oldest {
@@ -50,10 +52,12 @@ impl Objects {
         }
         let today = date(now);
         let mut orphans = 0_u64;
-        for name in self.blobs.older_than(then).await? {
+        let names = self.blobs.older_than(then).await?;
+        let known = self.known(&names).await?;
+        for name in names.iter().filter(|name| !known.contains(*name)) {
             // A backup may need a blob whose row was deleted after the backup began.
-            if !self.database.has_blob(&name).await? && !self.backups.are_running() {
-                self.blobs.set_aside(&name, today).await?;
+            if !self.backups.are_running() {
+                self.blobs.set_aside(name, today).await?;
                 orphans += 1;
             }
         }

@@ -2,7 +2,6 @@
 //! makes them a file. Both ways of uploading end here.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Bytes;
 use base64::Engine as _;
@@ -11,9 +10,8 @@ use futures_util::Stream;
 
 use super::blobs::{Blob, BlobWriter};
 use super::s3_api::{Code, S3Error};
-use super::{MAX_FILE, MAX_KEY, Object, Stored, Target, hex};
+use super::{Object, Stored, Target, hex};
 use crate::Error;
-use crate::accounts::Account;
 use crate::http::slow_clients::MinThroughput;
 use crate::lifecycle::app::App;
 
@@ -126,37 +124,4 @@ async fn store(
 /// Whether the header (base64) means the same as the etag (hex).
 fn is_md5_of(header: &str, blob: &Blob) -> bool {
     STANDARD.decode(header.trim()).is_ok_and(|bytes| hex(&bytes) == blob.etag)
-}
-
-/// Stores a file of an account without a client, as if it had uploaded the file now.
-pub(crate) async fn store_local(
-    app: &Arc<App>,
-    owner: Account,
-    folder: &str,
-    name: &str,
-    mime: &str,
-    content: Vec<u8>,
-) -> Result<(), Error> {
-    let action = "storing a file";
-    let key = format!("{folder}/{name}");
-    if content.is_empty() || content.len() as u64 > MAX_FILE || key.len() > MAX_KEY {
-        return Err(Error::new(action, "it is empty, or it or its name is too long"));
-    }
-    let target = Target {
-        id: app.random.uuid()?,
-        owner: owner.id,
-        payer: owner.id,
-        bucket: owner.bucket,
-        folder: folder.to_owned(),
-        key,
-        mime: mime.to_owned(),
-        size: content.len() as u64,
-        expires_at: app.clock.now().after(Duration::from_secs(60)),
-        is_void: false,
-    };
-    app.database.add_target(&target).await?;
-    let mut incoming = app.objects.begin()?;
-    incoming.write(content.into()).await?;
-    let stored = store(app, &target, None, incoming).await;
-    stored.map(drop).map_err(|refusal| Error::new(action, refusal.to_string()))
 }

@@ -47,15 +47,6 @@ pub(crate) struct Metrics {
     open_connections: Gauge,
 }
 
-/// What is measured when the metrics are read.
-pub(crate) struct Gauges {
-    pub(crate) tasks: Vec<(&'static str, u64)>,
-    /// In seconds.
-    pub(crate) queue_age: i64,
-    pub(crate) requests_in_progress: usize,
-    pub(crate) open_connections: usize,
-}
-
 impl Metrics {
     pub(crate) fn new() -> Self {
         let latencies: fn() -> Histogram = || Histogram::new(LATENCY_BUCKETS);
@@ -70,27 +61,14 @@ impl Metrics {
         };
         let registry = &mut metrics.registry;
         registry.register("requests", "Responses by route and status", metrics.requests.clone());
-        registry.register(
-            "request_duration_seconds",
-            "Time from the head of a request to the head of its response",
-            metrics.latencies.clone(),
-        );
+        let help = "Time from the head of a request to the head of its response";
+        registry.register("request_duration_seconds", help, metrics.latencies.clone());
         registry.register("tasks", "Tasks by status", metrics.tasks.clone());
-        registry.register(
-            "queue_age_seconds",
-            "How long the oldest queued task has waited",
-            metrics.queue_age.clone(),
-        );
-        registry.register(
-            "requests_in_progress",
-            "Requests of the API that are worked on",
-            metrics.requests_in_progress.clone(),
-        );
-        registry.register(
-            "open_connections",
-            "Open connections of all listeners",
-            metrics.open_connections.clone(),
-        );
+        let help = "How long the oldest queued task has waited";
+        registry.register("queue_age_seconds", help, metrics.queue_age.clone());
+        let help = "Requests of the API that are worked on";
+        registry.register("requests_in_progress", help, metrics.requests_in_progress.clone());
+        registry.register("open_connections", "Open connections", metrics.open_connections.clone());
         metrics
     }
 
@@ -103,14 +81,20 @@ impl Metrics {
         self.requests.get_or_create(&RequestLabels { method, route, status: status.as_u16() }).inc();
     }
 
+    /// Sets how many tasks there are of a status.
+    pub(super) fn set_tasks(&self, status: &'static str, tasks: u64) {
+        self.tasks.get_or_create(&StatusLabels { status }).set(number(tasks));
+    }
+
+    /// Sets what is measured when the metrics are read. The age of the queue is in seconds.
+    pub(super) fn set_gauges(&self, queue_age: i64, requests_in_progress: usize, open_connections: usize) {
+        self.queue_age.set(queue_age);
+        self.requests_in_progress.set(number(requests_in_progress));
+        self.open_connections.set(number(open_connections));
+    }
+
     /// The metrics as text.
-    pub(crate) fn encode(&self, gauges: Gauges) -> Result<String, Error> {
-        for (status, tasks) in gauges.tasks {
-            self.tasks.get_or_create(&StatusLabels { status }).set(number(tasks));
-        }
-        self.queue_age.set(gauges.queue_age);
-        self.requests_in_progress.set(number(gauges.requests_in_progress));
-        self.open_connections.set(number(gauges.open_connections));
+    pub(super) fn encode(&self) -> Result<String, Error> {
         let mut text = String::new();
         encode(&mut text, &self.registry).map_err(|cause| Error::new("encoding the metrics", cause))?;
         Ok(text)

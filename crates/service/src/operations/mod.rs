@@ -12,7 +12,6 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-use self::metrics::Gauges;
 use crate::Error;
 use crate::lifecycle::app::App;
 
@@ -58,12 +57,12 @@ async fn metrics(State(app): State<Arc<App>>) -> Result<Response, StatusCode> {
     let depths = app.database.depths().await.map_err(failed)?;
     let oldest = app.database.oldest_queued().await.map_err(failed)?;
     let now = app.clock.now().0;
-    let gauges = Gauges {
-        tasks: depths.into_iter().map(|(status, tasks)| (status.word(), tasks)).collect(),
-        queue_age: oldest.map_or(0, |oldest| now.saturating_sub(oldest.0)) / 1_000,
-        requests_in_progress: app.config.limits.max_requests.saturating_sub(app.requests.available_permits()),
-        open_connections: app.connections.count(),
-    };
-    let text = app.metrics.encode(gauges).map_err(failed)?;
+    for (status, tasks) in depths {
+        app.metrics.set_tasks(status.word(), tasks);
+    }
+    let queue_age = oldest.map_or(0, |oldest| now.saturating_sub(oldest.0)) / 1_000;
+    let in_progress = app.config.limits.max_requests.saturating_sub(app.requests.available_permits());
+    app.metrics.set_gauges(queue_age, in_progress, app.connections.count());
+    let text = app.metrics.encode().map_err(failed)?;
     Ok(([(CONTENT_TYPE, OPENMETRICS)], text).into_response())
 }

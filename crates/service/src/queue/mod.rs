@@ -5,15 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::ledger::Money;
+use crate::ledger::{Money, as_number};
 
 /// What has become of a task. Statuses go from `Queued` over `Computing` to one of the other three.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Status {
+    #[serde(rename = "in_queue")]
     Queued,
     Computing,
     Success,
@@ -90,42 +93,56 @@ pub(crate) enum Cancel {
     Unknown,
 }
 
-/// A task as its owner reads it.
-#[derive(Debug, Clone)]
+/// A task as its owner reads it. Stored JSON is sent as it is: see `with_stored_json`.
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct Task {
+    #[serde(rename = "task_id")]
     pub(crate) id: String,
     pub(crate) status: Status,
-    pub(crate) cost: Option<Money>,
+    /// Zero until the task has succeeded.
+    #[serde(serialize_with = "as_number")]
+    pub(crate) cost: Money,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<String>,
+    #[serde(skip)]
     pub(crate) input: String,
+    #[serde(skip)]
     pub(crate) input_format: String,
+    #[serde(skip)]
     pub(crate) output_format: String,
     /// The model's output, a JSON object; on success.
+    #[serde(skip)]
     pub(crate) output: Option<String>,
     /// What the model said; on failure, JSON.
+    #[serde(skip)]
     pub(crate) error: Option<String>,
     pub(crate) created_at: Moment,
     pub(crate) updated_at: Moment,
 }
 
 /// A task as the history shows it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct TaskSummary {
-    pub(crate) id: String,
-    pub(crate) model: String,
+    pub(crate) task_id: String,
     pub(crate) status: Status,
-    pub(crate) cost: Option<Money>,
+    pub(crate) model_id: String,
+    /// Zero until the task has succeeded.
+    #[serde(serialize_with = "as_number")]
+    pub(crate) cost: Money,
     pub(crate) created_at: Moment,
     pub(crate) updated_at: Moment,
 }
 
 /// A task that a node has leased.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct Lease {
     pub(crate) task: String,
     pub(crate) model: String,
+    #[serde(skip)]
     pub(crate) input: String,
+    #[serde(skip)]
     pub(crate) input_format: String,
+    #[serde(skip)]
     pub(crate) output_format: String,
     /// Counts the leases of this task; a result is accepted from the latest alone.
     pub(crate) attempt: i64,
@@ -261,7 +278,7 @@ pub(crate) trait Queue: Send + Sync {
 }
 
 /// Whether a model is served, and how many use it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct Serving {
     pub(crate) serving: bool,
     pub(crate) consumers: u64,

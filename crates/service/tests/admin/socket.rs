@@ -92,10 +92,10 @@ async fn a_stopped_service_takes_the_same_requests_and_keeps_what_they_change() 
 async fn a_refusal_names_what_is_wrong() -> Outcome {
     let mut bench = Bench::start().await?;
     for (method, path, body, wanted) in [
-        ("POST", ["accounts", "nobody", "keys"], None, "there is no account \"nobody\""),
+        ("POST", ["accounts", "stranger", "keys"], None, "there is no account \"stranger\""),
         ("POST", ["accounts", "demo", "credits"], Some(json!({"paid": "a lot"}).to_string()), "is no amount"),
         ("POST", ["accounts", "demo", "credits"], Some(json!({"paid": "-1"}).to_string()), "not above zero"),
-        ("GET", ["accounts", "demo", "nothing"], None, "no such request"),
+        ("GET", ["accounts", "demo", "nothing"], None, "there is nothing at"),
     ] {
         let refused = bench.admin.call(method, &path, body).await.err().ok_or("it is refused")?;
         assert!(refused.to_string().contains(wanted), "{path:?}: {refused}");

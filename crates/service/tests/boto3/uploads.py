@@ -41,9 +41,9 @@ class Service:
     def call(self, path, body=None):
         headers = {"x-api-key": self.ready["api_key"], "content-type": "application/json"}
         body = None if body is None else json.dumps(body)
-        answer = http.request("GET" if body is None else "POST", self.ready["base_url"] + path, body=body, headers=headers)
-        assert answer.status == 200, answer.data
-        return answer.json()["data"]
+        response = http.request("GET" if body is None else "POST", self.ready["base_url"] + path, body=body, headers=headers)
+        assert response.status == 200, response.data
+        return response.json()["data"]
 
     def presign(self, name, mime, size):
         body = {"folder": "documents", "mime": mime, "name": name, "size": size}
@@ -96,13 +96,13 @@ def policy_is_botocores(service, fields):
 
 def post(endpoint, fields, content, name="file.bin"):
     form = [*fields.items(), ("file", (name, content))]
-    answer = http.request("POST", endpoint, fields=form)
-    return answer.status, code(answer.data)
+    response = http.request("POST", endpoint, fields=form)
+    return response.status, code(response.data)
 
 
 def put(endpoint, fields, content):
-    answer = http.request("PUT", endpoint, body=content, headers=fields)
-    return answer.status, code(answer.data)
+    response = http.request("PUT", endpoint, body=content, headers=fields)
+    return response.status, code(response.data)
 
 
 def code(text):
@@ -122,10 +122,10 @@ def good_uploads(service):
                 policy_is_botocores(service, fields)
                 status, _ = post(endpoint, fields, content, name)
             assert status in (200, 204), (name, size, status)
-            answer = http.request("GET", url)
-            assert (answer.status, answer.data) == (200, content), (name, size, answer.status)
+            response = http.request("GET", url)
+            assert (response.status, response.data) == (200, content), (name, size, response.status)
             etag = hashlib.md5(content).hexdigest()
-            assert answer.headers["etag"] == f'"{etag}"'
+            assert response.headers["etag"] == f'"{etag}"'
 
 
 def downloads_by_boto3(service):
@@ -138,8 +138,8 @@ def downloads_by_boto3(service):
         region_name=REGION,
         config=boto3.session.Config(signature_version=botocore.UNSIGNED, s3={"addressing_style": "path"}),
     )
-    answer = anonymous.get_object(Bucket=bucket, Key=urllib.parse.unquote(key), Range="bytes=1-3")
-    assert answer["Body"].read() == bytes(3) and answer["ContentType"] == "application/x-boto"
+    response = anonymous.get_object(Bucket=bucket, Key=urllib.parse.unquote(key), Range="bytes=1-3")
+    assert response["Body"].read() == bytes(3) and response["ContentType"] == "application/x-boto"
     for attempt in (
         lambda: anonymous.list_objects_v2(Bucket=bucket),
         lambda: anonymous.delete_object(Bucket=bucket, Key=key),
@@ -151,7 +151,7 @@ def downloads_by_boto3(service):
         except botocore.exceptions.ClientError as refusal:
             assert refusal.response["Error"]["Code"] == "AccessDenied", refusal
         else:
-            raise AssertionError("nobody may do this")
+            raise AssertionError("this must be refused")
 
 
 def bad_uploads(service):

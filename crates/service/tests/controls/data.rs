@@ -1,9 +1,14 @@
 //! Reset and balances.
 
-use inferstore_service::{Amounts, Config, Credit, Fault, Money, Operation, Scope, Script};
+use inferstore_api::operations;
+use inferstore_service::{Amounts, Config, Credit, Fault, ModelChange, Money, Scope, Script};
 use reqwest::Method;
 
 use crate::support::{Bench, MODEL, Outcome};
+
+fn price(amount: &str) -> Outcome<ModelChange> {
+    Ok(ModelChange { price: Some(amount.parse()?), ..ModelChange::default() })
+}
 
 #[tokio::test]
 async fn after_a_reset_everything_is_as_it_was_at_the_start_and_the_key_is_still_valid() -> Outcome {
@@ -16,7 +21,7 @@ async fn after_a_reset_everything_is_as_it_was_at_the_start_and_the_key_is_still
     bench.create().await?;
     let url = bench.store("note.txt", "a note").await?;
     bench.service.add_account("somebody", Scope::Personal).await?;
-    bench.service.set_price(MODEL, "7".parse()?).await?;
+    bench.service.change_model(MODEL, price("7")?).await?;
     bench.controls.advance_clock(std::time::Duration::from_secs(3_600)).await?;
     assert_ne!(bench.balance().await?, before);
 
@@ -37,7 +42,7 @@ async fn after_a_reset_everything_is_as_it_was_at_the_start_and_the_key_is_still
 async fn keys_and_models_that_were_in_use_are_as_at_the_start_at_once_after_a_reset() -> Outcome {
     let mut bench = Bench::start().await?;
     bench.service.add_account("somebody", Scope::Personal).await?;
-    bench.service.set_price(MODEL, "7".parse()?).await?;
+    bench.service.change_model(MODEL, price("7")?).await?;
     let first_key = std::mem::replace(&mut bench.key, bench.service.add_key("somebody").await?);
     let cost = format!("/api-key/model/{MODEL}/task/cost");
     assert_eq!(bench.get(&cost).await?["cost"].to_string(), "7");
@@ -76,8 +81,8 @@ async fn a_reset_while_clients_write_leaves_books_that_add_up() -> Outcome {
         let creates = (0..20).map(|_| bench.try_create());
         let (created, reset) = tokio::join!(futures_util::future::join_all(creates), bench.controls.reset());
         reset?;
-        for answer in created {
-            assert_eq!(answer?.0, 200);
+        for response in created {
+            assert_eq!(response?.0, 200);
         }
         bench.audit().await?;
     }
@@ -100,7 +105,7 @@ async fn balances_are_set_and_credited_and_the_books_add_up() -> Outcome {
     assert_eq!(bench.balance().await?["debt"], "0", "a payment settles the debt first");
     let negative = Amounts { balance: money("-1"), ..Amounts::default() };
     assert!(bench.controls.set_balance("demo", negative).await.is_err());
-    assert!(bench.controls.set_balance("nobody", poor).await.is_err());
+    assert!(bench.controls.set_balance("stranger", poor).await.is_err());
     bench.audit().await
 }
 
@@ -109,7 +114,7 @@ async fn the_same_seed_gives_the_same_identifiers_again_after_a_reset() -> Outco
     let mut config = Config::ephemeral().with_controls();
     config.seed = Some(7);
     let bench = Bench::with(config).await?;
-    bench.controls.add_fault(Fault::hang_up().on(Operation::GetTask).with_probability(0.5))?;
+    bench.controls.add_fault(Fault::hang_up().on(operations::GET_TASK).with_probability(0.5))?;
     let mut seen = Vec::new();
     for _ in 0..2 {
         let id = bench.create().await?;
@@ -118,4 +123,25 @@ async fn the_same_seed_gives_the_same_identifiers_again_after_a_reset() -> Outco
     }
     assert_eq!(seen[0], seen[1]);
     Ok(())
+}
+
+#[tokio::test]
+async fn a_reset_goes_back_to_the_baseline() -> Outcome {
+    let mut bench = Bench::start().await?;
+    bench.service.add_account("alice", Scope::Personal).await?;
+    bench.service.credit("alice", Credit::Paid("12.5".parse()?)).await?;
+    bench.service.change_model(MODEL, price("0.25")?).await?;
+    bench.controls.set_baseline().await?;
+    let key = bench.service.add_key("alice").await?;
+    bench.key.clone_from(&key);
+    bench.create().await?;
+    bench.service.change_model(MODEL, price("7")?).await?;
+
+    bench.controls.reset().await?;
+    assert_eq!(bench.call(Method::GET, "/api-key/balance", None).await?.0, 401, "the key is newer");
+    bench.key = bench.service.add_key("alice").await?;
+    assert_eq!(bench.balance().await?["balance"], "12.5");
+    assert_eq!(bench.get(&format!("/api-key/model/{MODEL}")).await?["price"], 0.25);
+    assert_eq!(bench.tasks().await?, 0);
+    bench.audit().await
 }

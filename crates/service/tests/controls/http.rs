@@ -21,8 +21,8 @@ impl Bench {
     /// A control that has to work.
     async fn must(&self, method: &str, path: &str, body: Option<Value>) -> Outcome<Value> {
         match self.control(method, path, body).await? {
-            (200, mut answer) if answer["status"] == "success" => Ok(answer["data"].take()),
-            (status, answer) => Err(format!("{method} {path}: {status} {answer}").into()),
+            (200, mut response) if response["status"] == "success" => Ok(response["data"].take()),
+            (status, response) => Err(format!("{method} {path}: {status} {response}").into()),
         }
     }
 }
@@ -36,13 +36,13 @@ async fn every_control_works_over_http() -> Outcome {
     assert_eq!(bench.must("GET", "/", None).await?["tasks"]["in_queue"], 1);
     bench.must("DELETE", &format!("/models/{MODEL}"), None).await?;
 
-    let fault = json!({"operation": "createTask", "effect": "lose_answer", "times": 1});
+    let fault = json!({"operation": "createTask", "effect": "lose_response", "times": 1});
     assert_eq!(bench.must("POST", "/faults", Some(fault.clone())).await?, json!({"id": 1}));
     assert_eq!(bench.must("GET", "/faults", None).await?, json!([{"id": 1, "fault": fault, "met": 0}]));
     assert!(bench.try_create().await.is_err());
     assert_eq!(bench.tasks().await?, 2);
     let seen = bench.must("GET", "/journal?operation=createTask&after=1", None).await?;
-    assert_eq!((seen[0]["effect"].as_str(), &seen[0]["status"]), (Some("lose_answer"), &Value::Null));
+    assert_eq!((seen[0]["effect"].as_str(), &seen[0]["status"]), (Some("lose_response"), &Value::Null));
     bench.must("DELETE", "/journal", None).await?;
     bench.must("DELETE", "/faults/1", None).await?;
     bench.must("DELETE", "/faults", None).await?;
@@ -61,14 +61,12 @@ async fn every_control_works_over_http() -> Outcome {
     bench.must("POST", "/reset", None).await?;
     assert_eq!(bench.must("GET", "/journal", None).await?, json!([]));
     assert_eq!(bench.tasks().await?, 0);
-    let folder = tempfile::tempdir()?;
-    let seeded = bench.must("POST", "/fixtures", Some(json!({"folder": folder.path()}))).await?;
-    assert_eq!(seeded, json!({"accounts": 0, "models": 0, "files": 0}));
+    bench.must("POST", "/baseline", None).await?;
     bench.audit().await
 }
 
 #[tokio::test]
-async fn a_mistake_is_told_in_the_shape_of_the_api() -> Outcome {
+async fn an_invalid_request_is_refused_in_the_shape_of_the_api() -> Outcome {
     let bench = Bench::start().await?;
     for (method, path, body, status) in [
         ("GET", "/nothing", None, 404),
@@ -80,21 +78,20 @@ async fn a_mistake_is_told_in_the_shape_of_the_api() -> Outcome {
         ("DELETE", "/faults/7", None, 404),
         ("PUT", "/models/x", Some(json!({"then": "succeed"})), 422),
         ("DELETE", "/models/x", None, 404),
-        ("PUT", "/accounts/nobody/balance", Some(json!({"balance": "1"})), 422),
+        ("PUT", "/accounts/stranger/balance", Some(json!({"balance": "1"})), 422),
         ("PUT", "/accounts/demo/balance", Some(json!({"balance": "a lot"})), 422),
         ("POST", "/clock/advance", Some(json!({"seconds": -1})), 422),
-        ("POST", "/fixtures", Some(json!({"folder": "/nowhere at all"})), 422),
         ("GET", "/journal?operation=nothing", None, 422),
     ] {
-        let (answered, answer) = bench.control(method, path, body.clone()).await?;
-        assert_eq!((answered, answer["status"].as_str()), (status, Some("fail")), "{method} {path} {body:?}");
-        assert!(answer["message"].as_str().is_some_and(|message| !message.is_empty()));
+        let (actual, response) = bench.control(method, path, body.clone()).await?;
+        assert_eq!((actual, response["status"].as_str()), (status, Some("fail")), "{method} {path} {body:?}");
+        assert!(response["message"].as_str().is_some_and(|message| !message.is_empty()));
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn nothing_is_told_or_done_without_the_token() -> Outcome {
+async fn without_the_token_every_request_is_refused_alike_and_changes_nothing() -> Outcome {
     let mut config = Config::ephemeral().with_controls();
     if let Some(controls) = &mut config.controls {
         controls.token = Some("the right one".to_owned());

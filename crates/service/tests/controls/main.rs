@@ -3,7 +3,6 @@
 mod data;
 mod docs;
 mod faults;
-mod fixtures;
 mod http;
 mod running;
 mod support;

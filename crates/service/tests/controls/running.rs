@@ -1,8 +1,9 @@
-//! The clock, the node, models that do as they are told, and the journal.
+//! The clock, the node, scripts of models, and the journal.
 
 use std::time::Duration;
 
-use inferstore_service::{Fault, Operation, Script, Then};
+use inferstore_api::operations;
+use inferstore_service::{Fault, Script, Then};
 use serde_json::json;
 
 use crate::support::{Bench, MODEL, Outcome};
@@ -51,7 +52,7 @@ async fn a_model_that_nothing_runs_is_served_when_a_tester_says_what_comes_out()
 }
 
 #[tokio::test]
-async fn scripts_that_contradict_themselves_are_told() -> Outcome {
+async fn a_script_that_contradicts_itself_is_refused() -> Outcome {
     let bench = Bench::start().await?;
     for script in [
         Script::succeed(json!("no object")),
@@ -126,16 +127,16 @@ async fn a_lease_that_runs_out_gives_the_task_to_another_worker_and_it_is_billed
 async fn the_journal_tells_what_was_asked_and_never_a_key() -> Outcome {
     let bench = Bench::start().await?;
     bench.balance().await?;
-    bench.controls.add_fault(Fault::status(503).on(Operation::ListTasks).once())?;
+    bench.controls.add_fault(Fault::status(503).on(operations::LIST_TASKS).once())?;
     let _ = bench.tasks().await;
     bench.get("/api-key/task/histories?limit=5").await?;
     let journal = bench.controls.journal();
-    let told: Vec<_> = journal.iter().map(|entry| (entry.operation, entry.status, entry.fault)).collect();
-    let (balance, tasks) = (Some(Operation::GetBalance), Some(Operation::ListTasks));
-    assert_eq!(told, [(balance, Some(200), None), (tasks, Some(503), Some(1)), (tasks, Some(200), None)]);
+    let seen: Vec<_> = journal.iter().map(|entry| (entry.operation, entry.status, entry.fault)).collect();
+    let (balance, tasks) = (Some(operations::GET_BALANCE.into()), Some(operations::LIST_TASKS.into()));
+    assert_eq!(seen, [(balance, Some(200), None), (tasks, Some(503), Some(1)), (tasks, Some(200), None)]);
     assert!(!format!("{journal:?}").contains(&bench.key));
     assert!(!serde_json::to_string(&journal)?.contains("limit=5"));
-    assert_eq!(bench.controls.seen(Operation::ListTasks), 2);
+    assert_eq!(bench.controls.seen(operations::LIST_TASKS), 2);
     bench.controls.clear_journal();
     assert!(bench.controls.journal().is_empty());
     for _ in 0..3 {

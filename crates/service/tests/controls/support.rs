@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// A model that any service can be told to run.
+/// A model that every service with controls can run.
 pub(crate) const MODEL: &str = "color-extraction";
 
 /// A running service with controls, and a client of its API.
@@ -32,7 +32,7 @@ impl Bench {
         Ok(Self { service, controls, http: over_ring(Client::builder()).no_proxy().build()?, key })
     }
 
-    /// Calls the API: whatever answer there is.
+    /// Calls the API and returns the status and the body.
     pub(crate) async fn send(&self, method: Method, path: &str, body: Option<Value>) -> Outcome<Response> {
         let url = format!("{}{path}", self.service.base_url());
         let mut request = self.http.request(method, url).header("x-api-key", &self.key);
@@ -55,16 +55,16 @@ impl Bench {
     /// The payload of a read that has to succeed.
     pub(crate) async fn get(&self, path: &str) -> Outcome<Value> {
         match self.call(Method::GET, path, None).await? {
-            (200, mut answer) => Ok(answer["data"].take()),
-            (status, answer) => Err(format!("{path}: {status} {answer}").into()),
+            (200, mut response) => Ok(response["data"].take()),
+            (status, response) => Err(format!("{path}: {status} {response}").into()),
         }
     }
 
     /// Creates a task, and returns its identifier.
     pub(crate) async fn create(&self) -> Outcome<String> {
         match self.try_create().await? {
-            (200, answer) => Ok(answer["data"]["data"].as_str().unwrap_or_default().to_owned()),
-            (status, answer) => Err(format!("{status} {answer}").into()),
+            (200, response) => Ok(response["data"]["data"].as_str().unwrap_or_default().to_owned()),
+            (status, response) => Err(format!("{status} {response}").into()),
         }
     }
 
@@ -112,8 +112,8 @@ impl Bench {
         let body = json!({"folder": "documents", "mime": "text/plain", "name": name, "size": size});
         let path = "/api-key/storage/upload/create-presigned-url";
         match self.call(Method::POST, path, Some(body)).await? {
-            (200, mut answer) => Ok(answer["data"].take()),
-            (status, answer) => Err(format!("{status} {answer}").into()),
+            (200, mut response) => Ok(response["data"].take()),
+            (status, response) => Err(format!("{status} {response}").into()),
         }
     }
 

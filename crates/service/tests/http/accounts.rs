@@ -46,7 +46,7 @@ async fn one_account_has_a_quarter_of_the_requests_at_once_and_others_go_on() ->
 }
 
 #[tokio::test]
-async fn an_account_keeps_to_its_rate_and_is_told_when_to_retry() -> Outcome {
+async fn requests_above_the_rate_of_an_account_are_refused_with_retry_after() -> Outcome {
     let mut config = config();
     config.request_rate = NonZeroU32::new(2);
     let service = Service::start(config).await?;

@@ -84,7 +84,7 @@ async fn refusals_name_the_path_as_it_was_sent() -> Outcome {
 }
 
 #[tokio::test]
-async fn head_is_answered_where_get_is() -> Outcome {
+async fn head_is_accepted_where_get_is() -> Outcome {
     let service = Service::start(config()).await?;
     let url = format!("{}/api-key/balance", service.base_url());
     let key = service.api_key().ok_or("no key")?;

@@ -81,11 +81,11 @@ async fn one(bench: &Bench, seed: u64) -> Outcome {
                     return Err(format!("{death:?}: the second lease is number {first:?}").into());
                 }
                 if let (Death::Hanging, Some(held)) = (death, &held) {
-                    // It is another's now, and the late one is told so.
+                    // The lease is another node's now: the late node gets 409.
                     let late = doomed.finish(held, "late").await?;
                     let beat = doomed.of_lease(held, "/heartbeat", &json!({})).await?.0;
                     if (late, beat) != (409, 409) {
-                        return Err(format!("a late result was answered with {late} and {beat}").into());
+                        return Err(format!("the response to a late result was {late} and {beat}").into());
                     }
                 }
                 match healthy.finish(&lease, "right").await? {
@@ -139,8 +139,8 @@ async fn die(bench: &Bench, node: &Node<'_>, death: Death, pause: Duration) -> O
             node.put(&lease, "picture.png", "image/png", b"doomed").await?;
         }
         Death::FinishingHalf | Death::Finishing => {
-            let (_, answer) = node.put(&lease, "picture.png", "image/png", b"doomed").await?;
-            let output = json!({ "output": { "picture": answer["data"]["url"], "said": "doomed" } });
+            let (_, response) = node.put(&lease, "picture.png", "image/png", b"doomed").await?;
+            let output = json!({ "output": { "picture": response["data"]["url"], "said": "doomed" } });
             let is_whole = matches!(death, Death::Finishing);
             post_and_hang_up(bench, &format!("{}/finish", lease.url), &output.to_string(), is_whole).await?;
         }

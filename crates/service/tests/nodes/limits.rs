@@ -47,9 +47,9 @@ async fn too_many_unfinished_tasks_are_refused_until_one_ends() -> Outcome {
     for _ in 0..3 {
         assert_eq!(bench.create_as(&greedy, "echo", &input).await?.0, 200);
     }
-    let (status, answer) = bench.create_as(&greedy, "echo", &input).await?;
-    let message = answer["message"].as_str().unwrap_or_default();
-    assert!(status == 429 && message.starts_with("3 tasks of this account have not ended"), "{answer}");
+    let (status, response) = bench.create_as(&greedy, "echo", &input).await?;
+    let message = response["message"].as_str().unwrap_or_default();
+    assert!(status == 429 && message.starts_with("3 tasks of this account have not ended"), "{response}");
     assert_eq!(bench.create_as(&other, "echo", &input).await?.0, 200);
 
     let node = bench.register(&["echo"]).await?;
@@ -82,8 +82,8 @@ async fn inputs_that_are_too_large_are_refused() -> Outcome {
     let key = customer(&bench, "writer").await?;
     let say = |length: usize| json!({ "say": "x".repeat(length) });
     assert_eq!(bench.create_as(&key, "echo", &say(250 << 10)).await?.0, 200);
-    let (status, answer) = bench.create_as(&key, "echo", &say(256 << 10)).await?;
-    let message = answer["message"].as_str().unwrap_or_default();
-    assert!(status == 413 && message.contains("at most 262144 bytes"), "{status} {answer}");
+    let (status, response) = bench.create_as(&key, "echo", &say(256 << 10)).await?;
+    let message = response["message"].as_str().unwrap_or_default();
+    assert!(status == 413 && message.contains("at most 262144 bytes"), "{status} {response}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What whoever runs nodes outside the process, or publishes models, relies on, over real sockets.
+//! What authors of nodes and publishers of models rely on, over real sockets.
 
 mod death;
 mod embedded;

@@ -15,15 +15,15 @@ async fn nodes_show_a_key_that_can_be_revoked() -> Outcome {
     let models = json!({ "models": ["echo"] });
     let api_key = bench.service.api_key().unwrap_or_default().to_owned();
     for wrong in ["", "isn_wrong_key", &api_key] {
-        let (status, answer) = bench.call(&register, wrong, &models).await?;
-        assert_eq!((status, &answer["status"]), (401, &json!("fail")), "{wrong}");
+        let (status, response) = bench.call(&register, wrong, &models).await?;
+        assert_eq!((status, &response["status"]), (401, &json!("fail")), "{wrong}");
     }
 
     // A second key, so that one can go. What its node had leased goes to the others at once.
     let other_key = bench.service.add_node_key("other").await?;
     assert!(bench.service.add_node_key("other").await.is_err(), "the name has a valid key");
-    let (_, answer) = bench.call(&register, &other_key, &models).await?;
-    let other = answer["data"]["node"].as_str().unwrap_or_default();
+    let (_, response) = bench.call(&register, &other_key, &models).await?;
+    let other = response["data"]["node"].as_str().unwrap_or_default();
     let other = format!("{}/{other}", bench.nodes_url()?);
     let task = bench.create("echo", json!({ "say": "hello" })).await?;
     let (status, _) = bench.call(&format!("{other}/lease"), &other_key, &json!({})).await?;
@@ -56,9 +56,9 @@ async fn a_key_for_some_models_registers_no_others() -> Outcome {
         (json!(["Echo"]), 422),
         (json!([""]), 422),
     ] {
-        let (status, answer) = bench.call(&register, &key, &json!({ "models": asked })).await?;
-        assert_eq!(status, expected, "{asked}: {answer}");
-        let message = answer["message"].as_str().unwrap_or_default();
+        let (status, response) = bench.call(&register, &key, &json!({ "models": asked })).await?;
+        assert_eq!(status, expected, "{asked}: {response}");
+        let message = response["message"].as_str().unwrap_or_default();
         assert!(status == 200 || message.contains("only echo, later"), "{message}");
     }
     assert!(bench.service.add_node_key_for("nothing", &[]).await.is_err());
@@ -130,8 +130,8 @@ async fn a_task_is_leased_as_soon_as_it_is_there() -> Outcome {
 
     // A node may ask for some of its models, and is forgotten when it leaves.
     bench.create("echo", json!({ "say": "hello" })).await?;
-    let (_, answer) = node.call("/lease", &json!({ "wait_seconds": 0, "models": ["another"] })).await?;
-    assert_eq!(answer["data"], Value::Null);
+    let (_, response) = node.call("/lease", &json!({ "wait_seconds": 0, "models": ["another"] })).await?;
+    assert_eq!(response["data"], Value::Null);
     assert_eq!(node.call("/goodbye", &json!({})).await?.0, 200);
     assert_eq!(node.call("/lease", &json!({})).await?.0, 404);
     assert_eq!(bench.get("/api-key/model/echo/serving").await?["serving"], false);
@@ -203,12 +203,12 @@ async fn what_comes_out_is_what_the_model_declares() -> Outcome {
         ("picture%2f..%2f..", "image/png", "a file is called by an output"),
         ("picture.png", "nonsense", "MIME type"),
     ] {
-        let (status, answer) = node.put(&lease, file, mime, b"x").await?;
-        let message = answer["message"].as_str().unwrap_or_default();
-        assert!((400..500).contains(&status) && message.contains(complaint), "{file}: {status} {answer}");
+        let (status, response) = node.put(&lease, file, mime, b"x").await?;
+        let message = response["message"].as_str().unwrap_or_default();
+        assert!((400..500).contains(&status) && message.contains(complaint), "{file}: {status} {response}");
     }
-    let (_, answer) = node.put(&lease, "picture.png", "image/png", b"a picture").await?;
-    let url = answer["data"]["url"].clone();
+    let (_, response) = node.put(&lease, "picture.png", "image/png", b"a picture").await?;
+    let url = response["data"]["url"].clone();
     assert_eq!(node.put(&lease, "picture.png", "image/png", b"a better one").await?.0, 200);
     for (output, complaint) in [
         (json!({ "said": "hello" }), "picture is missing"),
@@ -217,9 +217,9 @@ async fn what_comes_out_is_what_the_model_declares() -> Outcome {
         (json!({ "said": "hello", "picture": "https://example.com/a.png" }), "was put for this lease"),
         (json!({ "said": "hello", "picture": format!("{}x", url.as_str().unwrap_or_default()) }), "was put"),
     ] {
-        let (status, answer) = node.of_lease(&lease, "/finish", &json!({ "output": output })).await?;
-        let message = answer["message"].as_str().unwrap_or_default();
-        assert!(status == 422 && message.contains(complaint), "{output}: {status} {answer}");
+        let (status, response) = node.of_lease(&lease, "/finish", &json!({ "output": output })).await?;
+        let message = response["message"].as_str().unwrap_or_default();
+        assert!(status == 422 && message.contains(complaint), "{output}: {status} {response}");
     }
     let neither = node.of_lease(&lease, "/finish", &json!({})).await?;
     assert_eq!(neither.0, 422);
@@ -247,8 +247,8 @@ async fn a_failed_run_fails_the_task_and_costs_nothing() -> Outcome {
     assert_eq!(node.of_lease(&lease, "/finish", &error).await?.0, 200);
     let ended = bench.task(&task).await?;
     assert_eq!((&ended["status"], &ended["message"]), (&json!("failed"), &json!("no such voice")));
-    let told = json!({ "kind": "input", "message": "no such voice", "detail": { "line": 3 } });
-    assert_eq!(ended["result"]["error"], told);
+    let detail = json!({ "kind": "input", "message": "no such voice", "detail": { "line": 3 } });
+    assert_eq!(ended["result"]["error"], detail);
     assert_eq!(bench.get("/api-key/balance").await?, before);
     Ok(())
 }
@@ -265,9 +265,9 @@ async fn everything_else_is_refused_in_the_shape_of_the_api() -> Outcome {
         ("/tasks/none/x/finish", json!({ "output": {} }), 422),
         ("/tasks/none/1/heartbeat", json!({}), 409),
     ] {
-        let (status, answer) = node.call(path, &body).await?;
-        assert_eq!((status, &answer["status"]), (expected, &json!("fail")), "{path} {body}: {answer}");
-        assert!(answer["message"].as_str().is_some_and(|message| !message.is_empty()));
+        let (status, response) = node.call(path, &body).await?;
+        assert_eq!((status, &response["status"]), (expected, &json!("fail")), "{path} {body}: {response}");
+        assert!(response["message"].as_str().is_some_and(|message| !message.is_empty()));
     }
     // The paths of the service know nothing of nodes, and the other way round.
     let elsewhere = format!("{}/nodes/v1/register", bench.service.base_url());

@@ -1,9 +1,13 @@
 //! Publishing a model: it is found, runs, earns; a new version leaves tasks that exist alone.
 
-use inferstore_service::{Scope, Visibility};
+use inferstore_service::{ModelChange, Scope, Visibility};
 use serde_json::json;
 
 use crate::support::{Bench, Outcome, PUBLISHER, echo};
+
+fn seen_by(visibility: Visibility) -> ModelChange {
+    ModelChange { visibility: Some(visibility), ..ModelChange::default() }
+}
 
 #[tokio::test]
 async fn a_published_model_is_found_runs_and_earns() -> Outcome {
@@ -13,7 +17,8 @@ async fn a_published_model_is_found_runs_and_earns() -> Outcome {
     assert_eq!((&model["username"], &model["price"]), (&json!(PUBLISHER), &json!(0.25)));
     assert_eq!((&model["is_official"], &model["is_verified"]), (&json!(false), &json!(false)));
     assert_eq!(model["model_metadata"]["model_id"], "echo");
-    bench.service.set_verified("echo", true).await?;
+    let verified = ModelChange { is_verified: Some(true), ..ModelChange::default() };
+    bench.service.change_model("echo", verified).await?;
     assert_eq!(bench.get("/api-key/model/echo").await?["is_verified"], true);
     assert_eq!(bench.get("/api-key/model/echo/versioning").await?["commit_hash"], json!(hash));
 
@@ -71,10 +76,10 @@ async fn a_new_version_leaves_tasks_that_exist_alone() -> Outcome {
 async fn a_private_model_is_its_owners_alone() -> Outcome {
     let bench = Bench::start().await?;
     bench.publish("echo").await?;
-    bench.service.set_visibility("echo", Visibility::Private).await?;
+    bench.service.change_model("echo", seen_by(Visibility::Private)).await?;
     assert!(bench.get("/api-key/model/echo").await.is_err());
     assert_eq!(bench.get_as_publisher("/api-key/model/echo").await?["visibility"], "private");
-    bench.service.set_visibility("echo", Visibility::Public).await?;
+    bench.service.change_model("echo", seen_by(Visibility::Public)).await?;
     assert_eq!(bench.get("/api-key/model/echo").await?["visibility"], "public");
     Ok(())
 }
@@ -103,7 +108,7 @@ async fn what_cannot_be_published_is_refused_with_the_reason() -> Outcome {
     let stolen =
         bench.service.publish_version("eve", "echo", "{}", r#"{"a": {"type": "int", "position": 0}}"#);
     assert!(stolen.await.is_err_and(|why| why.to_string().contains("no such model")));
-    assert!(bench.service.publish_model("nobody", echo("other")?).await.is_err());
+    assert!(bench.service.publish_model("stranger", echo("other")?).await.is_err());
     assert_eq!(bench.get("/api-key/model/echo").await?["username"], json!(PUBLISHER));
     Ok(())
 }

@@ -35,7 +35,7 @@ impl Model for Slow {
 async fn start(folder: &Path, drain: Duration, model: &Arc<Slow>) -> Outcome<Service> {
     let mut config = Config::folder(folder);
     config.workers = 1;
-    config.drain = drain;
+    config.shutdown_timeout = drain;
     Ok(Service::start_with_models(config, vec![Arc::clone(model) as Arc<dyn Model>]).await?)
 }
 

@@ -1,4 +1,4 @@
-//! A service without workers of its own, its customers, and nodes that do exactly as they are told.
+//! A service without workers of its own, its customers, and nodes whose every request a test chooses.
 
 use std::error::Error;
 use std::time::Duration;
@@ -87,13 +87,13 @@ impl Bench {
     async fn get_as(&self, key: &str, path: &str) -> Outcome<Value> {
         let url = format!("{}{path}", self.service.base_url());
         let text = self.http.get(url).header("x-api-key", key).send().await?.text().await?;
-        let mut answer: Value = serde_json::from_str(&text)?;
-        if answer["status"] == "success" { Ok(answer["data"].take()) } else { Err(text.into()) }
+        let mut response: Value = serde_json::from_str(&text)?;
+        if response["status"] == "success" { Ok(response["data"].take()) } else { Err(text.into()) }
     }
 
     pub(crate) async fn create(&self, model: &str, input: Value) -> Outcome<String> {
-        let (_, answer) = self.create_as(&self.key, model, &input).await?;
-        Ok(answer["data"]["data"].as_str().ok_or_else(|| answer.to_string())?.to_owned())
+        let (_, response) = self.create_as(&self.key, model, &input).await?;
+        Ok(response["data"]["data"].as_str().ok_or_else(|| response.to_string())?.to_owned())
     }
 
     /// Creates a task with a key: the status and the body.
@@ -134,10 +134,10 @@ impl Bench {
 
     pub(crate) async fn register(&self, models: &[&str]) -> Outcome<Node<'_>> {
         let url = self.nodes_url()?;
-        let (status, answer) =
+        let (status, response) =
             self.call(&format!("{url}/register"), &self.node_key, &json!({ "models": models })).await?;
-        let node = answer["data"]["node"].as_str().filter(|_| status == 200);
-        let node = node.ok_or_else(|| format!("register: {status} {answer}"))?;
+        let node = response["data"]["node"].as_str().filter(|_| status == 200);
+        let node = node.ok_or_else(|| format!("register: {status} {response}"))?;
         Ok(Node { url: format!("{url}/{node}"), bench: self })
     }
 }
@@ -149,11 +149,11 @@ impl Node<'_> {
 
     /// A task, if there is one within so many seconds.
     pub(crate) async fn lease(&self, wait_seconds: f64) -> Outcome<Option<Leased>> {
-        let (status, mut answer) = self.call("/lease", &json!({ "wait_seconds": wait_seconds })).await?;
+        let (status, mut response) = self.call("/lease", &json!({ "wait_seconds": wait_seconds })).await?;
         if status != 200 {
-            return Err(format!("lease: {status} {answer}").into());
+            return Err(format!("lease: {status} {response}").into());
         }
-        let data = answer["data"].take();
+        let data = response["data"].take();
         let Some(task) = data["task"].as_str().map(str::to_owned) else { return Ok(None) };
         Ok(Some(Leased { url: format!("{}/tasks/{task}/{}", self.url, data["attempt"]), task, data }))
     }
@@ -177,11 +177,11 @@ impl Node<'_> {
 
     /// Does everything right: puts the file, hands in what came out. The status of the end.
     pub(crate) async fn finish(&self, lease: &Leased, said: &str) -> Outcome<u16> {
-        let (status, answer) = self.put(lease, "picture.png", "image/png", said.as_bytes()).await?;
+        let (status, response) = self.put(lease, "picture.png", "image/png", said.as_bytes()).await?;
         if status != 200 {
             return Ok(status);
         }
-        let output = json!({ "output": { "picture": answer["data"]["url"], "said": said } });
+        let output = json!({ "output": { "picture": response["data"]["url"], "said": said } });
         Ok(self.of_lease(lease, "/finish", &output).await?.0)
     }
 }
@@ -199,7 +199,7 @@ pub(crate) fn echo(id: &str) -> Outcome<ModelSpec> {
     Ok(ModelSpec::from_json(&spec.to_string())?)
 }
 
-/// Posts and hangs up: after all of the request, without reading the answer, or in the middle of it.
+/// Posts and hangs up: after all of the request, without reading the response, or in the middle of it.
 pub(crate) async fn post_and_hang_up(bench: &Bench, url: &str, body: &str, is_whole: bool) -> Outcome {
     use tokio::io::AsyncWriteExt;
     let url = reqwest::Url::parse(url)?;
@@ -217,7 +217,7 @@ pub(crate) async fn post_and_hang_up(bench: &Bench, url: &str, body: &str, is_wh
     stream.write_all(&body.as_bytes()[..sent]).await?;
     stream.flush().await?;
     if is_whole {
-        // Long enough to arrive, too short to be answered for certain.
+        // Long enough to arrive, too short for a response to be certain.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     Ok(())

@@ -61,7 +61,7 @@ async fn a_url_from_before_the_service_had_another_address_still_names_its_file(
 }
 
 #[tokio::test]
-async fn a_service_does_not_start_with_a_storage_url_that_nobody_could_use() -> Outcome {
+async fn a_storage_url_that_cannot_be_used_is_refused_at_the_start() -> Outcome {
     for url in
         ["not a url", "", "ftp://x", "http://", "http://x/?a=b", "http://x/#a", "http://u:p@x/", "x:80"]
     {
@@ -120,7 +120,7 @@ async fn pages_of_other_sites_read_and_upload_only_where_that_is_allowed() -> Ou
 }
 
 #[tokio::test]
-async fn forms_that_nobody_has_signed_take_a_bounded_share_of_the_service() -> Outcome {
+async fn unsigned_forms_take_a_bounded_share_of_the_service() -> Outcome {
     use tokio::io::AsyncWriteExt;
     let mut config = Config::ephemeral();
     config.limits.unsigned_forms = 2;

@@ -79,10 +79,10 @@ async fn a_repeat_that_is_under_way_when_its_file_is_deleted_does_not_bring_it_b
     until_incoming(&bench, 1).await?;
     assert_eq!(bench.delete(&target.download_url).await?.0, 200);
     repeat.write_all(&vec![7; 1_000_000]).await?;
-    let mut answer = vec![0; 4_096];
-    let read = repeat.read(&mut answer).await?;
-    let answer = String::from_utf8_lossy(&answer[..read]).into_owned();
-    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+    let mut response = vec![0; 4_096];
+    let read = repeat.read(&mut response).await?;
+    let response = String::from_utf8_lossy(&response[..read]).into_owned();
+    assert!(response.starts_with("HTTP/1.1 403"), "{response}");
     assert_eq!(bench.count().await?, 0);
     Ok(())
 }
@@ -110,10 +110,10 @@ async fn a_client_that_falls_silent_is_let_go() -> Outcome {
     let bench = Bench::with(config).await?;
     let target = bench.presign("silent.bin", "x/y", 10_000_000).await?;
     let mut stream = begin(&target, 1_000_000).await?;
-    let mut answer = vec![0; 4_096];
-    let read = tokio::time::timeout(Duration::from_secs(5), stream.read(&mut answer)).await??;
-    let answer = String::from_utf8_lossy(&answer[..read]).into_owned();
-    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    let mut response = vec![0; 4_096];
+    let read = tokio::time::timeout(Duration::from_secs(5), stream.read(&mut response)).await??;
+    let response = String::from_utf8_lossy(&response[..read]).into_owned();
+    assert!(response.starts_with("HTTP/1.1 400"), "{response}");
     until_incoming(&bench, 0).await?;
     assert_eq!(bench.count().await?, 0);
     Ok(())

@@ -42,8 +42,8 @@ async fn a_folder_is_listed_page_by_page_oldest_first() -> Outcome {
     assert_eq!(unknown, json!({"files": [], "total": 0, "total_pages": 0}));
     for query in ["page=0", "page=-1", "page=x", "pageSize=0", "pageSize=1001", "type=font"] {
         let path = format!("/api-key/storage/upload/samples?{query}");
-        let (status, answer) = bench.call(reqwest::Method::GET, &path, None).await?;
-        assert_eq!((status, &answer["status"]), (422, &json!("fail")), "{query}");
+        let (status, response) = bench.call(reqwest::Method::GET, &path, None).await?;
+        assert_eq!((status, &response["status"]), (422, &json!("fail")), "{query}");
     }
     Ok(())
 }
@@ -111,12 +111,12 @@ async fn statistics_count_what_is_stored_now() -> Outcome {
 async fn a_file_is_deleted_by_its_url_once() -> Outcome {
     let bench = Bench::start().await?;
     let url = bench.store("to delete $.txt", "text/plain", b"x").await?;
-    let (status, answer) = bench.delete(&url).await?;
-    assert_eq!((status, &answer["status"], answer.get("data")), (200, &json!("success"), None));
+    let (status, response) = bench.delete(&url).await?;
+    assert_eq!((status, &response["status"], response.get("data")), (200, &json!("success"), None));
     assert_eq!(bench.http.get(&url).send().await?.status(), 404);
     assert_eq!(bench.count().await?, 0);
-    let (status, answer) = bench.delete(&url).await?;
-    assert_eq!((status, &answer["status"]), (404, &json!("fail")));
+    let (status, response) = bench.delete(&url).await?;
+    assert_eq!((status, &response["status"]), (404, &json!("fail")));
 
     // The same URL with its characters escaped in another way.
     let url = bench.store("to delete $.txt", "text/plain", b"x").await?;

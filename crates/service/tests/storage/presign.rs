@@ -61,10 +61,14 @@ async fn what_cannot_be_stored_gets_no_target() -> Outcome {
     for (field, value) in changes {
         let mut body = good.clone();
         body[field] = value.clone();
-        let (status, answer) = bench.call(Method::POST, PATH, Some(body)).await?;
-        assert_eq!((status, answer["status"].as_str()), (422, Some("fail")), "{field} = {value}: {answer}");
-        let message = answer["message"].as_str().unwrap_or_default();
-        assert!(message.contains(field) || message.starts_with("the body"), "{answer}");
+        let (status, response) = bench.call(Method::POST, PATH, Some(body)).await?;
+        assert_eq!(
+            (status, response["status"].as_str()),
+            (422, Some("fail")),
+            "{field} = {value}: {response}"
+        );
+        let message = response["message"].as_str().unwrap_or_default();
+        assert!(message.contains(field) || message.starts_with("the body"), "{response}");
     }
     let mut body = good;
     body["org_username"] = json!("inferstore");

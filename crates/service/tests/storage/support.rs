@@ -1,4 +1,4 @@
-//! A service to upload to, and a client of its storage that does exactly as it is told.
+//! A service to upload to, and a client of its storage whose every request a test chooses.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ pub(crate) struct Bench {
     key: String,
 }
 
-/// A target, as the service answered.
+/// A target, as the service returned it.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) endpoint: String,
@@ -76,8 +76,8 @@ impl Bench {
     /// The payload of a call that has to succeed.
     pub(crate) async fn get(&self, path: &str) -> Outcome<Value> {
         match self.call(Method::GET, path, None).await? {
-            (200, mut answer) if answer["status"] == "success" => Ok(answer["data"].take()),
-            (status, answer) => Err(format!("{path}: {status} {answer}").into()),
+            (200, mut response) if response["status"] == "success" => Ok(response["data"].take()),
+            (status, response) => Err(format!("{path}: {status} {response}").into()),
         }
     }
 
@@ -88,11 +88,11 @@ impl Bench {
 
     pub(crate) async fn presign_with(&self, body: Value) -> Outcome<Target> {
         let path = "/api-key/storage/upload/create-presigned-url";
-        let (status, answer) = self.call(Method::POST, path, Some(body)).await?;
+        let (status, response) = self.call(Method::POST, path, Some(body)).await?;
         if status != 200 {
-            return Err(format!("presign: {status} {answer}").into());
+            return Err(format!("presign: {status} {response}").into());
         }
-        let text = |name: &str| answer["data"][name].as_str().unwrap_or_default().to_owned();
+        let text = |name: &str| response["data"][name].as_str().unwrap_or_default().to_owned();
         Ok(Target {
             endpoint: text("endpoint"),
             download_url: text("download_url"),
@@ -192,7 +192,7 @@ pub(crate) fn file_part(headers: &str, bytes: &[u8]) -> Vec<u8> {
 pub(crate) async fn verdict(response: Response) -> Outcome<Verdict> {
     let status = response.status().as_u16();
     if response.headers().get("x-amz-request-id").is_none() {
-        return Err("an answer has no x-amz-request-id".into());
+        return Err("an response has no x-amz-request-id".into());
     }
     let text = response.text().await?;
     let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));

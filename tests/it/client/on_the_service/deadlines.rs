@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use inferstore::{Client, Decimal, Error, Run, TaskDisposition};
-use inferstore_service::{Fault, Operation, Script};
+use inferstore_api::operations;
+use inferstore_service::{Fault, Script};
 
 use super::super::{Quickly, inputs};
 use super::{MODEL, audited, client_of, start, success, tasks};
@@ -25,9 +26,12 @@ fn canceling(client: &Client) -> Run {
 #[tokio::test]
 async fn a_service_that_never_answers_does_not_hold_a_run_beyond_its_deadline() {
     let (service, controls, _) = start().await;
-    for operation in
-        [Operation::GetModelVersioning, Operation::GetModelCost, Operation::CreateTask, Operation::GetTask]
-    {
+    for operation in [
+        operations::GET_MODEL_VERSIONING,
+        operations::GET_MODEL_COST,
+        operations::CREATE_TASK,
+        operations::GET_TASK,
+    ] {
         controls.reset().await.expect("it is reset");
         controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
         let never = Fault::delay(Duration::from_secs(600)).on(operation);
@@ -38,10 +42,10 @@ async fn a_service_that_never_answers_does_not_hold_a_run_beyond_its_deadline() 
         let error = run.await.expect_err("time is up");
         assert!(started.elapsed() < GENEROUS, "{operation:?}: {:?}", started.elapsed());
         let is_created = tasks(&controls).await == 1;
-        assert_eq!(is_created, operation == Operation::GetTask, "{operation:?}: {error:?}");
+        assert_eq!(is_created, operation == operations::GET_TASK, "{operation:?}: {error:?}");
         match (operation, &error) {
-            (Operation::CreateTask, Error::OutcomeUnknown(_)) => {}
-            (Operation::GetTask, Error::DeadlineReached(reached)) => {
+            (operations::CREATE_TASK, Error::OutcomeUnknown(_)) => {}
+            (operations::GET_TASK, Error::DeadlineReached(reached)) => {
                 assert_eq!(reached.disposition, TaskDisposition::Unknown, "no read showed it");
             }
             (_, Error::DeadlineReached(reached)) if reached.disposition == TaskDisposition::NotCreated => {}
@@ -53,7 +57,7 @@ async fn a_service_that_never_answers_does_not_hold_a_run_beyond_its_deadline() 
 #[tokio::test]
 async fn repeats_do_not_multiply_a_deadline() {
     let (service, controls, _) = start().await;
-    let busy = Fault::status(429).retry_after(3_600).on(Operation::GetModelVersioning);
+    let busy = Fault::status(429).retry_after(3_600).on(operations::GET_MODEL_VERSIONING);
     controls.add_fault(busy).expect("it is a fault");
     let started = Instant::now();
     let key = service.api_key().expect("a fresh service tells its key");
@@ -81,7 +85,7 @@ async fn a_queued_task_is_canceled_at_the_deadline_when_the_caller_wants_that_an
 async fn a_cancel_whose_answer_a_gateway_lost_is_not_told_as_a_task_that_goes_on() {
     let (_service, controls, client) = start().await;
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
-    let lost = Fault::status(504).after_commit().on(Operation::CancelTask);
+    let lost = Fault::status(504).after_commit().on(operations::CANCEL_TASK);
     controls.add_fault(lost).expect("it is a fault");
     let error = canceling(&client).await.expect_err("time is up");
     let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };

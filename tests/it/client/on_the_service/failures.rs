@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use inferstore::Error;
-use inferstore_service::{Fault, Operation, Script};
+use inferstore_api::operations;
+use inferstore_service::{Fault, Script};
 
 use super::super::{Quickly, inputs};
 use super::{MODEL, start};
@@ -20,24 +21,24 @@ async fn reads_are_repeated_and_honour_what_the_service_asks_for() {
         Fault::status(503),
         Fault::status(502).body("text/html", "<h1>Bad gateway</h1>"),
         Fault::hang_up(),
-        Fault::lose_answer(),
+        Fault::lose_response(),
         Fault::cut_body(30),
     ] {
         controls.clear_journal();
-        controls.add_fault(fault.clone().on(Operation::GetBalance).times(2)).expect("it is a fault");
+        controls.add_fault(fault.clone().on(operations::GET_BALANCE).times(2)).expect("it is a fault");
         client.account().balance().await.unwrap_or_else(|error| panic!("{fault:?}: {error}"));
-        assert_eq!(controls.seen(Operation::GetBalance), 3, "{fault:?}");
+        assert_eq!(controls.seen(operations::GET_BALANCE), 3, "{fault:?}");
     }
 }
 
 #[tokio::test]
 async fn repeats_end_when_nothing_but_failures_come_back() {
     let (_service, controls, client) = start().await;
-    controls.add_fault(Fault::status(503).on(Operation::GetBalance)).expect("it is a fault");
+    controls.add_fault(Fault::status(503).on(operations::GET_BALANCE)).expect("it is a fault");
     for _ in 0..100 {
         client.account().balance().await.expect_err("it is down");
     }
-    let requests = controls.seen(Operation::GetBalance);
+    let requests = controls.seen(operations::GET_BALANCE);
     assert!(requests <= 100 + 100, "{requests} requests for 100 calls: the budget is shared");
 }
 
@@ -57,11 +58,11 @@ async fn cancel_and_delete_are_sent_once_and_took_effect_although_the_answer_was
     let task = client.model(MODEL).run(inputs()).quickly().start().await.expect("it is created");
     let file = inferstore::File::bytes("note.txt", "a note");
     let file = client.folder("documents").upload(file).await.expect("it is stored");
-    controls.add_fault(Fault::lose_answer().on(Operation::CancelTask).once()).expect("it is a fault");
-    controls.add_fault(Fault::lose_answer().on(Operation::DeleteFile).once()).expect("it is a fault");
+    controls.add_fault(Fault::lose_response().on(operations::CANCEL_TASK).once()).expect("it is a fault");
+    controls.add_fault(Fault::lose_response().on(operations::DELETE_FILE).once()).expect("it is a fault");
     client.task(task.id()).cancel().await.expect_err("the answer is lost");
     client.storage().delete(file.download_url).await.expect_err("the answer is lost");
-    assert_eq!((controls.seen(Operation::CancelTask), controls.seen(Operation::DeleteFile)), (1, 1));
+    assert_eq!((controls.seen(operations::CANCEL_TASK), controls.seen(operations::DELETE_FILE)), (1, 1));
     assert_eq!(controls.tasks().await.expect("they can be counted")["canceled"], 1);
     assert_eq!(client.storage().statistics().await.expect("they are told").total_files, Some(0));
 }

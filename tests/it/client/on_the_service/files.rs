@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use inferstore::File;
+use inferstore_api::operations;
 use inferstore_service::{Fault, Operation, Side};
 
 use super::start;
@@ -14,13 +15,13 @@ async fn an_upload_survives_what_happens_at_the_object_store_and_is_stored_once(
         Fault::status(503),
         Fault::status(500).after_commit(),
         Fault::hang_up(),
-        Fault::lose_answer(),
+        Fault::lose_response(),
         Fault::delay(Duration::from_millis(50)),
     ]
     .into_iter()
     .enumerate()
     {
-        for (operation, size) in [(Operation::PostObject, 1_000), (Operation::PutObject, 6_000_000)] {
+        for (operation, size) in [(Operation::POST_OBJECT, 1_000), (Operation::PUT_OBJECT, 6_000_000)] {
             controls.add_fault(fault.clone().on(operation).once()).expect("it is a fault");
             let content = vec![b'a' + number as u8; size];
             let name = format!("{number}-{size}.txt");
@@ -42,12 +43,12 @@ async fn a_download_that_is_cut_goes_on_where_it_was() {
     let content: Vec<u8> = (0..1_000_000_u32).map(|at| (at % 251) as u8).collect();
     let file = File::bytes("numbers.bin", content.clone()).with_mime("application/octet-stream");
     let url = client.folder("documents").upload(file).await.expect("it is stored").download_url;
-    controls.add_fault(Fault::cut_body(400_000).on(Operation::GetObject).once()).expect("it is a fault");
+    controls.add_fault(Fault::cut_body(400_000).on(Operation::GET_OBJECT).once()).expect("it is a fault");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let place = folder.path().join("numbers.bin");
     client.download(&url).to_file(&place).await.expect("it goes on");
     assert!(std::fs::read(place).expect("it is there") == content);
-    assert_eq!(controls.seen(Operation::GetObject), 2);
+    assert_eq!(controls.seen(Operation::GET_OBJECT), 2);
 }
 
 #[tokio::test]
@@ -61,5 +62,5 @@ async fn a_target_that_expired_meanwhile_is_asked_for_anew() {
         .upload(File::bytes("note.txt", "a note"))
         .await
         .expect("the second one is taken");
-    assert_eq!(controls.seen(Operation::CreatePresignedUpload), 2);
+    assert_eq!(controls.seen(operations::CREATE_PRESIGNED_UPLOAD), 2);
 }

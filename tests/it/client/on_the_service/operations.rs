@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use inferstore::{File, types};
+use inferstore_api::operations;
 use inferstore_service::{Operation, Script};
 
 use super::super::{Quickly, inputs};
@@ -45,8 +46,8 @@ async fn every_operation_of_the_client_reaches_the_service_and_is_answered() {
     }
     let seen: HashSet<_> = journal.iter().filter_map(|entry| entry.operation).collect();
     // The client uses one of the two spellings of a create, and asks for no headers alone.
-    let unused = [Operation::CreateTaskAlias, Operation::HeadObject];
+    let unused = [operations::CREATE_TASK_ALIAS.into(), Operation::HEAD_OBJECT];
     let missing: Vec<_> =
-        Operation::ALL.iter().filter(|one| !seen.contains(one) && !unused.contains(one)).collect();
+        Operation::all().filter(|one| !seen.contains(one) && !unused.contains(one)).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }

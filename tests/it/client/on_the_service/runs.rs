@@ -1,7 +1,7 @@
 //! From a file to an output. Runs under faults are tried in `torture::runs`.
 
 use inferstore::{File, Inputs};
-use inferstore_service::Operation;
+use inferstore_api::operations;
 
 use super::super::Quickly;
 use super::{audited, start, tasks};
@@ -18,6 +18,6 @@ async fn a_local_file_becomes_the_colors_in_it() {
     let colors = outcome.output["output"].as_str().expect("the colors are a text");
     assert!(colors.contains("#ff0000") && colors.contains("#0000ff"), "{colors}");
     assert_eq!(outcome.cost, "0.05".parse().ok());
-    assert_eq!((controls.seen(Operation::CreateTask), tasks(&controls).await), (1, 1));
+    assert_eq!((controls.seen(operations::CREATE_TASK), tasks(&controls).await), (1, 1));
     audited(&service).await;
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use inferstore::{Client, Error};
-use inferstore_service::{Controls, Fault, Operation, Script, Service};
+use inferstore_api::operations;
+use inferstore_service::{Controls, Fault, Script, Service};
 use points::{Point, TaskDisposition, Trouble, points};
 
 use super::stored::{image, stored};
@@ -94,7 +95,7 @@ impl Bench {
         self.controls.reset().await.expect("it is reset");
         self.controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
         if let Trouble::Service(fault) = &point.trouble {
-            let fault = Fault::clone(fault).on(Operation::CreateTask);
+            let fault = Fault::clone(fault).on(operations::CREATE_TASK);
             let fault = match leave {
                 Leave::Once => fault.times(creates.into()),
                 Leave::Insist => fault.with_probability(0.5),
@@ -102,7 +103,7 @@ impl Bench {
             self.controls.add_fault(fault).expect("it is a fault");
         }
         // The history is not always there either.
-        let gone = Fault::hang_up().on(Operation::ListTasks).times(u64::from(creates / 3));
+        let gone = Fault::hang_up().on(operations::LIST_TASKS).times(u64::from(creates / 3));
         self.controls.add_fault(gone).expect("it is a fault");
         let breaks: Vec<_> = (0..creates)
             .map(|_| match point.trouble {
@@ -150,7 +151,7 @@ async fn no_fault_creates_a_task_twice_and_what_was_created_is_adopted_or_told_a
                     (open, done) = (open + 1, done + tasks.len());
                 }
             }
-            let seen = bench.controls.seen(Operation::CreateTask);
+            let seen = bench.controls.seen(operations::CREATE_TASK);
             assert!(seen <= creates as usize, "{}: sent {seen} times for {creates} creates", point.name);
             audited(&bench.service).await;
         }

@@ -81,10 +81,10 @@ pub(crate) fn points() -> Vec<Point> {
     });
     let service = [
         ("hung up on", Fault::hang_up(), TaskDisposition::None),
-        ("done, answer lost", Fault::lose_answer(), TaskDisposition::Adopted),
+        ("done, answer lost", Fault::lose_response(), TaskDisposition::Adopted),
         (
             "done, answer lost late",
-            Fault::lose_answer().delayed(Duration::from_millis(5)),
+            Fault::lose_response().delayed(Duration::from_millis(5)),
             TaskDisposition::Adopted,
         ),
         ("done, answer cut", Fault::cut_body(20), TaskDisposition::Adopted),

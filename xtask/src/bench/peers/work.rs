@@ -132,7 +132,7 @@ impl Stage {
         figures.processor.push(milliseconds / f64::from(RUNS));
 
         let tasks = self.controls.tasks()?;
-        figures.creates_lost.push(self.under(consumer, "createTask", "lose_answer")?);
+        figures.creates_lost.push(self.under(consumer, "createTask", "lose_response")?);
         let tasks = u32::try_from(self.controls.tasks()? - tasks)?;
         figures.tasks_a_run.push(f64::from(tasks) / f64::from(RUNS));
         figures.reads_dropped.push(self.under(consumer, "getTask", "hang_up")?);

@@ -112,7 +112,7 @@ fn a_file_is_the_url_of_one() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once_by_name() -> Result<(), serde_json::Error> {
+fn every_violation_is_reported_at_once_by_name() -> Result<(), serde_json::Error> {
     let declared = json!({
         "angle": {
             "type": "int", "required": true, "position": 2, "samples": ["30"],
@@ -146,8 +146,8 @@ fn a_name_that_is_given_twice_is_refused() {
 fn complaints_stay_short_whatever_is_sent() -> Result<(), serde_json::Error> {
     let many: Vec<String> = (0..500).map(|number| format!("\"{number}\n{}\": 1", "x".repeat(500))).collect();
     let many = format!("{{{}}}", many.join(",").replace('\n', "\\n"));
-    let told = complaints(&json!({}), &many)?.join("; ");
-    assert!(told.len() < 5_000 && !told.contains('\n'), "{told}");
+    let refusal = complaints(&json!({}), &many)?.join("; ");
+    assert!(refusal.len() < 5_000 && !refusal.contains('\n'), "{refusal}");
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test may end when its set-up fails")]
 
 pub(crate) mod accounts;
+pub(crate) mod admin;
 pub(crate) mod catalog;
 pub(crate) mod folders;
 pub(crate) mod money;
@@ -41,6 +42,13 @@ macro_rules! conformance {
             accounts: a_key_cannot_take_the_identifier_of_another
                 several_starts_at_once_credit_the_first_account_once
                 a_start_adds_a_key_until_one_was_shown;
+            admin: keys_are_listed_newest_first_and_found_by_a_beginning
+                memberships_are_listed_from_both_sides
+                a_change_of_a_model_leaves_what_it_does_not_name
+                nodes_are_listed_with_their_keys
+                tasks_of_all_accounts_are_listed_newest_first
+                a_charge_is_refunded_once_to_the_purses_that_it_came_from
+                old_movements_are_added_up_and_every_balance_stays;
             catalog: every_list_is_what_sorting_all_models_would_give;
             folders: every_page_of_a_folder_is_the_right_one_whatever_was_stored_and_deleted_between;
             money: storage_of_any_size_is_charged_for_any_time

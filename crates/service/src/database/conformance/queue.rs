@@ -12,7 +12,7 @@ const NOW: Moment = Moment(1_000_000);
 const RULES: LeaseRules = LeaseRules { length: Duration::from_secs(30), attempts: 2, max_running: u32::MAX };
 
 impl<E: Engine> Fixture<E> {
-    async fn create(&self, account: AccountId, max: u32) -> Created {
+    pub(crate) async fn create(&self, account: AccountId, max: u32) -> Created {
         let task = NewTask { account, ..self.task(Money::ZERO) };
         self.database.create_task(&task, InsufficientBalance::Refuse, max, NOW).await.unwrap()
     }
@@ -176,7 +176,7 @@ pub(crate) async fn retention_deletes_the_oldest_tasks_and_every_balance_still_a
     assert_eq!(delete(100).await.unwrap(), 1, "only up to the first one that has not ended");
 
     let (page, total) = fixture.database.history(fixture.customer, 2, 1).await.unwrap();
-    let page: Vec<_> = page.into_iter().map(|task| task.id).collect();
+    let page: Vec<_> = page.into_iter().map(|task| task.task_id).collect();
     assert_eq!((page.as_slice(), total), (&tasks[4..], 3));
     assert_eq!(fixture.database.audit().await.unwrap().faults, [""; 0]);
     let earned = fixture.database.purses(fixture.operator).await.unwrap().earnings;

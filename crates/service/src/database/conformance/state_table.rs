@@ -276,7 +276,7 @@ async fn compare<E: Engine>(fixture: &Fixture<E>, expected: &Expected) {
     let operator = fixture.database.purses(fixture.operator).await.unwrap();
     assert_eq!(operator.earnings.smallest(), expected.earnings);
     let (history, total) = fixture.database.history(fixture.customer, 100, 0).await.unwrap();
-    let seen: Vec<_> = history.iter().map(|task| (task.id.as_str(), task.status)).collect();
+    let seen: Vec<_> = history.iter().map(|task| (task.task_id.as_str(), task.status)).collect();
     let wanted: Vec<_> = expected.tasks.iter().map(|task| (task.id.as_str(), task.status)).collect();
     assert_eq!(seen, wanted);
     assert_eq!(total, wanted.len() as u64);

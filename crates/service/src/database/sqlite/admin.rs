@@ -14,7 +14,6 @@ use crate::accounts::{AccountId, Scope};
 use crate::admin::{
     AdminDatabase, KeyOverview, ModelOverview, NodeOverview, Refund, TaskDetail, TaskFilter, TaskOverview,
 };
-use crate::catalog::Visibility;
 use crate::clock::Moment;
 use crate::ledger::{Money, Purse, Reason};
 use crate::queue::Status;
@@ -91,13 +90,12 @@ impl AdminDatabase for SqliteDatabase {
                  FROM models JOIN accounts ON accounts.id = owner ORDER BY sequence LIMIT ? OFFSET ?",
                 params![limit, signed(offset)],
                 |row| {
-                    let is_public: bool = row.get(4)?;
                     Ok(ModelOverview {
                         model: row.get(0)?,
                         publisher: row.get(1)?,
                         name: row.get(2)?,
                         price: row.get(3)?,
-                        visibility: if is_public { Visibility::Public } else { Visibility::Private },
+                        visibility: row.get(4)?,
                         is_official: row.get(5)?,
                         is_verified: row.get(6)?,
                         is_playground: row.get(7)?,
@@ -108,10 +106,6 @@ impl AdminDatabase for SqliteDatabase {
             )?)
         })
         .await
-    }
-
-    async fn set_playground(&self, model: &str, is_playground: bool, now: Moment) -> Result<bool, Error> {
-        self.set("is_playground", is_playground, model, now).await
     }
 
     async fn nodes(&self) -> Result<Vec<NodeOverview>, Error> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::{Connection, Row, ToSql, params};
+use rusqlite::{Connection, Row, params};
 
 use super::statements::Statements as _;
 use super::values::Json;
@@ -12,18 +12,15 @@ use super::{SqliteDatabase, signed, unsigned};
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::catalog::{
-    Catalog, Existing, Filter, Format, Model, ModelSummary, NewModel, NewVersion, Published, Search, Sort,
-    Version, folded,
+    Catalog, Existing, Filter, Format, Model, ModelChange, ModelSummary, NewModel, NewVersion, Published,
+    Search, Sort, Version, Visibility, folded,
 };
 use crate::clock::Moment;
-use crate::ledger::Money;
 
 /// How far back `trending` looks.
 const TRENDING_DAYS: u32 = 7;
 
-const COLUMNS: &str = "models.id, name, owner, username, description, is_official, is_verified, is_public, \
-     price, metadata, models.created_at, updated_at";
-const FROM: &str = "FROM models JOIN accounts ON accounts.id = models.owner";
+const SUMMARY: &str = "models.id, name, username, description, is_official, is_verified, is_public, price";
 
 /// Models that are visible, in parts that each have an index: a list of all of them is merged from lists that
 /// are in order already.
@@ -35,20 +32,17 @@ const PRIVATE_OF_ORGANIZATIONS: &str = "is_public = 0 AND owner <> ?1 \
 
 const MATCHING: &str = "AND (instr(folded_name, ?2) > 0 OR instr(folded_description, ?2) > 0)";
 
-fn model(row: &Row<'_>) -> rusqlite::Result<Model> {
-    Ok(Model {
+/// Reads what lists show of a model from the first columns of a row.
+fn summary(row: &Row<'_>) -> rusqlite::Result<ModelSummary> {
+    Ok(ModelSummary {
         id: row.get(0)?,
         name: row.get(1)?,
-        owner: row.get(2)?,
-        username: row.get(3)?,
-        description: row.get(4)?,
-        is_official: row.get(5)?,
-        is_verified: row.get(6)?,
-        is_public: row.get(7)?,
-        price: row.get(8)?,
-        metadata: row.get::<_, Json>(9)?.0,
-        created_at: row.get(10)?,
-        updated_at: row.get(11)?,
+        username: row.get(2)?,
+        description: row.get(3)?,
+        is_official: row.get(4)?,
+        is_verified: row.get(5)?,
+        visibility: row.get(6)?,
+        price: row.get(7)?,
     })
 }
 
@@ -120,33 +114,17 @@ impl Catalog for SqliteDatabase {
         .await
     }
 
-    async fn set_public(&self, model: &str, is_public: bool, now: Moment) -> Result<bool, Error> {
-        self.set("is_public", is_public, model, now).await
-    }
-
-    async fn set_verified(&self, model: &str, is_verified: bool, now: Moment) -> Result<bool, Error> {
-        self.set("is_verified", is_verified, model, now).await
-    }
-
-    async fn set_price(&self, model: &str, price: Money, now: Moment) -> Result<bool, Error> {
-        self.set("price", price, model, now).await
-    }
-}
-
-impl SqliteDatabase {
-    /// Sets one column of a model; false when there is no such model.
-    pub(super) async fn set(
-        &self,
-        column: &'static str,
-        value: impl ToSql + Send + 'static,
-        model: &str,
-        now: Moment,
-    ) -> Result<bool, Error> {
+    async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool, Error> {
         let model = model.to_owned();
         let _invalidation = self.caches.models.invalidate();
         self.write(move |db| {
-            let update = format!("UPDATE models SET {column} = ?, updated_at = ? WHERE id = ?");
-            Ok(db.run(&update, params![value, now, model])? > 0)
+            let is_public = change.visibility.map(|visibility| visibility == Visibility::Public);
+            let update = "UPDATE models SET price = coalesce(?, price), is_public = coalesce(?, is_public), \
+                          is_verified = coalesce(?, is_verified), \
+                          is_playground = coalesce(?, is_playground), updated_at = ? WHERE id = ?";
+            let values =
+                params![change.price, is_public, change.is_verified, change.is_playground, now, model];
+            Ok(db.run(update, values)? > 0)
         })
         .await
     }
@@ -160,19 +138,7 @@ fn models(db: &Connection, search: &Search) -> Result<(Vec<ModelSummary>, u64), 
     let snapshot = db.unchecked_transaction()?;
     let total = snapshot.one(&statement.count, params![search.caller, text], |row| row.get(0))?;
     let params = params![search.caller, text, since, search.limit, signed(search.offset)];
-    let page = snapshot.all(&statement.page, params, |row| {
-        Ok(ModelSummary {
-            id: row.get(0)?,
-            name: row.get(1)?,
-            username: row.get(2)?,
-            description: row.get(3)?,
-            is_official: row.get(4)?,
-            is_verified: row.get(5)?,
-            is_public: row.get(6)?,
-            price: row.get(7)?,
-        })
-    })?;
-    Ok((page, unsigned(total)))
+    Ok((snapshot.all(&statement.page, params, summary)?, unsigned(total)))
 }
 
 /// The statements of a list: for the account ?1, the text ?2, trends since ?3, limit ?4 and offset ?5.
@@ -186,17 +152,21 @@ impl List {
         let (parts, more) = parts(filter);
         let matching = if has_text { MATCHING } else { "" };
         let (columns, order) = order(sort);
-        let each = |select: &str, between: &str| {
-            let parts =
-                parts.iter().map(|part| format!("{select} FROM models WHERE {part} {more} {matching}"));
-            parts.collect::<Vec<_>>().join(between)
+        let each = |select: &dyn Fn(&str) -> String, between: &str| {
+            parts.iter().map(|part| select(part)).collect::<Vec<_>>().join(between)
         };
+        let count = |part: &str| match part {
+            part if has_text => format!("SELECT count(*) FROM models WHERE {part} {more} {matching}"),
+            PUBLIC => format!("SELECT sum(models) FROM model_counts WHERE {PUBLIC} AND owner = 0 {more}"),
+            part => format!("SELECT sum(models) FROM model_counts WHERE {part} {more}"),
+        };
+        let counts = each(&|part| format!("coalesce(({}), 0)", count(part)), " + ");
         // Both parameters are named, whether the parts name them or not.
-        let count = format!("SELECT ({}), ?1, ?2", each("SELECT count(*)", ") + ("));
-        let keys = each(&format!("SELECT {columns}, sequence AS number"), " UNION ALL ");
+        let count = format!("SELECT {counts}, ?1, ?2");
+        let select = format!("SELECT {columns}, sequence AS number FROM models");
+        let keys = each(&|part| format!("{select} WHERE {part} {more} {matching}"), " UNION ALL ");
         let page = format!(
-            "SELECT models.id, name, username, description, is_official, is_verified, is_public, price \
-             FROM ({keys} ORDER BY {order} LIMIT ?4 OFFSET ?5) AS page \
+            "SELECT {SUMMARY} FROM ({keys} ORDER BY {order} LIMIT ?4 OFFSET ?5) AS page \
              CROSS JOIN models ON models.sequence = page.number \
              JOIN accounts ON accounts.id = models.owner ORDER BY {order}"
         );
@@ -206,7 +176,9 @@ impl List {
 
 fn published(db: &Connection, id: &str) -> Result<Option<Arc<Published>>, Error> {
     let select = format!(
-        "SELECT {COLUMNS}, versions.id, commit_hash, input_format, output_format {FROM} \
+        "SELECT {SUMMARY}, owner, metadata, models.created_at, updated_at, \
+         versions.id, commit_hash, input_format, output_format \
+         FROM models JOIN accounts ON accounts.id = models.owner \
          JOIN versions ON versions.model = models.id AND versions.is_active = 1 WHERE models.id = ?"
     );
     let read = |row: &Row<'_>| {
@@ -216,7 +188,14 @@ fn published(db: &Connection, id: &str) -> Result<Option<Arc<Published>>, Error>
             input_format: row.get::<_, Json>(14)?.0,
             output_format: row.get::<_, Json>(15)?.0,
         };
-        Ok((model(row)?, version))
+        let model = Model {
+            summary: summary(row)?,
+            owner: row.get(8)?,
+            metadata: row.get::<_, Json>(9)?.0,
+            created_at: row.get(10)?,
+            updated_at: row.get(11)?,
+        };
+        Ok((model, version))
     };
     let Some((model, version)) = db.first(&select, [id], read)? else { return Ok(None) };
     let inputs = Format::kept(version.input_format.get())?;

@@ -1,10 +1,13 @@
 //! Upload targets and stored objects in SQLite.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 
 use super::movements::meter_storage;
 use super::statements::Statements as _;
+use super::values::json;
 use super::{SqliteDatabase, signed, unsigned};
 use crate::Error;
 use crate::accounts::AccountId;
@@ -122,9 +125,14 @@ impl Files for SqliteDatabase {
             .await
     }
 
-    async fn has_blob(&self, blob: &str) -> Result<bool, Error> {
-        let blob = blob.to_owned();
-        self.read(move |db| Ok(db.is_there("SELECT 1 FROM objects WHERE blob = ?", [blob])?)).await
+    async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>, Error> {
+        let blobs = json(blobs);
+        self.read(move |db| {
+            let known =
+                "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM objects WHERE blob = value)";
+            Ok(db.all(known, [blobs], |row| row.get(0))?.into_iter().collect())
+        })
+        .await
     }
 }
 
@@ -155,20 +163,26 @@ fn files(
 ) -> Result<(Vec<StoredFile>, u64), Error> {
     // One transaction, so that the count belongs to the page.
     let snapshot = db.unchecked_transaction()?;
-    let total = snapshot.one(
+    let total: i64 = snapshot.one(
         "SELECT coalesce(sum(files), 0) FROM folder_usage \
          WHERE owner = ?1 AND folder = ?2 AND (?3 IS NULL OR category = ?3)",
         params![owner, folder, category],
         |row| row.get(0),
     )?;
-    // The offset is counted in an index, before any row is read. One statement for each of the indexes.
+    // The offset is counted in an index, from the nearer end, before any row is read. One statement for each of
+    // the indexes.
+    let offset = signed(offset).min(total);
+    let limit = i64::from(limit).min(total - offset);
+    let is_near_end = offset > total / 2;
+    let skipped = if is_near_end { total - offset - limit } else { offset };
+    let direction = if is_near_end { "DESC" } else { "ASC" };
     let of_category = if category.is_some() { "AND category = ?3" } else { "" };
     let page = format!(
         "SELECT id, bucket, folder, key, mime, size, created_at FROM objects WHERE sequence IN ( \
          SELECT sequence FROM objects WHERE owner = ?1 AND folder = ?2 {of_category} \
-         ORDER BY sequence LIMIT ?4 OFFSET ?5) ORDER BY sequence"
+         ORDER BY sequence {direction} LIMIT ?4 OFFSET ?5) ORDER BY sequence"
     );
-    let files = snapshot.all(&page, params![owner, folder, category, limit, signed(offset)], |row| {
+    let files = snapshot.all(&page, params![owner, folder, category, limit, skipped], |row| {
         Ok(StoredFile {
             id: row.get(0)?,
             bucket: row.get(1)?,

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use futures_util::{StreamExt as _, stream};
-use rusqlite::Connection;
+use rusqlite::{Connection, Row, params};
 
 use super::SqliteDatabase;
 use super::group_commit::MAX_BATCH;
-use super::movements::{Side, keep_uncharged, meter_storage, move_money, purses};
+use super::movements::{Side, keep_uncharged, meter_storage, move_money, purses, record};
 use super::statements::Statements as _;
 use crate::Error;
 use crate::accounts::{AccountId, OPERATOR};
@@ -60,6 +60,15 @@ impl Ledger for SqliteDatabase {
         charged.into_iter().try_fold(0, |sum, charged| Ok(sum + u64::from(charged?)))
     }
 
+    async fn carry_movements(&self, before: Moment, now: Moment) -> Result<usize, Error> {
+        let mut carried = 0;
+        // A transaction for each account, so that other writes go on between them.
+        for account in self.read(move |db| accounts_to_carry(db, before)).await? {
+            carried += self.write(move |db| carry(db, account, before, now)).await?;
+        }
+        Ok(carried)
+    }
+
     async fn audit(&self) -> Result<Audit, Error> {
         self.read(|db| {
             // One transaction: writes go on meanwhile, and are not seen.
@@ -78,6 +87,47 @@ impl Ledger for SqliteDatabase {
     }
 }
 
+/// How many old movements an account may have before they are added up.
+const MAX_OLD_MOVEMENTS: u32 = 50;
+
+fn accounts_to_carry(db: &Connection, before: Moment) -> Result<Vec<AccountId>, Error> {
+    Ok(db.all(
+        "SELECT coalesce(from_account, to_account) AS account FROM movements WHERE task IS NULL AND at < ? \
+         GROUP BY account HAVING count(*) > ?",
+        params![before, MAX_OLD_MOVEMENTS],
+        |row| row.get(0),
+    )?)
+}
+
+/// Adds up the old movements of an account; returns how many there were.
+fn carry(db: &Connection, account: AccountId, before: Moment, now: Moment) -> Result<usize, Error> {
+    let delete = "DELETE FROM movements WHERE task IS NULL AND coalesce(from_account, to_account) = ? \
+                  AND at < ? RETURNING amount, from_account, from_purse, to_account, to_purse";
+    let movements = db.all(delete, params![account, before], movement)?;
+    let mut sums: BTreeMap<(Side, Side), i128> = BTreeMap::new();
+    for (amount, from, to) in &movements {
+        *sums.entry((*from, *to)).or_default() += i128::from(*amount);
+    }
+    for ((from, to), mut sum) in sums {
+        // A sum of years can be larger than the largest amount.
+        while sum > 0 {
+            let amount = i64::try_from(sum).unwrap_or(i64::MAX);
+            record(db, Money::from_smallest(amount), from, to, Reason::Carried, None, now)?;
+            sum -= i128::from(amount);
+        }
+    }
+    Ok(movements.len())
+}
+
+/// An amount with the purses that it came from and went to.
+type Movement = (i64, Side, Side);
+
+/// Reads a movement from the first columns of a row.
+fn movement(row: &Row<'_>) -> rusqlite::Result<Movement> {
+    let side = |account: Option<AccountId>, purse: Option<Purse>| account.zip(purse);
+    Ok((row.get(0)?, side(row.get(1)?, row.get(2)?), side(row.get(3)?, row.get(4)?)))
+}
+
 fn fault(what: &str, sentence: &str, kept: i64, computed: i128) -> String {
     format!("{what}: {sentence}; {kept} is kept, {computed} was computed")
 }
@@ -85,16 +135,11 @@ fn fault(what: &str, sentence: &str, kept: i64, computed: i128) -> String {
 /// Counts the movements, and compares their sums with the purses. Sums are made here: those of all credits
 /// that a purse ever got can be larger than an integer of SQLite.
 fn sum_movements(db: &Connection) -> Result<(u64, Vec<String>), Error> {
-    type Row = (i64, Side, Side);
     let select = "SELECT amount, from_account, from_purse, to_account, to_purse FROM movements";
-    let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Row> {
-        let side = |account: Option<AccountId>, purse: Option<Purse>| account.zip(purse);
-        Ok((row.get(0)?, side(row.get(1)?, row.get(2)?), side(row.get(3)?, row.get(4)?)))
-    };
     let mut movements = 0;
     // By account and purse: what is kept, and what the movements add up to.
     let mut sums: BTreeMap<(AccountId, Purse), (i64, i128)> = BTreeMap::new();
-    for row in db.prepare_cached(select)?.query_map([], read)? {
+    for row in db.prepare_cached(select)?.query_map([], movement)? {
         let (amount, from, to) = row?;
         movements += 1;
         for (side, change) in [(from, -i128::from(amount)), (to, i128::from(amount))] {
@@ -127,6 +172,14 @@ const AUDITS: &[(&str, &str)] = &[
          FROM (SELECT * FROM purses WHERE purse = 'held') p FULL JOIN holds h ON p.account = h.account \
          WHERE coalesce(p.amount, 0) <> coalesce(h.amount, 0)",
         "what is held is not the price of the tasks that have not ended",
+    ),
+    (
+        "SELECT format('account %d', id), unfinished, counted FROM ( \
+           SELECT accounts.id, unfinished, count(tasks.id) AS counted FROM accounts \
+           LEFT JOIN tasks ON account = accounts.id AND status IN ('in_queue', 'computing') \
+           GROUP BY accounts.id) \
+         WHERE unfinished <> counted",
+        "the number of tasks that have not ended is not what was counted",
     ),
     (
         "WITH charges AS ( \

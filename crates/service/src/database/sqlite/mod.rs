@@ -42,6 +42,8 @@ const SCHEMA: &[&str] = &[
     include_str!("schema_2.sql"),
     include_str!("schema_3.sql"),
     include_str!("schema_4.sql"),
+    include_str!("schema_5.sql"),
+    include_str!("schema_6.sql"),
 ];
 
 /// How long SQLite waits for a lock of another connection.

@@ -26,6 +26,26 @@ pub(super) fn move_money(
     if amount == Money::ZERO {
         return Ok(());
     }
+    record(db, amount, from, to, reason, task, now)?;
+    if let Some((account, purse)) = from {
+        add(db, account, purse, -amount.smallest())?;
+    }
+    if let Some((account, purse)) = to {
+        add(db, account, purse, amount.smallest())?;
+    }
+    Ok(())
+}
+
+/// Writes the row of a movement, and leaves the purses as they are.
+pub(super) fn record(
+    db: &Connection,
+    amount: Money,
+    from: Side,
+    to: Side,
+    reason: Reason,
+    task: Option<&str>,
+    now: Moment,
+) -> Result<(), Error> {
     let account = |side: Side| side.map(|(account, _)| account);
     let purse = |side: Side| side.map(|(_, purse)| purse);
     db.run(
@@ -33,12 +53,6 @@ pub(super) fn move_money(
          VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         params![now, amount, account(from), purse(from), account(to), purse(to), reason, task],
     )?;
-    if let Some((account, purse)) = from {
-        add(db, account, purse, -amount.smallest())?;
-    }
-    if let Some((account, purse)) = to {
-        add(db, account, purse, amount.smallest())?;
-    }
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! The queue in SQLite: a task and its money always move in one transaction.
 
 mod create;
-mod lease;
+pub(super) mod lease;
 mod read;
 mod retention;
 
@@ -59,10 +59,10 @@ impl Queue for SqliteDatabase {
     }
 
     async fn oldest_queued(&self) -> Result<Option<Moment>, Error> {
-        // A step in the index for each model, however many tasks are queued.
+        // A step in the index for each account and model, however many tasks are queued.
         let select = "SELECT created_at FROM tasks WHERE sequence = ( \
-                        SELECT min((SELECT min(sequence) FROM tasks \
-                                    WHERE status = 'in_queue' AND model = models.id)) FROM models)";
+                        SELECT min((SELECT min(sequence) FROM tasks WHERE status = 'in_queue' \
+                                    AND model = turns.model AND account = turns.account)) FROM turns)";
         self.read(move |db| Ok(db.first(select, [], |row| row.get(0))?)).await
     }
 

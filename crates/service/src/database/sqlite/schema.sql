@@ -143,7 +143,7 @@ BEGIN
 END;
 
 -- How many tasks were queued on a model on each day (since 1970), kept by the trigger below: what is
--- trending is told from the last few days.
+-- trending is computed from the last few days.
 CREATE TABLE model_days (
     model TEXT NOT NULL,
     day   INTEGER NOT NULL,

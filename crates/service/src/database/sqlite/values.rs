@@ -4,6 +4,7 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, 
 use serde_json::value::RawValue;
 
 use crate::accounts::{AccountId, Scope};
+use crate::catalog::Visibility;
 use crate::clock::Moment;
 use crate::ledger::{Money, Purse, Reason};
 use crate::queue::Status;
@@ -57,6 +58,13 @@ words! {
 impl ToSql for Reason {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(self.word().into())
+    }
+}
+
+/// As the column `is_public`.
+impl FromSql for Visibility {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        Ok(if bool::column_result(value)? { Self::Public } else { Self::Private })
     }
 }
 

@@ -8,10 +8,10 @@ use axum::http::header::CONTENT_TYPE;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::key::{NodeKey, NodePath};
+use super::key::NodeKey;
 use super::output::{self, Outputs};
 use super::{known, lost};
-use crate::api::{Answer, ApiJson, Failure, is_mime};
+use crate::api::{ApiJson, ApiPath, Failure, Success, is_mime};
 use crate::catalog::Format;
 use crate::lifecycle::app::App;
 use crate::nodes::OUTPUTS;
@@ -32,9 +32,9 @@ pub(super) struct StoredFile {
 pub(super) async fn put_file(
     State(app): State<Arc<App>>,
     NodeKey(key): NodeKey,
-    NodePath((node, task, attempt, file)): NodePath<(String, String, i64, String)>,
+    ApiPath((node, task, attempt, file)): ApiPath<(String, String, i64, String)>,
     request: Request,
-) -> Result<Answer<StoredFile>, Failure> {
+) -> Result<Success<StoredFile>, Failure> {
     known(&app, &key, &node).await?;
     let LeaseState::Running { output_format } = app.database.lease_state(&node, &task, attempt).await? else {
         return Err(lost());
@@ -59,7 +59,7 @@ pub(super) async fn put_file(
         OutputError::CutOff => Failure::new(StatusCode::BAD_REQUEST, "the file was cut off"),
         OutputError::Failed(cause) => cause.into(),
     })?;
-    Ok(Answer::data(StoredFile { url }))
+    Ok(Success::data(StoredFile { url }))
 }
 
 /// How a run ended: one of the two.
@@ -93,13 +93,13 @@ enum Kind {
 pub(super) async fn finish(
     State(app): State<Arc<App>>,
     NodeKey(key): NodeKey,
-    NodePath((node, task, attempt)): NodePath<(String, String, i64)>,
+    ApiPath((node, task, attempt)): ApiPath<(String, String, i64)>,
     body: ApiJson<Finish>,
-) -> Result<Answer<()>, Failure> {
+) -> Result<Success<()>, Failure> {
     known(&app, &key, &node).await?;
     let output_format = match app.database.lease_state(&node, &task, attempt).await? {
         LeaseState::Running { output_format } => output_format,
-        LeaseState::Ended => return Ok(Answer::done("finished already")),
+        LeaseState::Ended => return Ok(Success::done("finished already")),
         LeaseState::Lost => return Err(lost()),
     };
     let ending = match (body.value.output, body.value.error) {
@@ -111,8 +111,8 @@ pub(super) async fn finish(
         (None, Some(error)) => {
             let message: String = error.message.chars().take(LONGEST_MESSAGE).collect();
             let mut detail = json!({ "kind": error.kind, "message": message });
-            if let (Some(told), Some(detail)) = (error.detail, detail.as_object_mut()) {
-                detail.insert("detail".to_owned(), told);
+            if let (Some(reported), Some(detail)) = (error.detail, detail.as_object_mut()) {
+                detail.insert("detail".to_owned(), reported);
             }
             Ending::Error { detail: detail.to_string(), message }
         }
@@ -121,11 +121,11 @@ pub(super) async fn finish(
     let succeeded = matches!(ending, Ending::Output(_));
     if app.database.finish(&node, &task, attempt, &ending, app.clock.now()).await? {
         tracing::info!(task, node, succeeded, "a task has ended");
-        return Ok(Answer::done("finished"));
+        return Ok(Success::done("finished"));
     }
-    // Between the look and the end, somebody else was quicker: perhaps the same node, asking twice.
+    // Another request has ended the task since it was read: perhaps a retry of the same node.
     match app.database.lease_state(&node, &task, attempt).await? {
-        LeaseState::Ended => Ok(Answer::done("finished already")),
+        LeaseState::Ended => Ok(Success::done("finished already")),
         _ => Err(lost()),
     }
 }

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use super::key::{NodeKey, NodePath};
+use super::key::NodeKey;
 use super::{known, lost, unknown};
-use crate::Error;
-use crate::api::{Answer, ApiJson, Failure};
+use crate::api::{ApiJson, ApiPath, Failure, Success, with_stored_json};
 use crate::lifecycle::app::App;
 use crate::nodes::DispatchedTask;
 use crate::queue::{Lease, Slot};
@@ -30,13 +29,9 @@ pub(super) struct LeaseRequest {
 
 /// A task, as the node gets it.
 #[derive(Serialize)]
-pub(super) struct Leased {
-    task: String,
-    attempt: i64,
-    model: String,
-    input: Box<RawValue>,
-    input_format: Box<RawValue>,
-    output_format: Box<RawValue>,
+struct Leased<'a> {
+    #[serde(flatten)]
+    lease: &'a Lease,
     /// The lease ends after so long without a heartbeat.
     lease_seconds: f64,
 }
@@ -46,9 +41,9 @@ pub(super) async fn lease(
     State(app): State<Arc<App>>,
     Extension(stop): Extension<CancellationToken>,
     NodeKey(key): NodeKey,
-    NodePath(node): NodePath<String>,
+    ApiPath(node): ApiPath<String>,
     body: ApiJson<LeaseRequest>,
-) -> Result<Answer<Leased>, Failure> {
+) -> Result<Response, Failure> {
     let asked = body.value.wait_seconds.map_or(Ok(MAX_WAIT), Duration::try_from_secs_f64);
     let wait = asked
         .map_err(|_| Failure::unprocessable("wait_seconds must be a number of seconds, at most 30"))?
@@ -64,39 +59,32 @@ pub(super) async fn lease(
     match stop.run_until_cancelled(tokio::time::timeout(limit, task)).await {
         Some(Ok(Some(DispatchedTask::Remote(lease)))) => {
             tracing::info!(node, task = lease.task, attempt = lease.attempt, "a node has leased a task");
-            Ok(Answer::data(leased(lease, &app)?))
+            let stored = [
+                ("input", &*lease.input),
+                ("input_format", &*lease.input_format),
+                ("output_format", &*lease.output_format),
+            ];
+            let leased = Leased { lease: &lease, lease_seconds: app.config.lease.as_secs_f64() };
+            with_stored_json(&leased, &stored)
         }
         Some(Ok(Some(DispatchedTask::UnknownNode))) => Err(unknown(&node)),
-        _ => Ok(Answer::nothing("no task")),
+        _ => Ok(Success::<()>::done("no task").into_response()),
     }
-}
-
-fn leased(lease: Lease, app: &App) -> Result<Leased, Error> {
-    let json = |text| RawValue::from_string(text).map_err(|cause| Error::new("reading a stored task", cause));
-    Ok(Leased {
-        task: lease.task,
-        attempt: lease.attempt,
-        model: lease.model,
-        input: json(lease.input)?,
-        input_format: json(lease.input_format)?,
-        output_format: json(lease.output_format)?,
-        lease_seconds: app.config.lease.as_secs_f64(),
-    })
 }
 
 /// Prolongs a lease, up to twice the time that a run may take.
 pub(super) async fn heartbeat(
     State(app): State<Arc<App>>,
     NodeKey(key): NodeKey,
-    NodePath((node, task, attempt)): NodePath<(String, String, i64)>,
-) -> Result<Answer<()>, Failure> {
+    ApiPath((node, task, attempt)): ApiPath<(String, String, i64)>,
+) -> Result<Success<()>, Failure> {
     known(&app, &key, &node).await?;
     let now = app.clock.now();
     let until = now.after(app.config.lease);
-    // A run has its limit, and fetching and handing in take their time too. Whoever needs longer is stuck.
+    // A run has its limit, and fetching inputs and storing outputs take their time too. A node that needs longer is stuck.
     let oldest = now.before(app.config.limits.run * 2);
     match app.database.heartbeat(&node, &task, attempt, until, Some(oldest)).await? {
-        true => Ok(Answer::done("prolonged")),
+        true => Ok(Success::done("prolonged")),
         false => Err(lost()),
     }
 }

@@ -9,16 +9,16 @@ mod output;
 use std::sync::Arc;
 
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{StatusCode, Uri};
+use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{post, put};
 use axum::{Extension, Router};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use self::key::{NodeKey, NodePath};
+use self::key::NodeKey;
 use super::KnownNode;
-use crate::api::{Answer, ApiJson, Failure, observe, wrong_method};
+use crate::api::{ApiJson, ApiPath, Failure, Success, observe, unknown_path, wrong_method};
 use crate::lifecycle::app::App;
 
 /// How many models a node may run.
@@ -39,16 +39,11 @@ pub(crate) fn router(app: &Arc<App>, stop: &CancellationToken) -> Router {
         .method_not_allowed_fallback(wrong_method);
     Router::new()
         .nest("/nodes/v1", paths)
-        .fallback(unknown_path)
+        .fallback(unknown_path("the protocol of nodes begins at /nodes/v1"))
         .layer(Extension(stop.clone()))
         .layer(DefaultBodyLimit::max(app.config.limits.body))
         .layer(from_fn_with_state(Arc::clone(app), observe))
         .with_state(Arc::clone(app))
-}
-
-async fn unknown_path(uri: Uri) -> Failure {
-    let path: String = uri.path().chars().take(200).collect();
-    Failure::new(StatusCode::NOT_FOUND, format!("there is nothing at {path}; nodes begin at /nodes/v1"))
 }
 
 #[derive(Deserialize)]
@@ -73,7 +68,7 @@ async fn register(
     State(app): State<Arc<App>>,
     NodeKey(key): NodeKey,
     body: ApiJson<Registration>,
-) -> Result<Answer<Registered>, Failure> {
+) -> Result<Success<Registered>, Failure> {
     let models = body.value.models;
     if models.is_empty() || models.len() > MOST_MODELS {
         return Err(Failure::unprocessable(format!("a node runs between 1 and {MOST_MODELS} models")));
@@ -88,7 +83,7 @@ async fn register(
     let node = format!("node-{}", app.random.word(16)?);
     app.database.add_node(&node, &key, &models, app.clock.now()).await?;
     tracing::info!(node, key, ?models, "a node has registered");
-    Ok(Answer::data(Registered {
+    Ok(Success::data(Registered {
         node,
         lease_seconds: app.config.lease.as_secs_f64(),
         run_seconds: app.config.limits.run.as_secs_f64(),
@@ -101,13 +96,13 @@ async fn register(
 async fn goodbye(
     State(app): State<Arc<App>>,
     NodeKey(key): NodeKey,
-    NodePath(node): NodePath<String>,
-) -> Result<Answer<()>, Failure> {
+    ApiPath(node): ApiPath<String>,
+) -> Result<Success<()>, Failure> {
     known(&app, &key, &node).await?;
     app.database.node_left(&node, app.clock.now()).await?;
     app.dispatcher.look_for_all();
     tracing::info!(node, key, "a node has left");
-    Ok(Answer::done("goodbye"))
+    Ok(Success::done("goodbye"))
 }
 
 /// The node, if it registered with this key; and it is alive.

@@ -16,9 +16,8 @@ pub(super) fn create(
     max_unfinished: u32,
     now: Moment,
 ) -> Result<Created, Error> {
-    let at_the_limit = "SELECT 1 FROM tasks WHERE status IN ('in_queue', 'computing') AND account = ? \
-                        LIMIT 1 OFFSET ?";
-    if max_unfinished == 0 || db.is_there(at_the_limit, params![task.account, max_unfinished - 1])? {
+    let at_the_limit = "SELECT 1 FROM accounts WHERE id = ? AND unfinished >= ?";
+    if db.is_there(at_the_limit, params![task.account, max_unfinished])? {
         return Ok(Created::TooManyUnfinished);
     }
     let purses = purses(db, task.account)?;

@@ -12,21 +12,21 @@ use crate::queue::{Claim, Ending, Lease, LeaseRules, Slot};
 
 /// The lowest turn of an account that has tasks of a model and runs fewer tasks than it may: one step in an
 /// index for each model, however many tasks are queued, and one for each account that is at its limit.
-const NEXT_TURN: &str = "SELECT (SELECT turn FROM turns WHERE model = wanted.value \
-       AND (SELECT count(*) FROM tasks WHERE status IN ('in_queue', 'computing') \
-            AND status = 'computing' AND account = turns.account) < ?2 \
-       AND (SELECT count(*) FROM tasks WHERE status IN ('in_queue', 'computing') \
-            AND status = 'computing' AND account = turns.account AND node = ?3) < ?4 \
+pub(in super::super) const NEXT_TURN: &str = "SELECT (SELECT turn FROM turns WHERE model = wanted.value \
+       AND (SELECT count(*) FROM tasks WHERE status = 'computing' AND account = turns.account) < ?2 \
+       AND (SELECT count(*) FROM tasks \
+            WHERE status = 'computing' AND account = turns.account AND node = ?3) < ?4 \
        ORDER BY turn LIMIT 1) AS next \
      FROM json_each(?1) AS wanted WHERE next IS NOT NULL ORDER BY next LIMIT 1";
 
 /// The oldest queued task of an account among some models.
-const FIRST_OF_ACCOUNT: &str = "SELECT (SELECT min(sequence) FROM tasks \
+pub(in super::super) const FIRST_OF_ACCOUNT: &str = "SELECT (SELECT min(sequence) FROM tasks \
      WHERE status = 'in_queue' AND model = wanted.value AND account = ?2) AS first \
      FROM json_each(?1) AS wanted WHERE first IS NOT NULL ORDER BY first LIMIT 1";
 
-/// Tasks whose lease has expired, by a query of their own.
-const EXPIRED: &str = "SELECT sequence, id, attempt - releases FROM tasks \
+/// The task whose lease expired first. By the model it would be found among all that have not ended.
+pub(in super::super) const EXPIRED: &str = "SELECT sequence, id, attempt - releases \
+     FROM tasks INDEXED BY tasks_leased \
      WHERE status = 'computing' AND lease_until < ?2 AND model IN (SELECT value FROM json_each(?1)) \
      ORDER BY lease_until LIMIT 1";
 

@@ -11,7 +11,7 @@ use crate::queue::{Serving, Status, Task, TaskSummary};
 
 pub(super) fn task(db: &Connection, account: AccountId, id: &str) -> Result<Option<Task>, Error> {
     Ok(db.first(
-        "SELECT tasks.id, status, cost, message, input, input_format, output_format, output, error, \
+        "SELECT tasks.id, status, coalesce(cost, 0), message, input, input_format, output_format, output, error, \
          tasks.created_at, updated_at \
          FROM tasks JOIN versions ON versions.id = tasks.version WHERE tasks.id = ? AND account = ?",
         params![id, account],
@@ -46,14 +46,14 @@ pub(super) fn history(
     let places = "SELECT first_place, tasks FROM accounts WHERE id = ?";
     let (first, next): (i64, i64) = snapshot.one(places, [account], |row| row.try_into())?;
     let page = snapshot.all(
-        "SELECT id, model, status, cost, created_at, updated_at FROM tasks \
+        "SELECT id, status, model, coalesce(cost, 0), created_at, updated_at FROM tasks \
          WHERE account = ? AND place >= ? ORDER BY place LIMIT ?",
         params![account, first.saturating_add(signed(offset)), limit],
         |row| {
             Ok(TaskSummary {
-                id: row.get(0)?,
-                model: row.get(1)?,
-                status: row.get(2)?,
+                task_id: row.get(0)?,
+                status: row.get(1)?,
+                model_id: row.get(2)?,
                 cost: row.get(3)?,
                 created_at: row.get(4)?,
                 updated_at: row.get(5)?,

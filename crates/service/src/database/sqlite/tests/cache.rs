@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Folder;
 use crate::accounts::NewKey;
+use crate::catalog::{ModelChange, Visibility};
 use crate::clock::Moment;
 use crate::database::Database;
 use crate::database::conformance::{Engine, Fixture, MODEL};
@@ -36,14 +37,22 @@ async fn a_changed_model_is_seen_at_once_here_and_within_ten_seconds_elsewhere()
     let here = Fixture::new(Folder::new()).await;
     let elsewhere = here.engine.open().await;
     let is_public = async |database: &dyn Database| {
-        database.published(MODEL).await.unwrap().is_some_and(|found| found.model.is_public)
+        database
+            .published(MODEL)
+            .await
+            .unwrap()
+            .is_some_and(|found| found.model.summary.visibility == Visibility::Public)
     };
     assert!(is_public(&*here.database).await && is_public(&*elsewhere).await);
-    assert!(here.database.set_public(MODEL, false, Moment(1)).await.unwrap());
-    assert!(here.database.set_price(MODEL, Money::from_smallest(5), Moment(1)).await.unwrap());
+    let price = Some(Money::from_smallest(5));
+    let change = ModelChange { price, visibility: Some(Visibility::Private), ..ModelChange::default() };
+    assert!(here.database.change_model(MODEL, change, Moment(1)).await.unwrap());
     assert!(!is_public(&*here.database).await);
     assert!(is_public(&*elsewhere).await, "it is in memory, without a query");
     tokio::time::advance(EXPIRED).await;
     assert!(!is_public(&*elsewhere).await);
-    assert_eq!(elsewhere.published(MODEL).await.unwrap().unwrap().model.price, Money::from_smallest(5));
+    assert_eq!(
+        elsewhere.published(MODEL).await.unwrap().unwrap().model.summary.price,
+        Money::from_smallest(5)
+    );
 }

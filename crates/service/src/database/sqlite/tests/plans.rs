@@ -1,11 +1,13 @@
 //! Queries that must not read all rows of a table that grows.
 
-use rusqlite::{StatementStatus, params};
+use rusqlite::{StatementStatus, ToSql, params};
 
 use super::super::catalog::List;
+use super::super::queue::lease::{EXPIRED, FIRST_OF_ACCOUNT, NEXT_TURN};
 use super::Folder;
 use crate::catalog::{Filter, Sort};
 use crate::database::conformance::Fixture;
+use crate::object_storage::Files as _;
 
 #[tokio::test]
 async fn a_page_of_a_list_costs_the_same_however_many_models_there_are() {
@@ -37,4 +39,69 @@ async fn a_page_of_a_list_costs_the_same_however_many_models_there_are() {
             filter == Some(Filter::Author) && !matches!(sort, Sort::Created | Sort::CreatedOldest);
         assert!(is_sorted || steps < 10_000, "{sort:?} of {filter:?} takes {steps} steps");
     }
+}
+
+#[tokio::test]
+async fn a_claim_costs_the_same_however_many_tasks_are_queued() {
+    const TASKS: u32 = 20_000;
+    let fixture = Fixture::new(Folder::new()).await;
+    fixture.create(fixture.customer, u32::MAX).await;
+    let database = fixture.engine.sqlite().await;
+    let fill = format!(
+        "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {TASKS}) \
+         INSERT INTO tasks (id, account, place, model, version, publisher, status, price, held_free, \
+         held_balance, input, created_at, updated_at) \
+         SELECT 't' || n, account, n, model, version, publisher, status, 0, 0, 0, '{{}}', 0, 0 \
+         FROM numbers, tasks"
+    );
+    database.write(move |db| Ok(db.execute_batch(&fill)?)).await.unwrap();
+    let customer = fixture.customer;
+    let steps = database.read(move |db| {
+        let model: String = db.query_row("SELECT model FROM tasks LIMIT 1", [], |row| row.get(0))?;
+        let models = format!("[\"{model}\"]");
+        let mut steps = Vec::new();
+        let queries: [(&str, &[&dyn ToSql]); 3] = [
+            (NEXT_TURN, params![models, 10, "node", 10]),
+            (FIRST_OF_ACCOUNT, params![models, customer]),
+            (EXPIRED, params![models, 0]),
+        ];
+        for (query, params) in queries {
+            let mut statement = db.prepare(query)?;
+            let _rows = statement.query_map(params, |_| Ok(()))?.count();
+            steps.push((query, statement.get_status(StatementStatus::VmStep)));
+        }
+        Ok(steps)
+    });
+    for (query, steps) in steps.await.unwrap() {
+        assert!(steps < 1_000, "{query} takes {steps} steps");
+    }
+}
+
+#[tokio::test]
+async fn the_last_page_of_a_folder_is_read_from_its_end() {
+    const FILES: u32 = 20_000;
+    let fixture = Fixture::new(Folder::new()).await;
+    let database = fixture.engine.sqlite().await;
+    let customer = fixture.customer;
+    database
+        .write(move |db| {
+            let fill = "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?2) \
+                 INSERT INTO objects (id, bucket, key, owner, payer, folder, category, mime, size, etag, blob, \
+                 created_at) SELECT n, 'b', n, ?1, ?1, 'samples', 'image', 'image/png', 1, '', n, 0 FROM numbers";
+            db.execute(fill, params![customer, FILES])?;
+            Ok(())
+        })
+        .await
+        .unwrap();
+    for (page, expected) in
+        [(1, 1..=10), (1_000, 9_991..=10_000), (1_001, 10_001..=10_010), (2_000, 19_991..=20_000)]
+    {
+        let (files, total) = database.files(customer, "samples", None, page, 10).await.unwrap();
+        let keys: Vec<u32> = files.iter().map(|file| file.key.parse().unwrap()).collect();
+        assert_eq!((keys, total), (expected.collect(), u64::from(FILES)), "page {page}");
+    }
+    let (files, _) = database.files(customer, "samples", None, 2_001, 10).await.unwrap();
+    assert!(files.is_empty(), "there is no such page");
+    let (files, _) = database.files(customer, "samples", Some("image"), 667, 30).await.unwrap();
+    assert_eq!(files.len(), 20, "the last page is not full");
 }

@@ -24,6 +24,9 @@ async fn a_database_of_any_older_version_keeps_its_rows() {
              VALUES ('i', 'files', 'covers/a.png', 1, 'covers', 'image', 'image/png', 7, 'e', 'b', 0);",
         )
         .unwrap();
+        if version >= 4 {
+            old.execute_batch("UPDATE objects SET payer = owner").unwrap();
+        }
         drop(old);
         let database = folder.sqlite().await;
         assert_eq!(database.account("anna").await.unwrap().unwrap().id, AccountId(1));
