@@ -19,7 +19,7 @@ const GENERATED: &str = "crates/api/src/generated.rs";
 const DIRECTIONS: [(&str, &[&str]); 13] = [
     ("crates/client", &["inferstore-api"]),
     ("crates/cli", &["inferstore", "inferstore-console", "inferstore-measure", "inferstore-service"]),
-    ("crates/console", &["inferstore", "inferstore-fetch", "inferstore-service"]),
+    ("crates/console", &["inferstore", "inferstore-api", "inferstore-service"]),
     // The table of operations of the API crate is for the controls of testers alone.
     ("crates/service", &["inferstore-api", "inferstore-fetch", "inferstore-measure", "inferstore-models"]),
     ("crates/node", &["inferstore-fetch"]),

@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use inferstore::Client;
+use inferstore_api::operations;
 use inferstore_console::Console;
-use inferstore_service::{Config, Controls, Fault, Operation, Script, Service};
+use inferstore_service::{Config, Controls, Fault, Script, Service};
 use serde_json::Value;
 
 use crate::devtools::{Browser, Tab};
@@ -90,7 +91,7 @@ async fn a_person_runs_a_model_by_dropping_a_picture() {
     tab.click("form.run button.primary").await;
     tab.shows("required but not given").await;
     looks_right(&tab, "invalid").await;
-    assert_eq!(controls(&site).seen(Operation::CreateTask), 0);
+    assert_eq!(controls(&site).seen(operations::CREATE_TASK), 0);
 
     tab.open(&address(&site, "/models/color-harmonization")).await;
     choose(&tab, &hazy()).await;
@@ -196,15 +197,15 @@ async fn what_goes_wrong_is_shown_where_it_is() {
 
     // A lost response: the client finds the task, and the run goes on.
     controls.clear_journal();
-    controls.add_fault(Fault::lose_answer().on(Operation::CreateTask).once()).expect("a fault");
+    controls.add_fault(Fault::lose_answer().on(operations::CREATE_TASK).once()).expect("a fault");
     start("low-light-enhancement").await;
     tab.until("location.pathname.startsWith('/tasks/')").await;
     tab.shows("Success").await;
-    assert_eq!(controls.seen(Operation::CreateTask), 1);
+    assert_eq!(controls.seen(operations::CREATE_TASK), 1);
 
     // A lost response, and a history that cannot be read: the page says what is known.
-    controls.add_fault(Fault::lose_answer().on(Operation::CreateTask).once()).expect("a fault");
-    let history = controls.add_fault(Fault::status(500).on(Operation::ListTasks)).expect("a fault");
+    controls.add_fault(Fault::lose_answer().on(operations::CREATE_TASK).once()).expect("a fault");
+    let history = controls.add_fault(Fault::status(500).on(operations::LIST_TASKS)).expect("a fault");
     start("low-light-enhancement").await;
     tab.shows("The response was lost").await;
     tab.shows("What to try").await;

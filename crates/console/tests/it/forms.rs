@@ -1,6 +1,7 @@
 //! Forms: made from what a model declares, checked before anything is sent, and sent once.
 
-use inferstore_service::{Fault, Operation, Script};
+use inferstore_api::operations;
+use inferstore_service::{Fault, Script};
 use reqwest::StatusCode;
 
 use crate::support::{Form, Site, picture};
@@ -35,7 +36,10 @@ async fn what_does_not_fit_is_shown_beside_its_input_and_nothing_is_sent() {
     page.says("expected a whole number from 1 to 90, got &quot;91&quot;")
         .says("value=\"91\"")
         .says("notes.txt");
-    assert_eq!(controls.seen(Operation::CreateTask) + controls.seen(Operation::CreatePresignedUpload), 0);
+    assert_eq!(
+        controls.seen(operations::CREATE_TASK) + controls.seen(operations::CREATE_PRESIGNED_UPLOAD),
+        0
+    );
 
     // The file that was sent is kept: the form needs only what was wrong.
     let form = Form::new()
@@ -79,7 +83,7 @@ async fn a_price_that_has_risen_since_it_was_shown_stops_the_run() {
     let page = visitor.post("/models/color-extraction", form).await;
     assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
     page.says("The price has changed").says("0.05");
-    assert_eq!(site.service.controls().expect("controls").seen(Operation::CreateTask), 0);
+    assert_eq!(site.service.controls().expect("controls").seen(operations::CREATE_TASK), 0);
 }
 
 #[tokio::test]
@@ -118,15 +122,15 @@ async fn a_lost_response_shows_what_the_client_found() {
     let site = Site::start().await;
     let controls = site.service.controls().expect("controls");
     let visitor = site.open().await;
-    controls.add_fault(Fault::lose_answer().on(Operation::CreateTask).once()).expect("a fault");
+    controls.add_fault(Fault::lose_answer().on(operations::CREATE_TASK).once()).expect("a fault");
     let run = visitor.run("color-extraction", Form::new().file("in.input", "a.png", &picture())).await;
     visitor.result(&run).await.says("Success");
-    assert_eq!(controls.seen(Operation::CreateTask), 1);
+    assert_eq!(controls.seen(operations::CREATE_TASK), 1);
 
     // Two tasks with the same inputs may both be the one.
     controls.let_model("color-extraction", Script::stay_queued()).await.expect("a script");
-    controls.add_fault(Fault::lose_answer().on(Operation::CreateTask).once()).expect("a fault");
-    controls.add_fault(Fault::status(500).on(Operation::ListTasks)).expect("a fault");
+    controls.add_fault(Fault::lose_answer().on(operations::CREATE_TASK).once()).expect("a fault");
+    controls.add_fault(Fault::status(500).on(operations::LIST_TASKS)).expect("a fault");
     let run = visitor.run("color-extraction", Form::new().file("in.input", "a.png", &picture())).await;
     visitor.result(&run).await.says("The response was lost").says("What to try: ");
 }

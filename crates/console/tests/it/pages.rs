@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use inferstore::Client;
+use inferstore_api::operations;
 use inferstore_console::Console;
-use inferstore_service::{Fault, Operation, Script};
+use inferstore_service::{Fault, Script};
 use reqwest::StatusCode;
 
 use crate::support::{ANYWHERE, Form, Site, Visitor, picture};
@@ -137,7 +138,7 @@ async fn a_failing_service_leaves_a_page_with_a_reason() {
     let visitor = site.open().await;
     let controls = site.service.controls().expect("controls");
     controls
-        .add_fault(Fault::status(502).on(Operation::GetBalance).body("text/html", "<h1>Bad gateway</h1>"))
+        .add_fault(Fault::status(502).on(operations::GET_BALANCE).body("text/html", "<h1>Bad gateway</h1>"))
         .expect("a fault");
     let page = visitor.get("/account").await;
     assert_eq!(page.status, StatusCode::BAD_GATEWAY);

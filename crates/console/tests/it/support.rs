@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use inferstore::Client;
 use inferstore_console::Console;
-use inferstore_fetch::over_ring;
 use inferstore_service::{Config, Service};
 use reqwest::{RequestBuilder, StatusCode};
 
@@ -75,7 +74,7 @@ pub(crate) async fn seen(request: RequestBuilder) -> Seen {
 impl Visitor {
     pub(crate) async fn open(console: &Console) -> Self {
         let redirects = reqwest::redirect::Policy::none();
-        let http = over_ring(reqwest::Client::builder())
+        let http = inferstore_api::http_client_builder()
             .redirect(redirects)
             .no_proxy()
             .build()
