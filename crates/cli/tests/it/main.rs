@@ -7,6 +7,7 @@ mod binary;
 mod code;
 mod commands;
 mod completions;
+mod console;
 mod docs;
 mod failures;
 mod profiles;

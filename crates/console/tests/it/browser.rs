@@ -197,14 +197,14 @@ async fn what_goes_wrong_is_shown_where_it_is() {
 
     // A lost response: the client finds the task, and the run goes on.
     controls.clear_journal();
-    controls.add_fault(Fault::lose_answer().on(operations::CREATE_TASK).once()).expect("a fault");
+    controls.add_fault(Fault::lose_response().on(operations::CREATE_TASK).once()).expect("a fault");
     start("low-light-enhancement").await;
     tab.until("location.pathname.startsWith('/tasks/')").await;
     tab.shows("Success").await;
     assert_eq!(controls.seen(operations::CREATE_TASK), 1);
 
     // A lost response, and a history that cannot be read: the page says what is known.
-    controls.add_fault(Fault::lose_answer().on(operations::CREATE_TASK).once()).expect("a fault");
+    controls.add_fault(Fault::lose_response().on(operations::CREATE_TASK).once()).expect("a fault");
     let history = controls.add_fault(Fault::status(500).on(operations::LIST_TASKS)).expect("a fault");
     start("low-light-enhancement").await;
     tab.shows("The response was lost").await;

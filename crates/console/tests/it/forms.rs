@@ -122,14 +122,14 @@ async fn a_lost_response_shows_what_the_client_found() {
     let site = Site::start().await;
     let controls = site.service.controls().expect("controls");
     let visitor = site.open().await;
-    controls.add_fault(Fault::lose_answer().on(operations::CREATE_TASK).once()).expect("a fault");
+    controls.add_fault(Fault::lose_response().on(operations::CREATE_TASK).once()).expect("a fault");
     let run = visitor.run("color-extraction", Form::new().file("in.input", "a.png", &picture())).await;
     visitor.result(&run).await.says("Success");
     assert_eq!(controls.seen(operations::CREATE_TASK), 1);
 
     // Two tasks with the same inputs may both be the one.
     controls.let_model("color-extraction", Script::stay_queued()).await.expect("a script");
-    controls.add_fault(Fault::lose_answer().on(operations::CREATE_TASK).once()).expect("a fault");
+    controls.add_fault(Fault::lose_response().on(operations::CREATE_TASK).once()).expect("a fault");
     controls.add_fault(Fault::status(500).on(operations::LIST_TASKS)).expect("a fault");
     let run = visitor.run("color-extraction", Form::new().file("in.input", "a.png", &picture())).await;
     visitor.result(&run).await.says("The response was lost").says("What to try: ");
