@@ -21,17 +21,17 @@ pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Failure {
     status: StatusCode,
-    pub(crate) title: String,
+    title: &'static str,
     pub(crate) text: String,
-    hint: String,
+    hint: &'static str,
     causes: Vec<String>,
     /// Tasks that a lost create may have become.
     candidates: Vec<TaskId>,
 }
 
 impl Failure {
-    pub(crate) fn new(status: StatusCode, title: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { status, title: title.into(), text: text.into(), ..Self::default() }
+    pub(crate) fn new(status: StatusCode, title: &'static str, text: impl Into<String>) -> Self {
+        Self { status, title, text: text.into(), ..Self::default() }
     }
 
     pub(crate) fn refused(text: &str) -> Self {
@@ -68,7 +68,7 @@ impl Failure {
             Error::OutcomeUnknown(unknown) => unknown.candidates.clone(),
             _ => Vec::new(),
         };
-        let hint = error.hint().to_owned();
+        let hint = error.hint();
         Self { causes, candidates, hint, ..Self::new(status, title, error.to_string()) }
     }
 }
@@ -118,6 +118,6 @@ impl Render for Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        (self.status, pages::page(&self.title, "", html! { h1.hidden { "Problem" } (self) })).into_response()
+        (self.status, pages::page(self.title, "", html! { h1.hidden { "Problem" } (self) })).into_response()
     }
 }

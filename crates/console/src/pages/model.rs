@@ -126,7 +126,7 @@ fn run_form(
         form.card.run method="post" action={ "/models/" (segment(id)) } enctype="multipart/form-data" novalidate {
             h2 { "Try it" }
             @if let Some(failure) = &given.failure { (failure) }
-            @if given.errors.len() > 0 {
+            @if !given.errors.is_empty() {
                 p.error role="alert" { "Nothing was sent: " (given.errors.len()) @if given.errors.len() == 1 { " input does" } @else { " inputs do" } " not fit." }
             }
             input type="hidden" name="form" value=(random_id().unwrap_or_default());
@@ -224,7 +224,7 @@ fn file(app: &App, name: &str, descriptor: &Descriptor, given: &Given, described
             div.preview {
                 @if let Some(file) = kept {
                     (media(kind, &format!("/uploads/{}", file.id), &file.name))
-                } @else if !url.is_empty() && given.errors.get(name).is_none() {
+                } @else if !url.is_empty() && !given.errors.contains_key(name) {
                     (media(kind, &app.link(url, name), name))
                 }
             }

@@ -82,7 +82,7 @@ impl Wire {
             Some("Runtime.exceptionThrown") => problem(&parameters["exceptionDetails"]),
             // Violations of the policy of a page are entries of the log.
             Some("Log.entryAdded") if parameters["entry"]["source"] == "security" => {
-                problem(&parameters["entry"])
+                problem(&parameters["entry"]);
             }
             _ => {}
         }
