@@ -71,8 +71,8 @@ pub use controls::{
 pub use error::Error;
 pub use inferstore_models as model;
 pub use ledger::{Audit, Credit, Money, NotMoney};
-pub use lifecycle::config::{Config, CorsOrigin, Data, FirstAccount, Limits, NotAnOrigin};
 pub use lifecycle::cluster::{DatabaseUrl, NotADatabase, NotARole, Roles};
+pub use lifecycle::config::{Config, CorsOrigin, Data, FirstAccount, Limits, NotAnOrigin};
 pub use lifecycle::service::Service;
 pub use object_storage::S3Config;
 pub use queue::InsufficientBalance;

@@ -1,9 +1,9 @@
 //! The seam between the service and its database: traits, each written down by the part of the service that
 //! needs it. An engine is a folder here that implements them all and passes `conformance`.
 
+mod cache;
 #[cfg(test)]
 mod conformance;
-mod cache;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod sqlite;
@@ -31,7 +31,16 @@ pub(crate) trait Database:
 }
 
 impl<T> Database for T where
-    T: Accounts + AdminDatabase + Catalog + Files + Ledger + Maintenance + Queue + Registry + Settings + Sharing
+    T: Accounts
+        + AdminDatabase
+        + Catalog
+        + Files
+        + Ledger
+        + Maintenance
+        + Queue
+        + Registry
+        + Settings
+        + Sharing
 {
 }
 

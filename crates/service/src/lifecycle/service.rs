@@ -13,7 +13,6 @@ use tokio_util::task::TaskTracker;
 
 use crate::accounts::NewKey;
 use crate::admin::Admin;
-use crate::clock::Clock;
 #[cfg(feature = "controls")]
 use crate::controls::{self, Controls, Tester};
 use crate::database::Durability;
@@ -23,9 +22,9 @@ use crate::http::file_limit;
 use crate::http::listener::{Listener, Shared};
 use crate::lifecycle::app::App;
 use crate::lifecycle::bootstrap;
-use crate::lifecycle::{shared_clock, shared_files};
 use crate::lifecycle::config::{Config, Data};
 use crate::lifecycle::folder::Folder;
+use crate::lifecycle::{shared_clock, shared_files};
 use crate::object_storage::Objects;
 use crate::operations::metrics::Metrics;
 use crate::random::Randomness;

@@ -29,6 +29,7 @@ pub(super) async fn check(folder: &Path, database: &dyn Database) -> Result<(), 
     if database.setting_or(SETTING, &id).await? == id {
         return Ok(());
     }
-    let cause = "the files of this database are in the data folder of another process, which no other can read";
+    let cause =
+        "the files of this database are in the data folder of another process, which no other can read";
     Err(Error::new(doing(), cause).with_hint("several processes need a bucket for their files: --objects"))
 }

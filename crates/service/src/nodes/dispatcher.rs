@@ -10,8 +10,8 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use super::local_node::{ClaimedTask, Claiming};
 use super::RETRY_INTERVAL;
+use super::local_node::{ClaimedTask, Claiming};
 use crate::Error;
 use crate::lifecycle::app::App;
 use crate::queue::{Claim, Lease, LeaseRules, Slot};

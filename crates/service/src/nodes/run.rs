@@ -66,14 +66,11 @@ pub(super) async fn run(app: Arc<App>, task: ClaimedTask, slots: Slots) {
 async fn finish(app: &App, lease: &Lease, ending: &Ending) -> Result<bool, Error> {
     let until = Instant::now() + app.config.lease;
     loop {
-        let finished = app.database
-            .finish(app.node.name(), &lease.task, lease.attempt, ending, app.clock.now())
-            .await;
+        let finished =
+            app.database.finish(app.node.name(), &lease.task, lease.attempt, ending, app.clock.now()).await;
         match finished {
             // Written twice, a result counts once. A database that others keep may be back soon.
-            Err(cause)
-                if (cause.is_of_the_disk() || app.database.is_shared()) && Instant::now() < until =>
-            {
+            Err(cause) if (cause.is_of_the_disk() || app.database.is_shared()) && Instant::now() < until => {
                 tracing::warn!(%cause, task = lease.task, "the result cannot be written yet");
                 tokio::time::sleep(RETRY_INTERVAL).await;
             }

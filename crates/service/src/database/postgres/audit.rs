@@ -96,7 +96,8 @@ const AUDITS: &[(&str, &str)] = &[
 
 /// Checks one snapshot: writes go on meanwhile, and are not seen.
 pub(super) async fn audit(connection: &mut Client) -> Result<Audit, Failure> {
-    let snapshot = connection.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
+    let snapshot =
+        connection.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
     let snapshot = snapshot.start().await?;
     let faults = faults(&snapshot).await?;
     let movements: i64 = one(&snapshot, "SELECT count(*) FROM movements", &[], column).await?;
@@ -106,10 +107,8 @@ pub(super) async fn audit(connection: &mut Client) -> Result<Audit, Failure> {
 async fn faults(snapshot: &Transaction<'_>) -> Result<Vec<String>, Failure> {
     let mut faults = Vec::new();
     for (query, sentence) in AUDITS {
-        let wrong: Vec<(String, String, String)> = all(snapshot, query, &[], |row| {
-            Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?))
-        })
-        .await?;
+        let wrong: Vec<(String, String, String)> =
+            all(snapshot, query, &[], |row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?))).await?;
         let fault = |(what, kept, computed): (String, String, String)| {
             format!("{what}: {sentence}; {kept} is kept, {computed} was computed")
         };

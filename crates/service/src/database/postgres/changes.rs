@@ -63,7 +63,12 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    pub(super) fn spawn(config: Config, tls: Tls, pool: deadpool_postgres::Pool, caches: &Arc<Caches>) -> Arc<Self> {
+    pub(super) fn spawn(
+        config: Config,
+        tls: Tls,
+        pool: deadpool_postgres::Pool,
+        caches: &Arc<Caches>,
+    ) -> Arc<Self> {
         let (sender, incoming) = mpsc::channel(MAX_WAITING);
         let changes = Arc::new(Self {
             origin: format!("{:016x}", fastrand::u64(..)),

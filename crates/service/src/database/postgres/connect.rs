@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
-use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
 
 use super::tls::Tls;
 use crate::Error;

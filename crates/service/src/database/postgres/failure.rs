@@ -60,7 +60,8 @@ pub(super) fn describe(cause: &tokio_postgres::Error) -> String {
 /// The conflicts that a transaction is tried again for: the server has rolled it back.
 fn is_conflict(cause: &tokio_postgres::Error) -> bool {
     let Some(error) = cause.as_db_error() else { return false };
-    let is_of_an_object = *error.code() == SqlState::UNIQUE_VIOLATION && error.constraint() == Some(OBJECT_KEY);
+    let is_of_an_object =
+        *error.code() == SqlState::UNIQUE_VIOLATION && error.constraint() == Some(OBJECT_KEY);
     is_of_an_object
         || *error.code() == SqlState::T_R_SERIALIZATION_FAILURE
         || *error.code() == SqlState::T_R_DEADLOCK_DETECTED
@@ -73,7 +74,10 @@ const OBJECT_KEY: &str = "objects_by_key";
 fn is_disconnect(cause: &tokio_postgres::Error) -> bool {
     match cause.code() {
         Some(code) => is_of_shutdown(code),
-        None => cause.is_closed() || std::error::Error::source(cause).is_some_and(|source| source.is::<std::io::Error>()),
+        None => {
+            cause.is_closed()
+                || std::error::Error::source(cause).is_some_and(|source| source.is::<std::io::Error>())
+        }
     }
 }
 

@@ -218,7 +218,8 @@ async fn store_upload(
 ) -> Result<Stored, Failure> {
     // Two uploads to one target at once: the second one finds it used.
     let locked = format!("{TARGET} FOR UPDATE");
-    let found = first(tx, &locked, &[&target_id], |row| Ok((target(row)?, row.try_get::<_, bool>(10)?))).await?;
+    let found =
+        first(tx, &locked, &[&target_id], |row| Ok((target(row)?, row.try_get::<_, bool>(10)?))).await?;
     let (target, is_used) = match found {
         Some((target, is_used)) if !target.is_void => (target, is_used),
         _ => return Ok(Stored::Void),
@@ -270,10 +271,9 @@ async fn store_output(
     // What follows `/` in the order of characters is `0`.
     let others = "SELECT count(*), coalesce(sum(size), 0)::bigint FROM objects \
                   WHERE bucket = $1 AND key > $2 || '/' AND key < $2 || '0' AND key <> $3";
-    let (count, bytes): (i64, i64) = one(tx, others, &[&object.bucket, &lease, &object.key], |row| {
-        Ok((row.try_get(0)?, row.try_get(1)?))
-    })
-    .await?;
+    let (count, bytes): (i64, i64) =
+        one(tx, others, &[&object.bucket, &lease, &object.key], |row| Ok((row.try_get(0)?, row.try_get(1)?)))
+            .await?;
     if unsigned(count) >= limits.count || unsigned(bytes) + object.size > limits.bytes {
         return Ok(OutputStored::TooMany);
     }
@@ -318,7 +318,12 @@ async fn delete_file(
 }
 
 /// Removes the object with the key, if there is one, and returns its blob.
-async fn remove(tx: &Transaction<'_>, bucket: &str, key: &str, now: Moment) -> Result<Option<String>, Failure> {
+async fn remove(
+    tx: &Transaction<'_>,
+    bucket: &str,
+    key: &str,
+    now: Moment,
+) -> Result<Option<String>, Failure> {
     type Removed = (Option<AccountId>, i64, String);
     let delete = "WITH removed AS ( \
            DELETE FROM objects WHERE bucket = $1 AND key = $2 \
@@ -328,10 +333,9 @@ async fn remove(tx: &Transaction<'_>, bucket: &str, key: &str, now: Moment) -> R
            WHERE folder_usage.owner = removed.owner AND folder_usage.folder = removed.folder \
              AND folder_usage.category = removed.category) \
          SELECT payer, size, blob FROM removed";
-    let removed: Option<Removed> = first(tx, delete, &[&bucket, &key], |row| {
-        Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?))
-    })
-    .await?;
+    let removed: Option<Removed> =
+        first(tx, delete, &[&bucket, &key], |row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)))
+            .await?;
     let Some((payer, size, blob)) = removed else { return Ok(None) };
     if let Some(payer) = payer {
         meter_storage(tx, payer, -size, now).await?;

@@ -81,7 +81,8 @@ async fn upgrade(tx: &Transaction<'_>) -> Result<(), Failure> {
             .await?;
         run(tx, "INSERT INTO schema_version VALUES ($1, $2)", &[&newest(), &COMPATIBLE_WITH]).await?;
     } else {
-        run(tx, "UPDATE schema_version SET version = $1, compatible = $2", &[&newest(), &COMPATIBLE_WITH]).await?;
+        run(tx, "UPDATE schema_version SET version = $1, compatible = $2", &[&newest(), &COMPATIBLE_WITH])
+            .await?;
     }
     Ok(())
 }

@@ -124,11 +124,10 @@ pub(super) async fn meter_storage(
     now: Moment,
 ) -> Result<i128, Failure> {
     let select = "SELECT stored_bytes, byte_seconds, gib_seconds, metered_at FROM purses WHERE account = $1 FOR UPDATE";
-    let (stored, rest, gib_seconds, metered_at): (i64, i64, i64, i64) =
-        one(tx, select, &[&account], |row| {
-            Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?))
-        })
-        .await?;
+    let (stored, rest, gib_seconds, metered_at): (i64, i64, i64, i64) = one(tx, select, &[&account], |row| {
+        Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?))
+    })
+    .await?;
     let elapsed = now.0.saturating_sub(metered_at);
     let seconds = elapsed.max(0) / 1000;
     let metered_at = if elapsed < -CLOCK_TOLERANCE { now.0 } else { metered_at + seconds * 1000 };

@@ -43,7 +43,8 @@ impl Queue for PostgresDatabase {
             return Ok(Cancel::Canceled);
         }
         let select = "SELECT status FROM tasks WHERE id = $1 AND account = $2";
-        let status = read!(self, |db| first(db, select, &[&id, &account], |row| row.try_get::<_, Status>(0)))?;
+        let status =
+            read!(self, |db| first(db, select, &[&id, &account], |row| row.try_get::<_, Status>(0)))?;
         Ok(status.map_or(Cancel::Unknown, Cancel::Refused))
     }
 
@@ -69,7 +70,8 @@ impl Queue for PostgresDatabase {
         let select = "SELECT min((SELECT created_at FROM tasks WHERE status = 'in_queue' \
                         AND tasks.account = turns.account AND tasks.model = turns.model \
                         ORDER BY sequence LIMIT 1)) FROM turns";
-        read!(self, |db| first(db, select, &[], |row| row.try_get::<_, Option<Moment>>(0))).map(Option::flatten)
+        read!(self, |db| first(db, select, &[], |row| row.try_get::<_, Option<Moment>>(0)))
+            .map(Option::flatten)
     }
 
     async fn depths(&self) -> Result<Vec<(Status, u64)>, Error> {

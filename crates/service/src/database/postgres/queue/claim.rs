@@ -178,9 +178,10 @@ impl PostgresDatabase {
         let models = &*group.slots[0].models;
         let most = wanted.saturating_mul(EXPIRED_PER_SLOT);
         loop {
-            let expired: Vec<(Expired, i64)> = read!(self, |db| all(db, EXPIRED, &[&models, &now, &most], |row| {
-                Ok((Expired::read(row)?, row.try_get(3)?))
-            }))?;
+            let expired: Vec<(Expired, i64)> =
+                read!(self, |db| all(db, EXPIRED, &[&models, &now, &most], |row| {
+                    Ok((Expired::read(row)?, row.try_get(3)?))
+                }))?;
             let mut claimable = 0;
             for (task, attempts) in &expired {
                 if *attempts < rules.attempts {
@@ -226,12 +227,10 @@ impl PostgresDatabase {
         let free = group.slots.len() - leases.len();
         let most = i64::try_from(free).unwrap_or(i64::MAX);
         let (of_all, of_node) = (i64::from(rules.max_running), i64::from(slot.max_running));
-        let turns: Vec<(AccountId, i64)> = read!(self, |db| all(
-            db,
-            NEXT_TURNS,
-            &[&models, &of_all, &slot.node, &of_node, &most],
-            |row| Ok((row.try_get(0)?, row.try_get(2)?)),
-        ))?;
+        let turns: Vec<(AccountId, i64)> =
+            read!(self, |db| all(db, NEXT_TURNS, &[&models, &of_all, &slot.node, &of_node, &most], |row| {
+                Ok((row.try_get(0)?, row.try_get(2)?))
+            },))?;
         if turns.is_empty() {
             return Ok(());
         }
@@ -241,12 +240,11 @@ impl PostgresDatabase {
         let nodes = group.nodes(leases.len());
         let until = now.after(rules.length);
         let sql = format!("{LEASE_QUEUED}{LEASED}");
-        let leased = statement!(self, |db| all(
-            db,
-            &sql,
-            &[&accounts, &tasks, &models, &now, &nodes, &until],
-            lease,
-        ))?;
+        let leased =
+            statement!(
+                self,
+                |db| all(db, &sql, &[&accounts, &tasks, &models, &now, &nodes, &until], lease,)
+            )?;
         leases.extend(leased);
         Ok(())
     }

@@ -102,9 +102,7 @@ pub(super) async fn finish(
     now: Moment,
 ) -> Result<bool, Failure> {
     match ending {
-        Ending::Output(output) => {
-            one(db, SUCCEED, &[&task, &node, &attempt, &output, &now], column).await
-        }
+        Ending::Output(output) => one(db, SUCCEED, &[&task, &node, &attempt, &output, &now], column).await,
         Ending::Error { message, detail } => {
             let any_time: Option<Moment> = None;
             one(db, FAIL, &[&task, &node, &attempt, &message, &detail, &now, &any_time], column).await

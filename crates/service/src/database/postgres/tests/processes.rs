@@ -21,8 +21,7 @@ use crate::queue::{
 use crate::random::Randomness;
 
 const NOW: Moment = Moment(1_000_000);
-const RULES: LeaseRules =
-    LeaseRules { length: Duration::from_secs(30), attempts: 2, max_running: u32::MAX };
+const RULES: LeaseRules = LeaseRules { length: Duration::from_secs(30), attempts: 2, max_running: u32::MAX };
 const PRICE: i64 = 3;
 const TASKS: usize = 60;
 
@@ -40,8 +39,8 @@ async fn create(process: PostgresDatabase, random: Randomness, task: NewTask) ->
             Created::Refused { spendable } => assert!(spendable.smallest() < PRICE),
             other => panic!("{other:?}"),
         }
-        let is_canceled = number % 5 == 0
-            && process.cancel(task.account, &task.id, NOW).await.unwrap() == Cancel::Canceled;
+        let is_canceled =
+            number % 5 == 0 && process.cancel(task.account, &task.id, NOW).await.unwrap() == Cancel::Canceled;
         if is_canceled {
             canceled.push(task.id);
         }
