@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    admin, api, balance, completions, demo, doctor, files, help, login, models, profile, reference, run,
-    serve, status, task, version,
+    admin, api, balance, completions, demo, doctor, files, help, login, model_init, model_worker, models,
+    node, profile, reference, run, serve, status, task, version,
 };
 use crate::settings::Global;
 
@@ -41,7 +41,7 @@ pub(crate) enum Command {
     /// Show the balance of the account
     Balance(balance::Arguments),
     /// Look through the catalog, and at one model
-    #[command(subcommand, visible_alias = "model")]
+    #[command(subcommand)]
     Models(models::Command),
     /// Run a model and wait for its output
     Run(run::Arguments),
@@ -65,6 +65,12 @@ pub(crate) enum Command {
     Serve(serve::Arguments),
     /// Look after the accounts, keys, money, models and nodes of a local service
     Admin(admin::Arguments),
+    /// Run models for a service
+    #[command(subcommand)]
+    Node(node::Command),
+    /// Write a model of your own
+    #[command(subcommand)]
+    Model(model_init::Command),
     /// See the whole thing work: service, uploads, models, money
     Demo(demo::Arguments),
     /// Store where a service is, and the key to it
@@ -84,6 +90,9 @@ pub(crate) enum Command {
     Help(help::Arguments),
     /// Print the version
     Version(version::Arguments),
+    /// Run built-in models for the service that starts this
+    #[command(hide = true)]
+    ModelWorker(model_worker::Arguments),
     /// Print the reference of all commands as Markdown
     #[command(hide = true)]
     Reference(reference::Arguments),

@@ -9,7 +9,10 @@ pub(crate) mod doctor;
 pub(crate) mod files;
 pub(crate) mod help;
 pub(crate) mod login;
+pub(crate) mod model_init;
+pub(crate) mod model_worker;
 pub(crate) mod models;
+pub(crate) mod node;
 pub(crate) mod outputs;
 pub(crate) mod profile;
 pub(crate) mod reference;
@@ -33,8 +36,11 @@ pub(crate) fn execute(command: Command, session: Session) -> Result {
         Command::Help(arguments) => help::execute(&arguments, &session),
         Command::Logout(arguments) => login::logout(&arguments, &session),
         Command::Profile(command) => profile::execute(command, &session),
+        Command::Model(command) => model_init::execute(command, &session),
+        Command::ModelWorker(arguments) => model_worker::execute(&arguments),
         // These run a service beside what they do.
         Command::Serve(arguments) => on_all_cores(serve::execute(arguments, session)),
+        Command::Node(command) => on_all_cores(node::execute(command, session)),
         Command::Admin(arguments) => on_all_cores(admin::execute(arguments, session)),
         Command::Demo(arguments) => on_all_cores(demo::execute(arguments, session)),
         Command::Balance(arguments) => on_one_core(balance::execute(&arguments, &session)),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE};
-use inferstore_service::{Config, CorsOrigin, Money, S3Config, Service};
+use inferstore_service::{Config, CorsOrigin, DatabaseUrl, Money, Roles, S3Config, Service};
 use serde_json::json;
 
 use crate::failure::{Failure, Result};
@@ -19,6 +19,9 @@ use log::{FILTER_VARIABLE, Log, LogFormat};
 
 /// The variable that holds the key of the first account.
 const FIRST_KEY_VARIABLE: &str = "INFERSTORE_FIRST_KEY";
+
+/// The variable that holds the URL of the database, which other users could read in the list of processes.
+const DATABASE_VARIABLE: &str = "INFERSTORE_DATABASE";
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -66,6 +69,13 @@ pub(crate) struct Arguments {
     /// Let web pages of this origin alone upload and read files; may be repeated [default: all origins]
     #[arg(long, value_name = "URL")]
     storage_cors_origin: Vec<CorsOrigin>,
+    /// The PostgreSQL that keeps everything but files, for any number of processes; INFERSTORE_DATABASE may hold
+    /// the URL and its password instead [default: the data folder]
+    #[arg(long, value_name = "URL")]
+    database: Option<DatabaseUrl>,
+    /// What this process does, with commas between: api, nodes, jobs [default: all]
+    #[arg(long, value_name = "ROLES")]
+    role: Option<Roles>,
     /// The bucket of an S3-compatible object store that keeps the bytes of files, such as
     /// 's3://bucket?endpoint=https://s3.example&region=us-east-1'; AWS_ACCESS_KEY_ID and
     /// AWS_SECRET_ACCESS_KEY hold its keys [default: the data folder]
@@ -84,6 +94,9 @@ pub(crate) struct Arguments {
     /// How many tasks run at once in this process [default: one for each core]
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
+    /// Do not run this built-in model in this process: its tasks wait for a node; may be repeated
+    #[arg(long, value_name = "MODEL")]
+    exclude_model: Vec<String>,
     /// How many requests an account may send per second [default: no limit]
     #[arg(long, value_name = "N")]
     max_requests_per_second: Option<NonZeroU32>,
@@ -171,8 +184,10 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     // The key of an ephemeral service is worth nothing when it ends.
     let stores_profile = !(is_ready_json || arguments.no_profile || arguments.ephemeral);
     let given_key = first_key.clone();
+    let database = database(&arguments, session)?;
     let start = {
         let mut config = config(arguments, first_key, session);
+        config.database = database;
         config.objects = objects;
         Service::start(config)
     };
@@ -181,7 +196,7 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
         () = signals.next() => return Ok(()),
     };
     announce(&service, session, is_ready_json)?;
-    if stores_profile {
+    if stores_profile && !service.base_url().is_empty() {
         let key = service.api_key().map(str::to_owned).or(given_key);
         session.output.note(local_profile::store(service.base_url(), key, session).await);
     }
@@ -226,7 +241,11 @@ fn announce(service: &Service, session: &Session, is_ready_json: bool) -> Result
         }
         return output.data(ready.to_string());
     }
-    output.data(format!("export {BASE_URL_VARIABLE}={}", service.base_url()))?;
+    if service.base_url().is_empty() {
+        output.note("this process serves no API");
+    } else {
+        output.data(format!("export {BASE_URL_VARIABLE}={}", service.base_url()))?;
+    }
     if let Some(key) = service.api_key() {
         output.data(format!("export {API_KEY_VARIABLE}={key}"))?;
     }
@@ -266,6 +285,14 @@ fn first_key(arguments: &Arguments, session: &Session) -> Result<Option<String>>
         Some(file) => read_key(&environment.folder.join(file)).map(Some),
         None => Ok(environment.variable(FIRST_KEY_VARIABLE).map(str::to_owned)),
     }
+}
+
+fn database(arguments: &Arguments, session: &Session) -> Result<Option<DatabaseUrl>> {
+    if arguments.ephemeral || arguments.database.is_some() {
+        return Ok(arguments.database.clone());
+    }
+    let url = session.environment.variable(DATABASE_VARIABLE).map(str::parse).transpose();
+    url.map_err(|error| Failure::usage(format!("{DATABASE_VARIABLE}: {error}")))
 }
 
 /// The remote object store, with its keys from the environment.
@@ -313,9 +340,12 @@ fn config(arguments: Arguments, first_key: Option<String>, session: &Session) ->
     config.output_retention = days(arguments.output_retention);
     config.task_retention = arguments.task_retention.map(days);
     config.movement_retention = arguments.movement_retention.map(days);
+    config.roles = arguments.role.unwrap_or_default();
     config.insufficient_balance = arguments.insufficient_balance.into();
     config.first_account.api_key = first_key;
     config.first_account.balance = arguments.balance;
+    config.excluded_models.extend(arguments.exclude_model);
+    config.model_process = super::model_worker::command();
     if let Some(workers) = arguments.workers {
         config.workers = workers;
     }

@@ -31,6 +31,8 @@ impl Served {
     fn with(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut process = inferstore()
             .args(["serve", "--port", "0", "--storage-port", "0", "--ready-json"])
+            // Its tasks stay in the queue.
+            .args(["--exclude-model", "face-mesh"])
             .args(arguments)
             .envs(variables.iter().copied())
             .stdout(Stdio::piped())
