@@ -146,7 +146,7 @@ async fn a_video_that_cannot_be_decoded_is_sent_and_fails_the_task_with_a_reason
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_serves_a_model_is_told_and_the_rest_waits_in_the_queue() {
+async fn what_serves_a_model_is_reported_and_the_rest_waits_in_the_queue() {
     let (_service, caller, _client) = running().await;
     let served = caller.get("/api-key/model/color-extraction/serving").await;
     assert_eq!(served.data(), &json!({"serving": true, "consumers": 0}));

@@ -14,6 +14,7 @@ use url::Url;
 #[cfg(feature = "controls")]
 use crate::controls::ControlsConfig;
 use crate::ledger::Money;
+use crate::lifecycle::cluster::{DatabaseUrl, Roles};
 use crate::object_storage::S3Config;
 use crate::queue::InsufficientBalance;
 
@@ -40,6 +41,11 @@ pub enum Data {
 pub struct Config {
     /// Where the data are kept.
     pub data: Data,
+    /// The PostgreSQL that keeps everything but the bytes of files, for any number of processes; None, the default,
+    /// for the data folder.
+    pub database: Option<DatabaseUrl>,
+    /// What this process does.
+    pub roles: Roles,
     /// The bucket that keeps the bytes of files; None, the default, for the data folder.
     pub objects: Option<S3Config>,
     /// Where the API listens. Port 0 takes a free one.
@@ -239,6 +245,8 @@ impl Config {
     pub fn ephemeral() -> Self {
         Self {
             data: Data::Ephemeral,
+            database: None,
+            roles: Roles::default(),
             objects: None,
             api: FREE_PORT,
             storage: FREE_PORT,

@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use super::DispatchedTask;
 #[cfg(unix)]
 use super::model_processes::ModelProcesses;
 use super::outside::OutsideModels;
-use super::{DispatchedTask, NODE};
 use crate::Error;
 #[cfg(feature = "controls")]
 use crate::controls::{Held, Replacement, Switch};
@@ -23,6 +23,7 @@ const MEBIBYTE: u64 = 1 << 20;
 
 /// The node in this process.
 pub(crate) struct LocalNode {
+    name: String,
     /// Interrupts every run.
     interrupted: CancellationToken,
     #[cfg(feature = "controls")]
@@ -130,11 +131,16 @@ impl Claiming<'_> {
 }
 
 impl LocalNode {
-    pub(crate) fn new(config: &Config, #[cfg(feature = "controls")] switch: Option<Arc<Switch>>) -> Self {
+    pub(crate) fn new(
+        config: &Config,
+        name: String,
+        #[cfg(feature = "controls")] switch: Option<Arc<Switch>>,
+    ) -> Self {
         let fetches = 4 * config.workers.max(4);
         let memory = config.limits.memory_of_all_runs.max(config.limits.memory) / MEBIBYTE;
         let total_memory = u32::try_from(memory).unwrap_or(u32::MAX).max(1);
         Self {
+            name,
             #[cfg(feature = "controls")]
             interrupted: switch.as_ref().map(|switch| switch.interrupted.clone()).unwrap_or_default(),
             #[cfg(not(feature = "controls"))]
@@ -151,6 +157,11 @@ impl LocalNode {
             total_memory,
             max_running: u32::try_from(config.workers + fetches / 2).unwrap_or(u32::MAX),
         }
+    }
+
+    /// The name that it is known by to the database.
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     pub(super) fn start(&self, models: Models, config: &Config) -> Result<(), Error> {
@@ -224,7 +235,7 @@ impl LocalNode {
             None => models,
         };
         let slot = models.map(|models| Slot {
-            node: NODE.to_owned(),
+            node: self.name.clone(),
             models: models.into(),
             max_running: self.max_running,
         });
@@ -247,13 +258,13 @@ impl LocalNode {
             None => models,
         };
         match models {
-            Some(models) => app.database.node_seen(NODE, &models, app.clock.now()).await,
+            Some(models) => app.database.node_seen(&self.name, &models, app.clock.now()).await,
             None => Ok(()),
         }
     }
 
     /// Removes the node from those that serve models; the tasks that it had leased are released.
     pub(crate) async fn deregister(&self, app: &App) -> Result<(), Error> {
-        app.database.node_left(NODE, app.clock.now()).await
+        app.database.node_left(&self.name, app.clock.now()).await
     }
 }

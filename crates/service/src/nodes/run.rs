@@ -10,7 +10,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::inputs::TaskInputs;
 use super::local_node::{ClaimedTask, LocalNode};
-use super::{NODE, OUTPUTS, RETRY_INTERVAL};
+use super::{OUTPUTS, RETRY_INTERVAL};
 use crate::Error;
 use crate::catalog::Format;
 #[cfg(feature = "controls")]
@@ -67,9 +67,11 @@ pub(super) async fn run(app: Arc<App>, task: ClaimedTask, slots: Slots) {
 async fn finish(app: &App, lease: &Lease, ending: &Ending) -> Result<bool, Error> {
     let until = Instant::now() + app.config.lease;
     loop {
-        let finished = app.database.finish(NODE, &lease.task, lease.attempt, ending, app.clock.now()).await;
+        let finished =
+            app.database.finish(app.node.name(), &lease.task, lease.attempt, ending, app.clock.now()).await;
         match finished {
-            Err(cause) if cause.is_of_the_disk() && Instant::now() < until => {
+            // Written twice, a result counts once. A database that others keep may be back soon.
+            Err(cause) if (cause.is_of_the_disk() || app.database.is_shared()) && Instant::now() < until => {
                 tracing::warn!(%cause, task = lease.task, "the result cannot be written yet");
                 tokio::time::sleep(RETRY_INTERVAL).await;
             }
@@ -84,7 +86,8 @@ async fn keep_alive(app: &App, lease: &Lease) {
         tokio::time::sleep(app.config.lease / 3).await;
         let until = app.clock.now().after(app.config.lease);
         // Runs in this process are ended by the limits of the run itself.
-        if let Ok(false) = app.database.heartbeat(NODE, &lease.task, lease.attempt, until, None).await {
+        let node = app.node.name();
+        if let Ok(false) = app.database.heartbeat(node, &lease.task, lease.attempt, until, None).await {
             return;
         }
     }

@@ -1,0 +1,128 @@
+//! A cache of rows that every request reads. A write of this process invalidates it; what another process
+//! writes is seen when an entry expires.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::Error;
+
+/// How long an entry is used without a look at the database.
+const LIFETIME: Duration = Duration::from_secs(10);
+/// How many entries are kept.
+const MAX_ENTRIES: usize = 10_000;
+
+/// Values by their key. Keys that are not in the database take no place.
+pub(crate) struct Cache<V> {
+    state: Mutex<State<V>>,
+}
+
+struct State<V> {
+    /// Counts invalidations, so that a read that began before one is not kept after it.
+    invalidations: u64,
+    entries: HashMap<String, (Instant, V)>,
+}
+
+impl<V> Default for Cache<V> {
+    fn default() -> Self {
+        Self { state: Mutex::new(State { invalidations: 0, entries: HashMap::new() }) }
+    }
+}
+
+impl<V: Clone> Cache<V> {
+    /// Returns the value of the key, from the cache or else from the database.
+    pub(crate) async fn get_or_read<F>(&self, key: &str, read: impl FnOnce() -> F) -> Result<Option<V>, Error>
+    where
+        F: Future<Output = Result<Option<V>, Error>>,
+    {
+        let invalidations = {
+            let state = self.lock();
+            match state.entries.get(key) {
+                Some((since, value)) if since.elapsed() < LIFETIME => return Ok(Some(value.clone())),
+                _ => state.invalidations,
+            }
+        };
+        let value = read().await?;
+        let mut state = self.lock();
+        match &value {
+            Some(value) if state.invalidations == invalidations => {
+                if state.entries.len() >= MAX_ENTRIES {
+                    state.entries.clear();
+                }
+                state.entries.insert(key.to_owned(), (Instant::now(), value.clone()));
+            }
+            _ => {}
+        }
+        Ok(value)
+    }
+}
+
+impl<V> Cache<V> {
+    /// Invalidates all entries when the guard is dropped: hold it around a write, so that a write whose
+    /// caller goes away counts as well.
+    pub(crate) fn invalidate(&self) -> Invalidation<'_, V> {
+        Invalidation(self)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<V>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Invalidates a cache when it is dropped.
+pub(crate) struct Invalidation<'a, V>(&'a Cache<V>);
+
+impl<V> Drop for Invalidation<'_, V> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.invalidations += 1;
+        state.entries.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn read(cache: &Cache<u32>, stored: u32) -> Result<Option<u32>, Error> {
+        cache.get_or_read("key", || async move { Ok(Some(stored)) }).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_entry_is_used_until_it_expires_or_is_invalidated() -> Result<(), Error> {
+        let cache = Cache::default();
+        assert_eq!(read(&cache, 1).await?, Some(1));
+        assert_eq!(read(&cache, 2).await?, Some(1));
+        tokio::time::advance(LIFETIME).await;
+        assert_eq!(read(&cache, 3).await?, Some(3));
+        drop(cache.invalidate());
+        assert_eq!(read(&cache, 4).await?, Some(4));
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_read_that_began_before_a_write_is_not_kept() -> Result<(), Error> {
+        let cache = Cache::default();
+        let begun_before = cache.get_or_read("key", || async {
+            drop(cache.invalidate());
+            Ok(Some(1))
+        });
+        assert_eq!(begun_before.await?, Some(1));
+        assert_eq!(read(&cache, 2).await?, Some(2));
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn what_is_not_there_is_read_again_and_the_cache_stays_small() -> Result<(), Error> {
+        let cache = Cache::<u32>::default();
+        for number in 0..=MAX_ENTRIES {
+            let key = number.to_string();
+            assert_eq!(cache.get_or_read(&key, || async { Ok(None) }).await?, None);
+            cache.get_or_read(&key, || async { Ok(Some(1)) }).await?;
+        }
+        assert!(cache.lock().entries.len() <= MAX_ENTRIES);
+        Ok(())
+    }
+}
