@@ -18,7 +18,11 @@ const GENERATED: &str = "crates/api/src/generated.rs";
 /// Which crates of the workspace a crate may use. A crate that is not listed may use none.
 const DIRECTIONS: [(&str, &[&str]); 13] = [
     ("crates/client", &["inferstore-api"]),
-    ("crates/cli", &["inferstore", "inferstore-measure", "inferstore-node", "inferstore-service"]),
+    (
+        "crates/cli",
+        &["inferstore", "inferstore-console", "inferstore-measure", "inferstore-node", "inferstore-service"],
+    ),
+    ("crates/console", &["inferstore", "inferstore-api", "inferstore-service"]),
     // The table of operations of the API crate is for the controls of testers alone, and the node crate for the
     // processes of the built-in models.
     (

@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    admin, api, balance, completions, demo, doctor, files, help, login, model_init, model_worker, models,
-    node, profile, reference, run, serve, status, task, version,
+    admin, api, balance, completions, console, demo, doctor, files, help, login, model_init, model_worker,
+    models, node, profile, reference, run, serve, status, task, version,
 };
 use crate::settings::Global;
 
@@ -71,6 +71,16 @@ pub(crate) enum Command {
     /// Write a model of your own
     #[command(subcommand)]
     Model(model_init::Command),
+    /// Look at a service in a browser: run models, see tasks, files and money
+    ///
+    /// Serves pages on this machine and prints their address, which holds a token. They work with every service
+    /// that flags, environment and profiles lead to; the API key never reaches the browser. `inferstore serve`
+    /// has the same console beside it.
+    Console(console::Arguments),
+    /// Look at a service in the browser of this machine
+    ///
+    /// Like `inferstore console`, and opens the browser.
+    Open(console::Arguments),
     /// See the whole thing work: service, uploads, models, money
     Demo(demo::Arguments),
     /// Store where a service is, and the key to it

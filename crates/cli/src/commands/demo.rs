@@ -2,12 +2,15 @@
 
 mod landscape;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use inferstore::{Client, File, Inputs, Outcome, RunEvent};
 use inferstore_service::{Config, Service};
 
+use super::console::{Beside, LOOPBACK};
+use super::serve::Signals;
 use crate::failure::{Failure, Result};
 use crate::output::{Output, Report};
 use crate::progress::{Progress, watch};
@@ -42,12 +45,28 @@ pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
         .await
         .map_err(|error| Failure::local_failure("the service does not start", error))?;
     let demo = Demo::new(&service, &arguments.out, &session);
-    let done = match demo {
+    let mut done = match demo {
         Ok(demo) => demo.run().await,
         Err(failure) => Err(failure),
     };
+    // A person may want to look at it; a script wants an end.
+    if done.is_ok() && session.surroundings.stdin_is_terminal && session.surroundings.stdout_is_terminal {
+        done = look_at(&service, &session).await;
+    }
     service.shutdown().await;
     done
+}
+
+/// Prints the address of a console, and keeps the service until Ctrl-C.
+async fn look_at(service: &Service, session: &Session) -> Result {
+    let beside = Beside::start(service, SocketAddr::new(LOOPBACK, 0)).await;
+    let beside = beside.map_err(|error| Failure::here("the console does not start", error))?;
+    session
+        .output
+        .data(format!("\nLook at it in a browser (Ctrl-C ends it):\n  {}", beside.console.url()))?;
+    Signals::new()?.next().await;
+    beside.end().await;
+    Ok(())
 }
 
 struct Demo<'a> {

@@ -4,6 +4,7 @@ pub(crate) mod admin;
 pub(crate) mod api;
 pub(crate) mod balance;
 pub(crate) mod completions;
+pub(crate) mod console;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod files;
@@ -13,6 +14,7 @@ pub(crate) mod model_init;
 pub(crate) mod model_worker;
 pub(crate) mod models;
 pub(crate) mod node;
+pub(crate) mod open;
 pub(crate) mod outputs;
 pub(crate) mod profile;
 pub(crate) mod reference;
@@ -43,6 +45,8 @@ pub(crate) fn execute(command: Command, session: Session) -> Result {
         Command::Node(command) => on_all_cores(node::execute(command, session)),
         Command::Admin(arguments) => on_all_cores(admin::execute(arguments, session)),
         Command::Demo(arguments) => on_all_cores(demo::execute(arguments, session)),
+        Command::Console(arguments) => on_all_cores(console::execute(arguments, session)),
+        Command::Open(arguments) => on_all_cores(open::execute(arguments, session)),
         Command::Balance(arguments) => on_one_core(balance::execute(&arguments, &session)),
         Command::Models(command) => on_one_core(models::execute(command, &session)),
         Command::Run(arguments) => on_one_core(run::execute(arguments, session)),

@@ -3,7 +3,7 @@
 mod local_profile;
 mod log;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,6 +13,7 @@ use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE};
 use inferstore_service::{Config, CorsOrigin, DatabaseUrl, Money, Roles, S3Config, Service};
 use serde_json::json;
 
+use super::console::{Beside, LOOPBACK};
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
 use log::{FILTER_VARIABLE, Log, LogFormat};
@@ -22,8 +23,6 @@ const FIRST_KEY_VARIABLE: &str = "INFERSTORE_FIRST_KEY";
 
 /// The variable that holds the URL of the database, which other users could read in the list of processes.
 const DATABASE_VARIABLE: &str = "INFERSTORE_DATABASE";
-
-const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Arguments of `serve`; `Command::Serve` describes it.
 #[derive(Debug, Args)]
@@ -69,6 +68,15 @@ pub(crate) struct Arguments {
     /// Let web pages of this origin alone upload and read files; may be repeated [default: all origins]
     #[arg(long, value_name = "URL")]
     storage_cors_origin: Vec<CorsOrigin>,
+    /// Serve no console, the pages to look at the service in a browser
+    #[arg(long)]
+    no_console: bool,
+    /// The port of the console; 0 chooses a free one
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    console_port: u16,
+    /// The address of the port for the console
+    #[arg(long, value_name = "ADDRESS", default_value_t = LOOPBACK)]
+    console_host: IpAddr,
     /// The PostgreSQL that keeps everything but files, for any number of processes; INFERSTORE_DATABASE may hold
     /// the URL and its password instead [default: the data folder]
     #[arg(long, value_name = "URL")]
@@ -181,6 +189,8 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
         );
     }
     let is_ready_json = arguments.ready_json;
+    let console_address =
+        (!arguments.no_console).then(|| SocketAddr::new(arguments.console_host, arguments.console_port));
     let database = database(&arguments, session)?;
     // The key of an ephemeral service is worth nothing when it ends.
     let stores_profile = !(is_ready_json || arguments.no_profile || arguments.ephemeral);
@@ -195,7 +205,12 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
         started = start => started.map_err(failed_start)?,
         () = signals.next() => return Ok(()),
     };
-    announce(&service, session, is_ready_json)?;
+    let console = match service.base_url().is_empty() {
+        true => None,
+        false => beside(&service, console_address).await,
+    };
+    let console_url = console.as_ref().map(|beside| beside.console.url());
+    announce(&service, console_url, session, is_ready_json)?;
     if stores_profile && !service.base_url().is_empty() {
         let key = service.api_key().map(str::to_owned).or(given_key);
         session.output.note(local_profile::store(service.base_url(), key, session).await);
@@ -208,10 +223,24 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     }
     signals.next().await;
     tracing::info!("the service ends: requests in progress are finished");
+    if let Some(console) = console {
+        console.end().await;
+    }
     tokio::select! {
         () = service.shutdown() => Ok(()),
         () = signals.next() => Err(Failure::new(crate::exit::FAILED, "requests in progress were cut off")
             .with_hint("one signal is enough for an end in order")),
+    }
+}
+
+/// The console beside the service. The service runs without one, too.
+async fn beside(service: &Service, address: Option<SocketAddr>) -> Option<Beside<'_>> {
+    match Beside::start(service, address?).await {
+        Ok(console) => Some(console),
+        Err(error) => {
+            tracing::warn!(%error, "there is no console");
+            None
+        }
     }
 }
 
@@ -224,7 +253,7 @@ fn failed_start(error: inferstore_service::Error) -> Failure {
 }
 
 /// Prints where the service is and, once, the key of the first account.
-fn announce(service: &Service, session: &Session, is_ready_json: bool) -> Result {
+fn announce(service: &Service, console_url: Option<&str>, session: &Session, is_ready_json: bool) -> Result {
     let output = &session.output;
     if is_ready_json {
         let folder = std::path::absolute(service.data_folder()).unwrap_or(service.data_folder().to_owned());
@@ -233,6 +262,7 @@ fn announce(service: &Service, session: &Session, is_ready_json: bool) -> Result
             "base_url": service.base_url(),
             "storage_url": service.storage_url(),
             "api_key": service.api_key(),
+            "console_url": console_url,
             "data_dir": folder,
             "pid": std::process::id(),
         });
@@ -252,6 +282,9 @@ fn announce(service: &Service, session: &Session, is_ready_json: bool) -> Result
     output.note(format!("object storage: {}", service.storage_url()));
     for (name, value) in further_listeners(service) {
         output.note(format!("{}: {value}", name.replace('_', " ")));
+    }
+    if let Some(url) = console_url {
+        output.note(format!("console: {url}"));
     }
     output.note(format!("data: {}; Ctrl-C ends the service", service.data_folder().display()));
     Ok(())
@@ -366,7 +399,7 @@ fn close_to_others() {
 fn close_to_others() {}
 
 /// The signals that end a service.
-struct Signals {
+pub(crate) struct Signals {
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
     #[cfg(unix)]
@@ -375,7 +408,7 @@ struct Signals {
 
 impl Signals {
     #[cfg(unix)]
-    fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         let failed = |error| Failure::local_failure("signals cannot be received", error);
         Ok(Self {
@@ -385,7 +418,7 @@ impl Signals {
     }
 
     #[cfg(unix)]
-    async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -393,12 +426,12 @@ impl Signals {
     }
 
     #[cfg(not(unix))]
-    fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         Ok(Self {})
     }
 
     #[cfg(not(unix))]
-    async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         let _ = tokio::signal::ctrl_c().await;
     }
 }

@@ -9,6 +9,7 @@ mod binary;
 mod code;
 mod commands;
 mod completions;
+mod console;
 mod docs;
 mod edges;
 mod failures;

@@ -13,7 +13,6 @@ use tokio_util::task::TaskTracker;
 
 use crate::accounts::NewKey;
 use crate::admin::Admin;
-use crate::clock::Clock;
 #[cfg(feature = "controls")]
 use crate::controls::{self, Controls, Tester};
 use crate::database::Durability;

@@ -12,10 +12,10 @@ use futures_util::future::join_all;
 use super::super::PostgresDatabase;
 use super::super::statements::run;
 use super::server::Empty;
-use crate::accounts::{AccountId, Accounts as _, NewAccount, Scope};
+use crate::accounts::{AccountId, NewAccount, Scope};
 use crate::clock::Moment;
 use crate::database::conformance::{Fixture, MODEL};
-use crate::ledger::{Credit, Ledger as _, Money};
+use crate::ledger::{Credit, Money};
 use crate::queue::{Created, InsufficientBalance, NewTask, Queue as _};
 use crate::random::Randomness;
 
