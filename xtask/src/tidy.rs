@@ -16,7 +16,7 @@ const MAX_LINES: usize = 600;
 const GENERATED: &str = "crates/api/src/generated.rs";
 
 /// Which crates of the workspace a crate may use. A crate that is not listed may use none.
-const DIRECTIONS: [(&str, &[&str]); 13] = [
+const DIRECTIONS: &[(&str, &[&str])] = &[
     ("crates/client", &["inferstore-api"]),
     (
         "crates/cli",
