@@ -2,6 +2,8 @@
 //! storage port and settings as `name=number`; logs its errors, says on one line that it is ready, and ends in
 //! order when its standard input closes.
 //!
+//! It does not run `face-mesh`, so that nodes can.
+//!
 //! | setting | what it sets |
 //! |---|---|
 //! | `operations`, `nodes` | the ports of these listeners; with nodes, there is a second account too, and its key and one for nodes follow in the line |
@@ -40,6 +42,7 @@ async fn run() -> Outcome {
     config.api.set_port(next("API port")?.parse()?);
     config.storage.set_port(next("storage port")?.parse()?);
     config.first_account.api_key = Some(API_KEY.to_owned());
+    config.excluded_models.insert("face-mesh".to_owned());
     for setting in arguments {
         let (name, value) = setting.split_once('=').ok_or("a setting is name=number")?;
         set(&mut config, name, value.parse()?)?;

@@ -11,7 +11,17 @@ use serde::Deserialize;
 use crate::tools::{cargo, must};
 
 /// How the service is started: anywhere, with nothing kept.
-const SERVE: [&str; 7] = ["serve", "--port", "0", "--storage-port", "0", "--ephemeral", "--ready-json"];
+const SERVE: [&str; 9] = [
+    "serve",
+    "--port",
+    "0",
+    "--storage-port",
+    "0",
+    "--ephemeral",
+    "--ready-json",
+    "--exclude-model",
+    "face-mesh",
+];
 
 /// How the command is built.
 #[derive(Clone, Copy, PartialEq, Eq)]

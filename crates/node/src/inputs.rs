@@ -41,7 +41,8 @@ pub(crate) struct Gatherer {
 
 impl Gatherer {
     pub(crate) fn new() -> Result<Self, Error> {
-        let own = over_ring(Client::builder()).redirect(Policy::none()).timeout(PATIENCE).build();
+        // The service redirects to its object store, which may be on a private network like the service itself.
+        let own = over_ring(Client::builder()).redirect(Policy::limited(1)).timeout(PATIENCE).build();
         let own = own.map_err(|cause| Error::new("preparing to fetch files", cause))?;
         Ok(Self { public: Fetcher::default(), own })
     }
@@ -96,6 +97,36 @@ mod tests {
         }
         let connected = tokio::time::timeout(Duration::from_millis(50), listener.accept()).await;
         assert!(connected.is_err(), "something connected");
+        Ok(())
+    }
+
+    /// Answers one request with this.
+    async fn answer(listener: tokio::net::TcpListener, response: String) -> std::io::Result<()> {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let (mut stream, _) = listener.accept().await?;
+        let _ = stream.read(&mut [0; 4096]).await?;
+        stream.write_all(response.as_bytes()).await?;
+        stream.shutdown().await
+    }
+
+    #[tokio::test]
+    async fn the_service_may_redirect_to_its_object_store_on_a_private_network()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let service = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
+        let store = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
+        let storage = Url::parse(&format!("http://{}/", service.local_addr()?))?;
+        let moved = format!(
+            "HTTP/1.1 302 Found\r\nlocation: http://{}/x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
+            store.local_addr()?
+        );
+        let bytes = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nbytes".to_owned();
+        let url = format!("{storage}files/token/samples/a.txt");
+        let gatherer = Gatherer::new()?;
+        let (fetched, redirected, answered) =
+            tokio::join!(gatherer.fetch(&url, &storage), answer(service, moved), answer(store, bytes));
+        redirected?;
+        answered?;
+        assert_eq!(fetched?, b"bytes");
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
@@ -44,16 +44,50 @@ impl Serialize for Moment {
     }
 }
 
+fn milliseconds(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+}
+
 /// The clock of one service. Clones show the same time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Clock {
     /// By how many milliseconds the clock is ahead of the system's.
     ahead: Arc<AtomicI64>,
+    /// The clock that this one follows in place of the system's.
+    followed: Option<Followed>,
+}
+
+/// A clock elsewhere, by the time since this process began to follow it: what is done to the clock of the system
+/// does not matter.
+#[derive(Debug, Clone)]
+struct Followed {
+    since: Instant,
+    /// What the other clock showed then, corrected with every look at it.
+    began: Arc<AtomicI64>,
 }
 
 impl Clock {
+    /// A clock that follows another one, which shows this moment now.
+    pub(crate) fn following(shown: Moment) -> Self {
+        let followed = Followed { since: Instant::now(), began: Arc::new(AtomicI64::new(shown.0)) };
+        Self { ahead: Arc::default(), followed: Some(followed) }
+    }
+
+    /// Corrects a clock that follows another one, which showed a moment at an instant.
+    pub(crate) fn correct(&self, shown: Moment, at: Instant) {
+        if let Some(Followed { since, began }) = &self.followed {
+            began.store(shown.0.saturating_sub(milliseconds(at - *since)), Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn now(&self) -> Moment {
-        Moment(Timestamp::now().as_millisecond().saturating_add(self.ahead()))
+        let now = match &self.followed {
+            Some(Followed { since, began }) => {
+                began.load(Ordering::Relaxed).saturating_add(milliseconds(since.elapsed()))
+            }
+            None => Timestamp::now().as_millisecond(),
+        };
+        Moment(now.saturating_add(self.ahead()))
     }
 
     /// By how many milliseconds the clock is ahead of the system's.
@@ -71,5 +105,21 @@ impl Clock {
         let _ = self
             .ahead
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |ahead| Some(ahead.saturating_add(span)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_follows_another_shows_its_time_and_goes_on_between_two_looks() {
+        let clock = Clock::following(Moment(5_000));
+        let shown = clock.now().0;
+        assert!((5_000..6_000).contains(&shown), "{shown}");
+        clock.correct(Moment(900_000), Instant::now());
+        clock.advance(Duration::from_secs(1));
+        let shown = clock.now().0;
+        assert!((901_000..902_000).contains(&shown), "{shown}");
     }
 }

@@ -12,6 +12,7 @@ pub struct Error {
     cause: Box<dyn StdError + Send + Sync>,
     disk: Option<DiskFailure>,
     hint: Option<&'static str>,
+    is_unavailable: bool,
 }
 
 /// Why nothing can be written to the data folder.
@@ -25,7 +26,16 @@ pub(crate) enum DiskFailure {
 impl Error {
     /// Something failed while `doing` it (a phrase like "opening the database").
     pub(crate) fn new(doing: impl Into<String>, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self { doing: doing.into(), cause: cause.into(), disk: None, hint: None }
+        Self { doing: doing.into(), cause: cause.into(), disk: None, hint: None, is_unavailable: false }
+    }
+
+    /// The same for an engine that others keep, such as an object store, and that is busy or cannot be reached:
+    /// a retry may succeed.
+    pub(crate) fn unavailable(
+        doing: impl Into<String>,
+        cause: impl Into<Box<dyn StdError + Send + Sync>>,
+    ) -> Self {
+        Self { is_unavailable: true, ..Self::new(doing, cause) }
     }
 
     /// The same for what concerns the data folder: it says what to try when that is full or not writable.
@@ -45,7 +55,7 @@ impl Error {
     /// The same failure, for another one who waited for the same thing.
     pub(crate) fn again(&self) -> Self {
         let cause = self.cause.to_string().into();
-        Self { doing: self.doing.clone(), cause, disk: self.disk, hint: self.hint }
+        Self { doing: self.doing.clone(), cause, ..*self }
     }
 
     /// Adds what to try.
@@ -62,6 +72,11 @@ impl Error {
     /// Whether the service works, and only cannot write anything.
     pub(crate) const fn is_of_the_disk(&self) -> bool {
         self.disk.is_some()
+    }
+
+    /// Whether a retry may succeed, because an engine that others keep cannot be reached now.
+    pub(crate) const fn is_unavailable(&self) -> bool {
+        self.is_unavailable
     }
 
     /// Whether the service did not start because another one, perhaps in another process, uses the data

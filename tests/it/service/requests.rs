@@ -94,10 +94,10 @@ async fn an_unknown_word_is_answered_with_the_known_ones() {
     let (_service, caller) = start().await;
     for word in ["", "newest", "Likes", "likes ", "created_newest"] {
         let answer = caller.post(LIST, &json!({ "sort": word })).await;
-        let message = "sort must be one of created_oldest, created, modified, likes, downloads, trending";
+        let message = "sort: must be one of created_oldest, created, modified, likes, downloads, trending";
         assert_eq!(answer.refusal(422), message);
         let answer = caller.post(LIST, &json!({ "filter_by": word })).await;
-        let message = "filter_by must be one of official, public, community, author, playground, permission";
+        let message = "filter_by: must be one of official, public, community, author, playground, permission";
         assert_eq!(answer.refusal(422), message);
     }
 }

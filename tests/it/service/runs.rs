@@ -11,7 +11,9 @@ use crate::support::caller::Caller;
 use crate::support::picture::red_and_blue;
 
 async fn running() -> (Service, Caller, Client) {
-    let service = Service::start(Config::ephemeral()).await.expect("the service starts");
+    let mut config = Config::ephemeral();
+    config.excluded_models.insert("face-mesh".to_owned());
+    let service = Service::start(config).await.expect("the service starts");
     let caller = Caller::first(&service);
     let client = client(&service);
     (service, caller, client)

@@ -1,5 +1,6 @@
 //! `inferstore serve`.
 
+mod local_profile;
 mod log;
 
 use std::net::{IpAddr, SocketAddr};
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE};
-use inferstore_service::{Config, CorsOrigin, Money, Service};
+use inferstore_service::{Config, CorsOrigin, DatabaseUrl, Money, Roles, S3Config, Service};
 use serde_json::json;
 
 use super::console::{Beside, LOOPBACK};
@@ -19,6 +20,9 @@ use log::{FILTER_VARIABLE, Log, LogFormat};
 
 /// The variable that holds the key of the first account.
 const FIRST_KEY_VARIABLE: &str = "INFERSTORE_FIRST_KEY";
+
+/// The variable that holds the URL of the database, which other users could read in the list of processes.
+const DATABASE_VARIABLE: &str = "INFERSTORE_DATABASE";
 
 /// Arguments of `serve`; `Command::Serve` describes it.
 #[derive(Debug, Args)]
@@ -73,6 +77,18 @@ pub(crate) struct Arguments {
     /// The address of the port for the console
     #[arg(long, value_name = "ADDRESS", default_value_t = LOOPBACK)]
     console_host: IpAddr,
+    /// The PostgreSQL that keeps everything but files, for any number of processes; INFERSTORE_DATABASE may hold
+    /// the URL and its password instead [default: the data folder]
+    #[arg(long, value_name = "URL")]
+    database: Option<DatabaseUrl>,
+    /// What this process does, with commas between: api, nodes, jobs [default: all]
+    #[arg(long, value_name = "ROLES")]
+    role: Option<Roles>,
+    /// The bucket of an S3-compatible object store that keeps the bytes of files, such as
+    /// 's3://bucket?endpoint=https://s3.example&region=us-east-1'; AWS_ACCESS_KEY_ID and
+    /// AWS_SECRET_ACCESS_KEY hold its keys [default: the data folder]
+    #[arg(long, value_name = "URL")]
+    objects: Option<String>,
     /// The folder of the data, for its owner alone
     #[arg(long, value_name = "DIR", default_value = "inferstore-data")]
     data_dir: PathBuf,
@@ -86,6 +102,9 @@ pub(crate) struct Arguments {
     /// How many tasks run at once in this process [default: one for each core]
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
+    /// Do not run this built-in model in this process: its tasks wait for a node; may be repeated
+    #[arg(long, value_name = "MODEL")]
+    exclude_model: Vec<String>,
     /// How many requests an account may send per second [default: no limit]
     #[arg(long, value_name = "N")]
     max_requests_per_second: Option<NonZeroU32>,
@@ -115,9 +134,12 @@ pub(crate) struct Arguments {
     /// How the lines of the log are written; INFERSTORE_LOG filters them
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
-    /// Print one line of JSON when the service is ready, and nothing else on standard output
+    /// Print one line of JSON when the service is ready, and nothing else on standard output; stores no profile
     #[arg(long)]
     ready_json: bool,
+    /// Do not store the profile `local`
+    #[arg(long)]
+    no_profile: bool,
 }
 
 /// The two responses that the API describes for a task that the balance does not cover.
@@ -146,7 +168,7 @@ Examples:
   inferstore serve --host 0.0.0.0 --storage-url https://files.example --first-key-file key.txt";
 
 pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
-    let filter = session.surroundings.variable(FILTER_VARIABLE);
+    let filter = session.environment.variable(FILTER_VARIABLE);
     let log = Log::start(filter, session.output.is_verbose, arguments.log_format)?;
     let result = serve(arguments, &session).await;
     log.flush();
@@ -158,6 +180,7 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     let mut signals = Signals::new()?;
     close_to_others();
     let first_key = first_key(&arguments, session)?;
+    let objects = objects(&arguments, session)?;
     let is_key_given = first_key.is_some();
     if !arguments.host.is_loopback() {
         tracing::warn!(
@@ -168,14 +191,29 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     let is_ready_json = arguments.ready_json;
     let console_address =
         (!arguments.no_console).then(|| SocketAddr::new(arguments.console_host, arguments.console_port));
-    let start = Service::start(config(arguments, first_key, session));
+    let database = database(&arguments, session)?;
+    // The key of an ephemeral service is worth nothing when it ends.
+    let stores_profile = !(is_ready_json || arguments.no_profile || arguments.ephemeral);
+    let given_key = first_key.clone();
+    let start = {
+        let mut config = config(arguments, first_key, session);
+        config.database = database;
+        config.objects = objects;
+        Service::start(config)
+    };
     let service = tokio::select! {
         started = start => started.map_err(failed_start)?,
         () = signals.next() => return Ok(()),
     };
+    // A process without the API has nothing to look at.
+    let console_address = console_address.filter(|_| !service.base_url().is_empty());
     let console = beside(&service, console_address).await;
     let console_url = console.as_ref().map(|beside| beside.console.url());
     announce(&service, console_url, session, is_ready_json)?;
+    if stores_profile && !service.base_url().is_empty() {
+        let key = service.api_key().map(str::to_owned).or(given_key);
+        session.output.note(local_profile::store(service.base_url(), key, session).await);
+    }
     if let Err(error) = service.api_key_shown().await {
         tracing::warn!(%error, "the next start prints another API key");
     }
@@ -232,12 +270,13 @@ fn announce(service: &Service, console_url: Option<&str>, session: &Session, is_
         }
         return output.data(ready.to_string());
     }
-    output.data(format!("export {BASE_URL_VARIABLE}={}", service.base_url()))?;
-    match service.api_key() {
-        Some(key) => output.data(format!("export {API_KEY_VARIABLE}={key}"))?,
-        None => {
-            output.note("the first start printed the API key; `inferstore admin key add demo` adds another");
-        }
+    if service.base_url().is_empty() {
+        output.note("this process serves no API");
+    } else {
+        output.data(format!("export {BASE_URL_VARIABLE}={}", service.base_url()))?;
+    }
+    if let Some(key) = service.api_key() {
+        output.data(format!("export {API_KEY_VARIABLE}={key}"))?;
     }
     output.note(format!("object storage: {}", service.storage_url()));
     for (name, value) in further_listeners(service) {
@@ -273,11 +312,27 @@ fn first_key(arguments: &Arguments, session: &Session) -> Result<Option<String>>
         return Err(Failure::usage("--api-key is the key of a client; serve has no use for it")
             .with_hint("--first-key-file names a file with the key of the first account"));
     }
-    let surroundings = &session.surroundings;
+    let environment = &session.environment;
     match &arguments.first_key_file {
-        Some(file) => read_key(&surroundings.folder.join(file)).map(Some),
-        None => Ok(surroundings.variable(FIRST_KEY_VARIABLE).map(str::to_owned)),
+        Some(file) => read_key(&environment.folder.join(file)).map(Some),
+        None => Ok(environment.variable(FIRST_KEY_VARIABLE).map(str::to_owned)),
     }
+}
+
+fn database(arguments: &Arguments, session: &Session) -> Result<Option<DatabaseUrl>> {
+    if arguments.ephemeral || arguments.database.is_some() {
+        return Ok(arguments.database.clone());
+    }
+    let url = session.environment.variable(DATABASE_VARIABLE).map(str::parse).transpose();
+    url.map_err(|error| Failure::usage(format!("{DATABASE_VARIABLE}: {error}")))
+}
+
+/// The remote object store, with its keys from the environment.
+fn objects(arguments: &Arguments, session: &Session) -> Result<Option<S3Config>> {
+    let Some(url) = &arguments.objects else { return Ok(None) };
+    let variable = |name| session.environment.variable(name).unwrap_or_default();
+    let config = S3Config::new(url, variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY"));
+    config.map(Some).map_err(|error| Failure::usage(error.to_string()))
 }
 
 fn read_key(file: &Path) -> Result<String> {
@@ -291,7 +346,7 @@ fn read_key(file: &Path) -> Result<String> {
 fn config(arguments: Arguments, first_key: Option<String>, session: &Session) -> Config {
     let mut config = match arguments.ephemeral {
         true => Config::ephemeral(),
-        false => Config::folder(session.surroundings.folder.join(&arguments.data_dir)),
+        false => Config::folder(session.environment.folder.join(&arguments.data_dir)),
     };
     config.api = SocketAddr::new(arguments.host, arguments.port);
     config.storage = SocketAddr::new(arguments.host, arguments.storage_port);
@@ -317,9 +372,12 @@ fn config(arguments: Arguments, first_key: Option<String>, session: &Session) ->
     config.output_retention = days(arguments.output_retention);
     config.task_retention = arguments.task_retention.map(days);
     config.movement_retention = arguments.movement_retention.map(days);
+    config.roles = arguments.role.unwrap_or_default();
     config.insufficient_balance = arguments.insufficient_balance.into();
     config.first_account.api_key = first_key;
     config.first_account.balance = arguments.balance;
+    config.excluded_models.extend(arguments.exclude_model);
+    config.model_process = super::model_worker::command();
     if let Some(workers) = arguments.workers {
         config.workers = workers;
     }
@@ -351,7 +409,7 @@ impl Signals {
     #[cfg(unix)]
     pub(crate) fn new() -> Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        let failed = |error| Failure::here("signals cannot be received", error);
+        let failed = |error| Failure::local_failure("signals cannot be received", error);
         Ok(Self {
             terminate: signal(SignalKind::terminate()).map_err(failed)?,
             interrupt: signal(SignalKind::interrupt()).map_err(failed)?,

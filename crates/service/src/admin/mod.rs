@@ -22,6 +22,7 @@ pub(crate) use records::{
 use crate::accounts::{Account, AccountOverview, NewAccount, NewKey, Scope, key_id};
 use crate::ledger::{Audit, Credit, Money, Purses};
 use crate::lifecycle::app::App;
+use crate::object_storage::TargetsOf;
 use crate::{Error, Service};
 
 /// What an operator can do with a service. A [`Service`] derefs to it.
@@ -100,6 +101,8 @@ impl Admin {
         let doing = "removing a member";
         let (organization, person) =
             (self.account(organization, doing).await?, self.account(person, doing).await?);
+        // What was uploaded so far stays.
+        self.app.objects.settle(&self.app, TargetsOf::Owner(organization.id)).await?;
         self.app.database.remove_member(organization.id, person.id).await
     }
 

@@ -93,8 +93,10 @@ const UNPARSED: [(&str, &str); 3] = [
 /// value that the caller sent stands in it and stays as it is.
 fn in_words_of_json(message: &str) -> String {
     let message = message.rsplit_once(" at line ").map_or(message, |(message, _)| message);
-    if let Some(words) = message.strip_prefix("unknown variant ") {
-        return format!("unknown value {words}");
+    if let Some((place, rest)) = message.split_once("unknown variant ")
+        && let Some((_, words)) = rest.rsplit_once(", expected one of ")
+    {
+        return format!("{place}must be one of {}", words.replace('`', ""));
     }
     for (rust, json) in UNPARSED {
         if let Some(place) = message.strip_suffix(rust) {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{ApiJson, ApiPath, ApiQuery, Caller, Failure, Success, place, present};
 use crate::accounts::{Account, Scope};
 use crate::lifecycle::app::App;
-use crate::object_storage::{FOLDERS, MAX_FILE, MAX_KEY, StoredFile, Target, Usage};
+use crate::object_storage::{FOLDERS, MAX_FILE, MAX_KEY, StoredFile, Target, TargetsOf, Usage};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -185,6 +185,7 @@ async fn list(
     if query.category.as_deref().is_some_and(|category| !CATEGORIES.contains(&category)) {
         return Err(Failure::unprocessable(format!("type must be one of {}", CATEGORIES.join(", "))));
     }
+    app.objects.settle(&app, TargetsOf::Folder(account.id, &folder)).await?;
     let (files, total) =
         app.database.files(account.id, &folder, query.category.as_deref(), page, page_size).await?;
     let record = |file: StoredFile| FileRecord {
@@ -201,6 +202,7 @@ async fn list(
 }
 
 async fn statistics(State(app): State<Arc<App>>, Caller(account): Caller) -> Result<Success<Usage>, Failure> {
+    app.objects.settle(&app, TargetsOf::Owner(account.id)).await?;
     Ok(Success::data(app.database.usage(account.id).await?))
 }
 
@@ -217,6 +219,7 @@ async fn remove(
     let url = body.value.url;
     let unknown = || Failure::not_found("file", &url);
     let (bucket, key) = app.objects.locate(&url).ok_or_else(unknown)?;
+    app.objects.settle(&app, TargetsOf::Object { bucket: &bucket, key: &key }).await?;
     let blob = app.database.delete_file(account.id, &bucket, &key, app.clock.now()).await?;
     app.objects.delete_blob(&blob.ok_or_else(unknown)?).await;
     Ok(Success::done("deleted"))

@@ -13,6 +13,7 @@ use super::models::find_model;
 use super::{ApiJson, ApiPath, ApiQuery, Caller, Failure, Page, Success, place, with_stored_json};
 use crate::catalog::{Inputs, check_inputs};
 use crate::lifecycle::app::App;
+use crate::nodes::is_local;
 use crate::queue::{Cancel, Created, NewTask, Status, Task, TaskSummary};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -55,7 +56,7 @@ async fn create(
     };
     let (otherwise, max) = (app.config.insufficient_balance, limits.account_unfinished);
     match app.database.create_task(&task, otherwise, max, app.clock.now()).await? {
-        Created::Queued => app.dispatcher.task_queued(&task.model),
+        Created::Queued => app.task_queued(&task.model),
         Created::Failed => {}
         Created::TooManyUnfinished => {
             let message =
@@ -122,7 +123,12 @@ async fn read(
         ("output_format", &*task.output_format),
         ("result", &*result),
     ];
-    with_stored_json(&TaskRecord { id: &task.id, task: &task }, &stored)
+    let message = match (task.status, task.node.as_deref()) {
+        (Status::Success, Some(node)) if is_local(node) => "computed by the service itself",
+        (Status::Success, Some(_)) => "computed by a node outside the service",
+        _ => "ok",
+    };
+    with_stored_json(message, &TaskRecord { id: &task.id, task: &task }, &stored)
 }
 
 async fn cancel(

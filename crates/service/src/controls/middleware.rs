@@ -1,27 +1,21 @@
 //! Where faults and the journal meet requests: around the API and around the object store.
 
-use std::fmt::Write as _;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
-use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderName, HeaderValue, Response};
 use axum::middleware::{Next, from_fn};
 use axum::response::IntoResponse;
-use futures_util::StreamExt;
 
 use super::{Effect, Fault, Operation, Side, Tester};
 use crate::api::{Failure, ROOT, RequestId};
 use crate::clock::Clock;
 use crate::http::listener::HangUp;
 use crate::lifecycle::app::App;
-
-/// For how long what is left of a request is read before it gets a response without being looked at.
-const DRAIN: Duration = Duration::from_secs(10);
+use crate::object_storage::{Code, S3Error};
 
 /// What faults and the journal know of a request.
 pub(super) struct RequestInfo {
@@ -144,7 +138,8 @@ impl Fault {
                 self.response(seen)
             }
             Effect::Status => {
-                drain(request).await;
+                // The listener reads the rest of the body: see `DrainOnDrop`.
+                drop(request);
                 self.wait().await;
                 self.response(seen)
             }
@@ -179,8 +174,16 @@ impl Fault {
             (Some(body), _) => (self.code(), body.clone()).into_response(),
             (None, Side::Api) => Failure::new(self.code(), message).into_response(),
             (None, Side::Objects) => {
-                let xml = [(CONTENT_TYPE, "application/xml")];
-                (self.code(), xml, s3_error(self.code().as_u16(), &message, &seen.request_id)).into_response()
+                let code = match self.code().as_u16() {
+                    400 => Code::InvalidRequest,
+                    403 => Code::AccessDenied,
+                    404 => Code::NoSuchKey,
+                    503 => Code::SlowDown,
+                    _ => Code::InternalError,
+                };
+                let mut response = S3Error::new(code, message).respond(&seen.request_id);
+                *response.status_mut() = self.code();
+                response
             }
         };
         let headers = response.headers_mut();
@@ -200,36 +203,4 @@ fn hang_up() -> Response<Body> {
     let mut response = Response::new(Body::empty());
     response.extensions_mut().insert(HangUp);
     response
-}
-
-/// Reads what is left of a request. A client that gets a response while it sends fails on sending, and never
-/// sees the response.
-async fn drain(request: Request) {
-    let mut body = request.into_body().into_data_stream();
-    let read = async { while let Some(Ok(_)) = body.next().await {} };
-    let _ = tokio::time::timeout(DRAIN, read).await;
-}
-
-/// A refusal as S3 writes it.
-fn s3_error(status: u16, message: &str, id: &str) -> String {
-    let code = match status {
-        400 => "InvalidRequest",
-        403 => "AccessDenied",
-        404 => "NoSuchKey",
-        503 => "SlowDown",
-        _ => "InternalError",
-    };
-    let mut escaped = String::new();
-    for letter in message.chars() {
-        match letter {
-            '&' | '<' | '>' | '"' | '\'' => {
-                let _ = write!(escaped, "&#{};", u32::from(letter));
-            }
-            _ => escaped.push(letter),
-        }
-    }
-    format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>{escaped}</Message>\
-         <RequestId>{id}</RequestId></Error>"
-    )
 }

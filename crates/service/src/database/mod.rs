@@ -1,12 +1,16 @@
 //! The seam between the service and its database: traits, each written down by the part of the service that
 //! needs it. An engine is a folder here that implements them all and passes `conformance`.
 
+mod cache;
 #[cfg(test)]
 mod conformance;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod sqlite;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -22,12 +26,21 @@ use crate::queue::Queue;
 
 /// Everything that the service keeps, in any engine.
 pub(crate) trait Database:
-    Accounts + AdminDatabase + Catalog + Files + Ledger + Maintenance + Queue + Registry + Settings
+    Accounts + AdminDatabase + Catalog + Files + Ledger + Maintenance + Queue + Registry + Settings + Sharing
 {
 }
 
 impl<T> Database for T where
-    T: Accounts + AdminDatabase + Catalog + Files + Ledger + Maintenance + Queue + Registry + Settings
+    T: Accounts
+        + AdminDatabase
+        + Catalog
+        + Files
+        + Ledger
+        + Maintenance
+        + Queue
+        + Registry
+        + Settings
+        + Sharing
 {
 }
 
@@ -45,6 +58,55 @@ pub(crate) async fn open(folder: &Path, durability: Durability) -> Result<Arc<dy
     Ok(Arc::new(sqlite::SqliteDatabase::open(&folder.join("inferstore.db"), durability).await?))
 }
 
+/// Connects to a database that others keep, and brings its schema up to date.
+#[cfg(feature = "postgres")]
+pub(crate) async fn connect(url: &str) -> Result<Arc<dyn Database>, Error> {
+    Ok(Arc::new(postgres::PostgresDatabase::open(url).await?))
+}
+
+/// Without the feature `postgres`, there is no engine that others keep.
+#[cfg(not(feature = "postgres"))]
+pub(crate) async fn connect(_: &str) -> Result<Arc<dyn Database>, Error> {
+    let cause = "this program was built without PostgreSQL";
+    Err(Error::new("opening the database", cause).with_hint("build it with `--features postgres`"))
+}
+
+/// What several processes over one database need of it. The engine of one process needs nothing.
+#[async_trait]
+pub(crate) trait Sharing: Send + Sync {
+    /// Whether other processes may use the database at the same time.
+    fn is_shared(&self) -> bool {
+        false
+    }
+    /// The time by the clock that all processes share; None when that is the system's.
+    async fn time(&self) -> Result<Option<Moment>, Error> {
+        Ok(None)
+    }
+    /// Begins a run of a job in this process; false when one began in any process less than an interval ago.
+    async fn begin_job(&self, _name: &str, _interval: Duration, _now: Moment) -> Result<bool, Error> {
+        Ok(true)
+    }
+    /// Adds up what writes have left to be added up, so that they share no row.
+    async fn consolidate(&self) -> Result<(), Error> {
+        Ok(())
+    }
+    /// Lets other processes know that a task of the model was queued: a hint, which may be lost.
+    fn announce_queued(&self, _model: &str) {}
+    /// Waits for such a hint of another process.
+    async fn queue_changed(&self) -> QueueChange {
+        std::future::pending().await
+    }
+}
+
+/// What another process has done to the queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum QueueChange {
+    /// A task of this model was queued.
+    Queued(String),
+    /// Anything: hints were lost.
+    Any,
+}
+
 /// What the service must know again after a restart, such as the secret that signs upload targets.
 #[async_trait]
 pub(crate) trait Settings: Send + Sync {
@@ -56,6 +118,9 @@ pub(crate) trait Settings: Send + Sync {
 
 /// The setting that names the first account, once it was made.
 pub(crate) const FIRST_ACCOUNT: &str = "first account";
+
+/// The setting that names a key of the first account which may not have been shown.
+pub(crate) const UNSHOWN_KEY: &str = "unshown key";
 
 /// Beginning, checking, copying and closing a database.
 #[async_trait]

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 /// The fewest bytes that have to pass within one timeout: a client that passes one byte now and then would
 /// otherwise hold its connection, and what belongs to it, for ever.
-const MIN_PROGRESS: usize = 64 * 1024;
+pub(super) const MIN_PROGRESS: usize = 64 * 1024;
 
 /// A body came in more slowly than `MIN_PROGRESS` within the timeout.
 pub(crate) struct TooSlow;

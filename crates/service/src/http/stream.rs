@@ -13,10 +13,8 @@ use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
 use super::connections::Connection;
+use super::slow_clients::MIN_PROGRESS;
 use crate::lifecycle::config::Limits;
-
-/// The number of bytes that a client has to read within the write timeout.
-const MIN_PROGRESS: usize = 64 * 1024;
 
 /// A socket whose reads and writes fail when the client is too slow.
 pub(crate) struct TimedStream {

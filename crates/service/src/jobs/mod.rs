@@ -14,11 +14,15 @@ use tokio_util::task::TaskTracker;
 
 use crate::Error;
 use crate::lifecycle::app::App;
+use crate::object_storage::SETTLING_INTERVAL;
 
 /// The longest interval between two looks at expired leases.
 const MAX_LEASE_INTERVAL: Duration = Duration::from_secs(60);
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
+
+/// How often what writes have left to be added up is added up.
+const CONSOLIDATION_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A job. Each run is complete in itself, so that any process may do the next one.
 struct Job {
@@ -29,7 +33,7 @@ struct Job {
     run: for<'a> fn(&'a App) -> BoxFuture<'a, Result<(), Error>>,
 }
 
-fn jobs(app: &App) -> [Job; 4] {
+fn jobs(app: &App) -> [Job; 6] {
     [
         Job {
             name: "storage billing",
@@ -39,7 +43,7 @@ fn jobs(app: &App) -> [Job; 4] {
         },
         Job {
             name: "expired leases",
-            // Nodes that were served before a restart need time to come back.
+            // After a restart, nodes need time to come back.
             is_due_at_start: false,
             interval: MAX_LEASE_INTERVAL.min(app.config.lease_grace),
             run: |app| Box::pin(expired_leases::run(app)),
@@ -56,6 +60,18 @@ fn jobs(app: &App) -> [Job; 4] {
             interval: HOUR,
             run: |app| Box::pin(app.objects.run_sweeper(app)),
         },
+        Job {
+            name: "consolidation",
+            is_due_at_start: false,
+            interval: CONSOLIDATION_INTERVAL,
+            run: |app| Box::pin(app.database.consolidate()),
+        },
+        Job {
+            name: "settling",
+            is_due_at_start: true,
+            interval: SETTLING_INTERVAL,
+            run: |app| Box::pin(app.objects.settle_expiring(app)),
+        },
     ]
 }
 
@@ -68,16 +84,21 @@ pub(crate) fn start(app: &Arc<App>, running: &TaskTracker, stop: &CancellationTo
                 tokio::time::sleep(job.interval).await;
             }
             loop {
-                // One process of those that share a database runs the job.
-                if app.leads(job.name)
-                    && let Err(cause) = (job.run)(&app).await
-                {
+                if let Err(cause) = run_if_due(&app, &job).await {
                     tracing::error!(%cause, job = job.name, "a job failed; it runs again later");
                 }
                 tokio::time::sleep(job.interval).await;
             }
         };
         running.spawn(stop.clone().run_until_cancelled_owned(repeat));
+    }
+}
+
+/// Runs the job, unless another process of those that share the database did so within the interval.
+async fn run_if_due(app: &App, job: &Job) -> Result<(), Error> {
+    match app.database.begin_job(job.name, job.interval, app.clock.now()).await? {
+        true => (job.run)(app).await,
+        false => Ok(()),
     }
 }
 

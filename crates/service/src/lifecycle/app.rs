@@ -46,9 +46,9 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// Whether this process runs a job of the database that it shares with others. SQLite has one process.
-    #[expect(clippy::unused_self, reason = "a shared database decides it by a lock")]
-    pub(crate) const fn leads(&self, _job: &str) -> bool {
-        true
+    /// Reports that a task of the model was queued: to the slots that wait in this process, and to other processes.
+    pub(crate) fn task_queued(&self, model: &str) {
+        self.dispatcher.task_queued(model);
+        self.database.announce_queued(model);
     }
 }

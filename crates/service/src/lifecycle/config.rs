@@ -1,5 +1,7 @@
 //! Settings of a service. Every field has a default that suits a laptop.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -12,6 +14,8 @@ use url::Url;
 #[cfg(feature = "controls")]
 use crate::controls::ControlsConfig;
 use crate::ledger::Money;
+use crate::lifecycle::cluster::{DatabaseUrl, Roles};
+use crate::object_storage::S3Config;
 use crate::queue::InsufficientBalance;
 
 /// Where a service keeps its data.
@@ -37,6 +41,13 @@ pub enum Data {
 pub struct Config {
     /// Where the data are kept.
     pub data: Data,
+    /// The PostgreSQL that keeps everything but the bytes of files, for any number of processes; None, the default,
+    /// for the data folder.
+    pub database: Option<DatabaseUrl>,
+    /// What this process does.
+    pub roles: Roles,
+    /// The bucket that keeps the bytes of files; None, the default, for the data folder.
+    pub objects: Option<S3Config>,
     /// Where the API listens. Port 0 takes a free one.
     pub api: SocketAddr,
     /// Where the object store listens.
@@ -70,6 +81,12 @@ pub struct Config {
     pub storage_billing_interval: Duration,
     /// How many tasks run side by side in this process; 0 when only other processes run tasks.
     pub workers: usize,
+    /// The command of the process that runs built-in models: a program that calls `serve_models` with its last two
+    /// arguments, which are added. None, the default, runs them in this process: a library does not know what its
+    /// program does when it is started again.
+    pub model_process: Option<Vec<OsString>>,
+    /// Built-in models that this process does not run: their tasks wait for a node outside it.
+    pub excluded_models: BTreeSet<String>,
     /// How long a node may go without a heartbeat before its task goes to another one.
     pub lease: Duration,
     /// After how many leases a task that never ended fails. A lease that ends in order does not count.
@@ -197,6 +214,8 @@ pub struct Limits {
     pub upload_idle: Duration,
     /// How long a client may read nothing, or less than 64 KiB, of a response that is written to it.
     pub response_timeout: Duration,
+    /// How long the database may take for a health check.
+    pub health_timeout: Duration,
     /// The largest page of the model list.
     pub models_page: u32,
     /// The largest page of a folder.
@@ -226,6 +245,9 @@ impl Config {
     pub fn ephemeral() -> Self {
         Self {
             data: Data::Ephemeral,
+            database: None,
+            roles: Roles::default(),
+            objects: None,
             api: FREE_PORT,
             storage: FREE_PORT,
             operations: None,
@@ -247,6 +269,8 @@ impl Config {
             storage_price_per_gib_day: Money::from_smallest(1_000_000),
             storage_billing_interval: Duration::from_secs(60 * 60),
             workers: std::thread::available_parallelism().map_or(2, usize::from),
+            model_process: None,
+            excluded_models: BTreeSet::new(),
             lease: Duration::from_secs(30),
             lease_attempts: 5,
             lease_grace: Duration::from_secs(10 * 60),
@@ -264,6 +288,7 @@ impl Config {
                 body_time: Duration::from_secs(30),
                 upload_idle: Duration::from_secs(60),
                 response_timeout: Duration::from_secs(60),
+                health_timeout: Duration::from_secs(5),
                 models_page: 100,
                 files_page: 1_000,
                 run: Duration::from_secs(120),

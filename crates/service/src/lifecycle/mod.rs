@@ -2,6 +2,9 @@
 
 pub(crate) mod app;
 pub(crate) mod bootstrap;
+pub(crate) mod cluster;
 pub(crate) mod config;
 mod folder;
 pub(crate) mod service;
+mod shared_clock;
+mod shared_files;

@@ -25,6 +25,7 @@ use crate::lifecycle::app::App;
 use crate::lifecycle::bootstrap;
 use crate::lifecycle::config::{Config, Data};
 use crate::lifecycle::folder::Folder;
+use crate::lifecycle::{shared_clock, shared_files};
 use crate::object_storage::Objects;
 use crate::operations::metrics::Metrics;
 use crate::random::Randomness;
@@ -75,48 +76,63 @@ impl Service {
             let cause = "a seed would draw the same identifiers after every start; it is for ephemeral data";
             return Err(Error::new("reading the settings", cause));
         }
-        let (clock, random) = (Clock::default(), Randomness::new(config.seed));
+        #[cfg(feature = "controls")]
+        if config.database.is_some() && config.controls.is_some() {
+            let cause = "controls for testers are for one process with a database of its own";
+            return Err(Error::new("reading the settings", cause));
+        }
+        let random = Randomness::new(config.seed);
         let max_connections = config.limits.max_connections.min(file_limit::raise());
         let folder = Folder::open(&config.data, config.allow_unlocked_folder)?;
         let durability = match config.data {
             Data::Ephemeral => Durability::None,
             Data::Folder(_) => Durability::Full,
         };
-        let database = database::open(folder.path(), durability).await?;
+        let database = match &config.database {
+            Some(url) => database::connect(&url.0).await?,
+            None => database::open(folder.path(), durability).await?,
+        };
+        let clock = shared_clock::start(&*database).await?;
+        let roles = config.roles;
         let objects_folder = folder.path().join("objects");
         let is_new = !bootstrap::is_done(&*database).await?;
-        if let Err(refusal) = object_storage::pair(&objects_folder, &*database, is_new).await {
-            database.close().await;
-            return Err(refusal);
+        let blobs =
+            object_storage::open_blobs(&config, &objects_folder, durability, &*database, is_new).await;
+        let blobs = match blobs {
+            Ok(blobs) => blobs,
+            Err(refusal) => {
+                database.close().await;
+                return Err(refusal);
+            }
+        };
+
+        if config.objects.is_none() {
+            shared_files::check(folder.path(), &*database).await?;
         }
 
         // All of them before anything runs, so that a start that fails leaves nothing behind.
-        let api_listener = Listener::bind_if_set(serves.then_some(config.api)).await?;
-        let storage_listener = Listener::bind_if_set(serves.then_some(config.storage)).await?;
+        let api_listener = Listener::bind_if_set((serves && roles.api).then_some(config.api)).await?;
+        let storage_listener = Listener::bind_if_set((serves && roles.api).then_some(config.storage)).await?;
         let operations_listener = Listener::bind_if_set(config.operations).await?;
-        let nodes_listener = Listener::bind_if_set(config.nodes).await?;
+        let nodes_listener = Listener::bind_if_set(config.nodes.filter(|_| roles.nodes)).await?;
         #[cfg(feature = "controls")]
         let (tester, controls_listener) = Tester::bind(&config, folder.path(), &database).await?.unzip();
 
         let storage_url = match &storage_listener {
             Some(listener) => object_storage::address(config.storage_url.as_deref(), listener.address)?,
             // Without a listener no URL is created, and an address that is known is not noted again.
-            None => database.setting("storage address 1").await?.unwrap_or("http://localhost".to_owned()),
+            None => {
+                let first = database.setting("storage address 1").await?;
+                config.storage_url.clone().or(first).unwrap_or("http://localhost".to_owned())
+            }
         };
         // After the addresses were found good: the key is printed once.
-        let api_key = match serves {
+        let api_key = match serves && roles.api {
             true => bootstrap::bootstrap(&*database, &config.first_account, clock.now(), &random).await?,
             false => None,
         };
         let max_forms = config.limits.unsigned_forms;
-        let objects = Objects::open(
-            &objects_folder,
-            durability,
-            Arc::clone(&database),
-            storage_url,
-            max_forms,
-            &random,
-        );
+        let objects = Objects::open(blobs, Arc::clone(&database), storage_url, max_forms, &random);
         let objects = Arc::new(objects.await?);
 
         folder.restrict_entries();
@@ -127,6 +143,7 @@ impl Service {
         let (stop, running) = (CancellationToken::new(), TaskTracker::new());
         let node = nodes::LocalNode::new(
             &config,
+            nodes::local_name(&*database, &random)?,
             #[cfg(feature = "controls")]
             tester.as_ref().map(|tester| Arc::clone(&tester.switch)),
         );
@@ -153,7 +170,10 @@ impl Service {
         if let Some(controls) = Controls::of(&app) {
             controls.set_baseline().await?;
         }
-        nodes::start(&app, models::table(models), &running, &stop).await?;
+        if roles.nodes {
+            nodes::start(&app, models::table(&app.config.excluded_models, models), &running, &stop).await?;
+        }
+        running.spawn(stop.clone().run_until_cancelled_owned(shared_clock::follow(Arc::clone(&app))));
         let shared = Shared {
             limits,
             connections: Arc::clone(&app.connections),
@@ -179,8 +199,10 @@ impl Service {
         if let Some(listener) = controls_listener {
             serve(listener, controls::router(&app));
         }
-        if serves {
+        if serves && roles.jobs {
             jobs::start(&app, &running, &stop);
+        }
+        if serves {
             #[cfg(unix)]
             admin::socket::serve(&app, folder.path(), &running, &stop);
         }

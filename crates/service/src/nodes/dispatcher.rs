@@ -10,8 +10,8 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+use super::RETRY_INTERVAL;
 use super::local_node::{ClaimedTask, Claiming};
-use super::{NODE, RETRY_INTERVAL};
 use crate::Error;
 use crate::lifecycle::app::App;
 use crate::queue::{Claim, Lease, LeaseRules, Slot};
@@ -112,8 +112,8 @@ impl Dispatcher {
     }
 
     /// Waits for a task for a slot of the local node.
-    pub(super) async fn local_task(&self) -> Option<ClaimedTask> {
-        match self.task(None, NODE, true).await? {
+    pub(super) async fn local_task(&self, node: &str) -> Option<ClaimedTask> {
+        match self.task(None, node, true).await? {
             DispatchedTask::Local(task) => Some(task),
             DispatchedTask::Remote(_) | DispatchedTask::UnknownNode => None,
         }

@@ -13,6 +13,7 @@ use crate::Error;
 use crate::catalog::{Format, Kind};
 use crate::lifecycle::app::App;
 use crate::lifecycle::config::Data;
+use crate::object_storage::outlast_outage;
 use crate::queue::Lease;
 
 /// A URL that stands for a host that never responds: no such host may be on this machine.
@@ -114,9 +115,15 @@ async fn fetched(file: File) -> Result<Vec<u8>, Error> {
 }
 
 async fn stored(app: &App, name: &str, bucket: &str, key: &str) -> Result<Vec<u8>, Failed> {
-    let Some(opened) = app.objects.read(bucket, key).await? else {
-        let message = format!("{name}: there is no file at this URL; upload it first, or again");
-        return Err(Failed::input(message));
+    let read = || async {
+        match app.objects.read(app, bucket, key).await? {
+            Some(opened) => opened.bytes().await.map(Some),
+            None => Ok(None),
+        }
     };
-    Ok(opened.bytes().await?)
+    let bytes = outlast_outage(read).await?;
+    bytes.ok_or_else(|| {
+        let message = format!("{name}: there is no file at this URL; upload it first, or again");
+        Failed::input(message)
+    })
 }

@@ -6,7 +6,10 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::{DispatchedTask, NODE};
+use super::DispatchedTask;
+#[cfg(unix)]
+use super::model_processes::ModelProcesses;
+use super::outside::OutsideModels;
 use crate::Error;
 #[cfg(feature = "controls")]
 use crate::controls::{Held, Replacement, Switch};
@@ -20,12 +23,18 @@ const MEBIBYTE: u64 = 1 << 20;
 
 /// The node in this process.
 pub(crate) struct LocalNode {
+    name: String,
     /// Interrupts every run.
     interrupted: CancellationToken,
     #[cfg(feature = "controls")]
     switch: Option<Arc<Switch>>,
     /// Not set when this process runs no tasks.
     models: OnceLock<Arc<Models>>,
+    /// Not set when built-in models run in this process.
+    #[cfg(unix)]
+    processes: OnceLock<ModelProcesses>,
+    /// What it leaves to nodes outside the process.
+    pub(super) outside: OutsideModels,
     pub(super) workers: Workers,
     /// Tasks whose inputs are fetched from the internet, at a time. They hold no worker.
     pub(super) fetches: Arc<Semaphore>,
@@ -122,11 +131,16 @@ impl Claiming<'_> {
 }
 
 impl LocalNode {
-    pub(crate) fn new(config: &Config, #[cfg(feature = "controls")] switch: Option<Arc<Switch>>) -> Self {
+    pub(crate) fn new(
+        config: &Config,
+        name: String,
+        #[cfg(feature = "controls")] switch: Option<Arc<Switch>>,
+    ) -> Self {
         let fetches = 4 * config.workers.max(4);
         let memory = config.limits.memory_of_all_runs.max(config.limits.memory) / MEBIBYTE;
         let total_memory = u32::try_from(memory).unwrap_or(u32::MAX).max(1);
         Self {
+            name,
             #[cfg(feature = "controls")]
             interrupted: switch.as_ref().map(|switch| switch.interrupted.clone()).unwrap_or_default(),
             #[cfg(not(feature = "controls"))]
@@ -134,6 +148,9 @@ impl LocalNode {
             #[cfg(feature = "controls")]
             switch,
             models: OnceLock::new(),
+            #[cfg(unix)]
+            processes: OnceLock::new(),
+            outside: OutsideModels::default(),
             workers: Workers::new(config.workers),
             fetches: Arc::new(Semaphore::new(fetches)),
             memory: Arc::new(Semaphore::new(total_memory as usize)),
@@ -142,8 +159,28 @@ impl LocalNode {
         }
     }
 
-    pub(super) fn start(&self, models: Models) {
+    /// The name that it is known by to the database.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn start(&self, models: Models, config: &Config) -> Result<(), Error> {
+        #[cfg(unix)]
+        if let Some(processes) = ModelProcesses::new(config)? {
+            let _ = self.processes.set(processes);
+        }
+        #[cfg(not(unix))]
+        if config.model_process.is_some() {
+            return Err(Error::new("starting the model process", "this system has no process groups"));
+        }
         let _ = self.models.set(Arc::new(models));
+        Ok(())
+    }
+
+    /// The processes that run built-in models, where they run in processes of their own.
+    #[cfg(unix)]
+    pub(super) fn processes(&self) -> Option<&ModelProcesses> {
+        self.processes.get()
     }
 
     /// The models that this process runs.
@@ -153,6 +190,13 @@ impl LocalNode {
 
     fn names(&self) -> Option<Vec<String>> {
         self.models.get().map(|models| models.keys().cloned().collect())
+    }
+
+    /// The models that no node outside the process serves.
+    fn names_to_claim(&self) -> Option<Vec<String>> {
+        let mut names = self.names()?;
+        names.retain(|name| !self.outside.contains(name));
+        Some(names)
     }
 
     /// Interrupts every task that is running; its result is discarded.
@@ -184,14 +228,14 @@ impl LocalNode {
     pub(super) async fn claiming(&self) -> Claiming<'_> {
         #[cfg(feature = "controls")]
         let held = self.held().await;
-        let models = self.names();
+        let models = self.names_to_claim();
         #[cfg(feature = "controls")]
         let models = match &held {
             Some(held) => models.and_then(|models| held.claimable(&models)),
             None => models,
         };
         let slot = models.map(|models| Slot {
-            node: NODE.to_owned(),
+            node: self.name.clone(),
             models: models.into(),
             max_running: self.max_running,
         });
@@ -214,13 +258,13 @@ impl LocalNode {
             None => models,
         };
         match models {
-            Some(models) => app.database.node_seen(NODE, &models, app.clock.now()).await,
+            Some(models) => app.database.node_seen(&self.name, &models, app.clock.now()).await,
             None => Ok(()),
         }
     }
 
     /// Removes the node from those that serve models; the tasks that it had leased are released.
     pub(crate) async fn deregister(&self, app: &App) -> Result<(), Error> {
-        app.database.node_left(NODE, app.clock.now()).await
+        app.database.node_left(&self.name, app.clock.now()).await
     }
 }

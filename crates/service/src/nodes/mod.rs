@@ -4,7 +4,10 @@
 mod dispatcher;
 mod inputs;
 mod local_node;
+#[cfg(unix)]
+mod model_processes;
 mod node_api;
+mod outside;
 mod registry;
 mod run;
 #[cfg(test)]
@@ -22,11 +25,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Error;
+use crate::database::{Database, QueueChange};
 use crate::lifecycle::app::App;
 use crate::models::Models;
+use crate::random::Randomness;
 use dispatcher::DispatchedTask;
 
-/// The name of the node in this process. There is never a second one: the data folder is locked.
+/// The name of the node in the process that has a database of its own. The data folder is locked, so there is never
+/// a second one.
 const NODE: &str = "local";
 
 /// The bucket of what models produce.
@@ -34,6 +40,19 @@ const OUTPUTS: &str = "outputs";
 
 /// The pause before a failed write is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The name of the node in this process: one of its own where several processes share the database.
+pub(crate) fn local_name(database: &dyn Database, random: &Randomness) -> Result<String, Error> {
+    match database.is_shared() {
+        true => Ok(format!("{NODE}-{}", random.word(12)?)),
+        false => Ok(NODE.to_owned()),
+    }
+}
+
+/// Whether a node is one of the service's own processes.
+pub(crate) fn is_local(node: &str) -> bool {
+    node.strip_prefix(NODE).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
 
 /// Starts the dispatcher and the node of this process. What a process that died was running can be claimed at
 /// once, and the models are registered before the first request.
@@ -43,12 +62,15 @@ pub(crate) async fn start(
     running: &TaskTracker,
     stop: &CancellationToken,
 ) -> Result<(), Error> {
-    app.database.node_gone(NODE, app.clock.now()).await?;
+    // Where processes share the database, no node of an earlier one has this name.
+    app.database.node_gone(app.node.name(), app.clock.now()).await?;
+    running.spawn(stop.clone().run_until_cancelled_owned(follow_changes(Arc::clone(app))));
     running.spawn(dispatcher::run(Arc::clone(app), stop.clone()));
     if app.config.workers == 0 {
         return Ok(());
     }
-    app.node.start(models);
+    app.node.start(models, &app.config)?;
+    app.node.outside.refresh(app).await?;
     app.node.heartbeat(app).await?;
     let tasks = TaskTracker::new();
     running.spawn(heartbeats(Arc::clone(app), tasks.clone()));
@@ -59,9 +81,22 @@ pub(crate) async fn start(
     Ok(())
 }
 
+/// Wakes the dispatcher for what other processes have done to the queue.
+async fn follow_changes(app: Arc<App>) {
+    loop {
+        match app.database.queue_changed().await {
+            QueueChange::Queued(model) => app.dispatcher.task_queued(&model),
+            QueueChange::Any => app.dispatcher.look_for_all(),
+        }
+    }
+}
+
 /// Records at intervals that the node is alive, until its last task has ended.
 async fn heartbeats(app: Arc<App>, tasks: TaskTracker) {
     while tokio::time::timeout(app.config.lease / 3, tasks.wait()).await.is_err() {
+        if let Err(cause) = app.node.outside.refresh(&app).await {
+            tracing::warn!(%cause, "the nodes outside the process could not be read");
+        }
         if let Err(cause) = app.node.heartbeat(&app).await {
             tracing::warn!(%cause, "the heartbeat of the local node was not recorded");
         }
@@ -77,7 +112,7 @@ async fn claim_and_run(app: Arc<App>, tasks: TaskTracker, stop: CancellationToke
         tokio::select! {
             () = stop.cancelled() => return,
             () = app.node.workers.needed() => {}
-            task = app.dispatcher.local_task() => {
+            task = app.dispatcher.local_task(app.node.name()) => {
                 let Some(task) = task else { return };
                 tasks.spawn(run::run(Arc::clone(&app), task, slots));
             }

@@ -3,18 +3,21 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::body::Bytes;
 use inferstore_models::{Inputs, Limits, Model, Output, memory_of};
 use serde_json::{Map, Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::inputs::TaskInputs;
 use super::local_node::{ClaimedTask, LocalNode};
-use super::{NODE, OUTPUTS, RETRY_INTERVAL};
+use super::{OUTPUTS, RETRY_INTERVAL};
 use crate::Error;
 use crate::catalog::Format;
 #[cfg(feature = "controls")]
 use crate::controls::Replacement;
 use crate::lifecycle::app::App;
+use crate::models::Runner;
+use crate::object_storage::outlast_outage;
 use crate::queue::{Ending, Lease};
 
 /// What a task takes of the local node before it is known whether its inputs have to be fetched.
@@ -64,9 +67,11 @@ pub(super) async fn run(app: Arc<App>, task: ClaimedTask, slots: Slots) {
 async fn finish(app: &App, lease: &Lease, ending: &Ending) -> Result<bool, Error> {
     let until = Instant::now() + app.config.lease;
     loop {
-        let finished = app.database.finish(NODE, &lease.task, lease.attempt, ending, app.clock.now()).await;
+        let finished =
+            app.database.finish(app.node.name(), &lease.task, lease.attempt, ending, app.clock.now()).await;
         match finished {
-            Err(cause) if cause.is_of_the_disk() && Instant::now() < until => {
+            // Written twice, a result counts once. A database that others keep may be back soon.
+            Err(cause) if (cause.is_of_the_disk() || app.database.is_shared()) && Instant::now() < until => {
                 tracing::warn!(%cause, task = lease.task, "the result cannot be written yet");
                 tokio::time::sleep(RETRY_INTERVAL).await;
             }
@@ -81,7 +86,8 @@ async fn keep_alive(app: &App, lease: &Lease) {
         tokio::time::sleep(app.config.lease / 3).await;
         let until = app.clock.now().after(app.config.lease);
         // Runs in this process are ended by the limits of the run itself.
-        if let Ok(false) = app.database.heartbeat(NODE, &lease.task, lease.attempt, until, None).await {
+        let node = app.node.name();
+        if let Ok(false) = app.database.heartbeat(node, &lease.task, lease.attempt, until, None).await {
             return;
         }
     }
@@ -149,7 +155,7 @@ async fn outcome(app: &App, task: &ClaimedTask, slots: Slots) -> Result<Map<Stri
 
 async fn output(app: &App, lease: &Lease, slots: Slots) -> Result<Map<String, Value>, Failed> {
     let not_served = || Failed::model(format!("this node does not run {}", lease.model));
-    let model = app.node.models().and_then(|models| models.get(&lease.model)).ok_or_else(not_served)?;
+    let runner = app.node.models().and_then(|models| models.get(&lease.model)).ok_or_else(not_served)?;
     let mut inputs = TaskInputs::read(app, lease)?;
     let mut worker = Some(slots.worker);
     if inputs.are_remote() {
@@ -159,21 +165,41 @@ async fn output(app: &App, lease: &Lease, slots: Slots) -> Result<Map<String, Va
         worker = app.node.workers.acquire().await;
     }
     drop(slots.fetch);
-    let outputs = compute(app, Arc::clone(model), inputs.load(app).await?).await?;
+    let inputs = inputs.load(app).await?;
+    let outputs = produce(app, lease, runner, inputs).await?;
     let mut by_name = Map::new();
     for (name, output) in outputs {
         let value = match output {
             Output::Text(text) => text,
             Output::File { bytes, mime, extension } => {
                 let key = format!("{}/{}/{name}.{extension}", lease.task, lease.attempt);
-                app.objects.store_output(app, OUTPUTS, &key, mime, bytes).await?
+                let bytes = Bytes::from(bytes);
+                outlast_outage(|| app.objects.store_output(app, OUTPUTS, &key, mime, bytes.clone())).await?
             }
         };
-        by_name.insert(name.to_owned(), Value::String(value));
+        by_name.insert(name, Value::String(value));
     }
     drop(worker);
     complete(lease, &by_name)?;
     Ok(by_name)
+}
+
+/// Runs the model: a built-in one in a process of its own where the settings name one, any other in this process.
+async fn produce(
+    app: &App,
+    lease: &Lease,
+    runner: &Runner,
+    inputs: Inputs,
+) -> Result<Vec<(String, Output)>, Failed> {
+    #[cfg(unix)]
+    if runner.is_built_in
+        && let Some(processes) = app.node.processes()
+    {
+        return processes.run(app, lease, inputs).await;
+    }
+    #[cfg(not(unix))]
+    let _ = lease;
+    compute(app, Arc::clone(&runner.model), inputs).await
 }
 
 /// Refuses the outputs of a model that leaves out what it declares.
@@ -187,11 +213,7 @@ fn complete(lease: &Lease, output: &Map<String, Value>) -> Result<(), Failed> {
 
 /// Runs the model on a thread of its own, within the memory that is left of all runs. It watches its deadline
 /// itself; the node stops waiting for one that does not shortly after.
-async fn compute(
-    app: &App,
-    model: Arc<dyn Model>,
-    inputs: Inputs,
-) -> Result<Vec<(&'static str, Output)>, Failed> {
+async fn compute(app: &App, model: Arc<dyn Model>, inputs: Inputs) -> Result<Vec<(String, Output)>, Failed> {
     let limits = app.config.limits;
     let mut taken = Limits { pixels: limits.pixels, memory: limits.memory, deadline: None };
     let memory = app.node.reserve_memory(memory_of(&*model, &inputs, &taken)).await;
@@ -202,7 +224,7 @@ async fn compute(
         result
     });
     match tokio::time::timeout(limits.run.mul_f32(1.25), running).await {
-        Ok(Ok(result)) => Ok(result?),
+        Ok(Ok(result)) => Ok(result?.into_iter().map(|(name, output)| (name.to_owned(), output)).collect()),
         // A panic ends its thread alone.
         Ok(Err(_)) => Err(Failed::model("the model crashed")),
         Err(_) => Err(inferstore_models::Error::TimedOut.into()),

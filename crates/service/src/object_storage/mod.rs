@@ -3,6 +3,9 @@
 //! The object store speaks S3's protocol on an address of its own and never sees an API key. A target
 //! carries its authorization: a signature over the key, the type, the exact size and the identifier of
 //! the target, so that nothing but the file that was asked for can be stored.
+//!
+//! The bytes are in a folder, or in a bucket of a remote object store. A bucket receives uploads and serves
+//! downloads itself, unless it is told not to: then a target is pending until its object is found (`settling`).
 
 mod backup;
 mod blobs;
@@ -11,7 +14,11 @@ pub(crate) mod fuzzed;
 mod location;
 mod objects;
 mod outputs;
+#[cfg(test)]
+mod remote_tests;
 mod s3_api;
+mod s3_config;
+mod settling;
 mod sweeper;
 #[cfg(test)]
 mod tests;
@@ -22,10 +29,13 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 use serde::Serialize;
 
-pub(crate) use blobs::pair;
+pub(crate) use blobs::open as open_blobs;
 pub(crate) use location::address;
-pub(crate) use objects::Objects;
+pub(crate) use objects::{Objects, outlast_outage};
 pub(crate) use outputs::OutputError;
+pub(crate) use s3_api::{Code, S3Error};
+pub use s3_config::S3Config;
+pub(crate) use settling::SETTLING_INTERVAL;
 
 use crate::Error;
 use crate::accounts::AccountId;
@@ -104,6 +114,15 @@ pub(crate) struct Usage {
 pub(crate) trait Files: Send + Sync {
     async fn add_target(&self, target: &Target) -> Result<(), Error>;
     async fn target(&self, id: &str) -> Result<Option<Target>, Error>;
+    /// Returns targets that have stored nothing yet, are not void and expire within these bounds (the first
+    /// exclusive, the second inclusive): at most `limit`, those that expire last first. For object stores that
+    /// do not report an upload.
+    async fn pending_targets(
+        &self,
+        of: TargetsOf<'_>,
+        expiry: (Moment, Moment),
+        limit: u32,
+    ) -> Result<Vec<Target>, Error>;
     /// Makes an uploaded object a file of the target's owner, with this identifier, in place of the one
     /// with the same key; other targets that have stored that one are void then. The bytes are synced already.
     async fn store_upload(&self, target: &str, id: &str, object: &Object) -> Result<Stored, Error>;
@@ -141,8 +160,24 @@ pub(crate) trait Files: Send + Sync {
     ) -> Result<Option<String>, Error>;
     /// Forgets targets that expired before then, and says how many.
     async fn forget_targets(&self, before: Moment) -> Result<u64, Error>;
-    /// Returns those of the blobs that an object refers to.
+    /// Returns those of the blobs that an object refers to, or a target that has stored nothing yet and is not
+    /// void: an upload that goes straight to a remote object store is a blob with the identifier of its target.
     async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>, Error>;
+}
+
+/// Which targets are looked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum TargetsOf<'a> {
+    /// Those whose files go to an account, in every folder.
+    Owner(AccountId),
+    /// Those whose files go to one folder of an account.
+    Folder(AccountId, &'a str),
+    /// Those of one object.
+    Object {
+        bucket: &'a str,
+        key: &'a str,
+    },
+    Everyone,
 }
 
 /// What became of an upload.

@@ -1,7 +1,7 @@
 //! The object store of one service: where its objects are, and how other parts of the service reach them.
 
+use std::io::{self, ErrorKind};
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,14 +9,16 @@ use axum::Router;
 use futures_util::TryStreamExt;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use super::backup::Backups;
-use super::blobs::{BlobWriter, Blobs, ByteStream, Disk, OpenBlob};
+use super::blobs::{BlobWriter, Blobs, ByteStream, Direct, OpenBlob, OpenedBlobs};
 use super::location::Locations;
 use super::s3_api::{self, Presigned, Signer};
-use super::{Object, Target};
+use super::settling::Settled;
+use super::{Object, Target, TargetsOf};
 use crate::Error;
-use crate::database::{Database, Durability};
+use crate::database::Database;
 use crate::lifecycle::app::App;
 use crate::random::Randomness;
 
@@ -29,6 +31,7 @@ pub(crate) struct Objects {
     /// Forms whose fields are being read, and whose signature is not known yet.
     pub(super) unsigned_forms: Semaphore,
     pub(super) backups: Backups,
+    pub(super) settled: Settled,
 }
 
 /// An object that can be read to its end, even when it is deleted meanwhile.
@@ -47,7 +50,11 @@ impl OpenObject {
     pub(crate) async fn bytes(self) -> Result<Vec<u8>, Error> {
         let size = self.object.size;
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-        let failed = |cause| Error::new("reading a stored file", cause);
+        let doing = "reading a stored file";
+        let failed = |cause: io::Error| match cause.kind() {
+            ErrorKind::ConnectionReset => Error::unavailable(doing, cause),
+            _ => Error::new(doing, cause),
+        };
         let mut chunks = self.read(0..size);
         while let Some(chunk) = chunks.try_next().await.map_err(failed)? {
             bytes.extend_from_slice(&chunk);
@@ -57,25 +64,24 @@ impl OpenObject {
 }
 
 impl Objects {
-    /// Opens the folder of objects. `address` is where others reach the object store, without a slash at its
-    /// end; at most `max_unsigned_forms` are read at once.
+    /// `address` is where others reach the object store, without a slash at its end; at most
+    /// `max_unsigned_forms` are read at once.
     pub(crate) async fn open(
-        folder: &Path,
-        durability: Durability,
+        blobs: OpenedBlobs,
         database: Arc<dyn Database>,
         address: String,
         max_unsigned_forms: usize,
         random: &Randomness,
     ) -> Result<Self, Error> {
-        let blobs = Arc::new(Disk::open(folder, durability)?);
         let signing_secret = database.setting_or("signing secret", &random.word(40)?).await?;
         let url_secret = database.setting_or("download URL secret", &random.word(40)?).await?;
         let former = former_addresses(&*database, &address).await?;
         Ok(Self {
             signer: Signer::new(address.clone(), signing_secret),
             locations: Locations::new(address, former, &url_secret)?,
-            blobs,
+            blobs: blobs.0,
             database,
+            settled: Settled::default(),
             backups: Backups::default(),
             unsigned_forms: Semaphore::new(max_unsigned_forms),
         })
@@ -102,17 +108,31 @@ impl Objects {
         s3_api::router(app)
     }
 
+    /// What signs uploads and downloads that go straight to a remote store, if they do.
+    pub(super) fn direct(&self) -> Option<&Direct> {
+        self.blobs.direct()
+    }
+
     /// Signs a target for so long.
     pub(crate) fn presign(&self, target: &Target, life: Duration) -> Result<Presigned, Error> {
+        if let Some(direct) = self.direct() {
+            return direct.presign(target, life);
+        }
         let path = self.locations.path(&target.bucket, &target.key);
         self.signer.presign(target, &path, life, Timestamp::now())
     }
 
+    /// Finds an object; None when there is none with this key.
+    pub(super) async fn find(&self, app: &App, bucket: &str, key: &str) -> Result<Option<Object>, Error> {
+        self.settle(app, TargetsOf::Object { bucket, key }).await?;
+        self.database.object(bucket, key).await
+    }
+
     /// Opens an object; None when there is none with this key.
-    pub(crate) async fn read(&self, bucket: &str, key: &str) -> Result<Option<OpenObject>, Error> {
+    pub(crate) async fn read(&self, app: &App, bucket: &str, key: &str) -> Result<Option<OpenObject>, Error> {
         // A blob can be gone when its object was replaced after its row was read. Then there is a new row.
         for _ in 0..3 {
-            let Some(object) = self.database.object(bucket, key).await? else { return Ok(None) };
+            let Some(object) = self.find(app, bucket, key).await? else { return Ok(None) };
             if let Some(blob) = self.blobs.open(&object.blob).await? {
                 return Ok(Some(OpenObject { object, blob }));
             }
@@ -129,6 +149,26 @@ impl Objects {
 
     pub(super) fn begin(&self) -> Result<Box<dyn BlobWriter>, Error> {
         self.blobs.begin()
+    }
+}
+
+/// How long a running task waits for an object store that cannot be reached.
+const MAX_OUTAGE: Duration = Duration::from_secs(2 * 60);
+const OUTAGE_POLL: Duration = Duration::from_secs(1);
+
+/// Tries again while the object store cannot be reached: a task that runs does not fail for that.
+pub(crate) async fn outlast_outage<T, F: Future<Output = Result<T, Error>>>(
+    attempt: impl Fn() -> F,
+) -> Result<T, Error> {
+    let until = Instant::now() + MAX_OUTAGE;
+    loop {
+        match attempt().await {
+            Err(cause) if cause.is_unavailable() && Instant::now() < until => {
+                tracing::warn!(%cause, "a task waits for the object store");
+                tokio::time::sleep(OUTAGE_POLL).await;
+            }
+            done => return done,
+        }
     }
 }
 

@@ -286,7 +286,7 @@ async fn one_lease_stores_only_so_many_outputs_and_bytes() -> Outcome {
     assert!(store("1/b.txt", "sixsix").await, "another one in the place of the third");
     assert!(!store("1/b.txt", "sevenxx").await, "more than 17 bytes");
     assert!(store("2/a.txt", "four").await && store("10/a.txt", "four").await, "another lease");
-    let kept = app.objects.read("outputs", &format!("{task}/1/b.txt")).await?.ok_or("it is gone")?;
+    let kept = app.objects.read(app, "outputs", &format!("{task}/1/b.txt")).await?.ok_or("it is gone")?;
     assert_eq!(kept.bytes().await?, b"sixsix");
     Ok(())
 }

@@ -3,7 +3,6 @@
 pub(crate) mod metrics;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -14,9 +13,6 @@ use axum::routing::get;
 
 use crate::Error;
 use crate::lifecycle::app::App;
-
-/// How long the database may take for a health check.
-const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The content type of the metrics.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -33,7 +29,7 @@ async fn health(State(app): State<Arc<App>>) -> (StatusCode, &'static str) {
         app.database.depths().await?;
         app.database.check_writer().await
     };
-    match tokio::time::timeout(HEALTH_TIMEOUT, check).await {
+    match tokio::time::timeout(app.config.limits.health_timeout, check).await {
         Ok(Ok(())) => (StatusCode::OK, "ok\n"),
         Ok(Err(cause)) => {
             tracing::error!(%cause, "the health check failed");

@@ -160,7 +160,7 @@ async fn the_object_store_has_faults_of_its_own_kind() -> Outcome {
     let response = bench.upload(&target, "a note").await?;
     assert_eq!(response.status().as_u16(), 503);
     let text = response.text().await?;
-    assert!(text.contains("<Code>SlowDown</Code>") && text.contains("a &#60; b"), "{text}");
+    assert!(text.contains("<Code>SlowDown</Code>") && text.contains("a &lt; b"), "{text}");
 
     bench.controls.add_fault(Fault::lose_response().on(Operation::POST_OBJECT).once())?;
     assert!(bench.upload(&target, "a note").await.is_err());

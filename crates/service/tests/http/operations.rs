@@ -72,8 +72,9 @@ async fn health_says_that_the_database_does_not_commit() -> Outcome {
     let parent = tempfile::tempdir()?;
     let mut config = Config::folder(parent.path().join("data"));
     config.operations = Some(([127, 0, 0, 1], 0).into());
+    config.limits.health_timeout = Duration::from_millis(200);
     let service = Service::start(config).await?;
-    // Somebody else writes to the file and does not end.
+    // Another process writes to the file and does not end.
     let other = rusqlite::Connection::open(service.data_folder().join("inferstore.db"))?;
     other.execute_batch("BEGIN IMMEDIATE")?;
     let url = format!("{}/health", service.operations_url().ok_or("no operations listener")?);
@@ -81,7 +82,11 @@ async fn health_says_that_the_database_does_not_commit() -> Outcome {
     assert_eq!(health.status(), 503);
     assert_eq!(health.text().await?, "the database does not commit\n");
     other.execute_batch("ROLLBACK")?;
-    assert_eq!(client()?.get(&url).send().await?.status(), 200);
+    let healthy = async {
+        while client()?.get(&url).send().await?.status() != 200 {}
+        Outcome::Ok(())
+    };
+    tokio::time::timeout(Duration::from_secs(30), healthy).await??;
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use inferstore_service::{Config, CorsOrigin, Service};
 use reqwest::Method;
 
-use crate::support::{Bench, Outcome, Target, client, free_address};
+use crate::support::{Bench, Outcome, Target, bucket, client, free_address};
 
 #[tokio::test]
 async fn who_knows_the_url_of_one_file_cannot_guess_that_of_another() -> Outcome {
@@ -35,6 +35,7 @@ async fn a_url_from_before_the_service_had_another_address_still_names_its_file(
     let folder = tempfile::tempdir()?;
     let mut config = Config::folder(folder.path());
     config.first_account.api_key = Some("isk_storage_of_the_test".to_owned());
+    config.objects = bucket()?;
     config.storage_url = Some("http://files.example:81".to_owned());
     config.storage = free_address()?;
     let here = format!("http://{}", config.storage);

@@ -4,7 +4,7 @@ use inferstore_service::{Config, Service};
 use reqwest::Method;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, LAST_MODIFIED};
 
-use crate::support::{Bench, Outcome, client, file_part, pattern};
+use crate::support::{Bench, Outcome, bucket, client, file_part, pattern};
 
 #[tokio::test]
 async fn files_of_every_size_up_to_the_largest_arrive_as_they_were_sent() -> Outcome {
@@ -175,6 +175,7 @@ async fn stored_files_survive_a_restart() -> Outcome {
     let folder = tempfile::tempdir()?;
     let mut config = Config::folder(folder.path());
     config.first_account.api_key = Some("a-key-for-this-test".to_owned());
+    config.objects = bucket()?;
     let bench = Bench::with(config.clone()).await?;
     let url = bench.store("kept.txt", "text/plain", b"kept").await?;
     let address = url.split('/').nth(2).and_then(|address| address.parse().ok());

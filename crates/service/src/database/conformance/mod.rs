@@ -10,6 +10,7 @@ pub(crate) mod folders;
 pub(crate) mod money;
 pub(crate) mod queue;
 pub(crate) mod state_table;
+pub(crate) mod targets;
 
 use std::sync::Arc;
 
@@ -63,6 +64,8 @@ macro_rules! conformance {
                 a_released_lease_is_free_at_once_and_does_not_count
                 a_task_that_no_live_node_serves_fails_and_its_money_is_released
                 retention_deletes_the_oldest_tasks_and_every_balance_still_adds_up;
+            targets: a_target_is_pending_until_it_has_stored_its_file_or_is_void
+                pending_targets_are_those_of_a_folder_an_owner_or_an_object_within_bounds;
         }
 
         #[test]
@@ -124,32 +127,48 @@ impl<E: Engine> Fixture<E> {
 
     /// Uploads a file into an owner's folder, at the expense of a payer.
     pub(crate) async fn upload(&self, owner: AccountId, payer: AccountId, file: &File, now: Moment) {
-        let (bucket, key) = (file.bucket(owner), file.key());
+        let target = self.add_target(owner, payer, file, now).await;
+        let stored = self.store(&target, &self.random.uuid().unwrap(), now).await;
+        assert!(matches!(stored, Stored::Kept { .. }));
+    }
+
+    /// Adds a target for a file.
+    async fn add_target(
+        &self,
+        owner: AccountId,
+        payer: AccountId,
+        file: &File,
+        expires_at: Moment,
+    ) -> Target {
         let target = Target {
             id: self.random.uuid().unwrap(),
             owner,
             payer,
-            bucket: bucket.clone(),
+            bucket: file.bucket(owner),
             folder: file.folder.to_owned(),
-            key: key.clone(),
+            key: file.key(),
             mime: file.mime.to_owned(),
             size: file.size,
-            expires_at: now,
+            expires_at,
             is_void: false,
         };
+        self.database.add_target(&target).await.unwrap();
+        target
+    }
+
+    /// Stores what was uploaded to a target.
+    async fn store(&self, target: &Target, blob: &str, now: Moment) -> Stored {
         let object = Object {
-            bucket,
-            key,
-            blob: self.random.uuid().unwrap(),
-            mime: file.mime.to_owned(),
-            size: file.size,
+            bucket: target.bucket.clone(),
+            key: target.key.clone(),
+            blob: blob.to_owned(),
+            mime: target.mime.clone(),
+            size: target.size,
             etag: String::new(),
             created_at: now,
         };
-        self.database.add_target(&target).await.unwrap();
         let id = self.random.uuid().unwrap();
-        let stored = self.database.store_upload(&target.id, &id, &object).await.unwrap();
-        assert!(matches!(stored, Stored::Kept { .. }));
+        self.database.store_upload(&target.id, &id, &object).await.unwrap()
     }
 
     async fn delete(&self, owner: AccountId, file: &File, now: Moment) {

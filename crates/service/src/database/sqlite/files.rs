@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use async_trait::async_trait;
+use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params};
 
 use super::movements::meter_storage;
@@ -13,7 +14,7 @@ use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::object_storage::{
-    Files, Object, OutputLimits, OutputStored, Stored, StoredFile, Target, Usage, category,
+    Files, Object, OutputLimits, OutputStored, Stored, StoredFile, Target, TargetsOf, Usage, category,
 };
 
 fn target(row: &Row<'_>) -> rusqlite::Result<Target> {
@@ -59,6 +60,30 @@ impl Files for SqliteDatabase {
     async fn target(&self, id: &str) -> Result<Option<Target>, Error> {
         let id = id.to_owned();
         self.read(move |db| Ok(db.first("SELECT * FROM upload_targets WHERE id = ?", [id], target)?)).await
+    }
+
+    async fn pending_targets(
+        &self,
+        of: TargetsOf<'_>,
+        expiry: (Moment, Moment),
+        limit: u32,
+    ) -> Result<Vec<Target>, Error> {
+        let (condition, first, second) = match of {
+            TargetsOf::Owner(owner) => ("owner = ?1", Value::from(owner.0), Value::Null),
+            TargetsOf::Folder(owner, folder) => {
+                ("owner = ?1 AND folder = ?2", owner.0.into(), folder.to_owned().into())
+            }
+            TargetsOf::Object { bucket, key } => {
+                ("bucket = ?1 AND key = ?2", bucket.to_owned().into(), key.to_owned().into())
+            }
+            TargetsOf::Everyone => ("true", Value::Null, Value::Null),
+        };
+        let select = format!(
+            "SELECT * FROM upload_targets WHERE {condition} AND expires_at > ?3 AND expires_at <= ?4 \
+             AND is_used = 0 AND is_void = 0 ORDER BY expires_at DESC, id LIMIT ?5"
+        );
+        self.read(move |db| Ok(db.all(&select, params![first, second, expiry.0, expiry.1, limit], target)?))
+            .await
     }
 
     async fn store_upload(&self, target_id: &str, id: &str, object: &Object) -> Result<Stored, Error> {
@@ -128,8 +153,9 @@ impl Files for SqliteDatabase {
     async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>, Error> {
         let blobs = json(blobs);
         self.read(move |db| {
-            let known =
-                "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM objects WHERE blob = value)";
+            let known = "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM objects WHERE blob = value) \
+                         OR EXISTS (SELECT 1 FROM upload_targets \
+                                    WHERE id = value AND is_used = 0 AND is_void = 0)";
             Ok(db.all(known, [blobs], |row| row.get(0))?.into_iter().collect())
         })
         .await

@@ -13,11 +13,8 @@ use super::statements::Statements as _;
 use super::{SqliteDatabase, path};
 use crate::Error;
 use crate::clock::Moment;
-use crate::database::{Bootstrap, Bootstrapped, FIRST_ACCOUNT, Maintenance, Settings};
+use crate::database::{Bootstrap, Bootstrapped, FIRST_ACCOUNT, Maintenance, Settings, Sharing, UNSHOWN_KEY};
 use crate::ledger::Credit;
-
-/// The setting that names a key of the first account which may not have been shown.
-const UNSHOWN_KEY: &str = "unshown key";
 
 #[async_trait]
 impl Settings for SqliteDatabase {
@@ -36,6 +33,8 @@ impl Settings for SqliteDatabase {
         .await
     }
 }
+
+impl Sharing for SqliteDatabase {}
 
 #[async_trait]
 impl Maintenance for SqliteDatabase {

@@ -2,7 +2,6 @@
 
 mod accounts;
 mod admin;
-mod cache;
 mod catalog;
 mod checkpoints;
 mod files;
@@ -26,12 +25,12 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
+use super::cache::Cache;
 use crate::Error;
 use crate::accounts::{Account, KeptKey};
 use crate::catalog::Published;
 use crate::database::Durability;
 use crate::error::DiskFailure;
-use cache::Cache;
 use checkpoints::Checkpoints;
 use group_commit::Writer;
 use readers::Readers;
@@ -44,6 +43,7 @@ const SCHEMA: &[&str] = &[
     include_str!("schema_4.sql"),
     include_str!("schema_5.sql"),
     include_str!("schema_6.sql"),
+    include_str!("schema_7.sql"),
 ];
 
 /// How long SQLite waits for a lock of another connection.

@@ -18,7 +18,7 @@ use md5::{Digest, Md5};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::{Blob, BlobWriter, Blobs, ByteStream, OpenBlob, Orphan};
+use super::{Blob, BlobWriter, Blobs, ByteStream, NAME_LENGTH, OpenBlob, Orphan, is_blob, is_of_blobs};
 use crate::Error;
 use crate::database::Durability;
 use crate::object_storage::hex;
@@ -37,9 +37,6 @@ const SMALL_READ_CHUNK: u64 = 64 * 1024;
 
 /// The folder of what can be read.
 const BLOBS: &str = "blobs";
-
-/// The length of the name of a blob.
-const NAME_LENGTH: usize = 26;
 
 /// A folder of blobs. Clones are the same folder.
 #[derive(Clone)]
@@ -326,15 +323,6 @@ fn sub_folder(name: &str) -> &str {
 
 fn is_sub_folder(name: &str) -> bool {
     name.len() == 2 && is_of_blobs(name)
-}
-
-fn is_blob(name: &str) -> bool {
-    name.len() >= NAME_LENGTH && is_of_blobs(name)
-}
-
-/// Whether a name has only characters that names of blobs have.
-fn is_of_blobs(name: &str) -> bool {
-    name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
 fn remove_if_present(path: &Path) -> io::Result<()> {

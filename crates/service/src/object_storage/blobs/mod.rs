@@ -1,11 +1,15 @@
-//! Blobs: the bytes of objects under random names, behind a trait that a folder of files implements. A
-//! blob is whole and synced before it can be read.
+//! Blobs: the bytes of objects under random names, behind a trait that a folder of files and a bucket implement.
+//! A blob is whole and synced before it can be read.
 //!
 //! Keys of objects are no part of the name, so that every key works, `a` and `a/b` exist side by side, and
 //! no key names a file of the machine.
 
+mod bucket;
+mod cors;
+mod direct;
 mod disk;
 mod pairing;
+mod s3;
 
 use std::io;
 use std::ops::Range;
@@ -17,17 +21,36 @@ use axum::body::Bytes;
 use futures_util::stream::BoxStream;
 use jiff::civil::Date;
 
-pub(super) use disk::Disk;
-pub(crate) use pairing::pair;
+pub(super) use bucket::Stat;
+pub(super) use direct::Direct;
+pub(crate) use pairing::{OpenedBlobs, open};
 
 use crate::Error;
 
 /// The bytes of a blob, chunk by chunk.
 pub(crate) type ByteStream = BoxStream<'static, io::Result<Bytes>>;
 
+/// The length of the name of a blob that is drawn here.
+const NAME_LENGTH: usize = 26;
+
+/// Whether a name is that of a blob: one that was drawn here, or the identifier of a target.
+fn is_blob(name: &str) -> bool {
+    name.len() >= NAME_LENGTH && is_of_blobs(name)
+}
+
+/// Whether a name has only characters that names of blobs have.
+fn is_of_blobs(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+}
+
 /// Keeps blobs.
 #[async_trait]
 pub(super) trait Blobs: Send + Sync {
+    /// What signs uploads and downloads that go straight to the store; None when this process receives and
+    /// serves every byte.
+    fn direct(&self) -> Option<&Direct> {
+        None
+    }
     /// Begins a blob.
     fn begin(&self) -> Result<Box<dyn BlobWriter>, Error>;
     /// Opens a blob, which can then be read to its end even when it is removed meanwhile; None when there is
@@ -35,7 +58,7 @@ pub(super) trait Blobs: Send + Sync {
     async fn open(&self, name: &str) -> Result<Option<Box<dyn OpenBlob>>, Error>;
     /// Removes a blob. A failure is logged, because the sweeper finds the blob again.
     async fn remove(&self, name: &str);
-    /// When the store was opened, by the clock that stamps its blobs.
+    /// A moment, by the clock that stamps the blobs, before which no upload was begun that is still in progress.
     fn opened_at(&self) -> SystemTime;
     /// Returns the names of the blobs that were committed before then.
     async fn older_than(&self, then: SystemTime) -> Result<Vec<String>, Error>;

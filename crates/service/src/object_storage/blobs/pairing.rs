@@ -1,21 +1,73 @@
-//! The pairing of a folder of objects with its database, by an identifier that both keep: blobs are judged by
-//! the rows of a database, so a new or a wrong database must never be the judge of the files of another.
+//! The pairing of a folder of objects or a bucket with its database, by an identifier that both keep: blobs are
+//! judged by the rows of a database, so a new or a wrong database must never be the judge of the files of another.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
+use std::sync::Arc;
 
+use super::disk::Disk;
+use super::s3::S3;
+use super::{Blobs, cors};
 use crate::Error;
-use crate::database::Database;
+use crate::database::{Database, Durability};
+use crate::lifecycle::config::Config;
 use crate::random::Randomness;
 
 /// The setting of the database, and the file in the folder, that hold the identifier.
 const SETTING: &str = "objects";
 const MARKER: &str = "id";
 
+/// Blobs that belong to the database.
+pub(crate) struct OpenedBlobs(pub(in crate::object_storage) Arc<dyn Blobs>);
+
+/// Opens the blobs that the settings name, and pairs them with the database; refuses those of another one.
+/// `is_new` says that the database was not filled before.
+pub(crate) async fn open(
+    config: &Config,
+    folder: &Path,
+    durability: Durability,
+    database: &dyn Database,
+    is_new: bool,
+) -> Result<OpenedBlobs, Error> {
+    let Some(remote) = &config.objects else {
+        pair(folder, database, is_new).await?;
+        return Ok(OpenedBlobs(Arc::new(Disk::open(folder, durability)?)));
+    };
+    let parent = folder.parent().unwrap_or(folder);
+    let blobs = S3::new(remote.clone(), parent)?;
+    pair_bucket(&blobs, database, is_new).await?;
+    cors::ensure(blobs.bucket(), &config.storage_origins).await;
+    Ok(OpenedBlobs(Arc::new(blobs)))
+}
+
+/// The same for a bucket, which several processes may open at once.
+async fn pair_bucket(blobs: &S3, database: &dyn Database, is_new: bool) -> Result<(), Error> {
+    let bucket = blobs.bucket();
+    if is_new && bucket.create().await? {
+        tracing::info!("{} was created", bucket.config.shown());
+    }
+    let marker = blobs.marker().await?;
+    let setting = database.setting(SETTING).await?;
+    let is_right = match (&setting, &marker) {
+        (Some(setting), Some(marker)) => setting == marker,
+        (Some(_), None) => is_new,
+        (None, Some(_)) => !blobs.has_blobs().await?,
+        (None, None) => true,
+    };
+    if !is_right {
+        let cause = "it does not belong to this database: it is empty, or holds the files of another database; \
+                     name the bucket and the prefix of this database, or an empty bucket for a new database";
+        return Err(Error::new(format!("opening {}", bucket.config.shown()), cause));
+    }
+    // The database decides between processes that begin at once.
+    let id = database.setting_or(SETTING, &Randomness::new(None).word(26)?).await?;
+    if marker.as_deref() == Some(&*id) { Ok(()) } else { blobs.set_marker(&id).await }
+}
+
 /// Pairs the folder of objects with the database, or refuses when it holds the files of another one.
 /// `is_new` says that the database was created just now.
-pub(crate) async fn pair(folder: &Path, database: &dyn Database, is_new: bool) -> Result<(), Error> {
+async fn pair(folder: &Path, database: &dyn Database, is_new: bool) -> Result<(), Error> {
     let action = || format!("opening {}", folder.display());
     let failed = |cause| Error::keeping(action(), cause);
     let marker = read_marker(folder).map_err(failed)?;

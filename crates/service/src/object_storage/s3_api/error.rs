@@ -135,6 +135,9 @@ impl From<Error> for S3Error {
     /// A failure of the service: the cause goes to the log alone.
     fn from(cause: Error) -> Self {
         tracing::error!(%cause, "a request failed inside the object store");
+        if cause.is_unavailable() {
+            return Self::new(Code::SlowDown, "Please reduce your request rate.");
+        }
         Self::new(Code::InternalError, "We encountered an internal error. Please try again.")
     }
 }

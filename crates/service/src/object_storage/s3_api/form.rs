@@ -15,7 +15,7 @@ use subtle::ConstantTimeEq;
 use tokio::time::{Instant, timeout_at};
 
 use super::policy::{self, SizeRange, field};
-use super::sign::{ACCESS_KEY, ALGORITHM, TARGET_FIELD, mismatch, scope, unknown_access_key};
+use super::sign::{ACCESS_KEY, ALGORITHM, TARGET_FIELD, mismatch, own_scope, unknown_access_key};
 use super::{Code, S3Error, not_allowed};
 use crate::Error;
 use crate::http::slow_clients::{BodyError, BoundedBody, TooSlow};
@@ -164,7 +164,7 @@ fn verify<'a>(app: &App, fields: &'a [(String, String)]) -> Result<&'a str, S3Er
     if access_key != ACCESS_KEY {
         return Err(unknown_access_key());
     }
-    let day = date.get(..8).filter(|day| signed_scope == scope(day)).ok_or_else(mismatch)?;
+    let day = date.get(..8).filter(|day| signed_scope == own_scope(day)).ok_or_else(mismatch)?;
     let right = app.objects.signer.signature(day, policy)?;
     if right.as_bytes().ct_eq(signature.as_bytes()).into() { Ok(policy) } else { Err(mismatch()) }
 }

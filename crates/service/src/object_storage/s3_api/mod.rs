@@ -18,8 +18,8 @@ use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, Response, StatusCode};
 
-pub(super) use error::{Code, S3Error};
-pub(crate) use sign::{Presigned, Signer};
+pub(crate) use error::{Code, S3Error};
+pub(crate) use sign::{Form, FormSigner, MAX_LIFE, Presigned, Signer, fields};
 
 use crate::lifecycle::app::App;
 use crate::operations::metrics::label;
@@ -67,6 +67,7 @@ async fn respond(app: &Arc<App>, request: Request) -> Result<Response<Body>, S3E
     let (head, body) = request.into_parts();
     match head.method {
         Method::GET | Method::HEAD => read::read(app, &head).await,
+        Method::PUT | Method::POST if app.objects.direct().is_some() => Err(not_allowed()),
         Method::PUT => put::upload(app, &head, body).await,
         Method::POST if form::is_form(&head.headers) => form::upload(app, &head, body).await,
         Method::POST | Method::DELETE => Err(S3Error::new(Code::AccessDenied, "Access Denied")),

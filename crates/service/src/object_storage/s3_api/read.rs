@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::header::{
-    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue,
-    LAST_MODIFIED,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
+    HeaderValue, LAST_MODIFIED, LOCATION, REFERRER_POLICY,
 };
 use axum::http::request::Parts;
 use axum::http::{Method, Response, StatusCode};
@@ -35,10 +35,20 @@ pub(super) async fn read(app: &Arc<App>, head: &Parts) -> Result<Response<Body>,
     location::read(head.uri.path()).ok_or_else(|| S3Error::new(Code::AccessDenied, "Access Denied"))?;
     let no_key = || S3Error::new(Code::NoSuchKey, "The specified key does not exist.");
     let (bucket, key) = app.objects.locations.object_at(head.uri.path()).ok_or_else(no_key)?;
-    let opened = app.objects.read(&bucket, &key).await?.ok_or_else(no_key)?;
-
-    let object = opened.object.clone();
+    let (object, opened) = match app.objects.direct() {
+        // The bytes are elsewhere, and the row says everything else.
+        Some(_) => (app.objects.find(app, &bucket, &key).await?.ok_or_else(no_key)?, None),
+        None => {
+            let opened = app.objects.read(app, &bucket, &key).await?.ok_or_else(no_key)?;
+            (opened.object.clone(), Some(opened))
+        }
+    };
     conditions::check(&head.headers, &object)?;
+    if let Some(direct) = app.objects.direct()
+        && head.method == Method::GET
+    {
+        return redirect(&direct.download_url(&object, !is_inert(&object.mime)));
+    }
     let part = conditions::range(&head.headers, &object)?;
     let range = part.clone().unwrap_or(0..object.size);
     let mut response = Response::builder()
@@ -54,11 +64,23 @@ pub(super) async fn read(app: &Arc<App>, head: &Parts) -> Result<Response<Body>,
     if !is_inert(&object.mime) {
         response = response.header(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
     }
-    let body = match head.method {
-        Method::HEAD => Body::empty(),
-        _ => Body::from_stream(opened.read(range)),
+    let body = match opened {
+        Some(opened) if head.method != Method::HEAD => Body::from_stream(opened.read(range)),
+        _ => Body::empty(),
     };
     Ok(response.body(body).map_err(|cause| Error::new("responding with an object", cause))?)
+}
+
+/// Sends a client on to where the bytes are. The URL of this response stays; the one that it leads to is valid for
+/// a short time.
+fn redirect(location: &str) -> Result<Response<Body>, S3Error> {
+    let response = Response::builder()
+        .status(StatusCode::FOUND)
+        .header(LOCATION, location)
+        .header(CACHE_CONTROL, "no-store")
+        .header(REFERRER_POLICY, "no-referrer")
+        .body(Body::empty());
+    Ok(response.map_err(|cause| Error::new("responding with an object", cause))?)
 }
 
 fn check_query(query: &str) -> Result<(), S3Error> {

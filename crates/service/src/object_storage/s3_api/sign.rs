@@ -24,7 +24,7 @@ pub(super) const TARGET_FIELD: &str = "x-amz-meta-target";
 const REGION: &str = "us-east-1";
 
 /// The longest life of a signed URL, as in S3.
-const MAX_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+pub(crate) const MAX_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// A signed target, as a client gets it.
 pub(crate) struct Presigned {
@@ -68,7 +68,7 @@ impl Signer {
         let put = SignedPut { path, target: &target.id, mime: &target.mime, size: &size };
         Ok(Presigned {
             endpoint: self.put(&put, life, now)?.into(),
-            fields: object(&[("Content-Type", target.mime.as_str())])?,
+            fields: fields(&[("Content-Type", target.mime.as_str())])?,
         })
     }
 
@@ -84,29 +84,76 @@ impl Signer {
     }
 
     fn form(&self, target: &Target, life: Duration, now: Timestamp) -> Result<Presigned, Error> {
-        let day = now.strftime("%Y%m%d").to_string();
-        let date = now.strftime("%Y%m%dT%H%M%SZ").to_string();
-        let credential = format!("{ACCESS_KEY}/{}", scope(&day));
-        let fields = [
-            ("key", target.key.as_str()),
-            ("Content-Type", target.mime.as_str()),
-            ("x-amz-algorithm", ALGORITHM),
-            ("x-amz-credential", credential.as_str()),
-            ("x-amz-date", date.as_str()),
-            (TARGET_FIELD, target.id.as_str()),
-        ];
-        let expiration = now.saturating_add(life).unwrap_or(now);
-        let policy = policy::write(&target.bucket, &fields, target.size, expiration);
-        let signature = self.signature(&day, &policy)?;
-        let mut all = fields.to_vec();
-        all.extend([("policy", policy.as_str()), ("x-amz-signature", signature.as_str())]);
-        Ok(Presigned { endpoint: format!("{}/{}", self.address, target.bucket), fields: object(&all)? })
+        let endpoint = format!("{}/{}", self.address, target.bucket);
+        let form = Form {
+            endpoint: Url::parse(&endpoint).map_err(|cause| Error::new("signing an upload target", cause))?,
+            bucket: &target.bucket,
+            key: &target.key,
+            mime: &target.mime,
+            size: target.size,
+            target: Some(&target.id),
+        };
+        self.for_forms().presign(&form, life, now)
+    }
+
+    fn for_forms(&self) -> FormSigner<'_> {
+        FormSigner { access_key: ACCESS_KEY, secret: &self.secret, region: REGION }
     }
 
     /// The signature of a policy that was signed on that day.
     pub(super) fn signature(&self, day: &str, policy: &str) -> Result<String, Error> {
+        self.for_forms().signature(day, policy)
+    }
+}
+
+/// An upload by form: what its policy allows.
+pub(crate) struct Form<'a> {
+    /// The URL of the bucket.
+    pub(crate) endpoint: Url,
+    pub(crate) bucket: &'a str,
+    pub(crate) key: &'a str,
+    pub(crate) mime: &'a str,
+    pub(crate) size: u64,
+    /// The identifier of the target, where the key does not say it.
+    pub(crate) target: Option<&'a str>,
+}
+
+/// Signs policies of forms with the key of an object store.
+pub(crate) struct FormSigner<'a> {
+    pub(crate) access_key: &'a str,
+    pub(crate) secret: &'a str,
+    pub(crate) region: &'a str,
+}
+
+impl FormSigner<'_> {
+    /// Signs a form for so long.
+    pub(crate) fn presign(
+        &self,
+        form: &Form<'_>,
+        life: Duration,
+        now: Timestamp,
+    ) -> Result<Presigned, Error> {
+        let day = now.strftime("%Y%m%d").to_string();
+        let date = now.strftime("%Y%m%dT%H%M%SZ").to_string();
+        let credential = format!("{}/{}", self.access_key, scope(&day, self.region));
+        let mut all = vec![
+            ("key", form.key),
+            ("Content-Type", form.mime),
+            ("x-amz-algorithm", ALGORITHM),
+            ("x-amz-credential", credential.as_str()),
+            ("x-amz-date", date.as_str()),
+        ];
+        all.extend(form.target.map(|target| (TARGET_FIELD, target)));
+        let expiration = now.saturating_add(life).unwrap_or(now);
+        let policy = policy::write(form.bucket, &all, form.size, expiration);
+        let signature = self.signature(&day, &policy)?;
+        all.extend([("policy", policy.as_str()), ("x-amz-signature", signature.as_str())]);
+        Ok(Presigned { endpoint: form.endpoint.to_string(), fields: fields(&all)? })
+    }
+
+    fn signature(&self, day: &str, policy: &str) -> Result<String, Error> {
         let mut key = format!("AWS4{}", self.secret).into_bytes();
-        for part in [day, REGION, "s3", "aws4_request", policy] {
+        for part in [day, self.region, "s3", "aws4_request", policy] {
             let hash = Hmac::<Sha256>::new_from_slice(&key).map_err(|cause| Error::new("signing", cause))?;
             key = hash.chain_update(part).finalize().into_bytes().to_vec();
         }
@@ -115,8 +162,13 @@ impl Signer {
 }
 
 /// What a signature of that day is good for.
-pub(super) fn scope(day: &str) -> String {
-    format!("{day}/{REGION}/s3/aws4_request")
+fn scope(day: &str, region: &str) -> String {
+    format!("{day}/{region}/s3/aws4_request")
+}
+
+/// What a signature of the embedded object store is good for, of that day.
+pub(super) fn own_scope(day: &str) -> String {
+    scope(day, REGION)
 }
 
 pub(super) fn mismatch() -> S3Error {
@@ -128,8 +180,8 @@ pub(super) fn unknown_access_key() -> S3Error {
     S3Error::new(Code::InvalidAccessKeyId, "The access key is not known.")
 }
 
-/// A JSON object as text, its members in this order.
-fn object(members: &[(&str, &str)]) -> Result<String, Error> {
+/// The fields of a target: a JSON object as text, its members in this order.
+pub(crate) fn fields(members: &[(&str, &str)]) -> Result<String, Error> {
     let failed = |cause| Error::new("writing the fields of an upload target", cause);
     let mut text = Vec::new();
     serde_json::Serializer::new(&mut text).collect_map(members.iter().copied()).map_err(failed)?;

@@ -15,7 +15,7 @@ const LIFETIME: Duration = Duration::from_secs(10);
 const MAX_ENTRIES: usize = 10_000;
 
 /// Values by their key. Keys that are not in the database take no place.
-pub(super) struct Cache<V> {
+pub(crate) struct Cache<V> {
     state: Mutex<State<V>>,
 }
 
@@ -33,7 +33,7 @@ impl<V> Default for Cache<V> {
 
 impl<V: Clone> Cache<V> {
     /// Returns the value of the key, from the cache or else from the database.
-    pub(super) async fn get_or_read<F>(&self, key: &str, read: impl FnOnce() -> F) -> Result<Option<V>, Error>
+    pub(crate) async fn get_or_read<F>(&self, key: &str, read: impl FnOnce() -> F) -> Result<Option<V>, Error>
     where
         F: Future<Output = Result<Option<V>, Error>>,
     {
@@ -62,7 +62,7 @@ impl<V: Clone> Cache<V> {
 impl<V> Cache<V> {
     /// Invalidates all entries when the guard is dropped: hold it around a write, so that a write whose
     /// caller goes away counts as well.
-    pub(super) fn invalidate(&self) -> Invalidation<'_, V> {
+    pub(crate) fn invalidate(&self) -> Invalidation<'_, V> {
         Invalidation(self)
     }
 
@@ -72,7 +72,7 @@ impl<V> Cache<V> {
 }
 
 /// Invalidates a cache when it is dropped.
-pub(super) struct Invalidation<'a, V>(&'a Cache<V>);
+pub(crate) struct Invalidation<'a, V>(&'a Cache<V>);
 
 impl<V> Drop for Invalidation<'_, V> {
     fn drop(&mut self) {

@@ -1,12 +1,12 @@
-//! What the command is surrounded by: its streams, its variables, its terminal. Handed in, so that a
+//! The environment of the command: streams, variables, terminal. Passed in, so that a
 //! test can run the whole command in its own process.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read, Write};
 use std::path::PathBuf;
 
-/// What the command is surrounded by.
-pub struct Surroundings {
+/// The environment of the command.
+pub struct Environment {
     /// The variables of the environment.
     pub variables: BTreeMap<String, String>,
     /// Where relative paths begin.
@@ -27,7 +27,7 @@ pub struct Surroundings {
     pub width: usize,
 }
 
-impl Surroundings {
+impl Environment {
     /// Those of this process.
     #[must_use]
     pub fn of_this_process() -> Self {
@@ -54,9 +54,9 @@ impl Surroundings {
     }
 }
 
-impl std::fmt::Debug for Surroundings {
+impl std::fmt::Debug for Environment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Variables hold keys.
-        f.debug_struct("Surroundings").field("width", &self.width).finish_non_exhaustive()
+        f.debug_struct("Environment").field("width", &self.width).finish_non_exhaustive()
     }
 }

@@ -1,0 +1,148 @@
+//! Accounts, memberships and hashed keys in PostgreSQL.
+
+use async_trait::async_trait;
+use deadpool_postgres::GenericClient;
+use tokio_postgres::Row;
+
+use super::PostgresDatabase;
+use super::changes::Change;
+use super::failure::{Failure, read, statement, transaction};
+use super::movements::read_purses;
+use super::statements::{all, first, is_there, one, run};
+use super::values::Hash;
+use crate::Error;
+use crate::accounts::{Account, AccountId, Accounts, KeptKey, NewAccount};
+use crate::clock::Moment;
+use crate::ledger::Purses;
+
+const BY_USERNAME: &str =
+    "SELECT id, username, scope, wallet_address, bucket FROM accounts WHERE username = $1";
+
+/// Reads an account from the first columns of a row.
+fn account(row: &Row) -> Result<Account, tokio_postgres::Error> {
+    Ok(Account {
+        id: row.try_get(0)?,
+        username: row.try_get(1)?,
+        scope: row.try_get(2)?,
+        wallet_address: row.try_get(3)?,
+        bucket: row.try_get(4)?,
+    })
+}
+
+#[async_trait]
+impl Accounts for PostgresDatabase {
+    async fn add_account(&self, new: &NewAccount, now: Moment) -> Result<Account, Error> {
+        transaction!(self, |tx| add_account(tx, new, now))
+    }
+
+    async fn account(&self, username: &str) -> Result<Option<Account>, Error> {
+        read!(self, |db| first(db, BY_USERNAME, &[&username], account))
+    }
+
+    async fn accounts(&self) -> Result<Vec<(Account, Purses)>, Error> {
+        // One statement, so that money that moves meanwhile is not seen twice.
+        let select = "SELECT id, username, scope, wallet_address, bucket, balance, free, held, debt, \
+             earnings + coalesce(more_earnings, 0)::bigint, revenue + coalesce(more_revenue, 0)::bigint \
+             FROM accounts JOIN purses ON purses.account = accounts.id LEFT JOIN ( \
+               SELECT account, sum(amount) FILTER (WHERE purse = 'earnings') AS more_earnings, \
+                 sum(amount) FILTER (WHERE purse = 'revenue') AS more_revenue \
+               FROM purse_changes GROUP BY account) AS changes ON changes.account = accounts.id ORDER BY id";
+        read!(self, |db| all(db, select, &[], |row| Ok((account(row)?, read_purses(row, 5)?))))
+    }
+
+    async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<(), Error> {
+        let insert = "INSERT INTO members (organization, person) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+        statement!(self, |db| run(db, insert, &[&organization, &person])).map(|_| ())
+    }
+
+    async fn remove_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error> {
+        let removed = statement!(self, |db| one(
+            db,
+            "WITH removed AS (DELETE FROM members WHERE organization = $1 AND person = $2 RETURNING 1), \
+             void AS (UPDATE upload_targets SET is_void = true WHERE owner = $1 AND payer = $2) \
+             SELECT count(*) FROM removed",
+            &[&organization, &person],
+            |row| row.try_get::<_, i64>(0),
+        ))?;
+        Ok(removed > 0)
+    }
+
+    async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error> {
+        let member = "SELECT 1 FROM members WHERE organization = $1 AND person = $2";
+        read!(self, |db| is_there(db, member, &[&organization, &person]))
+    }
+
+    async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<(), Error> {
+        let added = {
+            let _invalidation = self.caches.keys.invalidate();
+            statement!(self, |db| add_key(db, owner, key, now))
+        };
+        self.changes.announce(Change::Keys);
+        added
+    }
+
+    async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool, Error> {
+        let revoked = {
+            let _invalidation = self.caches.keys.invalidate();
+            let revoke = "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
+            statement!(self, |db| run(db, revoke, &[&id, &now]))
+        };
+        self.changes.announce(Change::Keys);
+        Ok(revoked? > 0)
+    }
+
+    async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>, Error> {
+        let read = || async { read!(self, |db| key(db, id)) };
+        self.caches.keys.get_or_read(id, read).await
+    }
+}
+
+async fn key(db: &impl GenericClient, id: &str) -> Result<Option<(KeptKey, Account)>, Failure> {
+    first(
+        db,
+        "SELECT accounts.id, username, scope, wallet_address, bucket, api_keys.id, hash \
+         FROM api_keys JOIN accounts ON accounts.id = api_keys.account \
+         WHERE api_keys.id = $1 AND revoked_at IS NULL",
+        &[&id],
+        |row| Ok((KeptKey { id: row.try_get(5)?, hash: row.try_get::<_, Hash>(6)?.0 }, account(row)?)),
+    )
+    .await
+}
+
+/// Adds an account with its purses, inside a transaction.
+pub(super) async fn add_account(
+    db: &impl GenericClient,
+    new: &NewAccount,
+    now: Moment,
+) -> Result<Account, Failure> {
+    run(
+        db,
+        "WITH added AS ( \
+           INSERT INTO accounts (username, scope, wallet_address, bucket, created_at) \
+           VALUES ($1, $2, $3, $4, $5) ON CONFLICT (username) DO NOTHING RETURNING id) \
+         INSERT INTO purses (account, metered_at) SELECT id, $5 FROM added",
+        &[&new.username, &new.scope, &new.wallet_address, &new.bucket, &now],
+    )
+    .await?;
+    one(db, BY_USERNAME, &[&new.username], account).await
+}
+
+pub(super) async fn add_key(
+    db: &impl GenericClient,
+    owner: AccountId,
+    key: &KeptKey,
+    now: Moment,
+) -> Result<(), Failure> {
+    let added = run(
+        db,
+        "INSERT INTO api_keys (id, account, hash, created_at) VALUES ($1, $2, $3, $4) \
+         ON CONFLICT (id) DO UPDATE SET revoked_at = NULL \
+         WHERE api_keys.account = excluded.account AND api_keys.hash = excluded.hash",
+        &[&key.id, &owner, &&key.hash[..], &now],
+    )
+    .await?;
+    match added {
+        0 => Err(Error::new("adding a key", format!("{:?} is the identifier of another key", key.id)).into()),
+        _ => Ok(()),
+    }
+}

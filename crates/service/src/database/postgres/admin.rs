@@ -1,0 +1,216 @@
+//! What only the operator reads, and refunds, in PostgreSQL.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use deadpool_postgres::Transaction;
+use tokio_postgres::Row;
+
+use super::PostgresDatabase;
+use super::failure::{Failure, read, transaction};
+use super::maintenance::left_to_postgres;
+use super::movements::{Movement, add_changes, lock, move_money, purses};
+use super::statements::{all, column, first, is_there};
+use super::values::{Json, signed};
+use crate::Error;
+use crate::accounts::{AccountId, Scope};
+use crate::admin::{
+    AdminDatabase, KeyOverview, ModelOverview, NodeOverview, Refund, TaskDetail, TaskFilter, TaskOverview,
+};
+use crate::clock::Moment;
+use crate::ledger::{Money, Purse, Reason};
+use crate::queue::Status;
+
+const TASK: &str = "SELECT tasks.id, username, model, status, price, cost, message, node, attempt, \
+     tasks.created_at, updated_at, \
+     EXISTS (SELECT 1 FROM movements WHERE task = tasks.sequence AND reason = 'refund'), input, output, error \
+     FROM tasks JOIN accounts ON accounts.id = tasks.account";
+
+fn task(row: &Row) -> Result<TaskOverview, tokio_postgres::Error> {
+    Ok(TaskOverview {
+        task: row.try_get(0)?,
+        account: row.try_get(1)?,
+        model: row.try_get(2)?,
+        status: row.try_get::<_, Status>(3)?.word(),
+        price: row.try_get(4)?,
+        cost: row.try_get(5)?,
+        message: row.try_get(6)?,
+        node: row.try_get(7)?,
+        attempt: row.try_get(8)?,
+        created_at: row.try_get(9)?,
+        updated_at: row.try_get(10)?,
+        is_refunded: row.try_get(11)?,
+    })
+}
+
+#[async_trait]
+impl AdminDatabase for PostgresDatabase {
+    async fn keys(&self, account: AccountId) -> Result<Vec<KeyOverview>, Error> {
+        let select = "SELECT id, created_at, revoked_at FROM api_keys WHERE account = $1 \
+                      ORDER BY created_at DESC, id";
+        read!(self, |db| all(db, select, &[&account], |row| {
+            let (key, created_at, revoked_at) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+            Ok(KeyOverview { key, created_at, revoked_at })
+        }))
+    }
+
+    async fn keys_like(&self, beginning: &str) -> Result<Vec<String>, Error> {
+        let select = "SELECT id FROM api_keys WHERE revoked_at IS NULL AND starts_with(id, $1) LIMIT 2";
+        read!(self, |db| all(db, select, &[&beginning], column))
+    }
+
+    async fn memberships(&self, account: AccountId, scope: Scope) -> Result<Vec<String>, Error> {
+        let select = match scope {
+            Scope::Organization => {
+                "SELECT username FROM members JOIN accounts ON accounts.id = person \
+                 WHERE organization = $1 ORDER BY username COLLATE \"C\""
+            }
+            Scope::Personal => {
+                "SELECT username FROM members JOIN accounts ON accounts.id = organization \
+                 WHERE person = $1 ORDER BY username COLLATE \"C\""
+            }
+        };
+        read!(self, |db| all(db, select, &[&account], column))
+    }
+
+    async fn all_models(&self, limit: u32, offset: u64) -> Result<Vec<ModelOverview>, Error> {
+        let select = "SELECT models.id, username, name, price, is_public, is_official, is_verified, \
+             is_playground, models.created_at, updated_at \
+             FROM models JOIN accounts ON accounts.id = owner ORDER BY sequence LIMIT $1 OFFSET $2";
+        let (limit, offset) = (i64::from(limit), signed(offset));
+        read!(self, |db| all(db, select, &[&limit, &offset], |row| {
+            Ok(ModelOverview {
+                model: row.try_get(0)?,
+                publisher: row.try_get(1)?,
+                name: row.try_get(2)?,
+                price: row.try_get(3)?,
+                visibility: row.try_get(4)?,
+                is_official: row.try_get(5)?,
+                is_verified: row.try_get(6)?,
+                is_playground: row.try_get(7)?,
+                created_at: row.try_get(8)?,
+                updated_at: row.try_get(9)?,
+            })
+        }))
+    }
+
+    async fn nodes(&self) -> Result<Vec<NodeOverview>, Error> {
+        let select = "SELECT node_keys.name, nodes.id, seen_at, created_at, revoked_at, models, \
+             ARRAY(SELECT model FROM node_models WHERE node = nodes.id ORDER BY model) \
+             FROM node_keys FULL JOIN nodes ON nodes.key = node_keys.name \
+             ORDER BY created_at NULLS FIRST, seen_at DESC";
+        let rows: Vec<(NodeOverview, Option<String>)> = read!(self, |db| all(db, select, &[], |row| {
+            let node: Option<String> = row.try_get(1)?;
+            let registered: Vec<String> = row.try_get(6)?;
+            let allowed: Option<String> = row.try_get(5)?;
+            let models = node.is_some().then_some(registered);
+            let overview = NodeOverview {
+                key: row.try_get(0)?,
+                models,
+                seen_at: row.try_get(2)?,
+                created_at: row.try_get(3)?,
+                revoked_at: row.try_get(4)?,
+                node,
+            };
+            Ok((overview, allowed))
+        }))?;
+        let named = rows.into_iter().map(|(overview, allowed)| {
+            let allowed = allowed.filter(|_| overview.node.is_none());
+            let allowed = allowed.map(|models| serde_json::from_str(&models)).transpose();
+            let allowed = allowed.map_err(|cause| Error::new("reading the models of a node", cause))?;
+            Ok(NodeOverview { models: overview.models.or(allowed), ..overview })
+        });
+        named.collect()
+    }
+
+    async fn all_tasks(&self, filter: TaskFilter) -> Result<Vec<TaskOverview>, Error> {
+        let sql = format!(
+            "{TASK} WHERE {} AND {} ORDER BY sequence DESC LIMIT $3 OFFSET $4",
+            if filter.account.is_some() { "account = $1" } else { "$1::bigint IS NULL" },
+            if filter.status.is_some() { "status = $2" } else { "$2::text IS NULL" },
+        );
+        let (limit, offset) = (i64::from(filter.limit), signed(filter.offset));
+        read!(self, |db| all(db, &sql, &[&filter.account, &filter.status, &limit, &offset], task))
+    }
+
+    async fn any_task(&self, id: &str) -> Result<Option<TaskDetail>, Error> {
+        let sql = format!("{TASK} WHERE tasks.id = $1");
+        read!(self, |db| first(db, &sql, &[&id], |row| {
+            let json = |json: Option<Json>| json.map(|json| json.0);
+            Ok(TaskDetail {
+                overview: task(row)?,
+                input: row.try_get::<_, Json>(12)?.0,
+                output: json(row.try_get(13)?),
+                error: json(row.try_get(14)?),
+            })
+        }))
+    }
+
+    async fn refund(&self, task: &str, now: Moment) -> Result<Refund, Error> {
+        transaction!(self, |tx| refund(tx, task, now))
+    }
+
+    async fn blobs_of(&self, _: &Path) -> Result<Vec<String>, Error> {
+        Err(left_to_postgres("reading a backup"))
+    }
+}
+
+/// What the refund of a task needs to know of it.
+struct Charged {
+    sequence: i64,
+    account: AccountId,
+    username: String,
+    publisher: AccountId,
+    status: Status,
+    free: Money,
+    balance: Money,
+}
+
+async fn refund(tx: &Transaction<'_>, task: &str, now: Moment) -> Result<Refund, Failure> {
+    let charged = first(
+        tx,
+        "SELECT sequence, account, username, publisher, status, held_free, held_balance \
+         FROM tasks JOIN accounts ON accounts.id = account WHERE tasks.id = $1",
+        &[&task],
+        |row| {
+            Ok(Charged {
+                sequence: row.try_get(0)?,
+                account: row.try_get(1)?,
+                username: row.try_get(2)?,
+                publisher: row.try_get(3)?,
+                status: row.try_get(4)?,
+                free: row.try_get(5)?,
+                balance: row.try_get(6)?,
+            })
+        },
+    )
+    .await?;
+    let Some(charged) = charged else { return Ok(Refund::Unknown) };
+    let overflow = || Error::new("refunding a task", "its price is out of range");
+    let amount = charged.free.checked_add(charged.balance).ok_or_else(overflow)?;
+    if charged.status != Status::Success || !amount.is_positive() {
+        return Ok(Refund::NotCharged);
+    }
+    // From here on, another refund of the task waits, and then sees this one.
+    lock(tx, &[charged.account, charged.publisher]).await?;
+    let refunded = "SELECT 1 FROM movements WHERE task = $1 AND reason = 'refund'";
+    if is_there(tx, refunded, &[&charged.sequence]).await? {
+        return Ok(Refund::Already);
+    }
+    add_changes(tx, charged.publisher).await?;
+    let earnings = purses(tx, charged.publisher).await?.earnings;
+    if earnings < amount {
+        return Ok(Refund::EarningsTooSmall { earnings });
+    }
+    for (purse, part) in [(Purse::Free, charged.free), (Purse::Balance, charged.balance)] {
+        let refunded = Movement {
+            amount: part,
+            from: Some((charged.publisher, Purse::Earnings)),
+            to: Some((charged.account, purse)),
+            reason: Reason::Refund,
+            task: Some(charged.sequence),
+        };
+        move_money(tx, refunded, now).await?;
+    }
+    Ok(Refund::Done { account: charged.username, amount })
+}

@@ -1,0 +1,192 @@
+//! Changes that other processes are told of by NOTIFY: a task was queued, a key or a model was changed. Hints alone:
+//! a process that misses one looks again after a while, and its caches expire.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::{StreamExt as _, stream};
+use tokio::sync::{Notify, mpsc};
+use tokio_postgres::{AsyncMessage, Config};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::Caches;
+use super::failure::{Failure, describe};
+use super::tls::Tls;
+use crate::database::QueueChange;
+
+/// The channel of all processes that share the database.
+const CHANNEL: &str = "inferstore";
+/// How long changes are gathered before they are sent: the server lets one transaction that notifies commit at a
+/// time, so there should be few of them.
+const GATHERING: Duration = Duration::from_millis(5);
+/// The pause before the connection that listens is opened again.
+const RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
+/// How many hints wait for the dispatcher; more are dropped.
+const MAX_WAITING: usize = 1_024;
+
+/// What another process should know at once.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Change {
+    Queued(String),
+    Keys,
+    Models,
+}
+
+impl Change {
+    fn word(&self) -> String {
+        match self {
+            Self::Queued(model) => format!("queued {model}"),
+            Self::Keys => "keys".to_owned(),
+            Self::Models => "models".to_owned(),
+        }
+    }
+
+    fn from_word(word: &str) -> Option<Self> {
+        match word.split_once(' ') {
+            Some(("queued", model)) => Some(Self::Queued(model.to_owned())),
+            None if word == "keys" => Some(Self::Keys),
+            None if word == "models" => Some(Self::Models),
+            _ => None,
+        }
+    }
+}
+
+/// Sends and receives changes.
+pub(super) struct Changes {
+    /// Tells the changes of this process from those of others.
+    origin: String,
+    outgoing: Mutex<BTreeSet<Change>>,
+    announced: Notify,
+    incoming: tokio::sync::Mutex<mpsc::Receiver<QueueChange>>,
+    stop: CancellationToken,
+}
+
+impl Changes {
+    pub(super) fn spawn(
+        config: Config,
+        tls: Tls,
+        pool: deadpool_postgres::Pool,
+        caches: &Arc<Caches>,
+    ) -> Arc<Self> {
+        let (sender, incoming) = mpsc::channel(MAX_WAITING);
+        let changes = Arc::new(Self {
+            origin: format!("{:016x}", fastrand::u64(..)),
+            outgoing: Mutex::default(),
+            announced: Notify::new(),
+            incoming: tokio::sync::Mutex::new(incoming),
+            stop: CancellationToken::new(),
+        });
+        let stop = changes.stop.clone();
+        tokio::spawn(stop.clone().run_until_cancelled_owned(send(Arc::clone(&changes), pool)));
+        let listener =
+            Listener { config, tls, origin: changes.origin.clone(), caches: Arc::clone(caches), sender };
+        tokio::spawn(stop.run_until_cancelled_owned(listener.run()));
+        changes
+    }
+
+    /// Lets other processes know, soon and if all goes well.
+    pub(super) fn announce(&self, change: Change) {
+        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner).insert(change);
+        self.announced.notify_one();
+    }
+
+    /// Waits for a change that the dispatcher should know of.
+    pub(super) async fn next(&self) -> QueueChange {
+        match self.incoming.lock().await.recv().await {
+            Some(change) => change,
+            None => std::future::pending().await,
+        }
+    }
+
+    pub(super) fn stop_guard(&self) -> DropGuard {
+        self.stop.clone().drop_guard()
+    }
+
+    pub(super) fn stop(&self) {
+        self.stop.cancel();
+    }
+}
+
+async fn send(changes: Arc<Changes>, pool: deadpool_postgres::Pool) {
+    loop {
+        changes.announced.notified().await;
+        tokio::time::sleep(GATHERING).await;
+        let gathered = std::mem::take(&mut *changes.outgoing.lock().unwrap_or_else(PoisonError::into_inner));
+        let payloads: Vec<String> =
+            gathered.iter().map(|change| format!("{} {}", changes.origin, change.word())).collect();
+        let notified = async {
+            let notify = "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS changes (payload)";
+            super::statements::run(&pool.get().await?, notify, &[&CHANNEL, &payloads]).await?;
+            Ok::<_, Failure>(())
+        };
+        if let Err(cause) = notified.await {
+            tracing::debug!(?cause, "other processes are not told of a change; they find it by themselves");
+        }
+    }
+}
+
+/// The connection that listens.
+struct Listener {
+    config: Config,
+    tls: Tls,
+    origin: String,
+    caches: Arc<Caches>,
+    sender: mpsc::Sender<QueueChange>,
+}
+
+impl Listener {
+    async fn run(self) {
+        loop {
+            if let Err(cause) = self.listen().await {
+                tracing::debug!(cause = describe(&cause), "the connection that listens for changes was lost");
+            }
+            tokio::time::sleep(RECONNECT_INTERVAL).await;
+        }
+    }
+
+    async fn listen(&self) -> Result<(), tokio_postgres::Error> {
+        let (client, mut connection) = self.config.connect(self.tls.clone()).await?;
+        let mut messages = stream::poll_fn(move |cx| connection.poll_message(cx));
+        let listen = format!("LISTEN {CHANNEL}");
+        let mut listening = std::pin::pin!(client.batch_execute(&listen));
+        let mut is_listening = false;
+        loop {
+            tokio::select! {
+                done = &mut listening, if !is_listening => {
+                    done?;
+                    is_listening = true;
+                    self.missed();
+                }
+                message = messages.next() => match message {
+                    Some(Ok(AsyncMessage::Notification(notification))) => self.receive(notification.payload()),
+                    Some(Ok(_)) => {}
+                    Some(Err(cause)) => return Err(cause),
+                    None => return Ok(()),
+                },
+            }
+        }
+    }
+
+    /// Whatever happened while no connection listened was missed.
+    fn missed(&self) {
+        drop((self.caches.keys.invalidate(), self.caches.models.invalidate()));
+        let _ = self.sender.try_send(QueueChange::Any);
+    }
+
+    fn receive(&self, payload: &str) {
+        let Some((origin, word)) = payload.split_once(' ') else { return };
+        if origin == self.origin {
+            return;
+        }
+        match Change::from_word(word) {
+            Some(Change::Queued(model)) => {
+                let _ = self.sender.try_send(QueueChange::Queued(model));
+            }
+            Some(Change::Keys) => drop(self.caches.keys.invalidate()),
+            Some(Change::Models) => drop(self.caches.models.invalidate()),
+            // A newer version may send other words.
+            None => {}
+        }
+    }
+}

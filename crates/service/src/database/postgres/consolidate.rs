@@ -1,0 +1,73 @@
+//! Adding up what transactions have left behind so that none of them touches a row of all, in small transactions
+//! that any process may run at any time.
+
+use super::PostgresDatabase;
+use super::failure::{Failure, statement, transaction};
+use super::statements::{all, column, one, run};
+use crate::Error;
+
+/// How many rows one transaction adds up.
+const BATCH: i64 = 5_000;
+
+/// Locks purses in one order, as every transaction does that locks several.
+const ADD_PURSE_CHANGES: &str = "WITH added AS ( \
+       DELETE FROM purse_changes WHERE id IN ( \
+         SELECT id FROM purse_changes ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED) \
+       RETURNING account, purse, amount), \
+     sums AS ( \
+       SELECT account, coalesce(sum(amount) FILTER (WHERE purse = 'earnings'), 0)::bigint AS earnings, \
+         coalesce(sum(amount) FILTER (WHERE purse = 'revenue'), 0)::bigint AS revenue \
+       FROM added GROUP BY account), \
+     locked AS (SELECT account FROM purses WHERE account IN (SELECT account FROM sums) ORDER BY account FOR UPDATE), \
+     summed AS ( \
+       UPDATE purses SET earnings = purses.earnings + sums.earnings, revenue = purses.revenue + sums.revenue \
+       FROM sums JOIN locked USING (account) WHERE purses.account = sums.account) \
+     SELECT count(*) FROM added";
+
+const ADD_MODEL_USES: &str = "WITH added AS ( \
+       DELETE FROM model_uses WHERE id IN ( \
+         SELECT id FROM model_uses ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED) \
+       RETURNING model, day), \
+     summed AS ( \
+       INSERT INTO model_days (model, day, tasks) \
+       SELECT model, day, count(*) FROM added GROUP BY model, day ORDER BY model, day \
+       ON CONFLICT (model, day) DO UPDATE SET tasks = model_days.tasks + excluded.tasks) \
+     SELECT count(*) FROM added";
+
+/// Turns without queued tasks. A create that is not committed yet has locked its turn, which is left alone.
+const IDLE_TURNS: &str = "SELECT account, model FROM turns WHERE NOT EXISTS ( \
+       SELECT 1 FROM tasks WHERE status = 'in_queue' \
+       AND tasks.model = turns.model AND tasks.account = turns.account) \
+     ORDER BY account, model LIMIT $1 FOR UPDATE SKIP LOCKED";
+
+/// A statement of its own, which sees what was committed before the rows were locked.
+const DELETE_TURNS: &str = "DELETE FROM turns USING unnest($1::bigint[], $2::text[]) AS idle (account, model) \
+     WHERE turns.account = idle.account AND turns.model = idle.model AND NOT EXISTS ( \
+       SELECT 1 FROM tasks WHERE status = 'in_queue' \
+       AND tasks.model = turns.model AND tasks.account = turns.account)";
+
+impl PostgresDatabase {
+    pub(super) async fn add_up(&self) -> Result<(), Error> {
+        for sum in [ADD_PURSE_CHANGES, ADD_MODEL_USES] {
+            loop {
+                let added: i64 = statement!(self, |db| one(db, sum, &[&BATCH], column))?;
+                if added < BATCH {
+                    break;
+                }
+            }
+        }
+        loop {
+            let deleted = transaction!(self, |tx| delete_idle_turns(tx))?;
+            if deleted < BATCH.unsigned_abs() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+async fn delete_idle_turns(tx: &deadpool_postgres::Transaction<'_>) -> Result<u64, Failure> {
+    let idle: Vec<(i64, String)> =
+        all(tx, IDLE_TURNS, &[&BATCH], |row| Ok((row.try_get(0)?, row.try_get(1)?))).await?;
+    let (accounts, models): (Vec<i64>, Vec<String>) = idle.into_iter().unzip();
+    run(tx, DELETE_TURNS, &[&accounts, &models]).await
+}

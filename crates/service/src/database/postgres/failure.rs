@@ -1,0 +1,227 @@
+//! Failures of PostgreSQL: which of them are tried again, and what they are to the rest of the service.
+
+use std::time::Duration;
+
+use deadpool_postgres::PoolError;
+use tokio_postgres::error::SqlState;
+
+use crate::Error;
+use crate::error::DiskFailure;
+
+/// How often work is tried again that met other transactions.
+const MAX_CONFLICTS: u32 = 10;
+/// How often work is tried again that lost its connection before anything was committed.
+const MAX_DISCONNECTS: u32 = 2;
+/// The longest pause before the first retry; it doubles with each one.
+const INITIAL_BACKOFF: Duration = Duration::from_millis(4);
+
+/// Why a statement, or what surrounds it, did not succeed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Postgres(tokio_postgres::Error),
+    /// The commit itself failed: it may have taken effect.
+    Commit(tokio_postgres::Error),
+    /// There is no connection, so nothing was done.
+    NoConnection(String),
+    Service(Error),
+}
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(cause: tokio_postgres::Error) -> Self {
+        Self::Postgres(cause)
+    }
+}
+
+impl From<PoolError> for Failure {
+    fn from(cause: PoolError) -> Self {
+        Self::NoConnection(match cause {
+            PoolError::Backend(cause) => describe(&cause),
+            PoolError::Timeout(_) => "all connections are in use, or none can be opened".to_owned(),
+            cause => cause.to_string(),
+        })
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(cause: Error) -> Self {
+        Self::Service(cause)
+    }
+}
+
+/// The message of the server, without the values of rows that its details may quote; else what failed on the way.
+pub(super) fn describe(cause: &tokio_postgres::Error) -> String {
+    match (cause.as_db_error(), std::error::Error::source(cause)) {
+        (Some(error), _) => format!("{} ({})", error.message(), error.code().code()),
+        (None, Some(source)) => format!("{cause}: {source}"),
+        (None, None) => cause.to_string(),
+    }
+}
+
+/// The conflicts that a transaction is tried again for: the server has rolled it back.
+fn is_conflict(cause: &tokio_postgres::Error) -> bool {
+    let Some(error) = cause.as_db_error() else { return false };
+    let is_of_an_object =
+        *error.code() == SqlState::UNIQUE_VIOLATION && error.constraint() == Some(OBJECT_KEY);
+    is_of_an_object
+        || *error.code() == SqlState::T_R_SERIALIZATION_FAILURE
+        || *error.code() == SqlState::T_R_DEADLOCK_DETECTED
+}
+
+/// Two uploads of one key at once: the second one finds the object of the first when it is tried again.
+const OBJECT_KEY: &str = "objects_by_key";
+
+/// Whether the server, or the way to it, has ended the connection.
+fn is_disconnect(cause: &tokio_postgres::Error) -> bool {
+    match cause.code() {
+        Some(code) => is_of_shutdown(code),
+        None => {
+            cause.is_closed()
+                || std::error::Error::source(cause).is_some_and(|source| source.is::<std::io::Error>())
+        }
+    }
+}
+
+/// The server ends, or begins and takes no connections yet. Nothing that it says this to was committed.
+fn is_of_shutdown(code: &SqlState) -> bool {
+    *code == SqlState::ADMIN_SHUTDOWN
+        || *code == SqlState::CRASH_SHUTDOWN
+        || *code == SqlState::CANNOT_CONNECT_NOW
+        || *code == SqlState::TOO_MANY_CONNECTIONS
+}
+
+/// What losing the connection means for the work that was under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Nothing, as long as the commit was not sent: a read, or a transaction of several statements.
+    IsUndone,
+    /// A statement that commits by itself may have taken effect.
+    IsInDoubt,
+}
+
+/// The attempts of one piece of work.
+pub(super) struct Attempts {
+    work: Work,
+    conflicts: u32,
+    disconnects: u32,
+}
+
+impl Attempts {
+    pub(super) const fn of(work: Work) -> Self {
+        Self { work, conflicts: 0, disconnects: 0 }
+    }
+
+    /// Returns the result, or `None` after a pause when there should be another attempt.
+    pub(super) async fn judge<T>(&mut self, result: Result<T, Failure>) -> Option<Result<T, Error>> {
+        let failure = match result {
+            Ok(value) => return Some(Ok(value)),
+            Err(failure) => failure,
+        };
+        let again = match &failure {
+            Failure::Postgres(cause) | Failure::Commit(cause) if is_conflict(cause) => {
+                self.conflicts += 1;
+                self.conflicts <= MAX_CONFLICTS
+            }
+            Failure::Postgres(cause) if self.work == Work::IsUndone && is_disconnect(cause) => {
+                self.disconnects += 1;
+                self.disconnects <= MAX_DISCONNECTS
+            }
+            _ => false,
+        };
+        if !again {
+            return Some(Err(self.error(failure)));
+        }
+        let longest = INITIAL_BACKOFF * (1 << self.conflicts.min(6));
+        tokio::time::sleep(longest.mul_f64(fastrand::f64())).await;
+        None
+    }
+
+    fn error(&self, failure: Failure) -> Error {
+        let unavailable = |cause: String| Error::unavailable("using the database", cause);
+        match failure {
+            Failure::Service(error) => error,
+            Failure::NoConnection(cause) => unavailable(cause),
+            Failure::Postgres(cause) if is_disconnect(&cause) && self.work == Work::IsUndone => {
+                unavailable(describe(&cause))
+            }
+            Failure::Postgres(cause) if is_conflict(&cause) => unavailable(describe(&cause)),
+            Failure::Postgres(cause) | Failure::Commit(cause) => error_of(&cause),
+        }
+    }
+}
+
+fn error_of(cause: &tokio_postgres::Error) -> Error {
+    let code = cause.code();
+    if code == Some(&SqlState::NUMERIC_VALUE_OUT_OF_RANGE) {
+        return Error::new("moving money", "a purse would hold more than the largest amount");
+    }
+    let is_full = code == Some(&SqlState::DISK_FULL);
+    Error::new("using the database", describe(cause)).with_disk_failure(is_full.then_some(DiskFailure::Full))
+}
+
+/// Reads, on any connection; again on another one when the connection was lost.
+macro_rules! read {
+    ($database:expr, |$db:ident| $work:expr) => {{
+        let mut attempts = $crate::database::postgres::failure::Attempts::of(
+            $crate::database::postgres::failure::Work::IsUndone,
+        );
+        loop {
+            let attempt = async {
+                let connection = $database.connection().await?;
+                let $db = &connection;
+                Ok::<_, $crate::database::postgres::failure::Failure>($work.await?)
+            };
+            if let Some(done) = attempts.judge(attempt.await).await {
+                break done;
+            }
+        }
+    }};
+}
+
+/// Writes by one statement, which commits by itself.
+macro_rules! statement {
+    ($database:expr, |$db:ident| $work:expr) => {{
+        let mut attempts = $crate::database::postgres::failure::Attempts::of(
+            $crate::database::postgres::failure::Work::IsInDoubt,
+        );
+        loop {
+            let attempt = async {
+                let connection = $database.connection().await?;
+                let $db = &connection;
+                Ok::<_, $crate::database::postgres::failure::Failure>($work.await?)
+            };
+            if let Some(done) = attempts.judge(attempt.await).await {
+                break done;
+            }
+        }
+    }};
+}
+
+/// Writes by several statements, all or none.
+macro_rules! transaction {
+    ($database:expr, |$tx:ident| $work:expr) => {{
+        let mut attempts = $crate::database::postgres::failure::Attempts::of(
+            $crate::database::postgres::failure::Work::IsUndone,
+        );
+        loop {
+            let attempt = async {
+                let mut connection = $database.connection().await?;
+                let transaction = connection.transaction().await?;
+                let $tx = &transaction;
+                let value = $work.await?;
+                transaction.commit().await.map_err($crate::database::postgres::failure::Failure::Commit)?;
+                Ok::<_, $crate::database::postgres::failure::Failure>(value)
+            };
+            if let Some(done) = attempts.judge(attempt.await).await {
+                break done;
+            }
+        }
+    }};
+}
+
+pub(super) use {read, statement, transaction};
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Attempts::of(Work::IsUndone).error(failure)
+    }
+}

@@ -1,0 +1,392 @@
+//! Upload targets and stored objects in PostgreSQL.
+
+use std::collections::HashSet;
+
+use async_trait::async_trait;
+use deadpool_postgres::{GenericClient, Transaction};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::PostgresDatabase;
+use super::failure::{Failure, read, statement, transaction};
+use super::movements::{lock, meter_storage};
+use super::statements::{all, column, first, is_there, one, run};
+use super::values::{signed, unsigned};
+use crate::Error;
+use crate::accounts::AccountId;
+use crate::clock::Moment;
+use crate::object_storage::{
+    Files, Object, OutputLimits, OutputStored, Stored, StoredFile, Target, TargetsOf, Usage, category,
+};
+
+const TARGET: &str = "SELECT id, owner, payer, bucket, folder, key, mime, size, expires_at, is_void, is_used \
+     FROM upload_targets WHERE id = $1";
+
+fn target(row: &Row) -> Result<Target, tokio_postgres::Error> {
+    Ok(Target {
+        id: row.try_get(0)?,
+        owner: row.try_get(1)?,
+        payer: row.try_get(2)?,
+        bucket: row.try_get(3)?,
+        folder: row.try_get(4)?,
+        key: row.try_get(5)?,
+        mime: row.try_get(6)?,
+        size: unsigned(row.try_get(7)?),
+        expires_at: row.try_get(8)?,
+        is_void: row.try_get(9)?,
+    })
+}
+
+#[async_trait]
+impl Files for PostgresDatabase {
+    async fn add_target(&self, target: &Target) -> Result<(), Error> {
+        statement!(self, |db| run(
+            db,
+            "INSERT INTO upload_targets (id, owner, payer, bucket, folder, key, mime, size, expires_at) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+            &[
+                &target.id,
+                &target.owner,
+                &target.payer,
+                &target.bucket,
+                &target.folder,
+                &target.key,
+                &target.mime,
+                &signed(target.size),
+                &target.expires_at,
+            ],
+        ))
+        .map(|_| ())
+    }
+
+    async fn target(&self, id: &str) -> Result<Option<Target>, Error> {
+        read!(self, |db| first(db, TARGET, &[&id], target))
+    }
+
+    async fn pending_targets(
+        &self,
+        of: TargetsOf<'_>,
+        (after, until): (Moment, Moment),
+        limit: u32,
+    ) -> Result<Vec<Target>, Error> {
+        let limit = i64::from(limit);
+        let (condition, more): (&str, Vec<&(dyn ToSql + Sync)>) = match &of {
+            TargetsOf::Owner(owner) => ("AND owner = $4", vec![owner]),
+            TargetsOf::Folder(owner, folder) => ("AND owner = $4 AND folder = $5", vec![owner, folder]),
+            TargetsOf::Object { bucket, key } => ("AND bucket = $4 AND key = $5", vec![bucket, key]),
+            TargetsOf::Everyone => ("", Vec::new()),
+        };
+        let sql = format!(
+            "SELECT id, owner, payer, bucket, folder, key, mime, size, expires_at, is_void FROM upload_targets \
+             WHERE NOT is_used AND NOT is_void AND expires_at > $1 AND expires_at <= $2 {condition} \
+             ORDER BY expires_at DESC, id LIMIT $3"
+        );
+        let first: [&(dyn ToSql + Sync); 3] = [&after, &until, &limit];
+        let params: Vec<&(dyn ToSql + Sync)> = first.into_iter().chain(more).collect();
+        read!(self, |db| all(db, &sql, &params, target))
+    }
+
+    async fn store_upload(&self, target: &str, id: &str, object: &Object) -> Result<Stored, Error> {
+        transaction!(self, |tx| store_upload(tx, target, id, object))
+    }
+
+    async fn store_output(
+        &self,
+        id: &str,
+        object: &Object,
+        limits: OutputLimits,
+    ) -> Result<OutputStored, Error> {
+        transaction!(self, |tx| store_output(tx, id, object, limits))
+    }
+
+    async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>, Error> {
+        read!(self, |db| object(db, bucket, key))
+    }
+
+    async fn files(
+        &self,
+        owner: AccountId,
+        folder: &str,
+        category: Option<&str>,
+        page: u64,
+        page_size: u32,
+    ) -> Result<(Vec<StoredFile>, u64), Error> {
+        let offset = page.saturating_sub(1).saturating_mul(u64::from(page_size));
+        read!(self, |db| files(db, owner, (folder, category), offset, page_size))
+    }
+
+    async fn usage(&self, owner: AccountId) -> Result<Usage, Error> {
+        let sums = "SELECT coalesce(sum(files), 0)::bigint, coalesce(sum(bytes), 0)::bigint \
+                    FROM folder_usage WHERE owner = $1";
+        read!(self, |db| one(db, sums, &[&owner], |row| {
+            Ok(Usage { files: unsigned(row.try_get(0)?), bytes: unsigned(row.try_get(1)?) })
+        }))
+    }
+
+    async fn delete_file(
+        &self,
+        owner: AccountId,
+        bucket: &str,
+        key: &str,
+        now: Moment,
+    ) -> Result<Option<String>, Error> {
+        transaction!(self, |tx| delete_file(tx, owner, (bucket, key), now))
+    }
+
+    async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>, Error> {
+        transaction!(self, |tx| remove_outputs(tx, before))
+    }
+
+    async fn forget_targets(&self, before: Moment) -> Result<u64, Error> {
+        statement!(self, |db| run(db, "DELETE FROM upload_targets WHERE expires_at < $1", &[&before]))
+    }
+
+    async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>, Error> {
+        let known = "SELECT blob FROM objects WHERE blob = ANY ($1) UNION ALL \
+                     SELECT id FROM upload_targets WHERE id = ANY ($1) AND NOT is_used AND NOT is_void";
+        let known: Vec<String> = read!(self, |db| all(db, known, &[&blobs], column))?;
+        Ok(known.into_iter().collect())
+    }
+}
+
+async fn object(db: &impl GenericClient, bucket: &str, key: &str) -> Result<Option<Object>, Failure> {
+    let select = "SELECT bucket, key, blob, mime, size, etag, created_at FROM objects \
+                  WHERE bucket = $1 AND key = $2";
+    first(db, select, &[&bucket, &key], |row| {
+        Ok(Object {
+            bucket: row.try_get(0)?,
+            key: row.try_get(1)?,
+            blob: row.try_get(2)?,
+            mime: row.try_get(3)?,
+            size: unsigned(row.try_get(4)?),
+            etag: row.try_get(5)?,
+            created_at: row.try_get(6)?,
+        })
+    })
+    .await
+}
+
+/// A page in the order in which files were stored, and how many there are in all: one statement, so that the count
+/// belongs to the page.
+async fn files(
+    db: &impl GenericClient,
+    owner: AccountId,
+    (folder, category): (&str, Option<&str>),
+    offset: u64,
+    limit: u32,
+) -> Result<(Vec<StoredFile>, u64), Failure> {
+    // The offset is counted in an index, before any row is read. One statement for each of the indexes.
+    let of_category = if category.is_some() { "AND category = $3" } else { "" };
+    let sql = format!(
+        "SELECT total, id, bucket, listed.folder, key, mime, size, created_at FROM ( \
+           SELECT coalesce(sum(files), 0)::bigint AS total FROM folder_usage \
+           WHERE owner = $1 AND folder = $2 AND ($3::text IS NULL OR category = $3)) AS counted \
+         LEFT JOIN ( \
+           SELECT objects.* FROM objects JOIN ( \
+             SELECT sequence FROM objects WHERE owner = $1 AND folder = $2 {of_category} \
+             ORDER BY sequence LIMIT $4 OFFSET $5) AS page USING (sequence)) AS listed ON true \
+         ORDER BY sequence"
+    );
+    let (limit, offset) = (i64::from(limit), signed(offset));
+    let rows: Vec<(i64, Option<StoredFile>)> =
+        all(db, &sql, &[&owner, &folder, &category, &limit, &offset], |row| {
+            let id: Option<String> = row.try_get(1)?;
+            let file = match id {
+                Some(id) => Some(StoredFile {
+                    id,
+                    bucket: row.try_get(2)?,
+                    folder: row.try_get(3)?,
+                    key: row.try_get(4)?,
+                    mime: row.try_get(5)?,
+                    size: unsigned(row.try_get(6)?),
+                    created_at: row.try_get(7)?,
+                }),
+                None => None,
+            };
+            Ok((row.try_get(0)?, file))
+        })
+        .await?;
+    let total = rows.first().map_or(0, |(total, _)| *total);
+    Ok((rows.into_iter().filter_map(|(_, file)| file).collect(), unsigned(total)))
+}
+
+async fn store_upload(
+    tx: &Transaction<'_>,
+    target_id: &str,
+    id: &str,
+    object: &Object,
+) -> Result<Stored, Failure> {
+    // Two uploads to one target at once: the second one finds it used.
+    let locked = format!("{TARGET} FOR UPDATE");
+    let found =
+        first(tx, &locked, &[&target_id], |row| Ok((target(row)?, row.try_get::<_, bool>(10)?))).await?;
+    let (target, is_used) = match found {
+        Some((target, is_used)) if !target.is_void => (target, is_used),
+        _ => return Ok(Stored::Void),
+    };
+    if is_used {
+        // As long as a used target stands, the file is the one that it stored.
+        let same = "SELECT 1 FROM objects WHERE bucket = $1 AND key = $2 AND etag = $3 AND size = $4";
+        let is_same: [&(dyn ToSql + Sync); 4] =
+            [&object.bucket, &object.key, &object.etag, &signed(object.size)];
+        return Ok(if is_there(tx, same, &is_same).await? { Stored::Again } else { Stored::Different });
+    }
+    run(tx, "UPDATE upload_targets SET is_used = true WHERE id = $1", &[&target_id]).await?;
+    // A repeated upload to a target from before must not undo this one.
+    let void = "UPDATE upload_targets SET is_void = true \
+                WHERE bucket = $1 AND key = $2 AND is_used AND NOT is_void AND id <> $3";
+    run(tx, void, &[&object.bucket, &object.key, &target_id]).await?;
+    lock_payers(tx, &object.bucket, &object.key, Some(target.payer)).await?;
+    let replaced = remove(tx, &object.bucket, &object.key, object.created_at).await?;
+    insert(tx, id, object, Owner::Target(&target)).await?;
+    meter_storage(tx, target.payer, signed(object.size), object.created_at).await?;
+    Ok(Stored::Kept { replaced })
+}
+
+/// Locks the object with the key and the purses of those who pay for it, before and after.
+async fn lock_payers(
+    tx: &Transaction<'_>,
+    bucket: &str,
+    key: &str,
+    next: Option<AccountId>,
+) -> Result<(), Failure> {
+    let select = "SELECT payer FROM objects WHERE bucket = $1 AND key = $2 FOR UPDATE";
+    let payer: Option<Option<AccountId>> = first(tx, select, &[&bucket, &key], column).await?;
+    let payers: Vec<AccountId> = payer.flatten().into_iter().chain(next).collect();
+    lock(tx, &payers).await
+}
+
+/// The task and the attempt of an output, as its key begins with them: `<task>/<attempt>`.
+fn lease_of(key: &str) -> &str {
+    key.rsplit_once('/').map_or(key, |(lease, _)| lease)
+}
+
+async fn store_output(
+    tx: &Transaction<'_>,
+    id: &str,
+    object: &Object,
+    limits: OutputLimits,
+) -> Result<OutputStored, Failure> {
+    let lease = lease_of(&object.key);
+    // What follows `/` in the order of characters is `0`.
+    let others = "SELECT count(*), coalesce(sum(size), 0)::bigint FROM objects \
+                  WHERE bucket = $1 AND key > $2 || '/' AND key < $2 || '0' AND key <> $3";
+    let (count, bytes): (i64, i64) =
+        one(tx, others, &[&object.bucket, &lease, &object.key], |row| Ok((row.try_get(0)?, row.try_get(1)?)))
+            .await?;
+    if unsigned(count) >= limits.count || unsigned(bytes) + object.size > limits.bytes {
+        return Ok(OutputStored::TooMany);
+    }
+    let replaced = remove(tx, &object.bucket, &object.key, object.created_at).await?;
+    insert(tx, id, object, Owner::Lease(lease)).await?;
+    Ok(OutputStored::Kept { replaced })
+}
+
+async fn remove_outputs(tx: &Transaction<'_>, before: Moment) -> Result<Vec<String>, Failure> {
+    // The outputs of a success stay until they are old.
+    let settled = "UPDATE objects SET lease = NULL WHERE lease IS NOT NULL AND EXISTS ( \
+                   SELECT 1 FROM tasks WHERE id = split_part(lease, '/', 1) \
+                   AND lease = id || '/' || attempt AND status = 'success')";
+    run(tx, settled, &[]).await?;
+    let failed = "DELETE FROM objects WHERE lease IS NOT NULL AND NOT EXISTS ( \
+                  SELECT 1 FROM tasks WHERE id = split_part(lease, '/', 1) \
+                  AND lease = id || '/' || attempt AND status IN ('computing', 'success')) RETURNING blob";
+    let mut blobs: Vec<String> = all(tx, failed, &[], column).await?;
+    let old = "DELETE FROM objects WHERE sequence IN ( \
+               SELECT sequence FROM objects WHERE owner IS NULL AND created_at < $1 LIMIT 1000) RETURNING blob";
+    blobs.extend(all(tx, old, &[&before], column).await?);
+    Ok(blobs)
+}
+
+async fn delete_file(
+    tx: &Transaction<'_>,
+    owner: AccountId,
+    (bucket, key): (&str, &str),
+    now: Moment,
+) -> Result<Option<String>, Failure> {
+    // Targets before objects, as everywhere.
+    let own = "SELECT 1 FROM objects WHERE bucket = $1 AND key = $2 AND (owner = $3 OR output_of = $3)";
+    if !is_there(tx, own, &[&bucket, &key, &owner]).await? {
+        return Ok(None);
+    }
+    // Targets that were not used yet stand for files that are still to come.
+    let void = "UPDATE upload_targets SET is_void = true \
+                WHERE bucket = $1 AND key = $2 AND is_used AND NOT is_void";
+    run(tx, void, &[&bucket, &key]).await?;
+    lock_payers(tx, bucket, key, None).await?;
+    remove(tx, bucket, key, now).await
+}
+
+/// Removes the object with the key, if there is one, and returns its blob.
+async fn remove(
+    tx: &Transaction<'_>,
+    bucket: &str,
+    key: &str,
+    now: Moment,
+) -> Result<Option<String>, Failure> {
+    type Removed = (Option<AccountId>, i64, String);
+    let delete = "WITH removed AS ( \
+           DELETE FROM objects WHERE bucket = $1 AND key = $2 \
+           RETURNING owner, folder, category, payer, size, blob), \
+         counted AS ( \
+           UPDATE folder_usage SET files = files - 1, bytes = bytes - removed.size FROM removed \
+           WHERE folder_usage.owner = removed.owner AND folder_usage.folder = removed.folder \
+             AND folder_usage.category = removed.category) \
+         SELECT payer, size, blob FROM removed";
+    let removed: Option<Removed> =
+        first(tx, delete, &[&bucket, &key], |row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)))
+            .await?;
+    let Some((payer, size, blob)) = removed else { return Ok(None) };
+    if let Some(payer) = payer {
+        meter_storage(tx, payer, -size, now).await?;
+    }
+    Ok(Some(blob))
+}
+
+/// Where an object comes from: a file that was uploaded to a target, or what a model produced under a lease.
+enum Owner<'a> {
+    Target(&'a Target),
+    Lease(&'a str),
+}
+
+async fn insert(tx: &Transaction<'_>, id: &str, object: &Object, from: Owner<'_>) -> Result<(), Failure> {
+    let (target, lease) = match from {
+        Owner::Target(target) => (Some(target), None),
+        Owner::Lease(lease) => (None, Some(lease)),
+    };
+    let (owner, payer) = (target.map(|target| target.owner), target.map(|target| target.payer));
+    let folder = target.map(|target| &target.folder);
+    let task = lease.map(|lease| lease.split('/').next().unwrap_or_default());
+    let (category, size) = (category(&object.mime), signed(object.size));
+    run(
+        tx,
+        "WITH stored AS ( \
+           INSERT INTO objects (id, bucket, key, owner, payer, folder, category, mime, size, etag, blob, \
+             created_at, lease, output_of) \
+           VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \
+             (SELECT account FROM tasks WHERE id = $14)) \
+           RETURNING owner, folder, category, size) \
+         INSERT INTO folder_usage (owner, folder, category, files, bytes) \
+         SELECT owner, folder, category, 1, size FROM stored WHERE owner IS NOT NULL \
+         ON CONFLICT (owner, folder, category) DO UPDATE \
+         SET files = folder_usage.files + 1, bytes = folder_usage.bytes + excluded.bytes",
+        &[
+            &id,
+            &object.bucket,
+            &object.key,
+            &owner,
+            &payer,
+            &folder,
+            &category,
+            &object.mime,
+            &size,
+            &object.etag,
+            &object.blob,
+            &object.created_at,
+            &lease,
+            &task,
+        ],
+    )
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! Balances, credits and the bill for storage in PostgreSQL.
+
+use async_trait::async_trait;
+use deadpool_postgres::Transaction;
+use futures_util::{StreamExt as _, stream};
+
+use super::PostgresDatabase;
+use super::audit::audit;
+use super::failure::{Failure, read, statement, transaction};
+use super::movements::{
+    Movement, Side, add_changes, keep_uncharged, lock, meter_storage, move_money, purses,
+};
+use super::statements::{all, column, one};
+use crate::Error;
+use crate::accounts::{AccountId, OPERATOR};
+use crate::clock::Moment;
+use crate::ledger::{Audit, Credit, Ledger, Money, Purse, Purses, Reason, StorageRate};
+
+/// How many old movements an account may have before they are added up.
+const MAX_OLD_MOVEMENTS: i64 = 50;
+
+/// Adds up the old movements of an account without a task, by their purses. A sum of years can be larger than the
+/// largest amount: then there are several.
+const CARRY: &str = "WITH old AS ( \
+       DELETE FROM movements WHERE task IS NULL AND coalesce(from_account, to_account) = $1 AND at < $2 \
+       RETURNING amount, from_account, from_purse, to_account, to_purse), \
+     sums AS ( \
+       SELECT sum(amount) AS amount, from_account, from_purse, to_account, to_purse FROM old \
+       GROUP BY from_account, from_purse, to_account, to_purse), \
+     carried AS ( \
+       INSERT INTO movements (at, amount, from_account, from_purse, to_account, to_purse, reason) \
+       SELECT $3, least(amount - part * 9223372036854775807, 9223372036854775807)::bigint, \
+         from_account, from_purse, to_account, to_purse, $4 \
+       FROM sums CROSS JOIN LATERAL \
+         generate_series(0, div(amount - 1, 9223372036854775807)) AS parts (part)) \
+     SELECT count(*) FROM old";
+
+/// How many accounts are charged for storage side by side.
+const CHARGES_AT_ONCE: usize = 8;
+
+#[async_trait]
+impl Ledger for PostgresDatabase {
+    async fn purses(&self, account: AccountId) -> Result<Purses, Error> {
+        read!(self, |db| purses(db, account))
+    }
+
+    async fn credit(&self, account: AccountId, amount: Credit, now: Moment) -> Result<(), Error> {
+        transaction!(self, |tx| credit(tx, account, amount, now))
+    }
+
+    async fn set_purses(
+        &self,
+        account: AccountId,
+        amounts: &[(Purse, Money)],
+        now: Moment,
+    ) -> Result<(), Error> {
+        transaction!(self, |tx| set_purses(tx, account, amounts, now))
+    }
+
+    async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64, Error> {
+        let storing =
+            "SELECT account FROM purses WHERE stored_bytes > 0 OR byte_seconds > 0 OR gib_seconds > 0";
+        let storing: Vec<AccountId> = read!(self, |db| all(db, storing, &[], column))?;
+        // A transaction for each, so that one account that cannot be charged does not keep the others free.
+        let charges = storing.into_iter().map(|account| async move {
+            let charged: Result<bool, Error> =
+                transaction!(self, |tx| charge_storage(tx, account, rate, now));
+            charged
+                .inspect_err(|cause| tracing::error!(%cause, account = account.0, "storage is not charged"))
+        });
+        let charged: Vec<_> = stream::iter(charges).buffer_unordered(CHARGES_AT_ONCE).collect().await;
+        charged.into_iter().try_fold(0, |sum, charged| Ok(sum + u64::from(charged?)))
+    }
+
+    async fn carry_movements(&self, before: Moment, now: Moment) -> Result<usize, Error> {
+        let select = "SELECT coalesce(from_account, to_account) AS account FROM movements \
+                      WHERE task IS NULL AND at < $1 GROUP BY 1 HAVING count(*) > $2";
+        let accounts: Vec<AccountId> =
+            read!(self, |db| all(db, select, &[&before, &MAX_OLD_MOVEMENTS], column))?;
+        let mut carried = 0;
+        // A statement for each account, so that none is large.
+        for account in accounts {
+            let of_account: i64 =
+                statement!(self, |db| one(db, CARRY, &[&account, &before, &now, &Reason::Carried], column))?;
+            carried += usize::try_from(of_account).unwrap_or(0);
+        }
+        Ok(carried)
+    }
+
+    async fn audit(&self) -> Result<Audit, Error> {
+        let mut connection = self.connection().await.map_err(Error::from)?;
+        audit(&mut connection).await.map_err(Error::from)
+    }
+}
+
+async fn set_purses(
+    tx: &Transaction<'_>,
+    account: AccountId,
+    amounts: &[(Purse, Money)],
+    now: Moment,
+) -> Result<(), Failure> {
+    lock(tx, &[account]).await?;
+    add_changes(tx, account).await?;
+    for (purse, wanted) in amounts {
+        let present = *purses(tx, account).await?.of(*purse);
+        let side = Some((account, *purse));
+        let (amount, from, to) = match *wanted >= present {
+            true => (difference(*wanted, present)?, None, side),
+            false => (difference(present, *wanted)?, side, None),
+        };
+        move_money(tx, Movement { amount, from, to, reason: Reason::Set, task: None }, now).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn credit(
+    tx: &Transaction<'_>,
+    account: AccountId,
+    credit: Credit,
+    now: Moment,
+) -> Result<(), Failure> {
+    lock(tx, &[account]).await?;
+    let given = |amount, purse| Movement {
+        amount,
+        from: None,
+        to: Some((account, purse)),
+        reason: Reason::Credit,
+        task: None,
+    };
+    match credit {
+        Credit::Free(amount) => move_money(tx, given(amount, Purse::Free), now).await,
+        Credit::Paid(amount) => {
+            move_money(tx, given(amount, Purse::Balance), now).await?;
+            let owed = purses(tx, account).await?.owed();
+            let settled = Movement {
+                amount: owed.min(amount),
+                from: Some((account, Purse::Balance)),
+                to: Some((account, Purse::Debt)),
+                reason: Reason::Settle,
+                task: None,
+            };
+            move_money(tx, settled, now).await
+        }
+    }
+}
+
+/// Charges an account for what it stored up to now; false when that makes no smallest unit yet.
+async fn charge_storage(
+    tx: &Transaction<'_>,
+    account: AccountId,
+    rate: StorageRate,
+    now: Moment,
+) -> Result<bool, Failure> {
+    let (charge, left) = rate.charge(meter_storage(tx, account, 0, now).await?);
+    keep_uncharged(tx, account, left).await?;
+    if charge.is_positive() {
+        bill(tx, account, charge, now).await?;
+    }
+    Ok(charge.is_positive())
+}
+
+/// Takes a bill from free credits, then from the balance; the rest becomes debt.
+async fn bill(tx: &Transaction<'_>, account: AccountId, charge: Money, now: Moment) -> Result<(), Failure> {
+    let operator: AccountId =
+        one(tx, "SELECT id FROM accounts WHERE username = $1", &[&OPERATOR], column).await?;
+    let to: Side = Some((operator, Purse::Revenue));
+    let part = |amount, purse| Movement {
+        amount,
+        from: Some((account, purse)),
+        to,
+        reason: Reason::Storage,
+        task: None,
+    };
+    let owned = purses(tx, account).await?;
+    let mut left = charge;
+    for (purse, present) in [(Purse::Free, owned.free), (Purse::Balance, owned.balance)] {
+        let amount = left.min(present);
+        move_money(tx, part(amount, purse), now).await?;
+        left = difference(left, amount)?;
+    }
+    move_money(tx, part(left, Purse::Debt), now).await
+}
+
+fn difference(amount: Money, less: Money) -> Result<Money, Error> {
+    let difference = amount.checked_sub(less);
+    difference.ok_or_else(|| Error::new("moving money", "the difference of two amounts is too large"))
+}

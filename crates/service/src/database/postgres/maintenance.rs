@@ -1,0 +1,95 @@
+//! Settings, beginning, checking and closing the database.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use deadpool_postgres::{GenericClient, Transaction};
+
+use super::PostgresDatabase;
+use super::accounts::{add_account, add_key};
+use super::failure::{Failure, read, statement, transaction};
+use super::ledger::credit;
+use super::statements::{column, first, one, run};
+use crate::Error;
+use crate::clock::Moment;
+use crate::database::{Bootstrap, Bootstrapped, FIRST_ACCOUNT, Maintenance, Settings, UNSHOWN_KEY};
+use crate::ledger::Credit;
+
+#[async_trait]
+impl Settings for PostgresDatabase {
+    async fn setting(&self, name: &str) -> Result<Option<String>, Error> {
+        read!(self, |db| setting(db, name))
+    }
+
+    async fn setting_or(&self, name: &str, value: &str) -> Result<String, Error> {
+        // Two statements: the second one sees what another process has written meanwhile.
+        let insert = "INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+        statement!(self, |db| run(db, insert, &[&name, &value]))?;
+        Ok(self.setting(name).await?.unwrap_or_else(|| value.to_owned()))
+    }
+}
+
+#[async_trait]
+impl Maintenance for PostgresDatabase {
+    async fn bootstrap(&self, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped, Error> {
+        transaction!(self, |tx| bootstrap(tx, begin, now))
+    }
+
+    async fn first_key_shown(&self, id: &str) -> Result<(), Error> {
+        let delete = "DELETE FROM settings WHERE name = $1 AND value = $2";
+        statement!(self, |db| run(db, delete, &[&UNSHOWN_KEY, &id])).map(|_| ())
+    }
+
+    async fn check_writer(&self) -> Result<(), Error> {
+        // A reading statement would succeed on a standby, and on a full disk.
+        let write = "INSERT INTO settings (name, value) VALUES ('health check', '') \
+                     ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+        statement!(self, |db| run(db, write, &[])).map(|_| ())
+    }
+
+    async fn backup_to(&self, _: &Path) -> Result<(), Error> {
+        Err(left_to_postgres("writing a backup"))
+    }
+
+    async fn replace_from(&self, _: &Path) -> Result<Vec<String>, Error> {
+        Err(left_to_postgres("going back to a backup"))
+    }
+
+    async fn close(&self) {
+        self.changes.stop();
+        self.pool.close();
+    }
+}
+
+pub(super) fn left_to_postgres(doing: &str) -> Error {
+    let cause = "the database is in PostgreSQL, which has its own tools for that";
+    Error::new(doing, cause).with_hint("pg_dump, pg_basebackup or the backups of the provider of the server")
+}
+
+async fn setting(db: &impl GenericClient, name: &str) -> Result<Option<String>, Failure> {
+    first(db, "SELECT value FROM settings WHERE name = $1", &[&name], column).await
+}
+
+async fn bootstrap(tx: &Transaction<'_>, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped, Failure> {
+    // One start at a time; settings can be read meanwhile.
+    tx.batch_execute("LOCK TABLE settings IN SHARE ROW EXCLUSIVE MODE").await?;
+    let operator = add_account(tx, &begin.operator, now).await?;
+    let earlier = setting(tx, FIRST_ACCOUNT).await?;
+    let is_key_new = earlier.is_none() || setting(tx, UNSHOWN_KEY).await?.is_some();
+    let username = earlier.as_ref().unwrap_or(&begin.first.username);
+    if earlier.is_none() {
+        let first = add_account(tx, &begin.first, now).await?.id;
+        credit(tx, first, Credit::Paid(begin.balance), now).await?;
+        credit(tx, first, Credit::Free(begin.free_balance), now).await?;
+        let insert = "INSERT INTO settings (name, value) VALUES ($1, $2)";
+        run(tx, insert, &[&FIRST_ACCOUNT, username]).await?;
+    }
+    if is_key_new {
+        let owner = one(tx, "SELECT id FROM accounts WHERE username = $1", &[username], column).await?;
+        add_key(tx, owner, &begin.key, now).await?;
+        let keep = "INSERT INTO settings (name, value) VALUES ($1, $2) \
+                    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+        run(tx, keep, &[&UNSHOWN_KEY, &begin.key.id]).await?;
+    }
+    Ok(Bootstrapped { operator, is_key_new })
+}

@@ -1,0 +1,73 @@
+//! The database in PostgreSQL, shared by any number of processes: nothing is decided in the memory of one of them,
+//! and every transaction may meet others.
+
+mod accounts;
+mod admin;
+mod audit;
+mod catalog;
+mod changes;
+mod connect;
+mod consolidate;
+mod failure;
+mod files;
+mod ledger;
+mod maintenance;
+mod migrations;
+mod movements;
+mod nodes;
+mod queue;
+mod sharing;
+mod statements;
+mod tls;
+mod values;
+
+#[cfg(all(test, feature = "test-postgres"))]
+mod tests;
+
+use std::sync::Arc;
+
+use deadpool_postgres::Pool;
+use tokio_util::sync::DropGuard;
+
+use super::cache::Cache;
+use crate::Error;
+use crate::accounts::{Account, KeptKey};
+use crate::catalog::Published;
+use changes::Changes;
+use failure::Failure;
+use tls::Tls;
+
+/// The database in PostgreSQL. Clones share its connections.
+#[derive(Clone)]
+pub(crate) struct PostgresDatabase {
+    pool: Pool,
+    caches: Arc<Caches>,
+    changes: Arc<Changes>,
+    /// Ends what sends and receives changes with the last clone.
+    _stop: Arc<DropGuard>,
+}
+
+/// What every request reads.
+#[derive(Default)]
+struct Caches {
+    keys: Cache<(KeptKey, Account)>,
+    models: Cache<Arc<Published>>,
+}
+
+impl PostgresDatabase {
+    /// Connects to the database of this URL, and brings its schema up to date.
+    pub(crate) async fn open(url: &str) -> Result<Self, Error> {
+        let config = connect::config(url)?;
+        let tls = Tls::new().map_err(|cause| Error::new("preparing TLS to the database", cause))?;
+        let pool = connect::pool(&config, tls.clone())?;
+        migrations::migrate(&pool).await?;
+        let caches = Arc::<Caches>::default();
+        let changes = Changes::spawn(config, tls, pool.clone(), &caches);
+        let stop = Arc::new(changes.stop_guard());
+        Ok(Self { pool, caches, changes, _stop: stop })
+    }
+
+    async fn connection(&self) -> Result<deadpool_postgres::Client, Failure> {
+        Ok(self.pool.get().await?)
+    }
+}

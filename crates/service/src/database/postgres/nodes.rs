@@ -1,0 +1,115 @@
+//! Keys and registrations of nodes outside the processes of the service, in PostgreSQL.
+
+use async_trait::async_trait;
+use deadpool_postgres::Transaction;
+
+use super::PostgresDatabase;
+use super::failure::{Failure, read, statement, transaction};
+use super::statements::{all, first, one, run};
+use super::values::{Hash, json};
+use crate::Error;
+use crate::accounts::KeptKey;
+use crate::clock::Moment;
+use crate::nodes::{FORGOTTEN_AFTER, KnownNode, Registry};
+
+#[async_trait]
+impl Registry for PostgresDatabase {
+    async fn add_node_key(
+        &self,
+        name: &str,
+        key: &KeptKey,
+        models: Option<&[String]>,
+        now: Moment,
+    ) -> Result<bool, Error> {
+        let models = models.map(json);
+        let added = statement!(self, |db| run(
+            db,
+            "INSERT INTO node_keys (name, id, hash, created_at, models) VALUES ($1, $2, $3, $4, $5) \
+             ON CONFLICT (name) DO UPDATE SET id = excluded.id, hash = excluded.hash, \
+             created_at = excluded.created_at, models = excluded.models, revoked_at = NULL \
+             WHERE node_keys.revoked_at IS NOT NULL",
+            &[&name, &key.id, &&key.hash[..], &now, &models],
+        ))?;
+        Ok(added > 0)
+    }
+
+    async fn models_of_node_key(&self, name: &str) -> Result<Option<Vec<String>>, Error> {
+        let select = "SELECT models FROM node_keys WHERE name = $1";
+        let models: Option<Option<String>> =
+            read!(self, |db| first(db, select, &[&name], |row| row.try_get::<_, Option<String>>(0)))?;
+        let read = |text: String| serde_json::from_str(&text);
+        let models = models.flatten().map(read).transpose();
+        models.map_err(|cause| Error::new("reading the models of a node key", cause))
+    }
+
+    async fn revoke_node_key(&self, name: &str, now: Moment) -> Result<bool, Error> {
+        let expired = now.0 - 1;
+        let revoked = statement!(self, |db| one(
+            db,
+            "WITH revoked AS ( \
+               UPDATE node_keys SET revoked_at = $2 WHERE name = $1 AND revoked_at IS NULL RETURNING 1), \
+             gone AS (DELETE FROM nodes WHERE key = $1 RETURNING id), \
+             expired AS ( \
+               UPDATE tasks SET lease_until = $3 WHERE status = 'computing' AND node IN (SELECT id FROM gone)) \
+             SELECT count(*) FROM revoked",
+            &[&name, &now, &expired],
+            |row| row.try_get::<_, i64>(0),
+        ))?;
+        Ok(revoked > 0)
+    }
+
+    async fn node_key(&self, id: &str) -> Result<Option<(KeptKey, String)>, Error> {
+        let select = "SELECT id, hash, name FROM node_keys WHERE id = $1 AND revoked_at IS NULL";
+        read!(self, |db| first(db, select, &[&id], |row| {
+            let hash: Hash = row.try_get(1)?;
+            Ok((KeptKey { id: row.try_get(0)?, hash: hash.0 }, row.try_get(2)?))
+        }))
+    }
+
+    async fn add_node(&self, node: &str, key: &str, models: &[String], now: Moment) -> Result<(), Error> {
+        transaction!(self, |tx| add_node(tx, node, key, models, now))
+    }
+
+    async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>, Error> {
+        let rows: Vec<(String, Moment)> = read!(self, |db| all(
+            db,
+            "SELECT model, seen_at FROM nodes JOIN node_models ON node_models.node = nodes.id \
+             WHERE nodes.id = $1 AND nodes.key = $2",
+            &[&node, &key],
+            |row| Ok((row.try_get(0)?, row.try_get(1)?)),
+        ))?;
+        let Some(&(_, seen_at)) = rows.first() else { return Ok(None) };
+        let models = rows.into_iter().map(|(model, _)| model).collect();
+        Ok(Some(KnownNode { models, seen_at }))
+    }
+
+    async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>, Error> {
+        let select = "SELECT DISTINCT model FROM node_models JOIN nodes ON nodes.id = node_models.node \
+                      WHERE nodes.key IS NOT NULL AND seen_at >= $1";
+        read!(self, |db| all(db, select, &[&since], |row| row.try_get(0)))
+    }
+
+    async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<(), Error> {
+        // In one order, and only forward: a node may be touched by several processes.
+        let touch = "UPDATE nodes SET seen_at = $2 FROM ( \
+                       SELECT id FROM nodes WHERE id = ANY ($1) AND seen_at < $2 ORDER BY id FOR UPDATE) AS waiting \
+                     WHERE nodes.id = waiting.id";
+        statement!(self, |db| run(db, touch, &[&nodes, &now])).map(|_| ())
+    }
+}
+
+async fn add_node(
+    tx: &Transaction<'_>,
+    node: &str,
+    key: &str,
+    models: &[String],
+    now: Moment,
+) -> Result<(), Failure> {
+    let forget = "DELETE FROM nodes WHERE key IS NOT NULL AND seen_at < $1";
+    run(tx, forget, &[&now.before(FORGOTTEN_AFTER)]).await?;
+    run(tx, "INSERT INTO nodes (id, seen_at, key) VALUES ($1, $2, $3)", &[&node, &now, &key]).await?;
+    let insert = "INSERT INTO node_models (model, node) \
+                  SELECT DISTINCT model, $1 FROM unnest($2::text[]) AS served (model)";
+    run(tx, insert, &[&node, &models]).await?;
+    Ok(())
+}

@@ -1,0 +1,203 @@
+//! The queue in PostgreSQL: a task and its money always move in one statement.
+
+mod claim;
+mod create;
+mod end;
+mod read;
+mod retention;
+
+use async_trait::async_trait;
+
+use super::PostgresDatabase;
+use super::failure::{read, statement, transaction};
+use super::statements::{all, first, run};
+use crate::Error;
+use crate::accounts::AccountId;
+use crate::clock::Moment;
+use crate::queue::{
+    Cancel, Claim, Created, Ending, InsufficientBalance, LeaseRules, LeaseState, NewTask, Queue, Serving,
+    Slot, Status, Task, TaskSummary,
+};
+
+#[async_trait]
+impl Queue for PostgresDatabase {
+    async fn create_task(
+        &self,
+        task: &NewTask,
+        otherwise: InsufficientBalance,
+        max_unfinished: u32,
+        now: Moment,
+    ) -> Result<Created, Error> {
+        let created = statement!(self, |db| create::create(db, task, max_unfinished, now))?;
+        match (created, otherwise) {
+            (Created::Refused { spendable }, InsufficientBalance::FailTask) => {
+                statement!(self, |db| create::create_failed(db, task, spendable, now))?;
+                Ok(Created::Failed)
+            }
+            (created, _) => Ok(created),
+        }
+    }
+
+    async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel, Error> {
+        if statement!(self, |db| end::cancel(db, account, id, now))? {
+            return Ok(Cancel::Canceled);
+        }
+        let select = "SELECT status FROM tasks WHERE id = $1 AND account = $2";
+        let status =
+            read!(self, |db| first(db, select, &[&id, &account], |row| row.try_get::<_, Status>(0)))?;
+        Ok(status.map_or(Cancel::Unknown, Cancel::Refused))
+    }
+
+    async fn task(&self, account: AccountId, id: &str) -> Result<Option<Task>, Error> {
+        read!(self, |db| read::task(db, account, id))
+    }
+
+    async fn history(
+        &self,
+        account: AccountId,
+        limit: u32,
+        offset: u64,
+    ) -> Result<(Vec<TaskSummary>, u64), Error> {
+        read!(self, |db| read::history(db, account, limit, offset))
+    }
+
+    async fn serving(&self, model: &str, since: Moment) -> Result<Serving, Error> {
+        read!(self, |db| read::serving(db, model, since))
+    }
+
+    async fn oldest_queued(&self) -> Result<Option<Moment>, Error> {
+        // Not quite in the order of creation, but in that of the queue: a step in the index for each turn.
+        let select = "SELECT min((SELECT created_at FROM tasks WHERE status = 'in_queue' \
+                        AND tasks.account = turns.account AND tasks.model = turns.model \
+                        ORDER BY sequence LIMIT 1)) FROM turns";
+        read!(self, |db| first(db, select, &[], |row| row.try_get::<_, Option<Moment>>(0)))
+            .map(Option::flatten)
+    }
+
+    async fn depths(&self) -> Result<Vec<(Status, u64)>, Error> {
+        read!(self, |db| read::depths(db))
+    }
+
+    async fn claim(&self, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Claim>, Error> {
+        self.claim_slots(slots, rules, now).await
+    }
+
+    async fn release(&self, node: &str, task: &str, attempt: i64, now: Moment) -> Result<(), Error> {
+        let expired = now.0 - 1;
+        statement!(self, |db| run(
+            db,
+            "UPDATE tasks SET lease_until = $4, releases = releases + 1 \
+             WHERE id = $1 AND status = 'computing' AND node = $2 AND attempt = $3",
+            &[&task, &node, &attempt, &expired],
+        ))
+        .map(|_| ())
+    }
+
+    async fn fail_abandoned(
+        &self,
+        expired_before: Moment,
+        live_since: Moment,
+        now: Moment,
+    ) -> Result<usize, Error> {
+        let abandoned: Vec<end::Expired> = read!(self, |db| all(
+            db,
+            "SELECT id, node, attempt FROM tasks WHERE status = 'computing' AND lease_until < $1 AND NOT EXISTS \
+             (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
+              WHERE node_models.model = tasks.model AND seen_at >= $2) LIMIT 1000",
+            &[&expired_before, &live_since],
+            end::Expired::read,
+        ))?;
+        let mut failed = 0;
+        for task in &abandoned {
+            let message = "the node that ran this task fell silent, and no other node serves the model";
+            failed += usize::from(self.fail(task, message.to_owned(), expired_before, now).await?);
+        }
+        Ok(failed)
+    }
+
+    async fn heartbeat(
+        &self,
+        node: &str,
+        task: &str,
+        attempt: i64,
+        until: Moment,
+        oldest: Option<Moment>,
+    ) -> Result<bool, Error> {
+        let prolonged = statement!(self, |db| run(
+            db,
+            "UPDATE tasks SET lease_until = $4 \
+             WHERE id = $1 AND status = 'computing' AND node = $2 AND attempt = $3 \
+             AND coalesce(leased_at >= $5, true)",
+            &[&task, &node, &attempt, &until, &oldest],
+        ))?;
+        Ok(prolonged > 0)
+    }
+
+    async fn finish(
+        &self,
+        node: &str,
+        task: &str,
+        attempt: i64,
+        ending: &Ending,
+        now: Moment,
+    ) -> Result<bool, Error> {
+        statement!(self, |db| end::finish(db, (node, task, attempt), ending, now))
+    }
+
+    async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState, Error> {
+        let lease = read!(self, |db| first(
+            db,
+            "SELECT status, output_format FROM tasks JOIN versions ON versions.id = tasks.version \
+             WHERE tasks.id = $1 AND node = $2 AND attempt = $3",
+            &[&task, &node, &attempt],
+            |row| Ok((row.try_get::<_, Status>(0)?, row.try_get::<_, String>(1)?)),
+        ))?;
+        Ok(match lease {
+            Some((Status::Computing, output_format)) => LeaseState::Running { output_format },
+            Some(_) => LeaseState::Ended,
+            None => LeaseState::Lost,
+        })
+    }
+
+    async fn node_seen(&self, node: &str, models: &[String], now: Moment) -> Result<(), Error> {
+        transaction!(self, |tx| read::node_seen(tx, node, models, now))
+    }
+
+    async fn node_gone(&self, node: &str, now: Moment) -> Result<(), Error> {
+        let expired = now.0 - 1;
+        statement!(self, |db| run(
+            db,
+            "WITH gone AS (DELETE FROM nodes WHERE id = $1) \
+             UPDATE tasks SET lease_until = $2 WHERE status = 'computing' AND node = $1",
+            &[&node, &expired],
+        ))
+        .map(|_| ())
+    }
+
+    async fn node_left(&self, node: &str, now: Moment) -> Result<(), Error> {
+        let expired = now.0 - 1;
+        statement!(self, |db| run(
+            db,
+            "WITH gone AS (DELETE FROM nodes WHERE id = $1) \
+             UPDATE tasks SET lease_until = $2, releases = releases + 1 \
+             WHERE status = 'computing' AND node = $1",
+            &[&node, &expired],
+        ))
+        .map(|_| ())
+    }
+
+    async fn delete_ended_tasks(&self, ended_before: Moment, now: Moment) -> Result<usize, Error> {
+        let mut deleted = 0;
+        for account in read!(self, |db| retention::accounts(db, ended_before))? {
+            // Small transactions, so that the account is not locked for long.
+            loop {
+                let batch = transaction!(self, |tx| retention::delete(tx, account, ended_before, now))?;
+                deleted += batch;
+                if batch == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(deleted)
+    }
+}

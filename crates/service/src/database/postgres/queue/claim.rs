@@ -1,0 +1,251 @@
+//! Claiming tasks by lease. Processes that claim at the same time skip what the others have locked, so that none
+//! waits for another one's choice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio_postgres::Row;
+
+use super::super::PostgresDatabase;
+use super::super::failure::{read, statement};
+use super::super::statements::{all, column};
+use super::end::Expired;
+use crate::Error;
+use crate::accounts::AccountId;
+use crate::clock::Moment;
+use crate::queue::{Claim, Lease, LeaseRules, Slot};
+
+/// How many expired leases are looked at for each slot.
+const EXPIRED_PER_SLOT: i64 = 8;
+
+/// The tasks whose lease has expired, the first to expire first.
+const EXPIRED: &str = "SELECT id, node, attempt, attempt - releases FROM tasks \
+     WHERE status = 'computing' AND lease_until < $2 AND model = ANY ($1) \
+     ORDER BY lease_until, sequence LIMIT $3";
+
+/// What a lease returns, in the order of the slots.
+const LEASED: &str = "SELECT leased.id, leased.model, input, input_format, output_format, attempt \
+     FROM leased JOIN versions ON versions.id = leased.version ORDER BY number";
+
+const LEASE_EXPIRED: &str = "WITH found AS ( \
+       SELECT sequence FROM tasks WHERE status = 'computing' AND lease_until < $2 AND model = ANY ($1) \
+         AND attempt - releases < $3 \
+       ORDER BY lease_until, sequence LIMIT $4 FOR UPDATE SKIP LOCKED), \
+     numbered AS (SELECT sequence, row_number() OVER (ORDER BY sequence) AS number FROM found), \
+     leased AS ( \
+       UPDATE tasks SET node = ($5::text[])[numbered.number], attempt = attempt + 1, lease_until = $6, \
+         leased_at = $2 \
+       FROM numbered WHERE tasks.sequence = numbered.sequence \
+       RETURNING tasks.id, tasks.model, tasks.version, input, attempt, number) ";
+
+/// The accounts with the lowest turns that have queued tasks of the models, and how many more tasks each may run:
+/// a few steps in indexes for each account that is found, however many tasks are queued.
+const NEXT_TURNS: &str = "SELECT account, min(turn), min(may_run) FROM unnest($1::text[]) AS wanted (model) \
+     CROSS JOIN LATERAL ( \
+       SELECT account, turn, least( \
+           $2 - (SELECT count(*) FROM tasks WHERE status = 'computing' AND account = turns.account), \
+           $4 - (SELECT count(*) FROM tasks \
+                 WHERE status = 'computing' AND account = turns.account AND node = $3)) AS may_run \
+       FROM turns WHERE turns.model = wanted.model \
+         AND EXISTS (SELECT 1 FROM tasks WHERE status = 'in_queue' \
+                     AND tasks.model = turns.model AND tasks.account = turns.account) \
+         AND (SELECT count(*) FROM tasks WHERE status = 'computing' AND account = turns.account) < $2 \
+         AND (SELECT count(*) FROM tasks \
+              WHERE status = 'computing' AND account = turns.account AND node = $3) < $4 \
+       ORDER BY turn LIMIT $5) AS next \
+     GROUP BY account ORDER BY min(turn) LIMIT $5";
+
+/// Leases the first tasks of some accounts, and lets these pass their turn. Turns are locked in one order.
+const LEASE_QUEUED: &str = "WITH found AS ( \
+       SELECT of_account.sequence, wanted.account, wanted.number \
+       FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS wanted (account, tasks, number) \
+       CROSS JOIN LATERAL ( \
+         SELECT sequence FROM tasks WHERE status = 'in_queue' AND account = wanted.account \
+           AND model = ANY ($3) \
+         ORDER BY sequence LIMIT wanted.tasks FOR UPDATE SKIP LOCKED) AS of_account), \
+     numbered AS (SELECT sequence, row_number() OVER (ORDER BY number, sequence) AS number FROM found), \
+     leased AS ( \
+       UPDATE tasks SET updated_at = $4, status = 'computing', node = ($5::text[])[numbered.number], \
+         attempt = attempt + 1, lease_until = $6, leased_at = $4 \
+       FROM numbered WHERE tasks.sequence = numbered.sequence \
+       RETURNING tasks.id, tasks.model, tasks.version, input, attempt, number), \
+     passing AS ( \
+       SELECT account, model FROM turns WHERE account IN (SELECT account FROM found) \
+       ORDER BY account, model FOR UPDATE), \
+     passed AS ( \
+       UPDATE turns SET turn = nextval('turn_numbers') FROM passing \
+       WHERE turns.account = passing.account AND turns.model = passing.model) ";
+
+fn lease(row: &Row) -> Result<Lease, tokio_postgres::Error> {
+    Ok(Lease {
+        task: row.try_get(0)?,
+        model: row.try_get(1)?,
+        input: row.try_get(2)?,
+        input_format: row.try_get(3)?,
+        output_format: row.try_get(4)?,
+        attempt: row.try_get(5)?,
+    })
+}
+
+/// Slots that may claim the same tasks: those of one node, or of any when no node has a limit of its own.
+struct Group<'a> {
+    slots: Vec<&'a Slot>,
+    /// The places of these slots among all.
+    places: Vec<usize>,
+}
+
+impl Group<'_> {
+    fn nodes(&self, from: usize) -> Vec<&str> {
+        self.slots.iter().skip(from).map(|slot| &*slot.node).collect()
+    }
+}
+
+fn groups<'a>(slots: &'a [Slot], known: &BTreeSet<String>) -> Vec<Group<'a>> {
+    let mut groups: BTreeMap<(&[String], u32, Option<&str>), Group<'a>> = BTreeMap::new();
+    for (place, slot) in slots.iter().enumerate().filter(|(_, slot)| known.contains(&slot.node)) {
+        let has_limit = slot.max_running < u32::MAX;
+        let group = groups
+            .entry((&slot.models, slot.max_running, has_limit.then_some(&*slot.node)))
+            .or_insert_with(|| Group { slots: Vec::new(), places: Vec::new() });
+        group.slots.push(slot);
+        group.places.push(place);
+    }
+    groups.into_values().collect()
+}
+
+impl PostgresDatabase {
+    pub(super) async fn claim_slots(
+        &self,
+        slots: &[Slot],
+        rules: LeaseRules,
+        now: Moment,
+    ) -> Result<Vec<Claim>, Error> {
+        let nodes: Vec<&str> = slots.iter().map(|slot| &*slot.node).collect();
+        let registered = "SELECT id FROM nodes WHERE id = ANY ($1)";
+        let known: Vec<String> = read!(self, |db| all(db, registered, &[&nodes], column))?;
+        let known: BTreeSet<String> = known.into_iter().collect();
+        let unleased = |slot: &Slot| match known.contains(&slot.node) {
+            true => Claim::NoTask,
+            false => Claim::UnknownNode,
+        };
+        let mut claims: Vec<Claim> = slots.iter().map(unleased).collect();
+        let mut is_any_leased = false;
+        for group in groups(slots, &known) {
+            let mut leases = Vec::new();
+            let claimed = self.claim_group(&group, rules, now, &mut leases).await;
+            is_any_leased |= !leases.is_empty();
+            for (place, lease) in group.places.iter().zip(leases) {
+                claims[*place] = Claim::Leased(lease);
+            }
+            match claimed {
+                // What is leased has to reach its slot, whatever fails after it.
+                Err(cause) if is_any_leased => {
+                    tracing::error!(%cause, "fewer tasks were claimed than there are slots");
+                    break;
+                }
+                claimed => claimed?,
+            }
+        }
+        Ok(claims)
+    }
+
+    async fn claim_group(
+        &self,
+        group: &Group<'_>,
+        rules: LeaseRules,
+        now: Moment,
+        leases: &mut Vec<Lease>,
+    ) -> Result<(), Error> {
+        self.claim_expired(group, rules, now, leases).await?;
+        while leases.len() < group.slots.len() {
+            let before = leases.len();
+            self.claim_queued(group, rules, now, leases).await?;
+            if leases.len() == before {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Leases tasks whose lease has expired. Those that were leased too often, and come before them, fail.
+    async fn claim_expired(
+        &self,
+        group: &Group<'_>,
+        rules: LeaseRules,
+        now: Moment,
+        leases: &mut Vec<Lease>,
+    ) -> Result<(), Error> {
+        let wanted = i64::try_from(group.slots.len()).unwrap_or(i64::MAX);
+        let models = &*group.slots[0].models;
+        let most = wanted.saturating_mul(EXPIRED_PER_SLOT);
+        loop {
+            let expired: Vec<(Expired, i64)> =
+                read!(self, |db| all(db, EXPIRED, &[&models, &now, &most], |row| {
+                    Ok((Expired::read(row)?, row.try_get(3)?))
+                }))?;
+            let mut claimable = 0;
+            for (task, attempts) in &expired {
+                if *attempts < rules.attempts {
+                    claimable += 1;
+                    if claimable == wanted {
+                        break;
+                    }
+                } else {
+                    let message = format!("no node survived this task: {attempts} leases of it expired");
+                    self.fail(task, message, now, now).await?;
+                }
+            }
+            if claimable > 0 {
+                let nodes = group.nodes(0);
+                let until = now.after(rules.length);
+                let sql = format!("{LEASE_EXPIRED}{LEASED}");
+                let leased = statement!(self, |db| all(
+                    db,
+                    &sql,
+                    &[&models, &now, &rules.attempts, &wanted, &nodes, &until],
+                    lease,
+                ))?;
+                leases.extend(leased);
+            }
+            // There may be more behind those that have failed.
+            let may_be_more = claimable == 0 && expired.len() as u64 == most.unsigned_abs();
+            if !may_be_more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Leases queued tasks of the accounts whose turn it is, to each as many as to the others.
+    async fn claim_queued(
+        &self,
+        group: &Group<'_>,
+        rules: LeaseRules,
+        now: Moment,
+        leases: &mut Vec<Lease>,
+    ) -> Result<(), Error> {
+        let slot = group.slots[0];
+        let models = &*slot.models;
+        let free = group.slots.len() - leases.len();
+        let most = i64::try_from(free).unwrap_or(i64::MAX);
+        let (of_all, of_node) = (i64::from(rules.max_running), i64::from(slot.max_running));
+        let turns: Vec<(AccountId, i64)> =
+            read!(self, |db| all(db, NEXT_TURNS, &[&models, &of_all, &slot.node, &of_node, &most], |row| {
+                Ok((row.try_get(0)?, row.try_get(2)?))
+            },))?;
+        if turns.is_empty() {
+            return Ok(());
+        }
+        let share = most / i64::try_from(turns.len()).unwrap_or(i64::MAX);
+        let (accounts, tasks): (Vec<AccountId>, Vec<i64>) =
+            turns.into_iter().map(|(account, may_run)| (account, share.max(1).min(may_run))).unzip();
+        let nodes = group.nodes(leases.len());
+        let until = now.after(rules.length);
+        let sql = format!("{LEASE_QUEUED}{LEASED}");
+        let leased =
+            statement!(
+                self,
+                |db| all(db, &sql, &[&accounts, &tasks, &models, &now, &nodes, &until], lease,)
+            )?;
+        leases.extend(leased);
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! Creating a task in one statement: its price set aside, its place in the history, its row, its turn.
+
+use deadpool_postgres::GenericClient;
+
+use super::super::failure::Failure;
+use super::super::statements::{first, run};
+use crate::Error;
+use crate::clock::Moment;
+use crate::ledger::{Money, Purses};
+use crate::queue::{Created, NewTask};
+
+/// The purses are locked first, and everything else follows from what they hold. The turn is locked even when it is
+/// there: a row that is about to be deleted stays, because its task is there when that is judged.
+const CREATE: &str = "WITH owned AS ( \
+       SELECT free, balance, unfinished FROM purses WHERE account = $2 FOR UPDATE), \
+     paid AS ( \
+       UPDATE purses SET tasks = purses.tasks + 1, unfinished = purses.unfinished + 1, \
+         free = purses.free - least(purses.free, $6::bigint), \
+         balance = purses.balance - ($6::bigint - least(purses.free, $6::bigint)), \
+         held = purses.held + $6::bigint \
+       FROM owned WHERE purses.account = $2 AND owned.unfinished < $8::bigint \
+         AND owned.balance >= $6::bigint - least(owned.free, $6::bigint) \
+       RETURNING purses.tasks - 1 AS place, least(owned.free, $6::bigint) AS free), \
+     created AS ( \
+       INSERT INTO tasks (id, account, place, model, version, publisher, status, price, held_free, \
+         held_balance, input, created_at, updated_at) \
+       SELECT $1, $2, place, $3, $4, $5, 'in_queue', $6::bigint, free, $6::bigint - free, $7, $9, $9 FROM paid \
+       RETURNING sequence, held_free, held_balance), \
+     moved AS ( \
+       INSERT INTO movements (at, amount, from_account, from_purse, to_account, to_purse, reason, task) \
+       SELECT $9, part.amount, $2, part.purse, $2, 'held', 'reserve', sequence FROM created \
+         CROSS JOIN LATERAL (VALUES ('free', held_free), ('balance', held_balance)) AS part (purse, amount) \
+       WHERE part.amount > 0), \
+     queued AS ( \
+       INSERT INTO turns (account, model, turn) \
+       SELECT $2, $3, coalesce((SELECT min(turn) FROM turns WHERE account = $2), nextval('turn_numbers')) \
+       FROM created \
+       ON CONFLICT (account, model) DO UPDATE SET turn = turns.turn), \
+     used AS (INSERT INTO model_uses (model, day) SELECT $3, $10 FROM created) \
+     SELECT free, balance, unfinished, (SELECT sequence FROM created) FROM owned";
+
+pub(super) async fn create(
+    db: &impl GenericClient,
+    task: &NewTask,
+    max_unfinished: u32,
+    now: Moment,
+) -> Result<Created, Failure> {
+    type Row = (Money, Money, i64, Option<i64>);
+    let max_unfinished = i64::from(max_unfinished);
+    let created: Option<Row> = first(
+        db,
+        CREATE,
+        &[
+            &task.id,
+            &task.account,
+            &task.model,
+            &task.version,
+            &task.publisher,
+            &task.price,
+            &task.input,
+            &max_unfinished,
+            &now,
+            &now.day(),
+        ],
+        |row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?)),
+    )
+    .await?;
+    Ok(match created {
+        None => return Err(Error::new("creating a task", "its account is not there").into()),
+        Some((.., Some(_))) => Created::Queued,
+        Some((_, _, unfinished, None)) if unfinished >= max_unfinished => Created::TooManyUnfinished,
+        Some((free, balance, ..)) => {
+            Created::Refused { spendable: Purses { free, balance, ..Purses::default() }.spendable() }
+        }
+    })
+}
+
+/// Creates a task that has failed because the balance did not suffice.
+pub(super) async fn create_failed(
+    db: &impl GenericClient,
+    task: &NewTask,
+    spendable: Money,
+    now: Moment,
+) -> Result<(), Failure> {
+    let message =
+        format!("insufficient balance: the model costs {}, and {spendable} can be spent", task.price);
+    let detail = serde_json::json!({ "message": message }).to_string();
+    run(
+        db,
+        "WITH placed AS (UPDATE purses SET tasks = tasks + 1 WHERE account = $2 RETURNING tasks - 1 AS place) \
+         INSERT INTO tasks (id, account, place, model, version, publisher, status, price, held_free, \
+           held_balance, message, input, error, created_at, updated_at) \
+         SELECT $1, $2, place, $3, $4, $5, 'failed', $6, 0, 0, $7, $8, $9, $10, $10 FROM placed",
+        &[
+            &task.id,
+            &task.account,
+            &task.model,
+            &task.version,
+            &task.publisher,
+            &task.price,
+            &message,
+            &task.input,
+            &detail,
+            &now,
+        ],
+    )
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! Ending tasks, each in one statement: nothing happens unless the task is still what the caller believes.
+
+use deadpool_postgres::GenericClient;
+use tokio_postgres::Row;
+
+use super::super::PostgresDatabase;
+use super::super::failure::{Failure, statement};
+use super::super::statements::{column, one};
+use crate::Error;
+use crate::accounts::AccountId;
+use crate::clock::Moment;
+use crate::queue::Ending;
+
+/// A task whose lease has expired, with what it must still be when it is failed for that.
+pub(super) struct Expired {
+    id: String,
+    node: String,
+    attempt: i64,
+}
+
+impl Expired {
+    pub(super) fn read(row: &Row) -> Result<Self, tokio_postgres::Error> {
+        Ok(Self { id: row.try_get(0)?, node: row.try_get(1)?, attempt: row.try_get(2)? })
+    }
+}
+
+/// What the statements of an end know of its task.
+macro_rules! returning {
+    () => {
+        " RETURNING sequence, account, publisher, held_free, held_balance, updated_at)"
+    };
+}
+
+/// Gives what a task holds back to the purses that it came from.
+macro_rules! release {
+    () => {
+        ", purse AS ( \
+             UPDATE purses SET free = purses.free + ended.held_free, \
+               balance = purses.balance + ended.held_balance, \
+               held = purses.held - ended.held_free - ended.held_balance, unfinished = purses.unfinished - 1 \
+             FROM ended WHERE purses.account = ended.account), \
+           moved AS ( \
+             INSERT INTO movements (at, amount, from_account, from_purse, to_account, to_purse, reason, task) \
+             SELECT updated_at, part.amount, account, 'held', account, part.purse, 'release', sequence FROM ended \
+               CROSS JOIN LATERAL (VALUES ('free', held_free), ('balance', held_balance)) AS part (purse, amount) \
+             WHERE part.amount > 0) \
+         SELECT count(*) > 0 FROM ended"
+    };
+}
+
+const CANCEL: &str = concat!(
+    "WITH ended AS (UPDATE tasks SET status = 'canceled', updated_at = $3 \
+     WHERE id = $1 AND account = $2 AND status = 'in_queue'",
+    returning!(),
+    release!()
+);
+
+const FAIL: &str = concat!(
+    "WITH ended AS (UPDATE tasks SET status = 'failed', message = $4, error = $5, updated_at = $6, \
+       lease_until = NULL \
+     WHERE id = $1 AND status = 'computing' AND node = $2 AND attempt = $3 \
+       AND coalesce(lease_until < $7, true)",
+    returning!(),
+    release!()
+);
+
+/// Pays what the task holds to the publisher of its model.
+const SUCCEED: &str = concat!(
+    "WITH ended AS (UPDATE tasks SET status = 'success', cost = price, output = $4, updated_at = $5, \
+       lease_until = NULL \
+     WHERE id = $1 AND status = 'computing' AND node = $2 AND attempt = $3",
+    returning!(),
+    ", purse AS ( \
+         UPDATE purses SET held = purses.held - ended.held_free - ended.held_balance, \
+           unfinished = purses.unfinished - 1 \
+         FROM ended WHERE purses.account = ended.account), \
+       moved AS ( \
+         INSERT INTO movements (at, amount, from_account, from_purse, to_account, to_purse, reason, task) \
+         SELECT updated_at, held_free + held_balance, account, 'held', publisher, 'earnings', 'charge', sequence \
+         FROM ended WHERE held_free + held_balance > 0), \
+       earned AS ( \
+         INSERT INTO purse_changes (account, purse, amount) \
+         SELECT publisher, 'earnings', held_free + held_balance FROM ended WHERE held_free + held_balance > 0) \
+     SELECT count(*) > 0 FROM ended"
+);
+
+/// Cancels a task that is still queued; false when there is none.
+pub(super) async fn cancel(
+    db: &impl GenericClient,
+    account: AccountId,
+    id: &str,
+    now: Moment,
+) -> Result<bool, Failure> {
+    one(db, CANCEL, &[&id, &account, &now], column).await
+}
+
+/// Ends the task if the lease (node, task, attempt) is the latest one and still runs.
+pub(super) async fn finish(
+    db: &impl GenericClient,
+    (node, task, attempt): (&str, &str, i64),
+    ending: &Ending,
+    now: Moment,
+) -> Result<bool, Failure> {
+    match ending {
+        Ending::Output(output) => one(db, SUCCEED, &[&task, &node, &attempt, &output, &now], column).await,
+        Ending::Error { message, detail } => {
+            let any_time: Option<Moment> = None;
+            one(db, FAIL, &[&task, &node, &attempt, &message, &detail, &now, &any_time], column).await
+        }
+    }
+}
+
+impl PostgresDatabase {
+    /// Fails a task, if its lease expired before a moment and is still the latest one.
+    pub(super) async fn fail(
+        &self,
+        task: &Expired,
+        message: String,
+        expired_before: Moment,
+        now: Moment,
+    ) -> Result<bool, Error> {
+        let detail = serde_json::json!({ "message": message }).to_string();
+        let before = Some(expired_before);
+        statement!(self, |db| one(
+            db,
+            FAIL,
+            &[&task.id, &task.node, &task.attempt, &message, &detail, &now, &before],
+            column,
+        ))
+    }
+}

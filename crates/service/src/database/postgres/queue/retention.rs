@@ -1,0 +1,65 @@
+//! Deleting tasks that ended long ago: always the oldest of an account, so that the places of its history have no
+//! gaps.
+
+use deadpool_postgres::{GenericClient, Transaction};
+
+use super::super::failure::Failure;
+use super::super::movements::lock;
+use super::super::statements::{all, column, run};
+use crate::accounts::AccountId;
+use crate::clock::Moment;
+use crate::queue::Status;
+
+/// How many tasks are deleted in one transaction.
+const BATCH: i64 = 500;
+
+/// The accounts whose oldest task ended before a moment.
+pub(super) async fn accounts(db: &impl GenericClient, before: Moment) -> Result<Vec<AccountId>, Failure> {
+    all(
+        db,
+        "SELECT account FROM purses WHERE \
+         (SELECT status IN ('success', 'failed', 'canceled') AND updated_at < $1 FROM tasks \
+          WHERE tasks.account = purses.account ORDER BY place LIMIT 1)",
+        &[&before],
+        column,
+    )
+    .await
+}
+
+/// Deletes the oldest tasks of an account; returns how many.
+pub(super) async fn delete(
+    tx: &Transaction<'_>,
+    account: AccountId,
+    before: Moment,
+    now: Moment,
+) -> Result<usize, Failure> {
+    lock(tx, &[account]).await?;
+    let oldest: Vec<(i64, Status, Moment)> = all(
+        tx,
+        "SELECT place, status, updated_at FROM tasks WHERE account = $1 ORDER BY place LIMIT $2",
+        &[&account, &BATCH],
+        |row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)),
+    )
+    .await?;
+    let is_old = |(_, status, updated_at): &&(i64, Status, Moment)| {
+        !matches!(status, Status::Queued | Status::Computing) && *updated_at < before
+    };
+    let Some((last, ..)) = oldest.iter().take_while(is_old).last() else { return Ok(0) };
+    // One movement for each pair of purses takes the place of many, so that every balance still adds up.
+    run(
+        tx,
+        "INSERT INTO movements (at, amount, from_account, from_purse, to_account, to_purse, reason) \
+         SELECT $3, sum(amount)::bigint, from_account, from_purse, to_account, to_purse, 'carried' \
+         FROM tasks JOIN movements ON movements.task = tasks.sequence \
+         WHERE tasks.account = $1 AND place <= $2 \
+         GROUP BY from_account, from_purse, to_account, to_purse",
+        &[&account, last, &now],
+    )
+    .await?;
+    let of_tasks = "DELETE FROM movements WHERE task IN \
+                    (SELECT sequence FROM tasks WHERE account = $1 AND place <= $2)";
+    run(tx, of_tasks, &[&account, last]).await?;
+    let deleted = run(tx, "DELETE FROM tasks WHERE account = $1 AND place <= $2", &[&account, last]).await?;
+    run(tx, "UPDATE purses SET first_place = $2::bigint + 1 WHERE account = $1", &[&account, last]).await?;
+    Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
+}

@@ -1,0 +1,12 @@
+//! PostgreSQL as an engine: conformance, and what happens between processes, tried on a real server.
+
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test may end when its set-up fails")]
+
+mod creates;
+mod processes;
+mod server;
+mod service;
+
+use crate::database::conformance::conformance;
+
+conformance!(crate::database::postgres::tests::server::Empty::new());

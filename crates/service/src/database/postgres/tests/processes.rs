@@ -1,0 +1,307 @@
+//! Several processes over one database, each with connections and caches of its own.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::super::PostgresDatabase;
+use super::super::connect;
+use super::server::Empty;
+use crate::accounts::{Accounts as _, NewKey};
+use crate::catalog::Catalog as _;
+use crate::clock::Moment;
+use crate::database::conformance::{File, Fixture, MODEL};
+use crate::database::{Maintenance as _, QueueChange, Sharing as _};
+use crate::ledger::{Credit, Ledger as _, Money};
+use crate::object_storage::{Files as _, Object, Stored, Target};
+use crate::queue::{
+    Cancel, Claim, Created, Ending, InsufficientBalance, LeaseRules, NewTask, Queue as _, Slot, Status,
+};
+use crate::random::Randomness;
+
+const NOW: Moment = Moment(1_000_000);
+const RULES: LeaseRules = LeaseRules { length: Duration::from_secs(30), attempts: 2, max_running: u32::MAX };
+const PRICE: i64 = 3;
+const TASKS: usize = 60;
+
+fn slot(node: &str) -> Slot {
+    Slot { node: node.to_owned(), models: [MODEL.to_owned()].into(), max_running: u32::MAX }
+}
+
+/// Creates tasks, cancels every fifth, and returns how many were queued.
+async fn create(process: PostgresDatabase, random: Randomness, task: NewTask) -> (usize, Vec<String>) {
+    let (mut queued, mut canceled) = (0, Vec::new());
+    for number in 0..TASKS {
+        let task = NewTask { id: random.uuid().unwrap(), ..task.clone() };
+        match process.create_task(&task, InsufficientBalance::Refuse, u32::MAX, NOW).await.unwrap() {
+            Created::Queued => queued += 1,
+            Created::Refused { spendable } => assert!(spendable.smallest() < PRICE),
+            other => panic!("{other:?}"),
+        }
+        let is_canceled =
+            number % 5 == 0 && process.cancel(task.account, &task.id, NOW).await.unwrap() == Cancel::Canceled;
+        if is_canceled {
+            canceled.push(task.id);
+        }
+    }
+    (queued, canceled)
+}
+
+/// Runs tasks until none came for a while, and returns those that it ended; every seventh fails.
+async fn work(process: PostgresDatabase, node: String) -> Vec<(String, bool)> {
+    process.node_seen(&node, &[MODEL.to_owned()], NOW).await.unwrap();
+    let (mut ended, mut idle) = (Vec::new(), 0);
+    while idle < 20 {
+        let slots = vec![slot(&node); 4];
+        let claims = process.claim(&slots, RULES, NOW).await.unwrap();
+        let leases: Vec<_> = claims
+            .into_iter()
+            .filter_map(|claim| match claim {
+                Claim::Leased(lease) => Some(lease),
+                _ => None,
+            })
+            .collect();
+        idle = if leases.is_empty() { idle + 1 } else { 0 };
+        if leases.is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        for lease in leases {
+            let succeeds = ended.len() % 7 != 0;
+            let ending = match succeeds {
+                true => Ending::Output("{}".to_owned()),
+                false => Ending::Error { message: "no".to_owned(), detail: "{}".to_owned() },
+            };
+            let finish = || process.finish(&node, &lease.task, lease.attempt, &ending, NOW);
+            let (first, second) = tokio::join!(finish(), finish());
+            assert_ne!(first.unwrap(), second.unwrap(), "an ending counts once");
+            ended.push((lease.task.clone(), succeeds));
+        }
+    }
+    ended
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_that_create_claim_cancel_and_end_at_once_lose_nothing_and_bill_once() {
+    let fixture = Fixture::new(Empty::new()).await;
+    let other = crate::accounts::NewAccount::draw("other", crate::accounts::Scope::Personal, &fixture.random);
+    let other = fixture.database.add_account(&other.unwrap(), NOW).await.unwrap().id;
+    let funds = [(fixture.customer, 250), (other, 10_000)];
+    for (account, amount) in funds {
+        fixture.database.credit(account, Credit::Paid(Money::from_smallest(amount)), NOW).await.unwrap();
+        fixture.database.credit(account, Credit::Free(Money::from_smallest(50)), NOW).await.unwrap();
+    }
+    let task = |account| NewTask {
+        id: String::new(),
+        account,
+        model: MODEL.to_owned(),
+        version: fixture.version,
+        publisher: fixture.operator,
+        price: Money::from_smallest(PRICE),
+        input: "{}".to_owned(),
+    };
+    let processes = join_all((0..3).map(|_| fixture.engine.process())).await;
+    let creating = processes.iter().flat_map(|process| {
+        let of = |account| tokio::spawn(create(process.clone(), Randomness::new(None), task(account)));
+        [of(fixture.customer), of(other), of(fixture.customer), of(other)]
+    });
+    let creating: Vec<_> = creating.collect();
+    let working: Vec<_> = processes
+        .iter()
+        .enumerate()
+        .map(|(number, process)| tokio::spawn(work(process.clone(), format!("node-{number}"))))
+        .collect();
+    let adding_up = processes[0].clone();
+    let adding_up = tokio::spawn(async move {
+        loop {
+            adding_up.consolidate().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(3)).await;
+        }
+    });
+    let created: Vec<_> = join_all(creating).await.into_iter().map(Result::unwrap).collect();
+    let ended: Vec<_> = join_all(working).await.into_iter().flat_map(Result::unwrap).collect();
+    adding_up.abort();
+
+    let queued: usize = created.iter().map(|(queued, _)| queued).sum();
+    let canceled: usize = created.iter().map(|(_, canceled)| canceled.len()).sum();
+    let distinct: BTreeSet<&String> = ended.iter().map(|(task, _)| task).collect();
+    assert_eq!(distinct.len(), ended.len(), "a task was leased twice");
+    assert_eq!(ended.len() + canceled, queued, "a task was neither ended nor canceled");
+    assert!(canceled > 0 && processes.len() == 3);
+    let charged = ended.iter().filter(|(_, succeeds)| *succeeds).count();
+    let earned = fixture.database.purses(fixture.operator).await.unwrap().earnings.smallest();
+    assert_eq!(earned, PRICE * i64::try_from(charged).unwrap());
+    for (account, amount) in funds {
+        let purses = fixture.database.purses(account).await.unwrap();
+        assert_eq!(purses.held, Money::ZERO);
+        assert!(purses.spendable().smallest() <= amount + 50);
+    }
+    assert_eq!(fixture.database.audit().await.unwrap().faults, [""; 0]);
+    let depths = fixture.database.depths().await.unwrap();
+    assert!(depths.iter().all(|(status, tasks)| *status != Status::Success && *tasks == 0), "{depths:?}");
+    processes[1].consolidate().await.unwrap();
+    assert_eq!(fixture.database.purses(fixture.operator).await.unwrap().earnings.smallest(), earned);
+    assert_eq!(fixture.database.audit().await.unwrap().faults, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_is_never_lost_between_a_create_and_the_deletion_of_idle_turns() {
+    let fixture = Fixture::new(Empty::new()).await;
+    fixture.database.node_seen("node", &[MODEL.to_owned()], NOW).await.unwrap();
+    let deleting = fixture.engine.process().await;
+    let deleting = tokio::spawn(async move {
+        loop {
+            deleting.consolidate().await.unwrap();
+        }
+    });
+    for _ in 0..150 {
+        let task = NewTask {
+            id: fixture.random.uuid().unwrap(),
+            account: fixture.customer,
+            model: MODEL.to_owned(),
+            version: fixture.version,
+            publisher: fixture.operator,
+            price: Money::ZERO,
+            input: "{}".to_owned(),
+        };
+        let create = fixture.database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, NOW);
+        assert_eq!(create.await.unwrap(), Created::Queued);
+        let claims = fixture.database.claim(&[slot("node")], RULES, NOW).await.unwrap();
+        assert!(matches!(&claims[..], [Claim::Leased(lease)] if lease.task == task.id), "{claims:?}");
+    }
+    deleting.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_that_start_at_once_on_an_empty_server_bring_one_schema() {
+    let empty = Empty::new();
+    empty.url().await;
+    let processes = join_all((0..6).map(|_| empty.process())).await;
+    for process in &processes {
+        process.check_writer().await.unwrap();
+    }
+    // A schema that this version cannot work with is refused, a later one that it can is not.
+    empty.execute("UPDATE schema_version SET version = 9").await;
+    empty.process().await;
+    empty.execute("UPDATE schema_version SET compatible = 9").await;
+    let refused = PostgresDatabase::open(&empty.url().await).await.err().unwrap().to_string();
+    assert!(refused.contains("newer version"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_process_of_all_begins_a_job_within_its_interval() {
+    let empty = Empty::new();
+    let processes = join_all((0..4).map(|_| empty.process())).await;
+    let interval = Duration::from_secs(60);
+    let begun = |now| {
+        let begin = processes.iter().map(move |process| process.begin_job("job", interval, now));
+        async move { join_all(begin).await.into_iter().filter(|begun| *begun.as_ref().unwrap()).count() }
+    };
+    assert_eq!(begun(NOW).await, 1);
+    assert_eq!(begun(NOW.after(interval / 2)).await, 0);
+    assert_eq!(begun(NOW.after(interval)).await, 1);
+    assert_eq!(begun(Moment(0)).await, 1, "the clock was set back");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queued_task_and_a_revoked_key_are_known_to_other_processes_at_once() {
+    let fixture = Fixture::new(Empty::new()).await;
+    let (one, other) = (fixture.engine.process().await, fixture.engine.process().await);
+    // What a listener begins with.
+    assert_eq!(other.queue_changed().await, QueueChange::Any);
+    one.announce_queued("a model");
+    let changed = tokio::time::timeout(Duration::from_secs(5), other.queue_changed()).await;
+    assert_eq!(changed.unwrap(), QueueChange::Queued("a model".to_owned()));
+
+    let key = NewKey::draw(&fixture.random).unwrap();
+    one.add_key(fixture.customer, &key.kept, NOW).await.unwrap();
+    assert!(other.key(&key.kept.id).await.unwrap().is_some(), "it is in the cache from now on");
+    one.revoke_key(&key.kept.id, NOW).await.unwrap();
+    let forgotten = async {
+        while other.key(&key.kept.id).await.unwrap().is_some() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), forgotten).await.unwrap();
+    assert!(one.published(MODEL).await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uploads_of_one_key_at_once_leave_one_file_and_every_byte_is_counted() {
+    let fixture = Fixture::new(Empty::new()).await;
+    let processes = join_all((0..3).map(|_| fixture.engine.process())).await;
+    let customer = fixture.customer;
+    for round in 0..5 {
+        let uploads = (0..6_u64).map(|number| {
+            let process = processes[number as usize % 3].clone();
+            let random = Randomness::new(None);
+            tokio::spawn(async move {
+                let target = Target {
+                    id: random.uuid().unwrap(),
+                    owner: customer,
+                    payer: customer,
+                    bucket: "bucket".to_owned(),
+                    folder: "samples".to_owned(),
+                    key: format!("samples/{round}"),
+                    mime: "text/plain".to_owned(),
+                    size: number + 1,
+                    expires_at: NOW,
+                    is_void: false,
+                };
+                let object = |etag: &str| Object {
+                    bucket: target.bucket.clone(),
+                    key: target.key.clone(),
+                    blob: random.uuid().unwrap(),
+                    mime: target.mime.clone(),
+                    size: target.size,
+                    etag: etag.to_owned(),
+                    created_at: NOW,
+                };
+                process.add_target(&target).await.unwrap();
+                let ids = [random.uuid().unwrap(), random.uuid().unwrap()];
+                let (one, other) = (object("one"), object("other"));
+                // Different bytes to one target, at once: one of them is stored.
+                let (one, other) = tokio::join!(
+                    process.store_upload(&target.id, &ids[0], &one),
+                    process.store_upload(&target.id, &ids[1], &other)
+                );
+                let kept = |stored: &Stored| matches!(stored, Stored::Kept { .. });
+                let (one, other) = (one.unwrap(), other.unwrap());
+                assert!(kept(&one) != kept(&other), "{one:?} {other:?}");
+            })
+        });
+        for upload in join_all(uploads).await {
+            upload.unwrap();
+        }
+    }
+    let usage = fixture.database.usage(customer).await.unwrap();
+    let (files, total) = fixture.database.files(customer, "samples", None, 1, 100).await.unwrap();
+    assert_eq!((usage.files, total, files.len()), (5, 5, 5));
+    assert_eq!(usage.bytes, files.iter().map(|file| file.size).sum::<u64>());
+    assert_eq!(fixture.database.audit().await.unwrap().faults, [""; 0]);
+    // The fixture's own way, over what is there.
+    fixture.upload(customer, customer, &File::of_size(1), NOW).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_goes_away_fails_requests_and_is_used_again_when_it_is_back() {
+    let fixture = Fixture::new(Empty::new()).await;
+    let process = fixture.engine.process().await;
+    process.check_writer().await.unwrap();
+    let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+               WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    for _ in 0..3 {
+        fixture.engine.execute(cut).await;
+        // Reads and transactions are repeated on a new connection.
+        assert!(process.account("customer").await.unwrap().is_some());
+        let credit = Credit::Free(Money::from_smallest(1));
+        fixture.engine.execute(cut).await;
+        process.credit(fixture.customer, credit, NOW).await.unwrap();
+    }
+    assert_eq!(process.purses(fixture.customer).await.unwrap().free.smallest(), 3);
+    let nowhere = "postgres://nobody:hidden-password@127.0.0.1:9/none";
+    let refused = PostgresDatabase::open(nowhere).await.err().unwrap();
+    assert!(!format!("{refused} {refused:?}").contains("hidden-password"));
+    let invalid = connect::config("postgres://user:hidden-password@:x/none").err().unwrap();
+    assert!(!format!("{invalid} {invalid:?}").contains("hidden-password"));
+}

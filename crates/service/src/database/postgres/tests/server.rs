@@ -1,0 +1,123 @@
+//! A PostgreSQL for the tests of this process: made in a temporary folder, and removed when the process ends.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use async_trait::async_trait;
+use std::sync::Arc;
+use tokio_postgres::NoTls;
+
+use super::super::PostgresDatabase;
+use crate::database::Database;
+use crate::database::conformance::Engine;
+
+/// Runs until its input ends, as it does when the process of the tests ends, however that happens.
+const SCRIPT: &str = r#"
+    set -e
+    folder=$(mktemp -d /tmp/inferstore-postgres-XXXXXX)
+    trap 'rm -rf "$folder"' EXIT
+    "$1/initdb" -D "$folder/data" -U inferstore -A trust -E UTF8 --locale=C --no-sync >"$folder/log" 2>&1
+    "$1/postgres" -D "$folder/data" -k "$folder" -c listen_addresses= -c fsync="${INFERSTORE_TEST_FSYNC:-off}" -c max_connections=400 \
+        >>"$folder/log" 2>&1 </dev/null &
+    server=$!
+    until "$1/pg_isready" -q -h "$folder"; do
+        kill -0 "$server" || { cat "$folder/log" >&2; exit 1; }
+        sleep 0.05
+    done
+    echo "$folder"
+    read -r _ || true
+    kill -INT "$server"
+    wait "$server" || true
+"#;
+
+struct Server {
+    folder: String,
+    _script: Child,
+    /// Closed by the system when this process ends.
+    _alive: ChildStdin,
+}
+
+fn server() -> &'static Server {
+    static SERVER: OnceLock<Server> = OnceLock::new();
+    SERVER.get_or_init(|| {
+        let programs = programs();
+        // PostgreSQL refuses to run as root.
+        let is_root = rustix::process::geteuid().is_root();
+        let mut command = match is_root {
+            true => Command::new("setpriv"),
+            false => Command::new("sh"),
+        };
+        if is_root {
+            command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "sh"]);
+        }
+        command.args(["-c", SCRIPT, "sh"]).arg(&programs).current_dir("/tmp");
+        let mut script = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let alive = script.stdin.take().unwrap();
+        let mut folder = String::new();
+        BufReader::new(script.stdout.take().unwrap()).read_line(&mut folder).unwrap();
+        assert!(!folder.is_empty(), "PostgreSQL in {} did not start", programs.display());
+        Server { folder: folder.trim().to_owned(), _script: script, _alive: alive }
+    })
+}
+
+/// The folder of `initdb` and `postgres`: a test that did nothing without them would prove nothing.
+fn programs() -> PathBuf {
+    if let Some(folder) = std::env::var_os("INFERSTORE_TEST_POSTGRES") {
+        return folder.into();
+    }
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let newest = versions.map(|version| version.path().join("bin")).max();
+    newest.expect("these tests need PostgreSQL; INFERSTORE_TEST_POSTGRES names the folder of its programs")
+}
+
+/// An empty database of that server.
+pub(super) struct Empty {
+    name: String,
+    created: tokio::sync::OnceCell<()>,
+}
+
+impl Empty {
+    pub(super) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        Self { name, created: tokio::sync::OnceCell::new() }
+    }
+
+    pub(super) async fn url(&self) -> String {
+        self.created.get_or_init(|| execute("postgres", format!("CREATE DATABASE {}", self.name))).await;
+        url(&self.name)
+    }
+
+    /// Opens the database as one more process would.
+    pub(super) async fn process(&self) -> PostgresDatabase {
+        PostgresDatabase::open(&self.url().await).await.unwrap()
+    }
+
+    /// Runs a statement beside all processes.
+    pub(super) async fn execute(&self, sql: &str) {
+        execute(&self.name, sql.to_owned()).await;
+    }
+}
+
+fn url(database: &str) -> String {
+    format!("postgres://inferstore@localhost/{database}?host={}", server().folder)
+}
+
+async fn execute(database: &str, sql: String) {
+    let config: tokio_postgres::Config = url(database).parse().unwrap();
+    let (client, connection) = config.connect(NoTls).await.unwrap();
+    let connection = tokio::spawn(connection);
+    client.batch_execute(&sql).await.unwrap();
+    drop(client);
+    connection.await.unwrap().unwrap();
+}
+
+#[async_trait]
+impl Engine for Empty {
+    async fn open(&self) -> Arc<dyn Database> {
+        Arc::new(self.process().await)
+    }
+}

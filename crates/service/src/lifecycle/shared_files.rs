@@ -1,0 +1,35 @@
+//! Files in a data folder, where the database is shared: one process alone has them, so there can be no second one
+//! until a bucket keeps them.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use crate::Error;
+use crate::database::Database;
+use crate::random::Randomness;
+
+/// The setting of the database, and the file in the data folder, that name the one folder with the files.
+const SETTING: &str = "folder of files";
+const MARKER: &str = "folder-id";
+
+/// Refuses a second folder of files over a shared database.
+pub(super) async fn check(folder: &Path, database: &dyn Database) -> Result<(), Error> {
+    if !database.is_shared() {
+        return Ok(());
+    }
+    let doing = || format!("opening the data folder {}", folder.display());
+    let marker = folder.join(MARKER);
+    let id = match fs::read_to_string(&marker) {
+        Ok(id) => id,
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Randomness::new(None).word(26)?,
+        Err(cause) => return Err(Error::keeping(doing(), cause)),
+    };
+    fs::write(&marker, &id).map_err(|cause| Error::keeping(doing(), cause))?;
+    if database.setting_or(SETTING, &id).await? == id {
+        return Ok(());
+    }
+    let cause =
+        "the files of this database are in the data folder of another process, which no other can read";
+    Err(Error::new(doing(), cause).with_hint("several processes need a bucket for their files: --objects"))
+}

@@ -1,0 +1,342 @@
+//! A bucket of a remote object store: requests signed in their URL, sent, and retried while it is busy or cannot
+//! be reached.
+
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use inferstore_fetch::over_ring;
+use jiff::Timestamp;
+use md5::{Digest, Md5};
+use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, LAST_MODIFIED, RANGE};
+use reqwest::{Body, Client, Response, StatusCode};
+use rusty_s3::Method;
+use rusty_s3::actions::ListObjectsV2;
+use rusty_s3::signing::sign;
+use url::Url;
+
+use crate::Error;
+use crate::object_storage::S3Config;
+
+/// How long the signature of a request of this process is valid: long enough for clocks that disagree a little.
+const SIGNATURE_LIFE: Duration = Duration::from_secs(15 * 60);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long the store may send nothing.
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
+/// The pauses between attempts. A store that is away for longer is reported as unavailable.
+const BACKOFF: [Duration; 3] =
+    [Duration::from_millis(50), Duration::from_millis(200), Duration::from_millis(600)];
+/// How long a request without bytes may take: callers wait for it.
+const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long after the first attempt another one begins.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(4);
+/// How much of the response to a failed request is read for the log.
+const MAX_ERROR_BODY: usize = 300;
+
+/// A bucket, and a client of it.
+pub(super) struct Bucket {
+    pub(super) config: S3Config,
+    http: Client,
+}
+
+/// A request to the store.
+struct Request<'a> {
+    method: Method,
+    /// The key below the prefix; empty for the bucket itself.
+    key: &'a str,
+    /// Sorted by name.
+    query: &'a [(&'a str, &'a str)],
+    /// Not signed.
+    headers: HeaderMap,
+}
+
+/// What the store says of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::object_storage) struct Stat {
+    pub(in crate::object_storage) size: u64,
+    pub(in crate::object_storage) etag: String,
+    /// When it was stored, by the clock of the store, in whole seconds.
+    pub(in crate::object_storage) modified: Timestamp,
+}
+
+/// An object in a listing.
+pub(super) struct Listed {
+    /// Below the prefix of the listing.
+    pub(super) name: String,
+    pub(super) modified: Timestamp,
+}
+
+impl Bucket {
+    pub(super) fn new(config: S3Config) -> Result<Self, Error> {
+        let http = over_ring(Client::builder())
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .read_timeout(READ_TIMEOUT)
+            .build();
+        let http = http.map_err(|cause| Error::new("preparing the client of the object store", cause))?;
+        Ok(Self { config, http })
+    }
+
+    /// Creates the bucket unless it exists. Returns whether it did not.
+    pub(super) async fn create(&self) -> Result<bool, Error> {
+        let region = &self.config.region;
+        let body = match region.as_str() {
+            "us-east-1" => String::new(),
+            _ => format!(
+                "<CreateBucketConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+                 <LocationConstraint>{region}</LocationConstraint></CreateBucketConfiguration>"
+            ),
+        };
+        let bucket = Request { method: Method::Head, key: "", query: &[], headers: HeaderMap::new() };
+        let found = self.send("looking for the bucket", &bucket, Body::default).await?;
+        if found.status() != StatusCode::NOT_FOUND {
+            return self.succeed("looking for the bucket", found).await.map(|_| false);
+        }
+        let create = Request { method: Method::Put, ..bucket };
+        let body = Bytes::from(body);
+        let created = self.send("creating the bucket", &create, || Body::from(body.clone())).await?;
+        match created.status() {
+            // Another process was quicker.
+            StatusCode::CONFLICT => Ok(false),
+            _ => self.succeed("creating the bucket", created).await.map(|_| true),
+        }
+    }
+
+    /// Stores an object. The body is made anew for each attempt. Returns its etag.
+    pub(super) async fn put(
+        &self,
+        key: &str,
+        size: u64,
+        md5: &[u8],
+        body: impl Fn() -> Body + Send + Sync,
+    ) -> Result<String, Error> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_LENGTH, size.into());
+        // The store compares it with the bytes that have arrived.
+        if let Ok(md5) = STANDARD.encode(md5).parse() {
+            headers.insert("content-md5", md5);
+        }
+        let put = Request { method: Method::Put, key, query: &[], headers };
+        let doing = "storing an object";
+        let stored = self.send(doing, &put, body).await?;
+        Ok(etag(self.succeed(doing, stored).await?.headers()))
+    }
+
+    /// Stores a small object.
+    pub(super) async fn put_text(&self, key: &str, text: &str) -> Result<(), Error> {
+        let bytes = Bytes::copy_from_slice(text.as_bytes());
+        let md5 = Md5::digest(&bytes);
+        self.put(key, bytes.len() as u64, &md5, || Body::from(bytes.clone())).await.map(drop)
+    }
+
+    /// Asks for an object, or a range of its bytes; None when there is none.
+    pub(super) async fn get(
+        &self,
+        key: &str,
+        range: Option<std::ops::Range<u64>>,
+    ) -> Result<Option<Response>, Error> {
+        let mut headers = HeaderMap::new();
+        if let Some(range) = range
+            && let Ok(range) = format!("bytes={}-{}", range.start, range.end.saturating_sub(1)).parse()
+        {
+            headers.insert(RANGE, range);
+        }
+        let get = Request { method: Method::Get, key, query: &[], headers };
+        let doing = "reading an object";
+        self.if_present(doing, self.send(doing, &get, Body::default).await?).await
+    }
+
+    /// What the store says of an object; None when there is none.
+    pub(super) async fn stat(&self, key: &str) -> Result<Option<Stat>, Error> {
+        let head = Request { method: Method::Head, key, query: &[], headers: HeaderMap::new() };
+        let doing = "looking for an object";
+        let response = self.if_present(doing, self.send(doing, &head, Body::default).await?).await?;
+        let Some(response) = response else { return Ok(None) };
+        let headers = response.headers();
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        let size = text(CONTENT_LENGTH).and_then(|size| size.parse().ok());
+        let modified = text(LAST_MODIFIED).and_then(|date| httpdate::parse_http_date(date).ok());
+        let modified = modified.and_then(|date| Timestamp::try_from(date).ok());
+        match (size, modified) {
+            (Some(size), Some(modified)) => Ok(Some(Stat { size, etag: etag(headers), modified })),
+            _ => Err(self.failed(doing, "the response has no size or no date")),
+        }
+    }
+
+    /// Removes an object, if it is there.
+    pub(super) async fn delete(&self, key: &str) -> Result<(), Error> {
+        let delete = Request { method: Method::Delete, key, query: &[], headers: HeaderMap::new() };
+        let doing = "removing an object";
+        self.if_present(doing, self.send(doing, &delete, Body::default).await?).await.map(drop)
+    }
+
+    /// Lists the objects whose keys begin so.
+    pub(super) async fn list(&self, prefix: &str, limit: Option<usize>) -> Result<Vec<Listed>, Error> {
+        let doing = "listing the objects";
+        let prefix = format!("{}{prefix}", self.config.prefix);
+        let max_keys = limit.unwrap_or(1_000).min(1_000).to_string();
+        let mut listed = Vec::new();
+        let mut token: Option<String> = None;
+        loop {
+            let mut query =
+                vec![("list-type", "2"), ("max-keys", max_keys.as_str()), ("prefix", prefix.as_str())];
+            if let Some(token) = &token {
+                query.insert(0, ("continuation-token", token));
+            }
+            let list = Request { method: Method::Get, key: "", query: &query, headers: HeaderMap::new() };
+            let response = self.succeed(doing, self.send(doing, &list, Body::default).await?).await?;
+            let text = response.text().await.map_err(|cause| self.lost(doing, cause))?;
+            let page = ListObjectsV2::parse_response(&text)
+                .map_err(|cause| self.failed(doing, cause.to_string()))?;
+            for object in page.contents {
+                let modified = object.last_modified.as_deref().and_then(|date| date.parse().ok());
+                let name = object.key.strip_prefix(&prefix).map(str::to_owned);
+                if let (Some(name), Some(modified)) = (name, modified) {
+                    listed.push(Listed { name, modified });
+                }
+            }
+            token = page.next_continuation_token;
+            if token.is_none() || limit.is_some_and(|limit| listed.len() >= limit) {
+                return Ok(listed);
+            }
+        }
+    }
+
+    /// The CORS configuration of the bucket, as XML; None when it has none.
+    pub(super) async fn cors(&self) -> Result<Option<String>, Error> {
+        let get = Request { method: Method::Get, key: "", query: &[("cors", "")], headers: HeaderMap::new() };
+        let doing = "reading the CORS configuration of the bucket";
+        let response = self.if_present(doing, self.send(doing, &get, Body::default).await?).await?;
+        let Some(response) = response else { return Ok(None) };
+        response.text().await.map(Some).map_err(|cause| self.lost(doing, cause))
+    }
+
+    pub(super) async fn set_cors(&self, xml: &str) -> Result<(), Error> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, reqwest::header::HeaderValue::from_static("application/xml"));
+        if let Ok(md5) = STANDARD.encode(Md5::digest(xml)).parse() {
+            headers.insert("content-md5", md5);
+        }
+        let put = Request { method: Method::Put, key: "", query: &[("cors", "")], headers };
+        let doing = "setting the CORS configuration of the bucket";
+        let body = Bytes::copy_from_slice(xml.as_bytes());
+        let response = self.send(doing, &put, || Body::from(body.clone())).await?;
+        self.succeed(doing, response).await.map(drop)
+    }
+
+    /// The URL of an object or, with an empty key, of the bucket.
+    pub(super) fn url(&self, bucket: &Url, key: &str) -> Url {
+        let mut url = bucket.clone();
+        if !key.is_empty() {
+            // Keys have no character that a URL escapes.
+            url.set_path(&format!("{}/{}{key}", bucket.path().trim_end_matches('/'), self.config.prefix));
+        }
+        url
+    }
+
+    /// Signs a URL for so long. The query and the headers are sorted by name.
+    pub(super) fn sign(
+        &self,
+        method: Method,
+        url: Url,
+        life: Duration,
+        query: &[(&str, &str)],
+        headers: &[(&str, &str)],
+    ) -> Url {
+        let S3Config { access_key, secret_key, region, .. } = &self.config;
+        let (query, headers) = (query.iter().copied(), headers.iter().copied());
+        let now = Timestamp::now();
+        sign(&now, method, url, access_key, secret_key, None, region, life.as_secs(), query, headers)
+    }
+
+    /// Sends a request until there is a response other than that the store is busy.
+    async fn send(
+        &self,
+        doing: &'static str,
+        request: &Request<'_>,
+        body: impl Fn() -> Body + Send + Sync,
+    ) -> Result<Response, Error> {
+        let mut pauses = BACKOFF.into_iter();
+        let begun = Instant::now();
+        loop {
+            let url = self.url(&self.config.address, request.key);
+            let url = self.sign(request.method, url, SIGNATURE_LIFE, request.query, &[]);
+            let method = match request.method {
+                Method::Head => reqwest::Method::HEAD,
+                Method::Get => reqwest::Method::GET,
+                Method::Post => reqwest::Method::POST,
+                Method::Put => reqwest::Method::PUT,
+                Method::Delete => reqwest::Method::DELETE,
+            };
+            let mut sent = self.http.request(method, url).headers(request.headers.clone()).body(body());
+            if matches!(request.method, Method::Head | Method::Delete) {
+                sent = sent.timeout(SHORT_TIMEOUT);
+            }
+            let failure = match sent.send().await {
+                Ok(response) if !is_busy(response.status()) => return Ok(response),
+                Ok(response) => {
+                    let cause = refusal(response).await;
+                    Error::unavailable(self.doing(doing), cause)
+                }
+                Err(cause) => self.lost(doing, cause),
+            };
+            let Some(pause) = pauses.next().filter(|_| begun.elapsed() < RETRY_TIMEOUT) else {
+                return Err(failure);
+            };
+            // Several processes that lost the store at once do not come back at once.
+            tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
+        }
+    }
+
+    async fn if_present(&self, doing: &str, response: Response) -> Result<Option<Response>, Error> {
+        match response.status() {
+            StatusCode::NOT_FOUND => Ok(None),
+            _ => self.succeed(doing, response).await.map(Some),
+        }
+    }
+
+    async fn succeed(&self, doing: &str, response: Response) -> Result<Response, Error> {
+        match response.status().is_success() {
+            true => Ok(response),
+            false => Err(self.failed(doing, refusal(response).await)),
+        }
+    }
+
+    fn doing(&self, doing: &str) -> String {
+        format!("{doing} ({})", self.config.shown())
+    }
+
+    fn failed(&self, doing: &str, cause: impl Into<String>) -> Error {
+        Error::new(self.doing(doing), cause.into())
+    }
+
+    /// For a store that cannot be reached. The URL of the request is a credential.
+    fn lost(&self, doing: &str, cause: reqwest::Error) -> Error {
+        Error::unavailable(self.doing(doing), cause.without_url())
+    }
+}
+
+const fn is_busy(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 429 | 500 | 502 | 503 | 504)
+}
+
+/// Why the store refuses a request: its status, code and message.
+async fn refusal(response: Response) -> String {
+    let status = response.status();
+    let text = response.text().await.unwrap_or_default();
+    let part = |name: &str| {
+        let (_, rest) = text.split_once(&format!("<{name}>"))?;
+        let (part, _) = rest.split_once("</")?;
+        Some(part.chars().filter(|c| !c.is_control()).take(MAX_ERROR_BODY).collect::<String>())
+    };
+    let words = [Some(status.to_string()), part("Code"), part("Message")];
+    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn etag(headers: &HeaderMap) -> String {
+    let etag = headers.get(ETAG).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    etag.trim_matches('"').to_owned()
+}

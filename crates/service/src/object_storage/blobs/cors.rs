@@ -1,0 +1,48 @@
+//! CORS of a bucket: pages of the allowed origins upload to it and read from it.
+
+use crate::lifecycle::config::CorsOrigin;
+
+use super::bucket::Bucket;
+
+/// Sets the CORS configuration of a bucket that has none. What an operator has set is left alone. A store that
+/// refuses is logged with the configuration: only callers in browsers need it.
+pub(super) async fn ensure(bucket: &Bucket, origins: &[CorsOrigin]) {
+    if !bucket.config.is_direct {
+        return;
+    }
+    let xml = configuration(origins);
+    let done = match bucket.cors().await {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => bucket.set_cors(&xml).await,
+        Err(cause) => Err(cause),
+    };
+    if let Err(cause) = done {
+        tracing::warn!(%cause, "pages in browsers cannot use the bucket until it has this CORS configuration: {xml}");
+    }
+}
+
+/// The configuration that a bucket needs. Downloads begin at a URL of the service and are redirected, so that a
+/// browser sends the origin `null` to the bucket: reading is open to every origin. A signature guards each request.
+/// Ceph's gateway goes by the first rule with the origin, whatever the method, so that one allows everything.
+fn configuration(origins: &[CorsOrigin]) -> String {
+    let origin = |origin: &CorsOrigin| {
+        let text = origin.0.to_str().unwrap_or_default().replace('&', "&amp;").replace('<', "&lt;");
+        format!("<AllowedOrigin>{text}</AllowedOrigin>")
+    };
+    let uploads: String = origins.iter().map(origin).collect();
+    let rest = "<AllowedHeader>*</AllowedHeader><ExposeHeader>ETag</ExposeHeader>\
+                <ExposeHeader>Location</ExposeHeader><ExposeHeader>Content-Range</ExposeHeader>\
+                <ExposeHeader>Accept-Ranges</ExposeHeader><MaxAgeSeconds>3600</MaxAgeSeconds>";
+    let read = "<CORSRule><AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</AllowedMethod>\
+                <AllowedMethod>HEAD</AllowedMethod>";
+    let methods = "<AllowedMethod>GET</AllowedMethod><AllowedMethod>HEAD</AllowedMethod>\
+                   <AllowedMethod>POST</AllowedMethod><AllowedMethod>PUT</AllowedMethod>";
+    let write = match uploads.is_empty() {
+        true => String::new(),
+        false => format!("<CORSRule>{uploads}{methods}{rest}</CORSRule>"),
+    };
+    format!(
+        "<CORSConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">{write}{read}{rest}</CORSRule>\
+         </CORSConfiguration>"
+    )
+}

@@ -1,0 +1,283 @@
+//! Blobs as objects of a bucket: `blobs/<name>`, with `orphans/<day>/<name>` as an empty mark beside a blob that no
+//! row named on that day. A blob that is marked stays where it is until it is removed.
+
+use std::collections::HashSet;
+use std::io::{self, ErrorKind, SeekFrom};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use axum::body::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
+use jiff::civil::Date;
+use md5::{Digest, Md5};
+use reqwest::Body;
+use tokio::fs::File;
+use tokio::io::{AsyncSeekExt, AsyncWriteExt};
+use tokio::sync::Semaphore;
+use tokio_util::io::ReaderStream;
+
+use super::bucket::Bucket;
+use super::direct::Direct;
+use super::{Blob, BlobWriter, Blobs, ByteStream, NAME_LENGTH, OpenBlob, Orphan, is_blob};
+use crate::Error;
+use crate::object_storage::{S3Config, hex};
+use crate::random::Randomness;
+
+/// What keys of blobs and of orphans begin with.
+pub(super) const BLOBS: &str = "blobs/";
+const ORPHANS: &str = "orphans/";
+/// The object that holds the identifier which pairs the bucket with its database.
+const MARKER: &str = "id";
+
+/// How old a blob must be before it can be an orphan: other processes store blobs whose rows are still to come,
+/// and clocks disagree.
+const MIN_AGE: Duration = Duration::from_secs(60 * 60);
+/// How many blobs are removed at once in the background.
+const MAX_REMOVALS: usize = 16;
+/// Up to this size a blob that is being written is kept in memory, and in a file from then on: the store wants to
+/// know the size before the first byte.
+const MAX_IN_MEMORY: usize = 256 * 1024;
+const READ_CHUNK: usize = 64 * 1024;
+
+/// The blobs of a bucket. Clones are the same bucket.
+#[derive(Clone)]
+pub(in crate::object_storage) struct S3(Arc<Inner>);
+
+struct Inner {
+    bucket: Arc<Bucket>,
+    direct: Option<Direct>,
+    /// Where blobs are written before they are stored.
+    folder: PathBuf,
+    /// Names of blobs never repeat, not even with the seed of a test.
+    random: Randomness,
+    removals: Arc<Semaphore>,
+}
+
+impl S3 {
+    /// Prepares the client of a bucket; nothing is sent. Blobs that are being written are kept in the folder.
+    pub(super) fn new(config: S3Config, folder: &Path) -> Result<Self, Error> {
+        let is_direct = config.is_direct;
+        let bucket = Arc::new(Bucket::new(config)?);
+        let direct = is_direct.then(|| Direct::new(Arc::clone(&bucket)));
+        let random = Randomness::new(None);
+        let removals = Arc::new(Semaphore::new(MAX_REMOVALS));
+        Ok(Self(Arc::new(Inner { bucket, direct, folder: folder.to_owned(), random, removals })))
+    }
+
+    pub(super) fn bucket(&self) -> &Bucket {
+        &self.0.bucket
+    }
+
+    /// The identifier that pairs the bucket with its database.
+    pub(super) async fn marker(&self) -> Result<Option<String>, Error> {
+        let Some(response) = self.bucket().get(MARKER, None).await? else { return Ok(None) };
+        let text = response.text().await.map_err(reqwest::Error::without_url);
+        let text = text.map_err(|cause| Error::unavailable("reading the identifier of the bucket", cause))?;
+        Ok(Some(text.trim().to_owned()))
+    }
+
+    pub(super) async fn set_marker(&self, id: &str) -> Result<(), Error> {
+        self.bucket().put_text(MARKER, id).await
+    }
+
+    /// Whether any blob is stored in the bucket.
+    pub(super) async fn has_blobs(&self) -> Result<bool, Error> {
+        Ok(!self.bucket().list(BLOBS, Some(1)).await?.is_empty())
+    }
+}
+
+pub(super) fn blob_key(name: &str) -> String {
+    format!("{BLOBS}{name}")
+}
+
+fn orphan_key(orphan: &Orphan) -> String {
+    format!("{ORPHANS}{}/{}", orphan.day, orphan.name)
+}
+
+#[async_trait]
+impl Blobs for S3 {
+    fn direct(&self) -> Option<&Direct> {
+        self.0.direct.as_ref()
+    }
+
+    fn begin(&self) -> Result<Box<dyn BlobWriter>, Error> {
+        let name = self.0.random.word(NAME_LENGTH)?;
+        Ok(Box::new(Incoming {
+            store: self.clone(),
+            name,
+            size: 0,
+            hash: Md5::new(),
+            batch: Vec::new(),
+            file: None,
+        }))
+    }
+
+    async fn open(&self, name: &str) -> Result<Option<Box<dyn OpenBlob>>, Error> {
+        let key = blob_key(name);
+        let found = self.bucket().stat(&key).await?;
+        Ok(found.map(|_| Box::new(Opened { store: self.clone(), key }) as Box<dyn OpenBlob>))
+    }
+
+    async fn remove(&self, name: &str) {
+        // In the background: the row is gone already, and the store may be slow or away.
+        let Ok(permit) = Arc::clone(&self.0.removals).acquire_owned().await else { return };
+        let (store, key) = (self.clone(), blob_key(name));
+        tokio::spawn(async move {
+            if let Err(cause) = store.bucket().delete(&key).await {
+                tracing::warn!(%cause, "a blob could not be removed; the sweeper finds it later");
+            }
+            drop(permit);
+        });
+    }
+
+    fn opened_at(&self) -> SystemTime {
+        // Other processes wrote before this one began.
+        SystemTime::now().checked_sub(MIN_AGE).unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+
+    async fn older_than(&self, then: SystemTime) -> Result<Vec<String>, Error> {
+        let marked: HashSet<String> = self.orphans().await?.into_iter().map(|orphan| orphan.name).collect();
+        let then = Timestamp::try_from(then).unwrap_or(Timestamp::MIN);
+        let listed = self.bucket().list(BLOBS, None).await?;
+        let old = listed.into_iter().filter(|blob| blob.modified < then && is_blob(&blob.name));
+        Ok(old.map(|blob| blob.name).filter(|name| !marked.contains(name)).collect())
+    }
+
+    async fn set_aside(&self, name: &str, day: Date) -> Result<(), Error> {
+        self.bucket().put_text(&orphan_key(&Orphan { name: name.to_owned(), day }), "").await
+    }
+
+    async fn orphans(&self) -> Result<Vec<Orphan>, Error> {
+        let read = |path: &str| {
+            let (day, name) = path.split_once('/')?;
+            is_blob(name).then_some(())?;
+            Some(Orphan { name: name.to_owned(), day: day.parse().ok()? })
+        };
+        let listed = self.bucket().list(ORPHANS, None).await?;
+        Ok(listed.iter().filter_map(|mark| read(&mark.name)).collect())
+    }
+
+    async fn bring_back(&self, orphan: &Orphan) -> Result<(), Error> {
+        self.bucket().delete(&orphan_key(orphan)).await
+    }
+
+    async fn copy_to(&self, _: Vec<String>, _: &Path) -> Result<u64, Error> {
+        tracing::info!("the blobs stay in the bucket, which has a backup of its own");
+        Ok(0)
+    }
+
+    async fn remove_orphan(&self, orphan: &Orphan) -> Result<(), Error> {
+        // The mark last: without it, the blob would be an orphan of today.
+        self.bucket().delete(&blob_key(&orphan.name)).await?;
+        self.bucket().delete(&orphan_key(orphan)).await
+    }
+}
+
+/// A blob that was there when it was opened.
+struct Opened {
+    store: S3,
+    key: String,
+}
+
+impl OpenBlob for Opened {
+    fn read(self: Box<Self>, range: Range<u64>) -> ByteStream {
+        if range.is_empty() {
+            return stream::empty().boxed();
+        }
+        let length = range.end - range.start;
+        let response = async move {
+            let response = self.store.bucket().get(&self.key, Some(range)).await.map_err(lost)?;
+            let response = response.ok_or(ErrorKind::NotFound)?;
+            if response.content_length() != Some(length) {
+                return Err(lost("the object store sent another part of the object"));
+            }
+            Ok(response.bytes_stream().map_err(|cause| lost(cause.without_url())))
+        };
+        stream::once(response).try_flatten().boxed()
+    }
+}
+
+/// For a read that failed on the way, which `OpenObject::bytes` reports as a failure that a retry may heal.
+fn lost(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(ErrorKind::ConnectionReset, cause)
+}
+
+/// A blob that is being written: to memory first, then to a file without a name.
+struct Incoming {
+    store: S3,
+    name: String,
+    size: u64,
+    hash: Md5,
+    batch: Vec<Bytes>,
+    file: Option<File>,
+}
+
+impl Incoming {
+    fn doing() -> &'static str {
+        "writing an object to a temporary file"
+    }
+
+    /// Moves what is in memory to the file.
+    async fn flush(&mut self) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => {
+                let folder = &self.store.0.folder;
+                none.insert(File::from_std(tempfile::tempfile_in(folder)?))
+            }
+        };
+        for chunk in self.batch.drain(..) {
+            file.write_all(&chunk).await?;
+        }
+        file.flush().await
+    }
+}
+
+#[async_trait]
+impl BlobWriter for Incoming {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    async fn write(&mut self, chunk: Bytes) -> Result<(), Error> {
+        self.size += chunk.len() as u64;
+        self.hash.update(&chunk);
+        self.batch.push(chunk);
+        let batched: usize = self.batch.iter().map(Bytes::len).sum();
+        if batched <= MAX_IN_MEMORY {
+            return Ok(());
+        }
+        self.flush().await.map_err(|cause| Error::keeping(Self::doing(), cause))
+    }
+
+    async fn commit(mut self: Box<Self>) -> Result<Blob, Error> {
+        let failed = |cause| Error::keeping(Self::doing(), cause);
+        if self.file.is_some() {
+            self.flush().await.map_err(failed)?;
+        }
+        let file = match self.file.take() {
+            Some(file) => Some(file.into_std().await),
+            None => None,
+        };
+        let batch = std::mem::take(&mut self.batch);
+        let body = || match &file {
+            None => Body::from(batch.concat()),
+            Some(file) => Body::wrap_stream(stream::once(from_start(file.try_clone())).try_flatten()),
+        };
+        let md5 = self.hash.finalize();
+        let stored = self.store.bucket().put(&blob_key(&self.name), self.size, &md5, body).await?;
+        let etag = if stored.is_empty() { hex(&md5) } else { stored };
+        Ok(Blob { name: self.name, size: self.size, etag })
+    }
+}
+
+/// The bytes of a file from the first one.
+async fn from_start(file: io::Result<std::fs::File>) -> io::Result<ReaderStream<File>> {
+    let mut file = File::from_std(file?);
+    file.seek(SeekFrom::Start(0)).await?;
+    Ok(ReaderStream::with_capacity(file, READ_CHUNK))
+}

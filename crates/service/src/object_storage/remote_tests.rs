@@ -1,0 +1,139 @@
+//! The jobs of a service whose files are in a bucket, against a real object store, which `.ci/cluster` starts and
+//! names in `INFERSTORE_TEST_OBJECTS`: uploads that no one looks at, late uploads, orphans.
+
+use std::error::Error;
+use std::time::{Duration, SystemTime};
+
+use super::{Target, TargetsOf};
+use crate::accounts::AccountId;
+use crate::lifecycle::app::App;
+use crate::{Config, S3Config, Service};
+
+type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+
+fn bucket() -> Outcome<S3Config> {
+    let variable = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
+    let url = variable("INFERSTORE_TEST_OBJECTS")?;
+    let (bucket, parameters) = url.split_once('?').ok_or("the bucket has no parameters")?;
+    let url = format!("{bucket}/{:016x}?{parameters}", fastrand::u64(..));
+    Ok(S3Config::new(&url, &variable("AWS_ACCESS_KEY_ID")?, &variable("AWS_SECRET_ACCESS_KEY")?)?)
+}
+
+async fn start() -> Outcome<(Service, AccountId)> {
+    let mut config = Config::ephemeral();
+    config.objects = Some(bucket()?);
+    let service = Service::start(config).await?;
+    let account = service.app.database.account("demo").await?.ok_or("no account")?;
+    Ok((service, account.id))
+}
+
+/// Issues a target for a large file.
+async fn target(app: &App, name: &str) -> Outcome<(Target, String)> {
+    let owner = app.database.account("demo").await?.ok_or("no account")?;
+    let target = Target {
+        id: app.random.uuid()?,
+        owner: owner.id,
+        payer: owner.id,
+        bucket: owner.bucket,
+        folder: "samples".to_owned(),
+        key: format!("samples/{name}"),
+        mime: "text/plain".to_owned(),
+        size: 5_242_881,
+        expires_at: app.clock.now().after(Duration::from_secs(15 * 60)),
+        is_void: false,
+    };
+    app.database.add_target(&target).await?;
+    let presigned = app.objects.presign(&target, Duration::from_secs(15 * 60))?;
+    Ok((target, presigned.endpoint))
+}
+
+async fn put(endpoint: &str) -> Outcome {
+    let client = inferstore_fetch::over_ring(reqwest::Client::builder()).no_proxy().build()?;
+    let request = client.put(endpoint).header("content-type", "text/plain");
+    let response = request.body(vec![1; 5_242_881]).send().await?;
+    if response.status().is_success() { Ok(()) } else { Err(response.text().await?.into()) }
+}
+
+async fn files(app: &App, owner: AccountId) -> Outcome<u64> {
+    Ok(app.database.usage(owner).await?.files)
+}
+
+#[tokio::test]
+#[ignore = "needs the object store of .ci/cluster"]
+async fn what_no_one_looks_at_is_a_file_before_its_target_expires() -> Outcome {
+    let (service, owner) = start().await?;
+    let app = &service.app;
+    let (_, endpoint) = target(app, "unseen").await?;
+    put(&endpoint).await?;
+    app.objects.settle_expiring(app).await?;
+    assert_eq!(files(app, owner).await?, 0, "its target lives for a quarter of an hour");
+    app.clock.advance(Duration::from_secs(15 * 60 - 20));
+    app.objects.settle_expiring(app).await?;
+    assert_eq!(files(app, owner).await?, 1);
+    assert_eq!(service.audit().await?.faults, [""; 0]);
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs the object store of .ci/cluster"]
+async fn an_upload_that_ends_after_its_target_has_expired_is_a_file() -> Outcome {
+    let (service, owner) = start().await?;
+    let app = &service.app;
+    let (_, endpoint) = target(app, "late").await?;
+    app.clock.advance(Duration::from_secs(16 * 60));
+    app.objects.settle_expiring(app).await?;
+    // The store goes by its own clock, as for an upload that began in time.
+    put(&endpoint).await?;
+    app.objects.settle_expiring(app).await?;
+    assert_eq!(files(app, owner).await?, 0);
+    app.clock.advance(Duration::from_secs(60 * 60));
+    app.objects.settle_expiring(app).await?;
+    assert_eq!(files(app, owner).await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs the object store of .ci/cluster"]
+async fn an_object_without_a_row_is_marked_and_removed_when_the_retention_is_over() -> Outcome {
+    let (service, owner) = start().await?;
+    let app = &service.app;
+    let direct = app.objects.direct().ok_or("the bucket is not used by callers")?;
+    let (_, pending_at) = target(app, "pending").await?;
+    let (deleted, deleted_at) = target(app, "deleted").await?;
+    put(&pending_at).await?;
+    put(&deleted_at).await?;
+    app.objects.settle(app, TargetsOf::Object { bucket: &deleted.bucket, key: &deleted.key }).await?;
+    app.database.delete_file(owner, &deleted.bucket, &deleted.key, app.clock.now()).await?;
+    let soon = SystemTime::now() + Duration::from_secs(3_600);
+
+    app.objects.sweep(app, app.objects.blobs.opened_at()).await?;
+    assert!(app.objects.blobs.orphans().await?.is_empty(), "an upload may be that young");
+    app.objects.sweep(app, soon).await?;
+    app.objects.sweep(app, soon).await?;
+    let orphans = app.objects.blobs.orphans().await?;
+    assert_eq!(orphans.iter().map(|orphan| &orphan.name).collect::<Vec<_>>(), [&deleted.id]);
+    assert!(direct.stat(&deleted.id).await?.is_some(), "it is only marked");
+
+    app.clock.advance(app.config.orphan_retention + Duration::from_secs(2 * 24 * 60 * 60));
+    app.objects.sweep(app, soon).await?;
+    assert!(direct.stat(&deleted.id).await?.is_none());
+    assert!(app.objects.blobs.orphans().await?.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs the object store of .ci/cluster"]
+async fn of_thousands_of_targets_every_upload_is_found() -> Outcome {
+    let (service, owner) = start().await?;
+    let app = &service.app;
+    for number in 0..2_100 {
+        let (_, endpoint) = target(app, &number.to_string()).await?;
+        if number % 1_000 == 7 {
+            put(&endpoint).await?;
+        }
+    }
+    app.clock.advance(Duration::from_secs(15 * 60));
+    app.objects.settle_expiring(app).await?;
+    assert_eq!(files(app, owner).await?, 3);
+    Ok(())
+}

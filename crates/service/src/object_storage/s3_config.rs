@@ -1,0 +1,238 @@
+//! The settings of a remote object store: a bucket of S3 or of anything that speaks its protocol.
+
+use std::fmt;
+
+use url::Url;
+
+use crate::Error;
+
+/// The region that is signed for when none is named. Most stores but Amazon's take any.
+const DEFAULT_REGION: &str = "us-east-1";
+
+/// A bucket of an S3-compatible object store, and the key to it.
+///
+/// ```
+/// use inferstore_service::S3Config;
+///
+/// let url = "s3://files?endpoint=https://s3.example&region=eu-central-1";
+/// let config = S3Config::new(url, "access key", "secret key")?;
+/// assert!(!format!("{config:?}").contains("secret key"));
+/// assert!(S3Config::new("s3://files", "", "").is_err());
+/// # Ok::<(), inferstore_service::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct S3Config {
+    pub(super) bucket: String,
+    /// What every key begins with: empty, or a text that ends in `/`.
+    pub(super) prefix: String,
+    /// The URL of the bucket for this process, without a slash at its end.
+    pub(super) address: Url,
+    /// The URL of the bucket for callers.
+    pub(super) public_address: Url,
+    pub(super) region: String,
+    /// Whether callers upload to the bucket and read from it. Otherwise every byte passes the service.
+    pub(super) is_direct: bool,
+    pub(super) access_key: String,
+    pub(super) secret_key: String,
+}
+
+impl S3Config {
+    /// Reads `s3://bucket/prefix?endpoint=…`; the prefix may be missing. Parameters:
+    ///
+    /// | parameter | default | what it sets |
+    /// |---|---|---|
+    /// | `endpoint` | Amazon's of the region | the URL of the object store for the service |
+    /// | `public_endpoint` | `endpoint` | the URL of the object store for callers, part of upload targets |
+    /// | `region` | `us-east-1` | the region that is signed for |
+    /// | `style` | `path` | `path`: `endpoint/bucket`; `virtual`: `bucket.endpoint` |
+    /// | `direct` | `true` | `false`: callers upload to the service and read from it, which moves every byte |
+    ///
+    /// # Errors
+    /// When the URL is of another form, or a key is empty. The message does not repeat the keys.
+    pub fn new(url: &str, access_key: &str, secret_key: &str) -> Result<Self, Error> {
+        let refused = |why: String| {
+            let example = "s3://bucket?endpoint=https://s3.example&region=us-east-1";
+            Error::new("reading the URL of the object store", format!("{why}; use one such as {example}"))
+        };
+        let parsed = Url::parse(url).map_err(|cause| refused(format!("it is not a URL ({cause})")))?;
+        if parsed.scheme() != "s3" {
+            return Err(refused("it does not begin with s3://".to_owned()));
+        }
+        if !parsed.username().is_empty() || parsed.password().is_some() || parsed.port().is_some() {
+            let why = "it has a user or a port; keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, \
+                       the host from endpoint";
+            return Err(refused(why.to_owned()));
+        }
+        let bucket = parsed.host_str().filter(|bucket| is_bucket(bucket));
+        let bucket = bucket.ok_or_else(|| refused("it names no bucket".to_owned()))?.to_owned();
+        let prefix = prefix(parsed.path()).ok_or_else(|| {
+            refused("its prefix has characters other than letters, digits, -, _, . and /".to_owned())
+        })?;
+        let mut settings = Settings::default();
+        for (name, value) in parsed.query_pairs() {
+            settings.set(&name, &value).map_err(refused)?;
+        }
+        if access_key.is_empty() || secret_key.is_empty() {
+            let cause = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY have to be set";
+            return Err(Error::new("reading the keys of the object store", cause));
+        }
+        let region = settings.region.unwrap_or_else(|| DEFAULT_REGION.to_owned());
+        let endpoint = match settings.endpoint {
+            Some(endpoint) => endpoint,
+            None => endpoint(&format!("https://s3.{region}.amazonaws.com")).map_err(refused)?,
+        };
+        let public_endpoint = settings.public_endpoint.unwrap_or_else(|| endpoint.clone());
+        let address =
+            |endpoint| address(endpoint, &bucket, settings.is_virtual).map_err(|why| refused(why.to_owned()));
+        Ok(Self {
+            address: address(endpoint)?,
+            public_address: address(public_endpoint)?,
+            bucket,
+            prefix,
+            region,
+            is_direct: settings.is_direct.unwrap_or(true),
+            access_key: access_key.to_owned(),
+            secret_key: secret_key.to_owned(),
+        })
+    }
+
+    /// The bucket as messages name it.
+    pub(super) fn shown(&self) -> String {
+        format!("the bucket {} at {}", self.bucket, self.address.origin().ascii_serialization())
+    }
+}
+
+impl fmt::Debug for S3Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("S3Config")
+            .field("bucket", &self.bucket)
+            .field("prefix", &self.prefix)
+            .field("address", &self.address.as_str())
+            .field("public_address", &self.public_address.as_str())
+            .field("region", &self.region)
+            .field("is_direct", &self.is_direct)
+            .field("access_key", &"…")
+            .field("secret_key", &"…")
+            .finish()
+    }
+}
+
+/// The parameters of the URL.
+#[derive(Default)]
+struct Settings {
+    endpoint: Option<Url>,
+    public_endpoint: Option<Url>,
+    region: Option<String>,
+    is_virtual: bool,
+    is_direct: Option<bool>,
+}
+
+impl Settings {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match (name, value) {
+            ("endpoint", value) => self.endpoint = Some(endpoint(value)?),
+            ("public_endpoint", value) => self.public_endpoint = Some(endpoint(value)?),
+            ("region", region) if is_region(region) => self.region = Some(region.to_owned()),
+            ("style", "path") => self.is_virtual = false,
+            ("style", "virtual") => self.is_virtual = true,
+            ("direct", "true") => self.is_direct = Some(true),
+            ("direct", "false") => self.is_direct = Some(false),
+            ("region" | "style" | "direct", _) => return Err(format!("the value of {name} is none")),
+            _ => {
+                let name: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
+                return Err(format!("it has the unknown parameter {name:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn endpoint(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|cause| format!("its endpoint is not a URL ({cause})"))?;
+    let is_plain = url.username().is_empty() && url.password().is_none();
+    let is_root = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() || !is_plain || !is_root {
+        return Err("its endpoint is more or less than http(s)://host:port".to_owned());
+    }
+    Ok(url)
+}
+
+/// The URL of a bucket, without a slash at its end where there is a path.
+fn address(mut endpoint: Url, bucket: &str, is_virtual: bool) -> Result<Url, &'static str> {
+    if is_virtual {
+        let host = format!("{bucket}.{}", endpoint.host_str().unwrap_or_default());
+        endpoint.set_host(Some(&host)).map_err(|_| "the bucket cannot be a part of the host")?;
+    } else {
+        endpoint.set_path(bucket);
+    }
+    Ok(endpoint)
+}
+
+fn is_bucket(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+    (3..=63).contains(&name.len()) && name.bytes().all(fits)
+}
+
+fn is_region(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+/// What keys begin with, from the path of the URL.
+fn prefix(path: &str) -> Option<String> {
+    let path = path.trim_matches('/');
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/');
+    match path {
+        "" => Some(String::new()),
+        _ if !path.contains("//") && path.bytes().all(fits) => Some(format!("{path}/")),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test may end when its set-up fails")]
+mod tests {
+    use super::*;
+
+    fn read(url: &str) -> Result<S3Config, Error> {
+        S3Config::new(url, "key", "the secret")
+    }
+
+    #[test]
+    fn a_bucket_is_a_path_or_a_host_of_its_endpoint() {
+        let plain = read("s3://files?endpoint=http://127.0.0.1:9000").unwrap();
+        assert_eq!(plain.address.as_str(), "http://127.0.0.1:9000/files");
+        assert_eq!(plain.public_address, plain.address);
+        assert_eq!((plain.region.as_str(), plain.prefix.as_str()), ("us-east-1", ""));
+
+        let split = read("s3://files/a/b/?endpoint=http://inside:1&public_endpoint=https://outside").unwrap();
+        assert_eq!(split.address.as_str(), "http://inside:1/files");
+        assert_eq!(split.public_address.as_str(), "https://outside/files");
+        assert_eq!(split.prefix, "a/b/");
+
+        let hosted = read("s3://files?region=eu-west-1&style=virtual").unwrap();
+        assert_eq!(hosted.address.as_str(), "https://files.s3.eu-west-1.amazonaws.com/");
+    }
+
+    #[test]
+    fn a_misspelled_url_is_refused_and_no_key_is_repeated() {
+        for url in [
+            "files",
+            "https://files",
+            "s3://",
+            "s3://UP_PER",
+            "s3://key:the%20secret@files",
+            "s3://files:9000",
+            "s3://files/a b?endpoint=http://x",
+            "s3://files?endpoint=http://x/path",
+            "s3://files?endpoint=ftp://x",
+            "s3://files?endpont=http://x",
+            "s3://files?direct=maybe",
+            "s3://files?region=",
+        ] {
+            let refused = read(url).map(|config| format!("{config:?}")).unwrap_err().to_string();
+            assert!(refused.contains("s3://bucket?endpoint="), "{url}: {refused}");
+            assert!(!refused.contains("the secret"), "{refused}");
+        }
+        assert!(S3Config::new("s3://files", "key", "").is_err());
+    }
+}

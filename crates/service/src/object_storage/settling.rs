@@ -1,0 +1,151 @@
+//! Settling of uploads that went straight to a bucket: the store reports none of them, so a target is pending until
+//! its object is found. That happens when a folder is listed, when files are counted, when a URL is opened,
+//! deleted or an input, and, shortly before and an hour after a target expires, by a job.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use super::blobs::{Direct, Stat};
+use super::{Object, Objects, Stored, Target, TargetsOf};
+use crate::Error;
+use crate::clock::Moment;
+use crate::lifecycle::app::App;
+
+/// How often the job looks for uploads to targets that expire.
+pub(crate) const SETTLING_INTERVAL: Duration = Duration::from_secs(15);
+/// How long after its target has expired an upload may end that began before.
+const LATE_UPLOADS: Duration = Duration::from_secs(60 * 60);
+/// How many pending targets are looked for at a time; of more, those that expire last. The job finds the others.
+const MAX_PENDING: u32 = 1_000;
+/// How many requests are sent to the store at once.
+const MAX_REQUESTS: usize = 16;
+
+/// Up to which expiry the job has looked for uploads: before targets expired, and when no upload was late any more.
+/// Another process that takes the job over looks for all of them again.
+#[derive(Default)]
+pub(super) struct Settled {
+    in_time: Mutex<Option<Moment>>,
+    late: Mutex<Option<Moment>>,
+}
+
+/// A target and what the store says of its object.
+type Found = (Target, Stat);
+
+impl Objects {
+    /// Makes files of what was uploaded to pending targets. There is nothing to do where this process receives
+    /// the uploads.
+    pub(crate) async fn settle(&self, app: &App, of: TargetsOf<'_>) -> Result<(), Error> {
+        let Some(direct) = self.direct() else { return Ok(()) };
+        let expiry = (app.clock.now().before(LATE_UPLOADS), Moment(i64::MAX));
+        let targets = self.database.pending_targets(of, expiry, MAX_PENDING).await?;
+        self.settle_targets(app, direct, targets).await
+    }
+
+    /// The same for targets that expire before the job runs the next time, and for those whose last upload has
+    /// ended.
+    pub(crate) async fn settle_expiring(&self, app: &App) -> Result<(), Error> {
+        let Some(direct) = self.direct() else { return Ok(()) };
+        let now = app.clock.now();
+        let windows = [
+            (&self.settled.in_time, now.after(SETTLING_INTERVAL * 2)),
+            (&self.settled.late, now.before(LATE_UPLOADS)),
+        ];
+        for (settled, until) in windows {
+            let after = settled.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or(Moment(0));
+            self.settle_window(app, direct, (after, until)).await?;
+            *settled.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
+        }
+        Ok(())
+    }
+
+    async fn settle_window(
+        &self,
+        app: &App,
+        direct: &Direct,
+        (after, mut until): (Moment, Moment),
+    ) -> Result<(), Error> {
+        loop {
+            let targets =
+                self.database.pending_targets(TargetsOf::Everyone, (after, until), MAX_PENDING).await?;
+            let is_last = targets.len() < MAX_PENDING as usize;
+            let earliest = targets.iter().map(|target| target.expires_at).min().unwrap_or(after);
+            self.settle_targets(app, direct, targets).await?;
+            if is_last {
+                return Ok(());
+            }
+            // Some may expire in the same moment as the last one of this page.
+            until = if earliest < until { earliest } else { earliest.before(Duration::from_millis(1)) };
+        }
+    }
+
+    async fn settle_targets(&self, app: &App, direct: &Direct, targets: Vec<Target>) -> Result<(), Error> {
+        if targets.is_empty() {
+            return Ok(());
+        }
+        let (mut found, missing) = look_for(direct, targets).await?;
+        // Of two uploads under one name the last one wins. One that was missing a moment ago may be older than
+        // another that was found after it.
+        let names: HashSet<(String, String)> =
+            found.iter().map(|(target, _)| (target.bucket.clone(), target.key.clone())).collect();
+        let of_found = |target: &Target| names.contains(&(target.bucket.clone(), target.key.clone()));
+        let doubtful = missing.into_iter().filter(of_found).collect();
+        found.extend(look_for(direct, doubtful).await?.0);
+        found.sort_by_key(|(target, stat)| (stat.modified, target.expires_at));
+        for (target, stat) in found {
+            self.settle_target(app, &target, stat).await?;
+        }
+        Ok(())
+    }
+
+    async fn settle_target(&self, app: &App, target: &Target, stat: Stat) -> Result<(), Error> {
+        if stat.size != target.size {
+            // The signature covers the size.
+            tracing::error!(
+                target = target.id,
+                size = stat.size,
+                "the object store took an upload of a size that was not signed; it is no file"
+            );
+            return Ok(());
+        }
+        let is_own = target.owner == target.payer;
+        if !is_own && !self.database.is_member(target.owner, target.payer).await? {
+            return Ok(());
+        }
+        let object = Object {
+            bucket: target.bucket.clone(),
+            key: target.key.clone(),
+            blob: target.id.clone(),
+            mime: target.mime.clone(),
+            size: stat.size,
+            etag: stat.etag,
+            created_at: app.clock.now(),
+        };
+        // Another process may have settled it meanwhile, which is as good.
+        let stored = self.database.store_upload(&target.id, &app.random.uuid()?, &object).await?;
+        if let Stored::Kept { replaced: Some(replaced) } = stored {
+            self.delete_blob(&replaced).await;
+        }
+        Ok(())
+    }
+}
+
+/// Asks the store for the objects of targets: those that are there, and the targets of the others.
+async fn look_for(direct: &Direct, targets: Vec<Target>) -> Result<(Vec<Found>, Vec<Target>), Error> {
+    let stats = stream::iter(targets).map(|target| async move {
+        let stat = direct.stat(&target.id).await?;
+        Ok::<_, Error>((target, stat))
+    });
+    let all: Vec<(Target, Option<Stat>)> = stats.buffer_unordered(MAX_REQUESTS).try_collect().await?;
+    let mut found = Vec::new();
+    let mut missing = Vec::new();
+    for (target, stat) in all {
+        match stat {
+            Some(stat) => found.push((target, stat)),
+            None => missing.push(target),
+        }
+    }
+    Ok((found, missing))
+}

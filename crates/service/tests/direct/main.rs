@@ -1,0 +1,20 @@
+//! Uploads and downloads that go straight to a bucket, against a real object store, which `.ci/cluster` starts and
+//! names in `INFERSTORE_TEST_OBJECTS`. They are ignored elsewhere, and fail without that variable.
+
+mod files;
+mod outage;
+mod refused;
+#[path = "../storage/support.rs"]
+#[expect(dead_code, reason = "the suite of the embedded object store uses more of it")]
+mod support;
+
+use inferstore_service::Config;
+
+use support::{Bench, Outcome, bucket};
+
+/// A service whose callers use the bucket.
+async fn start() -> Outcome<Bench> {
+    let mut config = Config::ephemeral();
+    config.objects = Some(bucket()?.ok_or("INFERSTORE_TEST_OBJECTS is not set")?);
+    Bench::with(config).await
+}
