@@ -65,12 +65,6 @@ pub(crate) enum Command {
     Serve(serve::Arguments),
     /// Look after the accounts, keys, money, models and nodes of a local service
     Admin(admin::Arguments),
-    /// Run models for a service
-    #[command(subcommand)]
-    Node(node::Command),
-    /// Write a model of your own
-    #[command(subcommand)]
-    Model(model_init::Command),
     /// Look at a service in a browser: run models, see tasks, files and money
     ///
     /// Serves pages on this machine and prints their address, which holds a token. They work with every service
@@ -81,6 +75,12 @@ pub(crate) enum Command {
     ///
     /// Like `inferstore console`, and opens the browser.
     Open(console::Arguments),
+    /// Run models for a service
+    #[command(subcommand)]
+    Node(node::Command),
+    /// Write a model of your own
+    #[command(subcommand)]
+    Model(model_init::Command),
     /// See the whole thing work: service, uploads, models, money
     Demo(demo::Arguments),
     /// Store where a service is, and the key to it

@@ -205,10 +205,9 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
         started = start => started.map_err(failed_start)?,
         () = signals.next() => return Ok(()),
     };
-    let console = match service.base_url().is_empty() {
-        true => None,
-        false => beside(&service, console_address).await,
-    };
+    // A process without the API has nothing to look at.
+    let console_address = console_address.filter(|_| !service.base_url().is_empty());
+    let console = beside(&service, console_address).await;
     let console_url = console.as_ref().map(|beside| beside.console.url());
     announce(&service, console_url, session, is_ready_json)?;
     if stores_profile && !service.base_url().is_empty() {
