@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use inferstore_api::operations;
-use inferstore_service::{Fault, Script, Then};
+use inferstore_service::{Config, Fault, Script, Then};
 use serde_json::json;
 
 use crate::support::{Bench, MODEL, Outcome};
