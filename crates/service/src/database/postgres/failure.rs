@@ -168,7 +168,7 @@ macro_rules! read {
             let attempt = async {
                 let connection = $database.connection().await?;
                 let $db = &connection;
-                Ok::<_, $crate::database::postgres::failure::Failure>($work.await?)
+                $work.await
             };
             if let Some(done) = attempts.judge(attempt.await).await {
                 break done;
@@ -187,7 +187,7 @@ macro_rules! statement {
             let attempt = async {
                 let connection = $database.connection().await?;
                 let $db = &connection;
-                Ok::<_, $crate::database::postgres::failure::Failure>($work.await?)
+                $work.await
             };
             if let Some(done) = attempts.judge(attempt.await).await {
                 break done;
