@@ -10,7 +10,7 @@
 )]
 
 #[path = "support/service.rs"]
-#[expect(dead_code, reason = "nobody here looks at metrics and nodes")]
+#[expect(dead_code, reason = "metrics and nodes are used elsewhere")]
 mod service;
 
 use std::path::Path;

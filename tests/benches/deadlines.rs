@@ -8,7 +8,7 @@
 )]
 
 #[path = "../it/support/responder.rs"]
-#[expect(dead_code, reason = "nobody here asks for the lengths of bodies")]
+#[expect(dead_code, reason = "the lengths of bodies are used elsewhere")]
 mod responder;
 
 use std::time::{Duration, Instant};
@@ -26,17 +26,17 @@ const ALLOWED: Duration = Duration::from_millis(250);
 const TIMES: u32 = 5;
 
 /// What a service does wrong: a name, the operation that meets it, and the answer, if any.
-type Trouble = (&'static str, &'static str, fn() -> Option<Answer>);
+type Problem = (&'static str, &'static str, fn() -> Option<Answer>);
 
-const TROUBLES: [Trouble; 8] = [
+const FAILURES: [Problem; 8] = [
     ("the inputs of the model never come", "versioning", || None),
     ("they come byte by byte", "versioning", || drip(200)),
     ("they are refused for now", "versioning", || whole(503, "")),
     ("the create is never answered", "task", || None),
     ("the create fails byte by byte", "task", || drip(502)),
     ("the task never ends", "none", || None),
-    ("the task is never told", "detail", || None),
-    ("a failure is told instead, byte by byte", "detail", || drip(500)),
+    ("the task is never reported", "detail", || None),
+    ("a failure is reported instead, byte by byte", "detail", || drip(500)),
 ];
 
 fn whole(code: u16, body: &str) -> Option<Answer> {
@@ -63,10 +63,10 @@ fn usual(operation: &str) -> Option<Answer> {
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let mut worst = Duration::ZERO;
-    for (name, troubled, trouble) in TROUBLES {
+    for (name, failing, failure) in FAILURES {
         let origin = respond(move |request| {
             let operation = request.line.rsplit('/').next().unwrap_or_default();
-            if operation == troubled { trouble() } else { usual(operation) }
+            if operation == failing { failure() } else { usual(operation) }
         });
         let late = (0..TIMES).map(|_| runtime.block_on(overshoot(&origin))).max().unwrap_or_default();
         println!("{name:40} {:4} ms after a deadline of {DEADLINE:?}", late.as_millis());
@@ -82,7 +82,7 @@ fn main() {
         theirs: vec![ALLOWED.as_secs_f64() * 1_000.0],
         bar: None,
         note: Some(
-            "the worst of 8 kinds of trouble; 200 ms of it wait for a cancel that the caller asked for"
+            "the worst of 8 kinds of failure; 200 ms of it wait for a cancel that the caller asked for"
                 .to_owned(),
         ),
         command: "cargo bench --bench deadlines".to_owned(),

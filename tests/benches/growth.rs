@@ -9,7 +9,7 @@
 )]
 
 #[path = "support/service.rs"]
-#[expect(dead_code, reason = "nobody here looks at metrics")]
+#[expect(dead_code, reason = "metrics are used elsewhere")]
 mod service;
 
 use std::path::Path;
@@ -107,7 +107,7 @@ fn row(what: &str, rounds: [[f64; 3]; ROUNDS]) -> Row {
 }
 
 impl Filled {
-    /// Starts a service once for its tables, fills them while nobody looks, and starts it again.
+    /// Starts a service once for its tables, fills them while it is stopped, and starts it again.
     fn new(folder: &Path, size: u32) -> Self {
         drop(Service::start(Some(folder), 0));
         fill(&folder.join("inferstore.db"), size);

@@ -10,7 +10,7 @@
 )]
 
 #[path = "support/service.rs"]
-#[expect(dead_code, reason = "nobody here speaks to it by hand")]
+#[expect(dead_code, reason = "raw requests are used elsewhere")]
 mod service;
 
 use std::time::{Duration, Instant};

@@ -2,10 +2,12 @@
 //! storage port and settings as `name=number`; logs its errors, says on one line that it is ready, and ends in
 //! order when its standard input closes.
 //!
+//! It does not run `face-mesh`, so that nodes can.
+//!
 //! | setting | what it sets |
 //! |---|---|
 //! | `operations`, `nodes` | the ports of these listeners; with nodes, there is a second account too, and its key and one for nodes follow in the line |
-//! | `patience` | for how many milliseconds a slow client is waited for |
+//! | `client_timeout` | for how many milliseconds a slow client is waited for |
 //! | `connections`, `requests` | how many there may be |
 
 use std::io::Read;
@@ -40,6 +42,7 @@ async fn run() -> Outcome {
     config.api.set_port(next("API port")?.parse()?);
     config.storage.set_port(next("storage port")?.parse()?);
     config.first_account.api_key = Some(API_KEY.to_owned());
+    config.excluded_models.insert("face-mesh".to_owned());
     for setting in arguments {
         let (name, value) = setting.split_once('=').ok_or("a setting is name=number")?;
         set(&mut config, name, value.parse()?)?;
@@ -59,10 +62,11 @@ fn set(config: &mut Config, name: &str, value: u16) -> Outcome {
     match name {
         "operations" => config.operations = Some(listener),
         "nodes" => config.nodes = Some(listener),
-        "patience" => {
-            let patience = Duration::from_millis(value.into());
-            (limits.head_timeout, limits.body_time, limits.keep_alive) = (patience, patience, patience);
-            (limits.upload_idle, limits.response_timeout) = (patience, patience);
+        "client_timeout" => {
+            let client_timeout = Duration::from_millis(value.into());
+            (limits.head_timeout, limits.body_time, limits.keep_alive) =
+                (client_timeout, client_timeout, client_timeout);
+            (limits.upload_idle, limits.response_timeout) = (client_timeout, client_timeout);
         }
         "connections" => limits.max_connections = value.into(),
         "requests" => limits.max_requests = value.into(),

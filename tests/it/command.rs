@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use inferstore_cli::{Surroundings, exit};
+use inferstore_cli::{Environment, exit};
 use serde_json::json;
 
 use crate::support::scripted::{Fault, Route, ScriptedService, Stay, TaskPlan};
@@ -50,7 +50,7 @@ async fn call(service: &ScriptedService, words: &str) -> Ended {
         ("INFERSTORE_API_KEY", service.key().to_owned()),
         ("INFERSTORE_CONFIG", "no-such-folder/profiles.json".to_owned()),
     ];
-    let surroundings = Surroundings {
+    let environment = Environment {
         variables: BTreeMap::from(variables.map(|(name, value)| (name.to_owned(), value))),
         folder: std::env::temp_dir(),
         stdin: Box::new(io::empty()),
@@ -62,7 +62,7 @@ async fn call(service: &ScriptedService, words: &str) -> Ended {
         width: 100,
     };
     let arguments: Vec<_> = ["inferstore"].into_iter().chain(words.split(' ')).map(Into::into).collect();
-    let ended = tokio::task::spawn_blocking(move || inferstore_cli::run(arguments, surroundings)).await;
+    let ended = tokio::task::spawn_blocking(move || inferstore_cli::run(arguments, environment)).await;
     let ended =
         Ended { code: ended.expect("the command ends"), stdout: stdout.text(), stderr: stderr.text() };
     assert!(!format!("{ended:?}").contains(service.key()), "the key was printed: {ended:?}");
@@ -74,7 +74,7 @@ async fn an_unknown_outcome_prints_the_candidates() {
     let service = ScriptedService::start().await;
     let inputs =
         json!({"input_image": "https://files.example/street.png", "template": "v_shape", "angle": "30"});
-    // Two that look alike: neither can be told to be ours.
+    // Two that look alike: neither is known to be ours.
     service.fault(Route::CreateTask, Fault::CloseAfterCommit).await;
     let other = service.add_task("color-harmonization", inputs);
     let ended = call(&service, RUN).await;
@@ -93,7 +93,8 @@ async fn a_lost_answer_to_a_create_is_found_again_and_the_run_goes_on() {
     assert_eq!(ended.code, exit::DONE, "{ended:?}");
     service.fault(Route::CreateTask, Fault::CloseAfterCommit).await;
     // With other inputs, because the first task would be a candidate too.
-    let detached = call(&service, &format!("{RUN} -i angle=45 --detach --format json")).await;
+    let detached =
+        call(&service, &format!("{} --detach --format json", RUN.replace("angle=30", "angle=45"))).await;
     let created: Vec<String> = service.created().into_iter().map(|task| task.id).collect();
     assert_eq!(created.len(), 2, "each was created once");
     assert_eq!(detached.stdout, format!("{}\n", json!({"data": created[1]})));

@@ -15,7 +15,7 @@ mod payloads;
 mod readme;
 mod secrets;
 mod service;
+mod stress;
 mod support;
 mod tolerance;
-mod torture;
 mod wire;

@@ -47,9 +47,9 @@ fn every_test_and_benchmark_that_shows_a_promise_is_there() {
         let is_there = match command {
             _ if command.contains(" -- ") => all_source().any(|text| text.contains(&format!("fn {name}("))),
             _ if command.contains("--bench ") => root().join(format!("tests/benches/{name}.rs")).exists(),
-            "cargo xtask torture properties" => all_source().any(|text| text.contains("mod properties")),
-            _ if command.contains("xtask torture ") => {
-                ["", ".rs"].iter().any(|end| root().join(format!("tests/it/torture/{name}{end}")).exists())
+            "cargo xtask stress properties" => all_source().any(|text| text.contains("mod properties")),
+            _ if command.contains("xtask stress ") => {
+                ["", ".rs"].iter().any(|end| root().join(format!("tests/it/stress/{name}{end}")).exists())
             }
             _ => command.starts_with("cargo xtask ") || command == "cargo test",
         };

@@ -22,7 +22,7 @@ fn the_key_is_in_no_debug_output() {
     for printed in [format!("{key:?}"), format!("{key:#?}"), format!("{client:?}"), format!("{client:#?}")] {
         assert!(!printed.contains(KEY), "{printed}");
     }
-    assert_eq!(key.expose(), KEY, "whoever asks for it gets it");
+    assert_eq!(key.expose(), KEY, "it can be read on purpose");
 }
 
 #[test]

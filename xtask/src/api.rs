@@ -11,50 +11,60 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use public_api::PublicItem;
 
 use crate::package::PUBLISHED;
-use crate::tools::{absolute, cargo, must};
+use inferstore_contract::tools::{absolute, cargo, must};
 
 const SNAPSHOT: &str = "public-api.txt";
 /// Set where cargo runs this program in place of rustdoc.
 pub(crate) const AS_RUSTDOC: &str = "XTASK_AS_RUSTDOC";
 
-pub(crate) fn task(root: &Path, options: &[&str]) -> Result<String> {
-    let update = match options {
-        [] | ["--check"] => false,
-        ["--update"] => true,
-        other => bail!("api has no option {}", other.join(" ")),
-    };
-    let release = Release::last(root)?;
-    let mut report = String::new();
-    let mut outdated = String::new();
-    for (package, folder) in PUBLISHED {
-        let now = public_api(root, package)?;
-        let file = Path::new(folder).join(SNAPSHOT);
-        let kept = fs::read_to_string(root.join(&file)).unwrap_or_default();
-        let changes = Changes::between(&kept, &now);
-        if update {
-            fs::write(root.join(&file), &now).with_context(|| format!("cannot write {}", file.display()))?;
-        } else if kept != now {
-            write!(outdated, "\n{}: {}\n{}", file.display(), changes.verdict(), changes.lines())?;
+/// Compare the public API of the published crates with their public-api.txt, and with the last release.
+#[derive(clap::Args)]
+pub(crate) struct Job {
+    /// Write those files instead.
+    #[arg(long)]
+    update: bool,
+    /// Only compare, which is also done without this.
+    #[arg(long, conflicts_with = "update")]
+    check: bool,
+}
+
+impl Job {
+    pub(crate) fn run(&self, root: &Path) -> Result<String> {
+        let release = Release::last(root)?;
+        let mut report = String::new();
+        let mut outdated = String::new();
+        for (package, folder) in PUBLISHED {
+            let now = public_api(root, package)?;
+            let file = Path::new(folder).join(SNAPSHOT);
+            let kept = fs::read_to_string(root.join(&file)).unwrap_or_default();
+            let changes = Changes::between(&kept, &now);
+            if self.update {
+                fs::write(root.join(&file), &now)
+                    .with_context(|| format!("cannot write {}", file.display()))?;
+            } else if kept != now {
+                write!(outdated, "\n{}: {}\n{}", file.display(), changes.verdict(), changes.lines())?;
+            }
+            writeln!(report, "{package}: {} public items; {}", now.lines().count(), changes.verdict())?;
+            if let Some(release) = &release {
+                release.check(root, &file, &now)?;
+            }
         }
-        writeln!(report, "{package}: {} public items; {}", now.lines().count(), changes.verdict())?;
-        if let Some(release) = &release {
-            release.check(root, &file, &now)?;
+        ensure!(
+            outdated.is_empty(),
+            "the public API differs from its snapshot; review the change, then run `cargo xtask api --update`{outdated}"
+        );
+        match release {
+            Some(release) => writeln!(report, "the version permits every change since {}", release.tag)?,
+            None => report.push_str(
+                "no release is tagged, so no version is checked: only the snapshots are compared\n",
+            ),
         }
+        Ok(report)
     }
-    ensure!(
-        outdated.is_empty(),
-        "the public API differs from its snapshot; review the change, then run `cargo xtask api --update`{outdated}"
-    );
-    match release {
-        Some(release) => writeln!(report, "the version permits every change since {}", release.tag)?,
-        None => report
-            .push_str("no release is tagged, so no version is checked: only the snapshots are compared\n"),
-    }
-    Ok(report)
 }
 
 /// The public items of a package with its default features, sorted, one a line.

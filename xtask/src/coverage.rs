@@ -1,115 +1,54 @@
-//! `cargo xtask coverage`: which share of each crate's code its tests and those of `tests` run. Code of tests
-//! does not count. It builds into a folder of its own, which is large and goes when the figures are there.
+//! `cargo xtask coverage`: which lines of the product the tests run, by cargo-llvm-cov. It builds into a folder
+//! of its own, which is large and is removed when the figures are there.
 
-mod lcov;
-
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 
-use crate::tools::{absolute, cargo, cargo_has, must};
-use lcov::{Counts, read};
+use inferstore_contract::tools::{absolute, cargo, must, need_subcommand};
 
-/// What cargo-llvm-cov builds into, and what it leaves for another look.
+/// The build of cargo-llvm-cov, and its report.
 const BUILD: &str = "target/coverage";
-const RECORD: &str = "target/coverage.lcov";
+const REPORT: &str = "target/coverage.txt";
 
-pub(crate) struct Job<'a> {
-    root: &'a Path,
-    /// Looks at the last record instead of running the tests.
-    again: bool,
-    /// Whose lines are named that no test runs.
+/// Files that are no product: tests, and code that a generator writes and its authors test.
+const EXCLUDED: &str = r"/(tests|benches)/|/tests\.rs$|/generated\.rs$";
+
+/// Report which lines of each file the tests run; runs all tests.
+#[derive(clap::Args)]
+pub(crate) struct Job {
+    /// Only the files whose path contains this, with the lines that no test runs.
     path: Option<String>,
+    /// Show the last report again instead.
+    #[arg(long)]
+    again: bool,
 }
 
-impl<'a> Job<'a> {
-    pub(crate) fn read(root: &'a Path, options: &[&str]) -> Result<Self> {
-        let mut job = Self { root, again: false, path: None };
-        for option in options {
-            match *option {
-                "--again" => job.again = true,
-                flag if flag.starts_with('-') => bail!("coverage has no option {flag}"),
-                path => job.path = Some(path.to_owned()),
-            }
-        }
-        Ok(job)
-    }
-
-    pub(crate) fn run(&self) -> Result<String> {
-        let record = absolute(&self.root.join(RECORD))?;
+impl Job {
+    pub(crate) fn run(&self, root: &Path) -> Result<String> {
+        let report = absolute(&root.join(REPORT))?;
         if !self.again {
-            self.record(&record)?;
+            need_subcommand("llvm-cov")?;
+            let folder = absolute(&root.join(BUILD))?;
+            let mut command = cargo();
+            command.args(["llvm-cov", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"]);
+            command.args(["--show-missing-lines", "--ignore-filename-regex", EXCLUDED, "--output-path"]);
+            command.arg(&report).current_dir(absolute(&root.join("."))?);
+            command.env("CARGO_LLVM_COV_TARGET_DIR", &folder).env("CARGO_INCREMENTAL", "0");
+            must("cargo-llvm-cov and LLVM's own tools (`rustup component add llvm-tools`)", &mut command)?;
+            fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
         }
-        let text = fs::read_to_string(&record)
-            .with_context(|| format!("cannot read {}; run it without --again", record.display()))?;
-        let root = absolute(&self.root.join("."))?;
-        let counts: BTreeMap<PathBuf, Counts> = read(&text, &root)?;
-        ensure!(!counts.is_empty(), "{} names no file of this repository", record.display());
+        let text = fs::read_to_string(&report)
+            .with_context(|| format!("cannot read {}; run it without --again", report.display()))?;
+        // The lines that no test runs follow the table.
+        let (table, lines) = text.split_once("Uncovered Lines:").unwrap_or((&text, ""));
         Ok(match &self.path {
-            None => table(&counts),
-            Some(path) => missing(&counts, Path::new(path)),
+            None => table.to_owned(),
+            Some(path) => {
+                let shown = table.lines().chain(lines.lines()).filter(|line| line.contains(path.as_str()));
+                shown.map(|line| format!("{line}\n")).collect()
+            }
         })
     }
-
-    /// Runs all tests and writes down what they ran.
-    fn record(&self, record: &Path) -> Result<()> {
-        ensure!(
-            cargo_has("llvm-cov"),
-            "there is no cargo-llvm-cov here; `cargo install cargo-llvm-cov` and try again. It needs LLVM's own \
-             tools, too: `rustup component add llvm-tools`, or name some of that version in LLVM_COV and \
-             LLVM_PROFDATA"
-        );
-        let folder = absolute(&self.root.join(BUILD))?;
-        let mut command = cargo();
-        command.args(["llvm-cov", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast", "--lcov"]);
-        command.arg("--output-path").arg(record).current_dir(absolute(&self.root.join("."))?);
-        // Nobody debugs this build, or builds it twice.
-        command.env("CARGO_LLVM_COV_TARGET_DIR", &folder).env("CARGO_PROFILE_DEV_DEBUG", "0");
-        command.env("CARGO_INCREMENTAL", "0");
-        must("cargo-llvm-cov", &mut command)?;
-        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))
-    }
-}
-
-/// A row for each crate, and one for all of them.
-fn table(counts: &BTreeMap<PathBuf, Counts>) -> String {
-    let mut crates: BTreeMap<String, (Counts, usize)> = BTreeMap::new();
-    for (file, counts) in counts {
-        let name: Vec<_> =
-            file.iter().take_while(|part| *part != "src").map(|part| part.to_string_lossy()).collect();
-        for name in [name.join("/"), "all".to_owned()] {
-            let (sum, files) = crates.entry(name).or_default();
-            sum.add(counts);
-            *files += 1;
-        }
-    }
-    let mut text = format!("{:<18} {:>6} {:>16} {:>20}\n", "crate", "files", "lines run", "functions run");
-    // Last, whatever the crates are called.
-    let all = crates.remove_entry("all");
-    for (name, (counts, files)) in crates.into_iter().chain(all) {
-        let share = |hit: usize, of: usize| format!("{:.1} % of {of}", 100.0 * hit as f64 / of.max(1) as f64);
-        let (lines, functions) = (counts.lines(), counts.functions());
-        // Writing to a text does not fail.
-        let _ = writeln!(
-            text,
-            "{name:<18} {files:>6} {:>16} {:>20}",
-            share(lines.0, lines.1),
-            share(functions.0, functions.1)
-        );
-    }
-    text
-}
-
-/// The lines that no test runs, with what stands there.
-fn missing(counts: &BTreeMap<PathBuf, Counts>, below: &Path) -> String {
-    let mut text = String::new();
-    for (file, counts) in counts.iter().filter(|(file, _)| file.starts_with(below)) {
-        for (line, code) in counts.missing() {
-            let _ = writeln!(text, "{}:{line}: {}", file.display(), code.trim());
-        }
-    }
-    if text.is_empty() { "every line is run by some test\n".to_owned() } else { text }
 }

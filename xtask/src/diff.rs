@@ -1,126 +1,86 @@
-//! `cargo xtask diff`: its options, the documents that it compares, and how it ends.
+//! `cargo xtask diff`: the documents that it compares, and its exit codes.
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail, ensure};
-
+use anyhow::{Context, Result, anyhow};
 use openapi_impact::{Severity, Version, check_version, compare, json, load, text};
 
-use crate::tools::{Set, Tools, absolute, cargo};
-
-const USAGE: &str = "\
-Compares two versions of the document: what changed, and which callers break
-
-  cargo xtask diff [OLD] [NEW]    OLD is the last published version, NEW openapi/inferstore.yaml
-                                  unless given
-  cargo xtask diff --corpus       compares the verdicts on crates/openapi-impact with those of oasdiff,
-                                  which is installed with npm
-
-  --format json    the report for programs
-  --check          fails only when info.version is too low for what changed
-  --help, -h       this text
-
-A breaking change names the generated clients that it breaks, unless it breaks all of them. It ends
-with 0 when nothing breaks, 1 when something does, 2 when a document cannot be read. With --check it
-ends with 0 when info.version is high enough, breaking or not, 1 when it is too low, 2 as above.
-";
+use inferstore_contract::tools::{Set, Tools, absolute, cargo};
 
 /// The folder of the versions that were published, each as `<version>.yaml`.
 const PUBLISHED: &str = "openapi/published";
 
-/// What to do.
-pub(crate) enum Job {
-    Help,
-    Corpus(PathBuf),
-    Compare(Comparing),
+/// Compare two versions of the document: what changed, and which callers break.
+///
+/// A breaking change names the generated clients that it breaks, unless it breaks all of them. The exit code is
+/// 0 when nothing breaks, 1 when something does, 2 when a document cannot be read. With --check it is 0 when
+/// info.version is high enough, breaking or not, and 1 when it is too low.
+#[derive(clap::Args)]
+pub(crate) struct Job {
+    /// The last published version unless given.
+    old: Option<PathBuf>,
+    /// openapi/inferstore.yaml unless given.
+    new: Option<PathBuf>,
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    /// Fail only when info.version is too low for what changed.
+    #[arg(long)]
+    check: bool,
+    /// Compare the verdicts on crates/openapi-impact with those of oasdiff instead, which npm installs.
+    #[arg(long, exclusive = true)]
+    corpus: bool,
 }
 
-/// Two documents to compare.
-pub(crate) struct Comparing {
-    old: PathBuf,
-    new: PathBuf,
-    as_json: bool,
-    /// Whether the version of the new document must be high enough for what changed.
-    check: bool,
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+/// Fails when the version of the document is too low for what changed since the last published one.
+pub(crate) fn check(root: &Path) -> Result<String> {
+    let job = Job { old: None, new: None, format: Format::Text, check: true, corpus: false };
+    let (report, checked) = job.compare(root)?;
+    checked.with_context(|| report.clone())?;
+    Ok(report)
 }
 
 impl Job {
-    /// Reads the arguments. The default documents are the last published version and the current one.
-    pub(crate) fn read(root: &Path, arguments: &[&str]) -> Result<Self> {
-        let (mut as_json, mut check, mut documents) = (false, false, Vec::new());
-        let mut arguments = arguments.iter();
-        while let Some(argument) = arguments.next() {
-            match *argument {
-                "--help" | "-h" => return Ok(Self::Help),
-                "--corpus" => return Ok(Self::Corpus(root.to_owned())),
-                "--check" => check = true,
-                "--format" => match arguments.next() {
-                    Some(&"json") => as_json = true,
-                    Some(&"text") => as_json = false,
-                    other => bail!("--format is text or json, not {}", other.unwrap_or(&"nothing")),
-                },
-                option if option.starts_with('-') => bail!("diff has no option {option}\n\n{USAGE}"),
-                document => documents.push(PathBuf::from(document)),
-            }
+    /// Returns the report and the exit code. An error means that nothing was compared.
+    pub(crate) fn run(&self, root: &Path) -> Result<(String, ExitCode)> {
+        if self.corpus {
+            return compare_with_oasdiff(root);
         }
-        ensure!(documents.len() <= 2, "diff compares two documents, not {}\n\n{USAGE}", documents.len());
-        let mut documents = documents.into_iter();
-        let old = match documents.next() {
-            Some(old) => old,
-            None => last_published(root)?,
-        };
-        let new = documents.next().unwrap_or_else(|| root.join("openapi/inferstore.yaml"));
-        Ok(Self::Compare(Comparing { old, new, as_json, check }))
-    }
-
-    /// Compares; fails when the version of the new document is too low for what changed.
-    pub(crate) fn checked(&self) -> Result<String> {
-        let Self::Compare(job) = self else { bail!("only a comparison can be checked") };
-        let (report, checked) = job.compare()?;
-        checked.with_context(|| report.clone())?;
-        Ok(report)
-    }
-
-    /// Returns the report, and how to end. An error means that nothing was compared.
-    pub(crate) fn run(&self) -> Result<(String, ExitCode)> {
-        match self {
-            Self::Help => Ok((USAGE.to_owned(), ExitCode::SUCCESS)),
-            Self::Corpus(root) => compare_with_oasdiff(root),
-            Self::Compare(job) => job.run(),
-        }
-    }
-}
-
-impl Comparing {
-    fn run(&self) -> Result<(String, ExitCode)> {
-        let (report, checked) = self.compare()?;
+        let (report, checked) = self.compare(root)?;
         if let Err(error) = &checked
             && self.check
         {
-            // The report may be JSON, and stays it.
+            // The report on standard output may be JSON.
             let _ = writeln!(io::stderr(), "error: {error:#}");
         }
         Ok((report, if checked.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }))
     }
 
     /// The report, and whether it is as it should be: with `--check` the version, else the verdict.
-    fn compare(&self) -> Result<(String, Result<()>)> {
-        let (old, new) = (load(&self.old)?, load(&self.new)?);
+    fn compare(&self, root: &Path) -> Result<(String, Result<()>)> {
+        let old_path = self.old.clone().map_or_else(|| last_published(root), Ok)?;
+        let new_path = self.new.clone().unwrap_or_else(|| root.join("openapi/inferstore.yaml"));
+        let (old, new) = (load(&old_path)?, load(&new_path)?);
         let changes = compare(&old, &new);
         let verdict = changes.verdict();
-        let report = if self.as_json {
-            json(&changes)?
-        } else {
-            let (old_name, new_name) = (self.old.display().to_string(), self.new.display().to_string());
-            text(&changes, (&old, &old_name), &new_name)
+        let report = match self.format {
+            Format::Json => json(&changes)?,
+            Format::Text => {
+                text(&changes, (&old, &old_path.display().to_string()), &new_path.display().to_string())
+            }
         };
         let checked = if self.check {
             check_version(Version::of(&old)?, Version::of(&new)?, verdict)
         } else if verdict == Some(Severity::Breaking) {
-            Err(anyhow::anyhow!("something breaks"))
+            Err(anyhow!("something breaks"))
         } else {
             Ok(())
         };

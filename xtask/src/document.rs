@@ -1,4 +1,4 @@
-//! The document as data: reading it, naming places in it, and telling on which line they stand.
+//! The document as data: reading it, and the lines of the places in it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,16 +28,16 @@ impl Document {
 
     /// What the generated file is stamped with: a hash of the data, whatever its comments and layout.
     pub(crate) fn sha256(&self) -> String {
-        Self::hash(&self.value.to_string())
+        Self::hash(self.value.to_string())
     }
 
     /// The same for a document as text, if it can be read.
     pub(crate) fn hash_of(text: &str) -> Option<String> {
-        serde_saphyr::from_str(text).ok().map(|value: Value| Self::hash(&value.to_string()))
+        serde_saphyr::from_str(text).ok().map(|value: Value| Self::hash(value.to_string()))
     }
 
-    pub(crate) fn hash(text: &str) -> String {
-        Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    pub(crate) fn hash(bytes: impl AsRef<[u8]>) -> String {
+        Sha256::digest(bytes.as_ref()).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Fails if there are mistakes.
@@ -51,12 +51,12 @@ impl Document {
         let mut numbered: Vec<(Option<u64>, Mistake)> =
             mistakes.into_iter().map(|mistake| (lines.of(&mistake.place), mistake)).collect();
         numbered.sort_by_key(|(line, _)| *line);
-        let told = numbered.into_iter().map(|(line, Mistake { place, message })| {
+        let lines = numbered.into_iter().map(|(line, Mistake { place, message })| {
             let line = line.map_or_else(String::new, |line| format!(":{line}"));
             let place = if place.is_root() { String::new() } else { format!(" at {place}") };
             format!("{}{line}{place}: {}", self.path.display(), one_line(&message))
         });
-        anyhow!(told.collect::<Vec<_>>().join("\n"))
+        anyhow!(lines.collect::<Vec<_>>().join("\n"))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::polish;
 use crate::tables;
 use crate::validate::{rust_names, validate};
 
-/// The command that mends a stale file, as messages and the header name it.
+/// The command that updates a stale file, as messages and the header name it.
 const COMMAND: &str = "cargo xtask generate";
 
 /// What stands before the hash in the header.
@@ -29,22 +29,31 @@ pub(crate) const HASH_LABEL: &str = "// SHA-256 of the document as JSON: ";
 /// How much of a difference is shown; `git diff` shows the rest.
 const SHOWN_LINES: usize = 40;
 
-/// How many characters are shown of what stopped progenitor.
-const SHOWN_TROUBLE: usize = 200;
+/// How many characters are shown of an error of progenitor.
+const MAX_GENERATOR_ERROR: usize = 200;
 
-/// What to generate from, and where to.
+/// Write crates/api/src/generated.rs from openapi/inferstore.yaml, which is validated first.
+#[derive(clap::Args)]
 pub(crate) struct Job {
-    pub(crate) document: PathBuf,
-    pub(crate) output: PathBuf,
-    pub(crate) check: bool,
+    /// Compare instead; fail when the file is not up to date.
+    #[arg(long)]
+    check: bool,
+    /// Another document.
+    #[arg(long, value_name = "FILE")]
+    document: Option<PathBuf>,
+    /// Another file to write.
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
 impl Job {
-    /// Writes or compares, and says what changed.
-    pub(crate) fn run(&self) -> Result<String> {
-        let output = self.output.display();
-        let new = generate(&self.document)?;
-        let old = match fs::read_to_string(&self.output) {
+    /// Writes or compares, and reports what changed.
+    pub(crate) fn run(self, root: &Path) -> Result<String> {
+        let document = self.document.unwrap_or_else(|| root.join("openapi/inferstore.yaml"));
+        let path = self.output.unwrap_or_else(|| root.join("crates/api/src/generated.rs"));
+        let output = path.display();
+        let new = generate(&document)?;
+        let old = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
             Err(error) => return Err(error).with_context(|| format!("cannot read {output}")),
@@ -56,10 +65,10 @@ impl Job {
         if self.check {
             bail!(
                 "{output} does not fit {}\n{changes}hint: run `{COMMAND}` and commit both",
-                self.document.display()
+                document.display()
             );
         }
-        fs::write(&self.output, new).with_context(|| format!("cannot write {output}"))?;
+        fs::write(&path, new).with_context(|| format!("cannot write {output}"))?;
         Ok(format!("{output} written\n{changes}"))
     }
 }
@@ -78,7 +87,7 @@ fn changes(old: &str, new: &str) -> String {
 /// The generated file for the document at `path`.
 fn generate(path: &Path) -> Result<String> {
     let document = Document::load(path)?;
-    document.reject(validate(&document))?;
+    document.reject(validate(&document)?)?;
     let lowered = lower::lower(&document.value);
     let spec = read_spec(&document, &lowered)?;
     let mut file = translate(&document, &spec, &settings(&lowered))?;
@@ -99,10 +108,10 @@ fn translate(document: &Document, spec: &OpenAPI, settings: &GenerationSettings)
         .and_then(|tokens| tokens.map_err(|error| error.to_string()));
     match tokens {
         Ok(tokens) => syn::parse2(tokens).context("progenitor wrote something that is not Rust"),
-        Err(trouble) => {
+        Err(error) => {
             // What it could not handle may be printed whole, over hundreds of lines.
-            let trouble: String = one_line(&trouble).chars().take(SHOWN_TROUBLE).collect();
-            bail!("{}: progenitor cannot translate this: {trouble}", document.path.display())
+            let error: String = one_line(&error).chars().take(MAX_GENERATOR_ERROR).collect();
+            bail!("{}: progenitor cannot translate this: {error}", document.path.display())
         }
     }
 }

@@ -4,19 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::tools::{Set, Tools, said};
-
-/// Redocly also makes the pages that are published, and runs the flows. The last two check a publication.
-pub(crate) const LINTERS: Set<'static> = Set {
-    name: "linters",
-    npm: &[
-        "@redocly/cli@2.77.0",
-        "@stoplight/spectral-cli@6.16.3",
-        "ajv@8.20.0",
-        "@apidevtools/swagger-parser@13.0.0",
-    ],
-    pypi: &["openapi-spec-validator==0.9.0"],
-};
+use inferstore_contract::tools::{LINTERS, Tools, output_of};
 
 /// What Redocly finds right and wrong.
 pub(crate) const REDOCLY_RULES: &str = "openapi/redocly.yaml";
@@ -48,7 +36,7 @@ pub(crate) fn lint(root: &Path) -> Result<String> {
         if output.status.success() {
             report.push_str(&format!("{name}: nothing to complain about\n"));
         } else {
-            report.push_str(&format!("{name}:\n{}", said(&output)));
+            report.push_str(&format!("{name}:\n{}", output_of(&output)));
             failed.push(name);
         }
     }

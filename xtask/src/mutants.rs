@@ -1,67 +1,102 @@
-//! `cargo xtask mutants`: whether the tests of the client fail when its code is changed. cargo-mutants changes the
-//! files that send, retry, create, wait, upload and mask, one place at a time.
+//! `cargo xtask mutants`: whether the tests fail when the code is changed. cargo-mutants changes the files on
+//! which money, tasks and files depend, one place at a time.
 
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::tools::{absolute, cargo, cargo_has};
+use inferstore_contract::tools::{absolute, cargo, must, need_subcommand};
 
-const FILES: [&str; 6] = [
-    "crates/client/src/transport/**",
-    "crates/client/src/memory.rs",
-    "crates/client/src/run/**",
-    "crates/client/src/files/upload.rs",
-    "crates/client/src/files/target.rs",
-    "crates/client/src/files/mod.rs",
-];
 /// Below this share of caught mutants, in percent, the task fails.
 const MIN_CAUGHT: f64 = 95.0;
 const OUTPUT: &str = "target/mutants";
 
-pub(crate) struct Job<'a> {
-    root: &'a Path,
-    /// Tries the survivors on the tests of the whole workspace, too.
+/// Change the code in one place at a time and report which changes no test notices.
+#[derive(clap::Args)]
+pub(crate) struct Job {
+    product: Product,
+    /// Try the survivors on the tests of the whole workspace, too.
+    #[arg(long)]
     all: bool,
-    files: Vec<&'a str>,
+    /// Other files, as globs.
+    #[arg(long = "file", value_name = "GLOB")]
+    files: Vec<String>,
+    /// Try about this many mutants, spread evenly over the files.
+    #[arg(long, value_name = "N", conflicts_with = "shard")]
+    sample: Option<usize>,
+    /// Try one part of the mutants: the part K of N, counted from 0.
+    #[arg(long, value_name = "K/N")]
+    shard: Option<String>,
 }
 
-impl<'a> Job<'a> {
-    pub(crate) fn read(root: &'a Path, options: &[&'a str]) -> Result<Self> {
-        let ["client", options @ ..] = options else { bail!("mutants of what? Only `client` is known") };
-        let mut job = Self { root, all: false, files: Vec::new() };
-        let mut options = options.iter();
-        while let Some(option) = options.next() {
-            match *option {
-                "--all" => job.all = true,
-                "--file" => job.files.push(options.next().context("--file needs a path")?),
-                other => bail!("mutants has no option {other}"),
-            }
+/// What is changed, and whose tests are run.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Product {
+    /// Sending, retries, creates, waiting, uploads and masking.
+    Client,
+    /// The ledger, the queue, leases, the dispatcher, policies and uploads.
+    Service,
+}
+
+impl Product {
+    fn package(self) -> &'static str {
+        match self {
+            Self::Client => "inferstore",
+            Self::Service => "inferstore-service",
         }
-        if job.files.is_empty() {
-            job.files.extend(FILES);
-        }
-        Ok(job)
     }
 
-    pub(crate) fn run(&self) -> Result<String> {
-        ensure!(
-            cargo_has("mutants"),
-            "there is no cargo-mutants here; `cargo install --locked cargo-mutants` and try again"
-        );
-        let own = self.mutate(&["--test-package=inferstore", "--cargo-arg=--tests"])?;
-        let mut counts = own;
-        if self.all && own.missed > 0 {
-            // What the first run caught is left out.
-            let more =
-                ["--iterate", "--test-package=inferstore-tests", "--cargo-arg=--test=it", "--", "client::"];
-            let rest = self.mutate(&more)?;
+    /// The module of the tests across crates that exercise it.
+    fn module(self) -> &'static str {
+        match self {
+            Self::Client => "client::",
+            Self::Service => "service::",
+        }
+    }
+
+    fn files(self) -> &'static [&'static str] {
+        match self {
+            Self::Client => &[
+                "crates/client/src/transport/**",
+                "crates/client/src/memory.rs",
+                "crates/client/src/run/**",
+                "crates/client/src/files/upload.rs",
+                "crates/client/src/files/target.rs",
+                "crates/client/src/files/mod.rs",
+            ],
+            Self::Service => &[
+                "crates/service/src/ledger/**",
+                "crates/service/src/queue/**",
+                "crates/service/src/nodes/dispatcher.rs",
+                "crates/service/src/nodes/local_node.rs",
+                "crates/service/src/nodes/node_api/**",
+                "crates/service/src/jobs/expired_leases.rs",
+                "crates/service/src/database/sqlite/queue.rs",
+                "crates/service/src/database/sqlite/queue/**",
+                "crates/service/src/database/sqlite/ledger.rs",
+                "crates/service/src/database/sqlite/movements.rs",
+                "crates/service/src/object_storage/s3_api/**",
+                "crates/service/src/object_storage/uploads.rs",
+            ],
+        }
+    }
+}
+
+impl Job {
+    pub(crate) fn run(&self, root: &Path) -> Result<String> {
+        need_subcommand("mutants")?;
+        let test_package = format!("--test-package={}", self.product.package());
+        let mut counts = self.mutate(root, &[&test_package, "--cargo-arg=--tests"])?;
+        if self.all && counts.missed > 0 {
+            // `--iterate` leaves out what the first run caught.
+            let tests = ["--iterate", "--test-package=inferstore-tests", "--cargo-arg=--test=it", "--"];
+            let rest = self.mutate(root, &[&tests[..], &[self.product.module()]].concat())?;
             counts.caught += rest.caught + rest.timeout;
             counts.missed = rest.missed;
         }
-        let missed = fs::read_to_string(self.root.join(OUTPUT).join("mutants.out/missed.txt"))
+        let missed = fs::read_to_string(root.join(OUTPUT).join("mutants.out/missed.txt"))
             .context("cannot read the list of missed mutants")?;
         let missed = if counts.missed == 0 { "" } else { missed.as_str() };
         let found = counts.caught + counts.timeout;
@@ -74,15 +109,34 @@ impl<'a> Job<'a> {
         Ok(report)
     }
 
-    fn mutate(&self, options: &[&str]) -> Result<Counts> {
-        let output = absolute(&self.root.join(OUTPUT))?;
+    /// The files, as options of cargo-mutants.
+    fn selection(&self) -> Vec<&str> {
+        let package = ["--package", self.product.package()];
+        let excluded = ["--exclude=**/tests.rs", "--exclude=**/tests/**", "--no-shuffle"];
+        let own = self.product.files().iter().copied().filter(|_| self.files.is_empty());
+        let files = own.chain(self.files.iter().map(String::as_str)).flat_map(|file| ["--file", file]);
+        package.into_iter().chain(excluded).chain(files).collect()
+    }
+
+    /// The part of the mutants that is tried: `--sample` is one of as many parts as it takes.
+    fn shard(&self, root: &Path) -> Result<Option<String>> {
+        let Some(sample) = self.sample else { return Ok(self.shard.clone()) };
+        let mut list = cargo();
+        list.args(["mutants", "--list"]).args(self.selection()).current_dir(absolute(&root.join("."))?);
+        let mutants = must("cargo-mutants", &mut list)?.stdout.split(|byte| *byte == b'\n').count();
+        Ok(Some(format!("0/{}", mutants.div_ceil(sample.max(1)))))
+    }
+
+    fn mutate(&self, root: &Path, options: &[&str]) -> Result<Counts> {
+        let output = absolute(&root.join(OUTPUT))?;
         fs::create_dir_all(&output).with_context(|| format!("cannot create {}", output.display()))?;
         let mut command = cargo();
-        command.args(["mutants", "--package=inferstore", "--exclude=**/tests.rs", "--exclude=**/tests/**"]);
-        command.arg("--no-shuffle").arg("--output").arg(&output);
-        command.args(self.files.iter().flat_map(|file| ["--file", file])).args(options);
-        command.current_dir(absolute(&self.root.join("."))?);
-        // The copy of the repository that is changed has a new path each time. Its dependencies are built once.
+        command.arg("mutants").args(self.selection()).arg("--output").arg(&output);
+        if let Some(shard) = self.shard(root)? {
+            command.args(["--sharding=round-robin", "--shard", &shard]);
+        }
+        command.args(options).current_dir(absolute(&root.join("."))?);
+        // The changed copy of the repository has a new path each time. Its dependencies are built once.
         command.env("CARGO_TARGET_DIR", output.join("build")).env("CARGO_PROFILE_DEV_DEBUG", "0");
         let status = command.status().context("cannot run cargo-mutants")?;
         // 0: all are caught, 2: some are missed, 3: some time out. Others are failures before that.

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::tools::{absolute, cargo, must};
+use inferstore_contract::tools::{absolute, cargo, must};
 
 /// The packages that are published, and their folders.
 pub(crate) const PUBLISHED: [(&str, &str); 2] =

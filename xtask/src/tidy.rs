@@ -1,4 +1,4 @@
-//! The rules of the repository as a program. A rule that only stands in a text is soon broken.
+//! The rules of the repository as a program.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,15 +10,16 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::document::Document;
 use crate::generate::HASH_LABEL;
 
-/// Past this, a file holds more than one topic.
+/// A longer file has more than one topic.
 const MAX_LINES: usize = 600;
 
 const GENERATED: &str = "crates/api/src/generated.rs";
 
 /// Which crates of the workspace a crate may use. A crate that is not listed may use none.
-const DIRECTIONS: [(&str, &[&str]); 12] = [
+const DIRECTIONS: [(&str, &[&str]); 13] = [
     ("crates/client", &["inferstore-api"]),
-    ("crates/cli", &["inferstore", "inferstore-measure", "inferstore-service"]),
+    ("crates/cli", &["inferstore", "inferstore-console", "inferstore-measure", "inferstore-service"]),
+    ("crates/console", &["inferstore", "inferstore-api", "inferstore-service"]),
     // The table of operations of the API crate is for the controls of testers alone.
     ("crates/service", &["inferstore-api", "inferstore-fetch", "inferstore-measure", "inferstore-models"]),
     ("crates/node", &["inferstore-fetch"]),
@@ -39,8 +40,9 @@ const DIRECTIONS: [(&str, &[&str]); 12] = [
     ("tests/fuzz", &["inferstore", "inferstore-api", "inferstore-models", "inferstore-service"]),
     ("crates/models", &["inferstore-measure"]),
     ("crates/openapi-impact", &[]),
-    ("xtask", &["inferstore-measure", "openapi-impact"]),
-    // Stand here to say that they stand alone.
+    ("tests/contract", &["openapi-impact"]),
+    ("xtask", &["inferstore-contract", "inferstore-measure", "openapi-impact"]),
+    // These use none.
     ("crates/api", &[]),
     ("crates/fetch", &[]),
     ("crates/measure", &[]),

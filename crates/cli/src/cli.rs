@@ -1,10 +1,10 @@
-//! The command line: what there is to say, and who does it.
+//! The command line: the tree of commands.
 
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    admin, api, balance, completions, demo, files, login, models, profile, reference, run, serve, task,
-    version,
+    admin, api, balance, completions, console, demo, doctor, files, help, login, model_init, model_worker,
+    models, node, profile, reference, run, serve, status, task, version,
 };
 use crate::settings::Global;
 
@@ -28,53 +28,81 @@ pub(crate) struct Cli {
 const AFTER_HELP: &str = "\
 Examples:
   inferstore demo                                   see the whole thing work, without a network
-  inferstore login                                  store where the service is, and the key to it
+  inferstore serve                                  run the service here
+  inferstore login                                  store the address of another one
   inferstore models list --search enhancement
-  inferstore run haze-removal -i input_image=@street.jpg --out .
+  inferstore run haze-removal street.jpg -o clear.png
 
-Data go to standard output, everything else to standard error. Exit codes: 0 done; 1 anything else;
-2 usage; 3 key missing or refused; 4 input refused before sending; 5 refused by the service;
-6 task failed; 7 task canceled; 8 deadline reached; 9 outcome of a create unknown; 10 not reached.";
+Data go to standard output, everything else to standard error. `inferstore help exit-codes`, `help environment`
+and `help formats` say more.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Show the balance of the account
     Balance(balance::Arguments),
     /// Look through the catalog, and at one model
-    #[command(subcommand)]
+    #[command(subcommand, visible_alias = "model")]
     Models(models::Command),
     /// Run a model and wait for its output
     Run(run::Arguments),
-    /// Look at tasks, wait for them, cancel them
-    #[command(subcommand)]
+    /// Look at tasks, wait for them, cancel them, run them again
+    #[command(subcommand, visible_alias = "tasks")]
     Task(task::Command),
     /// Upload, list, download and delete files
-    #[command(subcommand)]
+    #[command(subcommand, visible_alias = "file")]
     Files(files::Command),
-    /// Send any request to the service, and print the answer as it came
+    /// Send any request to the service, and print the response as it came
     Api(api::Arguments),
     /// Run the service on this machine
     ///
     /// The API and object storage listen on addresses of their own. The first start on a data folder creates
-    /// an account named demo with an API key, and prints the key once: only its hash is kept. Ctrl-C and SIGTERM
-    /// finish the requests in progress; a second one ends the service at once.
+    /// an account named demo with an API key, prints the key once, because only its hash is kept, and stores the
+    /// profile `local` for the commands of other terminals. Ctrl-C and SIGTERM finish the requests in progress; a
+    /// second one ends the service at once.
     ///
     /// The log goes to standard error. INFERSTORE_LOG filters it, such as `warn` or
     /// `info,inferstore_service=debug`; without it, the log has a line for every request, and -v adds details.
     Serve(serve::Arguments),
     /// Look after the accounts, keys, money, models and nodes of a local service
     Admin(admin::Arguments),
+    /// Run models for a service
+    #[command(subcommand)]
+    Node(node::Command),
+    /// Write a model of your own
+    #[command(subcommand)]
+    Model(model_init::Command),
+    /// Look at a service in a browser: run models, see tasks, files and money
+    ///
+    /// Serves pages on this machine and prints their address, which holds a token. They work with every service
+    /// that flags, environment and profiles lead to; the API key never reaches the browser. `inferstore serve`
+    /// has the same console beside it.
+    Console(console::Arguments),
+    /// Look at a service in the browser of this machine
+    ///
+    /// Like `inferstore console`, and opens the browser.
+    Open(console::Arguments),
     /// See the whole thing work: service, uploads, models, money
     Demo(demo::Arguments),
     /// Store where a service is, and the key to it
-    Login(login::Arguments),
-    /// List the profiles, and choose one
-    #[command(subcommand)]
+    Login(login::LoginArguments),
+    /// Remove a profile with its key
+    Logout(login::LogoutArguments),
+    /// Show which service and account are used, and where each setting comes from
+    Status(status::Arguments),
+    /// Find out why something does not work
+    Doctor(doctor::Arguments),
+    /// List the profiles, choose one, remove one
+    #[command(subcommand, visible_alias = "profiles")]
     Profile(profile::Command),
     /// Print the completions for a shell
     Completions(completions::Arguments),
+    /// Print the help of a command, or of a topic: environment, exit-codes, formats
+    Help(help::Arguments),
     /// Print the version
     Version(version::Arguments),
+    /// Run built-in models for the service that starts this
+    #[command(hide = true)]
+    ModelWorker(model_worker::Arguments),
     /// Print the reference of all commands as Markdown
     #[command(hide = true)]
     Reference(reference::Arguments),

@@ -1,6 +1,6 @@
 //! The exit codes of the command. They are a promise to scripts, like the names of its arguments.
 
-/// What was asked for is done.
+/// Success.
 pub const DONE: u8 = 0;
 /// Anything that has no code of its own.
 pub const FAILED: u8 = 1;
@@ -40,6 +40,12 @@ pub const ALL: [(u8, &str); 12] = [
     (NOT_REACHED, "the service was not reached"),
     (DETACHED, "the run was interrupted and its task goes on; the task is on standard output"),
 ];
+
+/// The codes as lines of help.
+#[must_use]
+pub fn help() -> String {
+    ALL.iter().map(|(code, meaning)| format!("  {code:>2}  {meaning}\n")).collect()
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,11 +1,11 @@
-//! What went wrong, as the command tells it: a line, a hint, an exit code, and what belongs on standard
-//! output all the same.
+//! Failures of the command: a message, a hint with the command to type, an exit code, and the data that belong on
+//! standard output nevertheless.
 
 use std::error::Error as _;
 use std::fmt::Display;
 
 use inferstore::types::TaskId;
-use inferstore::{CallContext, Error, TaskDisposition, ViolationKind};
+use inferstore::{CallContext, Error, FileErrorKind, TaskDisposition, ViolationKind};
 
 use crate::exit;
 
@@ -37,9 +37,9 @@ impl Failure {
     }
 
     /// Of something on this machine, such as a file.
-    pub(crate) fn here(doing: impl Display, cause: impl Display) -> Self {
+    pub(crate) fn local_failure(doing: impl Display, cause: impl Display) -> Self {
         Self::new(exit::FAILED, format!("{doing}: {cause}"))
-            .with_hint("mend that on this machine and try again")
+            .with_hint("correct that on this machine and try again")
     }
 
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
@@ -74,6 +74,9 @@ fn headline(error: &Error) -> String {
         }
         return lines.join("\n");
     }
+    if let Some(message) = refusal(error) {
+        return message;
+    }
     let mut headline = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -84,6 +87,34 @@ fn headline(error: &Error) -> String {
         cause = error.source();
     }
     headline
+}
+
+/// The message of the service, without the name of the operation, which `-v` adds.
+fn refusal(error: &Error) -> Option<String> {
+    let (Error::Api(context) | Error::Unauthorized(context)) = error else { return None };
+    let message = context.message.as_deref().filter(|message| !message.is_empty())?;
+    Some(match context.status.filter(|status| *status >= 400) {
+        Some(status) => format!("the service refused: {message} (status {status})"),
+        None => format!("the service refused: {message}"),
+    })
+}
+
+/// The nearest of the words, as the beginning of a hint; empty if none is near.
+pub(crate) fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(word, known).map_or_else(String::new, |nearest| format!("did you mean `{nearest}`? "))
+}
+
+/// The word that is nearest to one that was mistyped.
+pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = word.to_lowercase().replace(['_', ' '], "-");
+    let distance = |known: &str| {
+        let known = known.to_lowercase().replace(['_', ' '], "-");
+        let is_part = word.len() >= 4 && known.contains(&word);
+        if is_part { 1 } else { strsim::damerau_levenshtein(&word, &known) }
+    };
+    let near = known.into_iter().map(|known| (distance(known), known));
+    let near = near.min_by_key(|(distance, _)| *distance);
+    near.filter(|(distance, _)| *distance <= (word.len() / 3).max(1)).map(|(_, known)| known)
 }
 
 fn code(error: &Error) -> u8 {
@@ -105,37 +136,75 @@ fn code(error: &Error) -> u8 {
     }
 }
 
-/// What to try, in the words of the command where it has its own.
+const WRONG_ADDRESS: &str =
+    "the base URL is perhaps not that of the API, which ends in /api/v1: `inferstore status` shows it";
+
+/// What to try, as commands and options that can be typed.
 fn hint(error: &Error) -> String {
-    match error {
+    let hint = match error {
         Error::Unauthorized(_) => {
-            "`inferstore login` stores another key; `--base-url` says which service is asked".to_owned()
+            "`inferstore login` stores another key; `inferstore status` shows which is used"
         }
-        Error::CostLimitExceeded(_) => {
-            "raise --max-cost or choose another model; no task was created".to_owned()
-        }
+        Error::CostLimitExceeded(_) => "raise --max-cost or choose another model; no task was created",
         Error::ModelOffline(offline) => match &offline.task {
-            Some(task) => hint_of_task(task, offline.disposition).unwrap_or_else(|| error.hint().to_owned()),
-            None => "try again later or without --require-serving; no task was created".to_owned(),
+            Some(task) => {
+                return hint_of_task(task, offline.disposition).unwrap_or_else(|| error.hint().to_owned());
+            }
+            None => "try again later or without --require-serving; no task was created",
         },
         Error::DeadlineReached(reached) => {
             let task = reached.task.as_ref();
             let hint = task.and_then(|task| hint_of_task(task, reached.disposition));
-            hint.unwrap_or_else(|| error.hint().to_owned())
+            return hint.unwrap_or_else(|| error.hint().to_owned());
         }
         Error::OutcomeUnknown(unknown) if !unknown.candidates.is_empty() => {
-            "look at each candidate with `inferstore task show` before you run it again".to_owned()
+            "look at each candidate with `inferstore task show` before you run it again"
         }
-        other => other.hint().to_owned(),
-    }
+        Error::OutcomeUnknown(_) => {
+            "look for it with `inferstore task list` in a moment, before you run it again"
+        }
+        Error::Transport(context) if context.is_retry_safe => {
+            "`inferstore doctor` finds the cause; `inferstore serve` runs a service here"
+        }
+        Error::Transport(_) => "see whether it had its effect before you try again: `inferstore task list`",
+        Error::Decode(_) => WRONG_ADDRESS,
+        Error::File(file) if file.kind == FileErrorKind::AlreadyExists => {
+            "choose another name, or give --overwrite"
+        }
+        Error::File(file) if file.kind == FileErrorKind::Unreadable => {
+            "give the path of a file that you can read, - for standard input, or a URL"
+        }
+        Error::Api(context) => match context.status {
+            Some(402) => {
+                "`inferstore balance` shows what is left; `inferstore admin credit ACCOUNT AMOUNT` adds to it on a \
+                 service of your own"
+            }
+            Some(404) if context.operation.contains("Task") => "`inferstore task list` shows your tasks",
+            Some(404) if context.operation.contains("Model") => "`inferstore models list` shows the models",
+            Some(404) if context.operation.contains("File") => {
+                "`inferstore files list FOLDER` shows your files"
+            }
+            Some(404) if context.operation == "getBalance" => WRONG_ADDRESS,
+            Some(409) if context.task.is_some() => {
+                let task = context.task.as_ref().map(ToString::to_string).unwrap_or_default();
+                return format!("`inferstore task show {task}` shows its present state");
+            }
+            _ if context.excerpt.as_deref().is_some_and(|excerpt| excerpt.starts_with("<?xml")) => {
+                WRONG_ADDRESS
+            }
+            _ => error.hint(),
+        },
+        other => other.hint(),
+    };
+    hint.to_owned()
 }
 
 /// The next command for a task that may not have ended.
 fn hint_of_task(task: &TaskId, disposition: TaskDisposition) -> Option<String> {
     match disposition {
-        TaskDisposition::StillRunning => {
-            Some(format!("it is billed if it succeeds; wait for it with: inferstore task wait {task}"))
-        }
+        TaskDisposition::StillRunning => Some(format!(
+            "it is billed if it succeeds; wait for it with: inferstore task wait {task} -o outputs/"
+        )),
         TaskDisposition::CancelUnknown => {
             Some(format!("see whether it was canceled with: inferstore task show {task}"))
         }
@@ -199,6 +268,6 @@ mod tests {
         let queued = Failure::from(Error::ModelOffline(Box::new(offline)));
         assert_eq!(queued.code, exit::DEADLINE);
         assert_eq!(queued.data, ["7b0e"]);
-        assert!(queued.hint.is_some_and(|hint| hint.ends_with("inferstore task wait 7b0e")));
+        assert!(queued.hint.is_some_and(|hint| hint.contains("inferstore task wait 7b0e")));
     }
 }

@@ -2,6 +2,7 @@
 //! wrote: every digit, and fields that this version does not know.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use inferstore::middleware::{BoxFuture, Middleware, Next};
 use inferstore::reqwest::{self, Request, Response};
@@ -14,9 +15,15 @@ const API_KEY_HEADER: &str = "x-api-key";
 /// The largest response of the API, as in the client.
 pub(crate) const MAX_RESPONSE: u64 = 16 * 1024 * 1024;
 
-/// The payload of the last successful response of the API. Clones share it.
+/// The last successful response of the API. Clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct LastResponse(Arc<Mutex<Option<Box<RawValue>>>>);
+pub(crate) struct LastResponse(Arc<Mutex<Kept>>);
+
+#[derive(Default)]
+struct Kept {
+    payload: Option<Box<RawValue>>,
+    date: Option<SystemTime>,
+}
 
 #[derive(Deserialize)]
 struct Envelope {
@@ -26,12 +33,23 @@ struct Envelope {
 impl LastResponse {
     /// The payload, which is then no longer kept.
     pub(crate) fn take(&self) -> Option<Box<RawValue>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).payload.take()
+    }
+
+    /// The time of the service at that response.
+    pub(crate) fn date(&self) -> Option<SystemTime> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).date
+    }
+
+    fn keep_date(&self, response: &Response) {
+        let date = response.headers().get("date").and_then(|date| date.to_str().ok());
+        let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).date = date;
     }
 
     fn keep(&self, body: &[u8]) {
         let payload = serde_json::from_slice::<Envelope>(body).ok().and_then(|envelope| envelope.data);
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = payload;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).payload = payload;
     }
 }
 
@@ -43,6 +61,7 @@ impl Middleware for LastResponse {
             if !is_to_api || !response.status().is_success() {
                 return Ok(response);
             }
+            self.keep_date(&response);
             let mut body = Vec::new();
             // A longer body stays too long for the client, which refuses it.
             while body.len() as u64 <= MAX_RESPONSE

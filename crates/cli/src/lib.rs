@@ -6,10 +6,14 @@
 //! [`exit`].
 
 mod cli;
+#[cfg(feature = "codegen")]
 mod codegen;
 mod commands;
+mod complete;
+mod environment;
 pub mod exit;
 mod failure;
+mod json;
 mod last_response;
 mod lists;
 mod markdown;
@@ -18,35 +22,36 @@ mod profiles;
 mod progress;
 mod schema;
 mod settings;
-mod surroundings;
 mod table;
+mod time;
 mod values;
 #[cfg(feature = "show")]
 mod view;
 
 use std::ffi::OsString;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 
-pub use surroundings::Surroundings;
+pub use environment::Environment;
 
 use cli::Cli;
 use last_response::LastResponse;
-use output::{Format, Output};
+use output::{Output, OutputOptions};
 use settings::Session;
 
 /// Runs the command with these arguments, the first of which is its name, and returns the exit code.
-pub fn run(arguments: impl IntoIterator<Item = OsString>, mut surroundings: Surroundings) -> u8 {
+pub fn run(arguments: impl IntoIterator<Item = OsString>, mut environment: Environment) -> u8 {
     match Cli::try_parse_from(arguments) {
         Ok(Cli { global, command }) => {
-            let output = Output::new(&mut surroundings, global.format, global.verbose);
+            let output = Output::new(&mut environment, global.output());
             let last_response = LastResponse::default();
-            let session = Session { global, surroundings, output: output.clone(), last_response };
+            let session = Session { global, environment, output: output.clone(), last_response };
             output.end(commands::execute(command, session))
         }
         Err(error) => {
-            let output = Output::new(&mut surroundings, Format::Table, false);
-            told(&error, &output)
+            let output = Output::new(&mut environment, OutputOptions::default());
+            usage_error(&error, &output)
         }
     }
 }
@@ -63,11 +68,53 @@ pub fn reference() -> String {
     markdown::reference(&command())
 }
 
-/// The help, the version, or what is wrong with the arguments.
-fn told(error: &clap::Error, output: &Output) -> u8 {
-    let text = error.render().to_string();
+/// A manual page for each command: its file name, and the page.
+#[must_use]
+pub fn manual() -> Vec<(String, Vec<u8>)> {
+    fn pages(command: &clap::Command, name: &str, all: &mut Vec<(String, Vec<u8>)>) {
+        let own = command.clone().name(name.to_owned()).disable_help_subcommand(true);
+        let mut page = Vec::new();
+        // Writing into memory cannot fail.
+        let _ = clap_mangen::Man::new(own).date("").render(&mut page);
+        all.push((format!("{name}.1"), page));
+        for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+            pages(below, &format!("{name}-{}", below.get_name()), all);
+        }
+    }
+    let mut root = command();
+    root.build();
+    let mut all = Vec::new();
+    pages(&root, "inferstore", &mut all);
+    all
+}
+
+/// Completes the words of a shell if it asks, and ends the process then.
+pub fn complete() {
+    clap_complete::CompleteEnv::with_factory(command).var(commands::completions::VARIABLE).complete();
+}
+
+/// The command that was mistyped, where clap finds none that is similar: it does not know swapped letters.
+fn nearest_command(error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::InvalidSubcommand || error.get(ContextKind::SuggestedSubcommand).is_some() {
+        return None;
+    }
+    let ContextValue::String(typed) = error.get(ContextKind::InvalidSubcommand)? else { return None };
+    let root = command();
+    let names = root.get_subcommands().map(clap::Command::get_name);
+    failure::nearest(typed, names).map(str::to_owned)
+}
+
+/// Prints the help, the version, or what is wrong with the arguments.
+fn usage_error(error: &clap::Error, output: &Output) -> u8 {
+    let text = match output.has_color(error.use_stderr()) {
+        true => error.render().ansi().to_string(),
+        false => error.render().to_string(),
+    };
     if error.use_stderr() {
         output.note(text.trim_end());
+        if let Some(nearest) = nearest_command(error) {
+            output.note(format!("\nhint: did you mean `inferstore {nearest}`?"));
+        }
         exit::USAGE
     } else {
         output.end(output.bytes(text.as_bytes()))

@@ -1,6 +1,7 @@
-//! Lists: one page as the service wrote it, or all pages joined.
+//! Lists: one page as the service wrote it, several pages joined, or the newest records first.
 
-use inferstore::{Error, Page};
+use inferstore::types::TaskRecord;
+use inferstore::{Client, Error, Page};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -9,10 +10,13 @@ use crate::output::Report;
 use crate::settings::Session;
 use crate::table::Table;
 
+/// The most records that the service returns at once.
+pub(crate) const MAX_PAGE: u32 = 100;
+
 /// Records, each beside its JSON as the service wrote it.
 pub(crate) struct Listed<T> {
     pub(crate) records: Vec<(T, String)>,
-    /// The count over all pages, if the service told it.
+    /// The count over all pages, if the service states it.
     pub(crate) total: Option<u64>,
     /// The payload, if it was one page.
     page: Option<String>,
@@ -41,22 +45,19 @@ pub(crate) async fn page<T>(
     })
 }
 
-/// All pages from an offset on. Ends at an empty page, or at the total that the service tells. `fetch` gets
-/// the offset of a page, and the number of pages before it.
+/// All records from an offset on. Ends at an empty page, or at the total of the service.
 pub(crate) async fn all<T, Fetched>(
     session: &Session,
     first: u64,
-    fetch: impl Fn(u64, u64) -> Fetched,
+    fetch: impl Fn(u64) -> Fetched,
 ) -> Result<Listed<T>>
 where
     Fetched: Future<Output = Result<Page<T>, Error>>,
 {
     let mut all = Listed { records: Vec::new(), total: None, page: None };
-    let mut pages = 0;
     loop {
         let offset = first + all.records.len() as u64;
-        let next = page(session, fetch(offset, pages)).await?;
-        pages += 1;
+        let next = page(session, fetch(offset)).await?;
         let is_empty = next.records.is_empty();
         all.total = next.total;
         all.records.extend(next.records);
@@ -67,14 +68,86 @@ where
     }
 }
 
-impl<T> Listed<T> {
-    /// Keeps those that fit, at most so many of them.
-    pub(crate) fn keep(&mut self, fits: impl Fn(&T) -> bool, most: usize) {
-        self.records.retain(|(record, _)| fits(record));
-        self.records.truncate(most);
-        self.page = None;
+/// At most `limit` records from an offset on, of a list that is read by the number of a page and its size.
+pub(crate) async fn numbered<T, Fetched>(
+    session: &Session,
+    offset: u64,
+    limit: u64,
+    fetch: impl Fn(u64, u32) -> Fetched,
+) -> Result<Listed<T>>
+where
+    Fetched: Future<Output = Result<Page<T>, Error>>,
+{
+    let size = u32::try_from(limit).unwrap_or(MAX_PAGE).clamp(1, MAX_PAGE);
+    let (number, skipped) = (offset / u64::from(size) + 1, offset % u64::from(size));
+    let mut listed = page(session, fetch(number, size)).await?;
+    let wanted = usize::try_from(skipped.saturating_add(limit)).unwrap_or(usize::MAX);
+    for number in number + 1.. {
+        let read = listed.records.len() as u64;
+        let is_last = read == 0 || !read.is_multiple_of(u64::from(size));
+        let end = (number - 1) * u64::from(size);
+        if is_last || listed.records.len() >= wanted || listed.total.is_some_and(|total| end >= total) {
+            break;
+        }
+        let next = page(session, fetch(number, size)).await?;
+        listed.page = None;
+        if next.records.is_empty() {
+            break;
+        }
+        listed.records.extend(next.records);
     }
+    if skipped > 0 || listed.records.len() > wanted {
+        listed.page = None;
+        listed.records.truncate(wanted);
+        listed.records.drain(..usize::try_from(skipped).unwrap_or(0).min(listed.records.len()));
+    }
+    Ok(listed)
+}
 
+/// The newest records that fit, the newest first, of a list that the service orders oldest first.
+pub(crate) async fn newest<T, Fetched>(
+    session: &Session,
+    offset: u64,
+    limit: u64,
+    fits: Option<&(dyn Fn(&T) -> bool + Sync)>,
+    fetch: impl Fn(u32, u64) -> Fetched,
+) -> Result<Listed<T>>
+where
+    Fetched: Future<Output = Result<Page<T>, Error>>,
+{
+    let total = page(session, fetch(1, 0)).await?.total.unwrap_or(0);
+    let mut newest = Listed { records: Vec::new(), total: Some(total), page: None };
+    let mut end = total.saturating_sub(offset);
+    while end > 0 && (newest.records.len() as u64) < limit {
+        let left = limit - newest.records.len() as u64;
+        let size = if fits.is_some() { u64::from(MAX_PAGE) } else { left.min(u64::from(MAX_PAGE)) };
+        let start = end.saturating_sub(size);
+        let size = u32::try_from(end - start).unwrap_or(MAX_PAGE);
+        let older = page(session, fetch(size, start)).await?;
+        let older = older.records.into_iter().rev();
+        newest.records.extend(older.filter(|(record, _)| fits.is_none_or(|fits| fits(record))));
+        end = start;
+    }
+    newest.records.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    Ok(newest)
+}
+
+/// The newest tasks, the newest first.
+pub(crate) async fn newest_tasks(client: &Client, offset: u64, limit: u32) -> Result<Vec<TaskRecord>, Error> {
+    let tasks = client.tasks();
+    let total = tasks.page(1, 0).await?.total.unwrap_or(0);
+    let end = total.saturating_sub(offset);
+    let start = end.saturating_sub(u64::from(limit.min(MAX_PAGE)));
+    if start == end {
+        return Ok(Vec::new());
+    }
+    let size = u32::try_from(end - start).unwrap_or(MAX_PAGE);
+    let mut records = tasks.page(size, start).await?.records;
+    records.reverse();
+    Ok(records)
+}
+
+impl<T> Listed<T> {
     /// The list in every format. `field` is the name that the service has for its records.
     pub(crate) fn report(self, field: &str, table: Table, quiet: impl Fn(&T) -> String) -> Report {
         let shown = self.records.len();

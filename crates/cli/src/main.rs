@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
-use inferstore_cli::Surroundings;
+use inferstore_cli::Environment;
 
 fn main() -> ExitCode {
-    ExitCode::from(inferstore_cli::run(std::env::args_os(), Surroundings::of_this_process()))
+    inferstore_cli::complete();
+    ExitCode::from(inferstore_cli::run(std::env::args_os(), Environment::of_this_process()))
 }

@@ -9,17 +9,19 @@ use std::task::{Context, Poll};
 use clap::ValueEnum;
 use serde_json::value::RawValue;
 
+use crate::environment::Environment;
 use crate::exit;
 use crate::failure::{Failure, Result};
-use crate::surroundings::Surroundings;
+use crate::json;
 use crate::table::{Look, Table, painted, printable};
 
 /// How data are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// For people
+    #[default]
     Table,
-    /// The payload exactly as the service wrote it
+    /// The payload as the service wrote it; indented on a terminal
     Json,
     /// One JSON value a line: the records of a list
     Jsonl,
@@ -27,7 +29,7 @@ pub(crate) enum Format {
     Quiet,
 }
 
-/// What a command has to tell, in every format.
+/// The result of a command, in every format.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     /// For people.
@@ -50,32 +52,69 @@ impl Report {
     }
 }
 
+/// When output has color.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorChoice {
+    /// On a terminal, unless NO_COLOR is set; everywhere if CLICOLOR_FORCE is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// The options that decide what is written.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OutputOptions {
+    pub(crate) format: Format,
+    /// The fields of JSON output; all if there are none.
+    pub(crate) fields: Vec<String>,
+    pub(crate) jq: Option<String>,
+    pub(crate) color: ColorChoice,
+    pub(crate) is_verbose: bool,
+}
+
 /// Where a command writes.
 #[derive(Clone)]
 pub(crate) struct Output {
     stdout: Arc<Mutex<Box<dyn Write + Send + Sync>>>,
     stderr: Arc<Mutex<Box<dyn Write + Send + Sync>>>,
     pub(crate) format: Format,
+    fields: Vec<String>,
+    jq: Option<String>,
     pub(crate) is_verbose: bool,
-    /// Whether a person sees what goes to standard error as it comes.
+    /// Whether standard error is a terminal that shows progress.
     pub(crate) is_live: bool,
     stdout_look: Look,
     stderr_has_color: bool,
 }
 
 impl Output {
-    pub(crate) fn new(surroundings: &mut Surroundings, format: Format, is_verbose: bool) -> Self {
-        let may_color =
-            surroundings.variable("NO_COLOR").is_none() && surroundings.variable("TERM") != Some("dumb");
-        let width = surroundings.stdout_is_terminal.then_some(surroundings.width);
+    pub(crate) fn new(environment: &mut Environment, options: OutputOptions) -> Self {
+        let is_dumb = environment.variable("TERM") == Some("dumb");
+        let is_forced = environment.variable("CLICOLOR_FORCE").is_some_and(|value| value != "0");
+        let is_refused = environment.variable("NO_COLOR").is_some() || is_dumb;
+        let has_color = |is_terminal: bool| match options.color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => !is_refused && (is_terminal || is_forced),
+        };
+        let stdout_look = Look {
+            width: environment.stdout_is_terminal.then_some(environment.width),
+            has_color: has_color(environment.stdout_is_terminal),
+            has_links: environment.stdout_is_terminal && has_color(true),
+        };
         Self {
-            stdout: Arc::new(Mutex::new(std::mem::replace(&mut surroundings.stdout, Box::new(io::sink())))),
-            stderr: Arc::new(Mutex::new(std::mem::replace(&mut surroundings.stderr, Box::new(io::sink())))),
-            format,
-            is_verbose,
-            is_live: surroundings.stderr_is_terminal && surroundings.variable("TERM") != Some("dumb"),
-            stdout_look: Look { width, has_color: may_color && surroundings.stdout_is_terminal },
-            stderr_has_color: may_color && surroundings.stderr_is_terminal,
+            format: options.format,
+            fields: options.fields,
+            jq: options.jq,
+            is_verbose: options.is_verbose,
+            is_live: environment.stderr_is_terminal && !is_dumb,
+            stdout_look,
+            stderr_has_color: has_color(environment.stderr_is_terminal),
+            stdout: Arc::new(Mutex::new(std::mem::replace(&mut environment.stdout, Box::new(io::sink())))),
+            stderr: Arc::new(Mutex::new(std::mem::replace(&mut environment.stderr, Box::new(io::sink())))),
         }
     }
 
@@ -83,9 +122,9 @@ impl Output {
     pub(crate) fn bytes(&self, bytes: &[u8]) -> Result {
         let mut stdout = self.stdout.lock().unwrap_or_else(PoisonError::into_inner);
         match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-            // Whoever reads has read enough.
+            // The reader has read enough.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-            Err(error) => Err(Failure::here("standard output cannot be written", error)),
+            Err(error) => Err(Failure::local_failure("standard output cannot be written", error)),
             Ok(()) => Ok(()),
         }
     }
@@ -98,11 +137,17 @@ impl Output {
     /// A line beside the data.
     pub(crate) fn note(&self, line: impl AsRef<str>) {
         let mut stderr = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
-        // There is nobody left to tell when standard error is closed.
+        // A closed standard error leaves nowhere to report to.
         let _ = writeln!(stderr, "{}", line.as_ref()).and_then(|()| stderr.flush());
     }
 
-    /// What a command has to tell, in the format that was asked for.
+    /// A question beside the data; the response is typed on the same line.
+    pub(crate) fn prompt(&self, question: &str) {
+        let mut stderr = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
+    }
+
+    /// Writes a report in the format that was asked for.
     pub(crate) fn report(&self, report: &Report) -> Result {
         match self.format {
             Format::Table => {
@@ -113,12 +158,19 @@ impl Output {
                     }
                 }
             }
-            Format::Json if !report.json.is_empty() => self.data(&report.json)?,
-            Format::Json => {}
+            Format::Json => {
+                if let Some(json) = self.selected(report)? {
+                    self.json(&json)?;
+                }
+            }
             Format::Jsonl => {
                 let whole = (!report.json.is_empty()).then(|| report.json.clone());
                 for record in report.records.clone().unwrap_or_else(|| whole.into_iter().collect()) {
-                    self.data(on_one_line(&record))?;
+                    let record = match self.fields.is_empty() {
+                        true => record,
+                        false => json::select(&record, &self.fields)?,
+                    };
+                    self.data(json::on_one_line(&record))?;
                 }
             }
             Format::Quiet => {
@@ -128,6 +180,46 @@ impl Output {
             }
         }
         Ok(())
+    }
+
+    /// JSON: filtered if asked, indented on a terminal, and else as it is.
+    pub(crate) fn json(&self, json: &str) -> Result {
+        if let Some(expression) = &self.jq {
+            for value in json::filtered(json, expression)? {
+                self.data(if self.is_terminal() { printable(&value) } else { value })?;
+            }
+            return Ok(());
+        }
+        match self.is_terminal() {
+            true => self.data(json::indented(json, self.stdout_look.has_color)),
+            false => self.data(json),
+        }
+    }
+
+    /// The JSON of a report with the fields that were asked for.
+    fn selected(&self, report: &Report) -> Result<Option<String>> {
+        if report.json.is_empty() {
+            return Ok(None);
+        }
+        if self.fields.is_empty() {
+            return Ok(Some(report.json.clone()));
+        }
+        let Some(records) = &report.records else {
+            return json::select(&report.json, &self.fields).map(Some);
+        };
+        let records: Vec<String> =
+            records.iter().map(|record| json::select(record, &self.fields)).collect::<Result<_>>()?;
+        Ok(Some(format!("[{}]", records.join(","))))
+    }
+
+    /// Whether standard output, or standard error, has color.
+    pub(crate) fn has_color(&self, is_stderr: bool) -> bool {
+        if is_stderr { self.stderr_has_color } else { self.stdout_look.has_color }
+    }
+
+    /// Whether standard output is a terminal.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.stdout_look.width.is_some()
     }
 
     /// A table as it is drawn here.
@@ -154,12 +246,12 @@ impl Output {
             }
         }
         for line in &failure.data {
-            // The failure is told already; that it cannot be told twice changes nothing.
+            // The failure is reported already.
             let _ = self.data(printable(line));
         }
     }
 
-    /// Ends what was begun, and tells the exit code.
+    /// Reports how the command ended, and returns the exit code.
     pub(crate) fn end(&self, result: Result) -> u8 {
         match result {
             Ok(()) => exit::DONE,
@@ -184,32 +276,5 @@ impl tokio::io::AsyncWrite for Output {
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_flush(context)
-    }
-}
-
-/// JSON without the white space between its values, so that it fits on a line.
-pub(crate) fn on_one_line(json: &str) -> String {
-    let (mut is_text, mut is_escaped) = (false, false);
-    json.chars()
-        .filter(|c| {
-            if is_text {
-                is_text = *c != '"' || is_escaped;
-                is_escaped = *c == '\\' && !is_escaped;
-                return true;
-            }
-            is_text = *c == '"';
-            !c.is_ascii_whitespace()
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::on_one_line;
-
-    #[test]
-    fn a_record_goes_onto_one_line_and_keeps_its_texts() {
-        let json = "{\n  \"a b\": 1.50,\n  \"c\": \"x \\\" y\\\\\", \"d\": [ ]\n}";
-        assert_eq!(on_one_line(json), r#"{"a b":1.50,"c":"x \" y\\","d":[]}"#);
     }
 }

@@ -9,10 +9,13 @@ use std::path::{Path, PathBuf};
 use inferstore::CONFIG_VARIABLE;
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{Failure, Result};
-use crate::surroundings::Surroundings;
+use crate::environment::Environment;
+use crate::failure::{Failure, Result, did_you_mean};
 
-/// The profile that is used when none was named.
+/// The name of a profile that `serve` stores.
+pub(crate) const LOCAL: &str = "local";
+
+/// The name of the first profile that is stored without one.
 pub(crate) const DEFAULT: &str = "default";
 
 /// All profiles, and which one is used.
@@ -38,13 +41,13 @@ impl fmt::Debug for Profile {
 }
 
 /// Where the profiles are.
-pub(crate) fn path(surroundings: &Surroundings) -> Result<PathBuf> {
-    let folder = |name: &str| surroundings.variable(name).map(PathBuf::from);
+pub(crate) fn path(environment: &Environment) -> Result<PathBuf> {
+    let folder = |name: &str| environment.variable(name).map(PathBuf::from);
     let path = folder(CONFIG_VARIABLE)
         .or_else(|| folder("XDG_CONFIG_HOME").map(|folder| folder.join("inferstore/profiles.json")))
         .or_else(|| folder("HOME").map(|folder| folder.join(".config/inferstore/profiles.json")))
         .or_else(|| folder("APPDATA").map(|folder| folder.join("inferstore/profiles.json")));
-    path.map(|path| surroundings.folder.join(path)).ok_or_else(|| {
+    path.map(|path| environment.folder.join(path)).ok_or_else(|| {
         Failure::usage("there is no place for profiles").with_hint(format!("set HOME or {CONFIG_VARIABLE}"))
     })
 }
@@ -57,17 +60,18 @@ impl Profiles {
                 // The message of the parser may quote what it read, and that may be a key.
                 let place = format!("line {} column {}", error.line(), error.column());
                 Failure::usage(format!("{} is no file of profiles: {place}", path.display()))
-                    .with_hint("mend it, or remove it and log in again")
+                    .with_hint("correct it, or remove it and log in again")
             }),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(Failure::here(format!("{} cannot be read", path.display()), error)),
+            Err(error) => Err(Failure::local_failure(format!("{} cannot be read", path.display()), error)),
         }
     }
 
     /// Replaces the file at once and as a whole. Only the owner can read it.
     pub(crate) fn write(&self, path: &Path) -> Result {
-        let failed =
-            |error: &dyn fmt::Display| Failure::here(format!("{} cannot be written", path.display()), error);
+        let failed = |error: &dyn fmt::Display| {
+            Failure::local_failure(format!("{} cannot be written", path.display()), error)
+        };
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::create_dir_all(folder).map_err(|error| failed(&error))?;
         let text = serde_json::to_string_pretty(self).map_err(|error| failed(&error))?;
@@ -79,19 +83,20 @@ impl Profiles {
         Ok(())
     }
 
-    /// The profile of that name, or the one that is used; none if nobody ever logged in.
-    pub(crate) fn chosen(&self, name: Option<&str>) -> Result<Option<&Profile>> {
-        match name.or(self.current.as_deref()) {
-            None => Ok(None),
-            Some(name) => self.profiles.get(name).map(Some).ok_or_else(|| self.unknown(name)),
+    /// The profile of that name, or the one in use; none before the first login.
+    pub(crate) fn chosen(self, name: Option<&str>) -> Result<Option<(String, Profile)>> {
+        let Some(name) = name.or(self.current.as_deref()).map(str::to_owned) else { return Ok(None) };
+        match self.profiles.get(&name).cloned() {
+            Some(profile) => Ok(Some((name, profile))),
+            None => Err(self.unknown(&name)),
         }
     }
 
     pub(crate) fn unknown(&self, name: &str) -> Failure {
         let known: Vec<&str> = self.profiles.keys().map(String::as_str).collect();
         let hint = match known.is_empty() {
-            true => "`inferstore login` makes one".to_owned(),
-            false => format!("there are: {}", known.join(", ")),
+            true => "`inferstore login` stores one".to_owned(),
+            false => format!("{}there are: {}", did_you_mean(name, known.iter().copied()), known.join(", ")),
         };
         Failure::usage(format!("there is no profile {name:?}")).with_hint(hint)
     }

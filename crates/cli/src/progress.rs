@@ -1,4 +1,4 @@
-//! How far things are: bars on a terminal, plain lines everywhere else.
+//! Progress: bars on a terminal, plain lines everywhere else.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use crate::values::size;
 const TURN: Duration = Duration::from_millis(120);
 
 const BAR: &str = "  {prefix:<24} {bar:24} {bytes:>10} of {total_bytes}";
+const COUNT: &str = "  {bar:24} {pos} of {len} files {elapsed}";
 const SPINNER: &str = "  {prefix:<24} {spinner} {msg}";
 
 /// Shows the events of an operation, and returns its result.
@@ -28,20 +29,22 @@ where
     events.finish().await
 }
 
-/// How far the things of one command are.
+/// The progress of one command.
 pub(crate) struct Progress {
     output: Output,
     bars: Option<MultiProgress>,
-    /// By what they are about.
+    /// By name.
     shown: BTreeMap<String, ProgressBar>,
-    /// What the last plain line said of each.
+    /// The last plain line about each.
     said: BTreeMap<String, String>,
+    /// The bar over all files of a batch.
+    total: Option<ProgressBar>,
 }
 
 impl Progress {
     pub(crate) fn new(output: &Output) -> Self {
         let bars = output.is_live.then(|| MultiProgress::with_draw_target(ProgressDrawTarget::stderr()));
-        Self { output: output.clone(), bars, shown: BTreeMap::new(), said: BTreeMap::new() }
+        Self { output: output.clone(), bars, shown: BTreeMap::new(), said: BTreeMap::new(), total: None }
     }
 
     /// A line that stays, above the bars.
@@ -49,6 +52,26 @@ impl Progress {
         match &self.bars {
             Some(bars) => bars.suspend(|| self.output.note(line)),
             None => self.output.note(line),
+        }
+    }
+
+    /// Begins to count the files of a batch.
+    pub(crate) fn count(&mut self, total: usize) {
+        if let Some(bars) = &self.bars {
+            let bar = bars.add(ProgressBar::new(total as u64).with_style(style(COUNT, false)));
+            bar.enable_steady_tick(TURN);
+            self.total = Some(bar);
+        }
+    }
+
+    /// One file of a batch has ended.
+    pub(crate) fn counted(&mut self, name: &str) {
+        if let Some(bar) = self.shown.remove(name) {
+            bar.finish_and_clear();
+        }
+        self.said.remove(name);
+        if let Some(total) = &self.total {
+            total.inc(1);
         }
     }
 
@@ -88,7 +111,7 @@ impl Progress {
         self.advance(name, *received, *total, "downloaded");
     }
 
-    /// What something is doing now, when nobody knows how long it takes.
+    /// The present state of something of unknown length.
     pub(crate) fn state(&mut self, name: &str, state: &str) {
         let state = printable(state);
         let Some(bars) = &self.bars else {
@@ -99,8 +122,12 @@ impl Progress {
             return;
         };
         let spinner = self.shown.entry(name.to_owned()).or_insert_with(|| {
-            let spinner = bars.add(ProgressBar::new_spinner().with_style(style(SPINNER, true)));
-            spinner.set_prefix(name.to_owned());
+            let spinner = ProgressBar::new_spinner().with_style(style(SPINNER, true));
+            let spinner = match &self.total {
+                Some(total) => bars.insert_before(total, spinner),
+                None => bars.add(spinner),
+            };
+            spinner.set_prefix(printable(name));
             spinner.enable_steady_tick(TURN);
             spinner
         });
@@ -111,6 +138,9 @@ impl Progress {
     pub(crate) fn end(&mut self) {
         for (_, bar) in std::mem::take(&mut self.shown) {
             bar.finish_and_clear();
+        }
+        if let Some(total) = self.total.take() {
+            total.finish_and_clear();
         }
         self.said.clear();
     }

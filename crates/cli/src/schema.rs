@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use inferstore::types::{Descriptor, DescriptorType, ModelVersioning};
 
-use crate::table::Table;
+use crate::table::{Fit, Table};
 
 /// Samples go no further than this.
 const SAMPLES: usize = 12;
@@ -18,7 +18,13 @@ pub(crate) fn ordered(format: Option<&BTreeMap<String, Descriptor>>) -> Vec<(&St
 
 /// Inputs and outputs with their types, limits and samples.
 pub(crate) fn table(version: &ModelVersioning) -> Table {
-    let mut table = Table::new(["", "NAME", "TYPE", "REQUIRED", "SAMPLES"]);
+    let mut table = Table::new([
+        ("", Fit::Keep),
+        ("NAME", Fit::Keep),
+        ("TYPE", Fit::Keep),
+        ("REQUIRED", Fit::Drop(1)),
+        ("SAMPLES", Fit::Shorten),
+    ]);
     for (name, input) in ordered(version.input_format.as_ref()) {
         let required = if is_required(input) { "yes" } else { "no" };
         table.add(["in".to_owned(), name.clone(), kind(input), required.to_owned(), samples(input)]);
@@ -37,7 +43,7 @@ pub(crate) fn example(id: &str, version: &ModelVersioning) -> String {
             Some(DescriptorType::File) => "@FILE".to_owned(),
             _ => input.samples.iter().flatten().next().map_or("VALUE".to_owned(), |s| s.as_str().to_owned()),
         };
-        format!(" -i {}", quoted(&format!("{name}={value}")))
+        format!(" {}", quoted(&format!("{name}={value}")))
     });
     format!("inferstore run {}{}", quoted(id), words.collect::<String>())
 }

@@ -1,44 +1,79 @@
-//! Which service is asked with which key: flags, then the environment, then profiles.
+//! Which service a command calls with which key: flags, then the environment, then profiles.
 
 use clap::Args;
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client, PROFILE_VARIABLE};
 use serde_json::value::RawValue;
 
+use crate::complete;
+use crate::environment::Environment;
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::last_response::{LastResponse, MAX_RESPONSE};
-use crate::output::{Format, Output};
-use crate::profiles::{self, Profiles};
-use crate::surroundings::Surroundings;
+use crate::output::{ColorChoice, Format, Output, OutputOptions};
+use crate::profiles::{self, Profile, Profiles};
 
-/// What every command can be told.
+/// The options of every command.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
-    /// Ask the service at this address, which ends in /api/v1 [env: INFERSTORE_BASE_URL]
-    #[arg(long, global = true, value_name = "URL")]
+    /// Call the service at this address, which ends in /api/v1 [env: INFERSTORE_BASE_URL]
+    #[arg(long, global = true, value_name = "URL", hide_short_help = true)]
     pub(crate) base_url: Option<String>,
 
     /// Use this API key; others on this machine can see it, so prefer the environment or a profile
     /// [env: INFERSTORE_API_KEY]
-    #[arg(long, global = true, value_name = "KEY")]
+    #[arg(long, global = true, value_name = "KEY", hide_short_help = true)]
     pub(crate) api_key: Option<Key>,
 
-    /// Use this profile [env: INFERSTORE_PROFILE]
-    #[arg(long, global = true, value_name = "NAME")]
+    /// Use this profile, whatever the environment says [env: INFERSTORE_PROFILE]
+    #[arg(long, global = true, value_name = "NAME", add = complete::profiles())]
     pub(crate) profile: Option<String>,
 
     /// Send the key over plain http to other machines, where everyone in between can read it
-    #[arg(long, global = true)]
+    #[arg(long, global = true, hide_short_help = true)]
     pub(crate) allow_insecure_http: bool,
 
     /// How data are written to standard output
-    #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t = Format::Table)]
+    #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t = Format::Table, hide_short_help = true)]
     pub(crate) format: Format,
 
-    /// Tell more about failures, never a secret
+    /// Write JSON; with fields, these alone: --json=id,status
+    #[arg(long, global = true, value_name = "FIELDS", num_args = 0..=1, require_equals = true, conflicts_with = "quiet")]
+    pub(crate) json: Option<Option<String>>,
+
+    /// Filter the JSON with this jq expression; needs a command that was built with --features jq
+    #[arg(long, global = true, value_name = "EXPRESSION", conflicts_with = "quiet", hide_short_help = true)]
+    pub(crate) jq: Option<String>,
+
+    /// Write identifiers, URLs or paths alone
     #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+
+    /// When output has color [env: NO_COLOR, CLICOLOR_FORCE]
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto, hide_short_help = true)]
+    pub(crate) color: ColorChoice,
+
+    /// Print more about failures, never a secret
+    #[arg(short, long, global = true, hide_short_help = true)]
     pub(crate) verbose: bool,
+}
+
+impl Global {
+    pub(crate) fn output(&self) -> OutputOptions {
+        let is_json = self.json.is_some() || self.jq.is_some();
+        let fields = self.json.iter().flatten().flat_map(|fields| fields.split(','));
+        OutputOptions {
+            format: match self.format {
+                _ if self.quiet => Format::Quiet,
+                Format::Table | Format::Quiet if is_json => Format::Json,
+                format => format,
+            },
+            fields: fields.map(|field| field.trim().to_owned()).filter(|field| !field.is_empty()).collect(),
+            jq: self.jq.clone(),
+            color: self.color,
+            is_verbose: self.verbose,
+        }
+    }
 }
 
 /// A key on the command line, which prints as `…`.
@@ -59,29 +94,62 @@ impl std::fmt::Debug for Key {
     }
 }
 
+/// The most that is read of a key.
+const MAX_KEY: u64 = 64 * 1024;
+
 /// Everything that a command works with.
 pub(crate) struct Session {
     pub(crate) global: Global,
-    pub(crate) surroundings: Surroundings,
+    pub(crate) environment: Environment,
     pub(crate) output: Output,
     pub(crate) last_response: LastResponse,
 }
 
+/// A setting, and where it comes from.
+#[derive(Debug, Clone)]
+pub(crate) struct Setting<T> {
+    pub(crate) value: T,
+    pub(crate) source: String,
+}
+
+/// The service that a command calls.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    pub(crate) base_url: Setting<String>,
+    pub(crate) api_key: Setting<Key>,
+}
+
 impl Session {
-    /// A client of the service that flags, environment and profiles lead to.
+    /// A client of the service that flags, environment and profiles name.
     pub(crate) fn client(&self) -> Result<Client> {
-        let (base_url, key) = self.service()?;
-        self.client_of(&base_url, &key)
+        let Target { base_url, api_key } = self.target()?;
+        self.client_of(&base_url.value, &api_key.value.0)
     }
 
-    /// A client of this service. What is wrong with its settings is wrong with the command line.
+    /// A client for batches, which waits so long for creates of an interrupted one.
+    pub(crate) fn client_with_settle(&self, settle: std::time::Duration) -> Result<Client> {
+        let Target { base_url, api_key } = self.target()?;
+        self.client_with(&base_url.value, &api_key.value.0, |builder| builder.create_settle_time(settle))
+    }
+
+    /// A client of this service. A wrong setting is an error of the command line.
     pub(crate) fn client_of(&self, base_url: &str, key: &str) -> Result<Client> {
+        self.client_with(base_url, key, |builder| builder)
+    }
+
+    /// A client of this service with other options.
+    pub(crate) fn client_with(
+        &self,
+        base_url: &str,
+        key: &str,
+        options: impl FnOnce(inferstore::ClientBuilder) -> inferstore::ClientBuilder,
+    ) -> Result<Client> {
         let builder = Client::builder(base_url, key)
             .configure_http(|http| http.user_agent(concat!("inferstore-cli/", env!("CARGO_PKG_VERSION"))))
             .allow_insecure_http(self.global.allow_insecure_http)
             .max_response_size(MAX_RESPONSE)
             .middleware(self.last_response.clone());
-        builder.build().map_err(|error| {
+        options(builder).build().map_err(|error| {
             let hint =
                 "the base URL looks like https://host/api/v1; --allow-insecure-http permits plain http";
             Failure::from(error).with_code(exit::USAGE).with_hint(hint)
@@ -93,53 +161,65 @@ impl Session {
         self.last_response.take()
     }
 
-    /// The base URL and the key.
-    fn service(&self) -> Result<(String, String)> {
-        let given_url = self.given(self.global.base_url.as_deref(), BASE_URL_VARIABLE);
-        let given_key = self.given_key();
-        let profile = match (&given_url, &given_key) {
-            (Some(_), Some(_)) => None,
-            _ => self.profile()?,
+    /// The base URL and the key. A profile that a flag names comes before the environment.
+    pub(crate) fn target(&self) -> Result<Target> {
+        let flag = |value: &Option<String>, flag: &str| {
+            value.as_ref().map(|value| Setting { value: value.clone(), source: flag.to_owned() })
         };
-        let Some(base_url) = given_url.or_else(|| Some(profile.as_ref()?.base_url.clone())) else {
-            return Err(Failure::usage("which service to ask is not known").with_hint(format!(
-                "`inferstore login` stores one; or give --base-url, or set {BASE_URL_VARIABLE}; \
-                 `inferstore serve` runs one here"
-            )));
+        let is_profile_flag = self.global.profile.is_some();
+        let variable = |name: &str| {
+            let value = self.environment.variable(name).filter(|_| !is_profile_flag)?;
+            Some(Setting { value: value.to_owned(), source: format!("the variable {name}") })
+        };
+        let key = self.global.api_key.as_ref().map(|key| key.0.clone());
+        let given_url = flag(&self.global.base_url, "--base-url").or_else(|| variable(BASE_URL_VARIABLE));
+        let given_key = flag(&key, "--api-key").or_else(|| variable(API_KEY_VARIABLE));
+        let is_complete = given_url.is_some() && given_key.is_some();
+        let profile = match is_complete && self.profile_name().is_none() {
+            true => None,
+            false => self.profile()?,
+        };
+        let of_profile = |value: &dyn Fn(&Profile) -> String| {
+            let (name, profile) = profile.as_ref()?;
+            Some(Setting { value: value(profile), source: format!("the profile {name}") })
+        };
+        let Some(base_url) = given_url.or_else(|| of_profile(&|profile| profile.base_url.clone())) else {
+            return Err(Failure::usage("no service is chosen").with_hint(
+                "`inferstore serve` runs one here and stores it; `inferstore login URL` stores another one",
+            ));
         };
         // The key of a profile goes to the service of the profile and nowhere else.
-        let stored_key = profile.filter(|profile| profile.base_url == base_url.trim_end_matches('/'));
-        let Some(key) = given_key.or_else(|| Some(stored_key?.api_key)) else {
-            return Err(Failure::new(exit::KEY, format!("there is no API key for {}", shown(&base_url)))
-                .with_hint(format!("`inferstore login` stores one; or set {API_KEY_VARIABLE}")));
+        let is_of_profile = profile
+            .as_ref()
+            .is_some_and(|(_, profile)| profile.base_url == base_url.value.trim_end_matches('/'));
+        let stored_key = || of_profile(&|profile| profile.api_key.clone()).filter(|_| is_of_profile);
+        let Some(api_key) = given_key.or_else(stored_key) else {
+            let url = shown(&base_url.value);
+            return Err(Failure::new(exit::KEY, format!("there is no API key for {url}"))
+                .with_hint(format!("`inferstore login {url}` stores one; or set {API_KEY_VARIABLE}")));
         };
-        Ok((base_url, key))
-    }
-
-    fn given(&self, flag: Option<&str>, variable: &str) -> Option<String> {
-        flag.or_else(|| self.surroundings.variable(variable)).map(str::to_owned)
+        let api_key = Setting { value: Key(api_key.value), source: api_key.source };
+        Ok(Target { base_url, api_key })
     }
 
     /// The base URL of flags and environment.
     pub(crate) fn given_base_url(&self) -> Option<String> {
-        self.given(self.global.base_url.as_deref(), BASE_URL_VARIABLE)
+        let flag = self.global.base_url.as_deref();
+        flag.or_else(|| self.environment.variable(BASE_URL_VARIABLE)).map(str::to_owned)
     }
 
-    /// The key of flags and environment.
-    pub(crate) fn given_key(&self) -> Option<String> {
-        self.given(self.global.api_key.as_ref().map(|key| key.0.as_str()), API_KEY_VARIABLE)
-    }
-
-    /// The name of the profile that flags and environment ask for.
+    /// The name of the profile that a flag or the environment chooses.
     pub(crate) fn profile_name(&self) -> Option<String> {
-        self.given(self.global.profile.as_deref(), PROFILE_VARIABLE)
+        let flag = self.global.profile.as_deref();
+        flag.or_else(|| self.environment.variable(PROFILE_VARIABLE)).map(str::to_owned)
     }
 
-    fn profile(&self) -> Result<Option<profiles::Profile>> {
+    /// The profile that is named or in use, with its name.
+    pub(crate) fn profile(&self) -> Result<Option<(String, Profile)>> {
         let name = self.profile_name();
-        let path = match profiles::path(&self.surroundings) {
+        let path = match profiles::path(&self.environment) {
             Ok(path) => path,
-            // Without a place there are no profiles, which only matters to whoever asks for one.
+            // Without a place there are no profiles, which matters only if one was named.
             Err(_) if name.is_none() => return Ok(None),
             Err(failure) => return Err(failure),
         };
@@ -148,8 +228,41 @@ impl Session {
             self.output
                 .note(format!("warning: others can read the keys in {}; chmod 600 it", path.display()));
         }
-        Ok(profiles.chosen(name.as_deref())?.cloned())
+        profiles.chosen(name.as_deref())
     }
+
+    /// Asks a person for a line; `None` when standard input is no terminal.
+    pub(crate) fn ask(&mut self, question: &str) -> Result<Option<String>> {
+        if !self.environment.stdin_is_terminal {
+            return Ok(None);
+        }
+        self.output.prompt(question);
+        let mut line = String::new();
+        std::io::BufRead::read_line(
+            &mut std::io::BufReader::with_capacity(1, &mut self.environment.stdin),
+            &mut line,
+        )
+        .map_err(|error| Failure::local_failure("standard input cannot be read", error))?;
+        Ok(Some(line.trim().to_owned()))
+    }
+
+    /// Reads a secret: from the terminal without showing it, or a line of standard input.
+    pub(crate) fn read_secret(&mut self, question: &str) -> Result<String> {
+        let failed = |error| Failure::local_failure("the key cannot be read", error);
+        if self.environment.stdin_is_terminal {
+            return Ok(rpassword::prompt_password(question).map_err(failed)?.trim().to_owned());
+        }
+        let mut line = String::new();
+        let stdin = std::io::Read::take(&mut self.environment.stdin, MAX_KEY);
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(stdin), &mut line).map_err(failed)?;
+        Ok(line.trim().to_owned())
+    }
+}
+
+/// The identifier of a key of this service, which is not secret; `…` for any other key.
+pub(crate) fn masked(key: &Key) -> String {
+    let id = key.0.strip_prefix("isk_").and_then(|rest| rest.split_once('_')).map(|(id, _)| id);
+    id.map_or_else(|| "…".to_owned(), |id| format!("isk_{id}_…"))
 }
 
 /// A base URL without what may be a password.

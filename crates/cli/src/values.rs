@@ -52,6 +52,13 @@ pub(crate) fn method(text: &str) -> Result<Method, String> {
     method.ok_or_else(|| format!("{text:?} is no known method; write GET, POST, PUT, PATCH or DELETE"))
 }
 
+/// A field of a request: `name=value`.
+pub(crate) fn field(text: &str) -> Result<(String, String), String> {
+    let (name, value) =
+        text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("write name=value")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
 /// An exact amount that is not below zero.
 pub(crate) fn amount(text: &str) -> Result<Decimal, String> {
     let amount: Decimal = text.parse().map_err(|_| format!("{text:?} is no amount; write 0.05"))?;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use crate::environment::Environment;
 use crate::failure::{Failure, Result};
-use crate::surroundings::Surroundings;
 
 /// Terminals that speak kitty's protocol, as they call themselves in TERM or TERM_PROGRAM.
 const KITTY: [&str; 4] = ["xterm-kitty", "xterm-ghostty", "ghostty", "WezTerm"];
@@ -11,11 +11,11 @@ const KITTY: [&str; 4] = ["xterm-kitty", "xterm-ghostty", "ghostty", "WezTerm"];
 const SIXEL: [&str; 5] = ["foot", "foot-extra", "mlterm", "contour", "xterm-sixel"];
 
 /// Shows a picture, no larger than it is and no larger than the terminal.
-pub(crate) fn show(path: &Path, surroundings: &Surroundings) -> Result {
-    let failed = |cause: String| Failure::here(format!("{} cannot be shown", path.display()), cause);
+pub(crate) fn show(path: &Path, environment: &Environment) -> Result {
+    let failed = |cause: String| Failure::local_failure(format!("{} cannot be shown", path.display()), cause);
     let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
     let picture = image::load_from_memory(&bytes).map_err(|error| failed(error.to_string()))?;
-    let names = [surroundings.variable("TERM"), surroundings.variable("TERM_PROGRAM")];
+    let names = [environment.variable("TERM"), environment.variable("TERM_PROGRAM")];
     let is_one_of = |known: &[&str]| names.iter().flatten().any(|name| known.contains(name));
     let config = viuer::Config {
         absolute_offset: false,

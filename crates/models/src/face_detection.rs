@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use crate::cascade::{Cascade, WINDOW};
 use crate::draw;
 use crate::picture::Picture;
+use crate::plane::Plane;
 use crate::pyramid::halved;
 use crate::{Error, Inputs, Limits, Model, Output};
 
@@ -41,7 +42,7 @@ impl Model for FaceDetection {
         let share = inputs.choice("model", RANGES)?;
         let confidence = inputs.number("confidence", 0.0..=1.0)?;
         let mut picture = Picture::read(inputs, "input", NEED, limits)?;
-        let faces = faces(&picture, share, confidence, limits)?;
+        let faces = faces(&picture.luma(), share, confidence, limits)?;
         let thickness = (picture.width().min(picture.height()) as f32 / 300.0).max(1.5);
         for Window { left, top, size } in faces {
             let corners = ((left, top), (left + size, top + size));
@@ -55,19 +56,24 @@ impl Model for FaceDetection {
 
 /// A square of the picture that may be a face.
 #[derive(Debug, Clone, Copy)]
-struct Window {
-    left: f32,
-    top: f32,
-    size: f32,
+pub(crate) struct Window {
+    pub(crate) left: f32,
+    pub(crate) top: f32,
+    pub(crate) size: f32,
 }
 
-fn faces(picture: &Picture, share: f64, confidence: f64, limits: &Limits) -> Result<Vec<Window>, Error> {
+/// The frontal faces of a picture that are at least a `share` of its shorter side, with at least this confidence.
+pub(crate) fn faces(
+    luma: &Plane,
+    share: f64,
+    confidence: f64,
+    limits: &Limits,
+) -> Result<Vec<Window>, Error> {
     static CASCADE: OnceLock<Option<Cascade>> = OnceLock::new();
     let parse = || Cascade::parse(include_str!("../data/frontal-face/cascade.txt"));
     let Some(cascade) = CASCADE.get_or_init(parse) else {
         return Err(Error::Failed { reason: "the cascade of the face detector is damaged".to_owned() });
     };
-    let luma = picture.luma();
     let shorter = luma.width.min(luma.height) as f64;
     let mut size = (shorter * share).max(WINDOW as f64);
     let (mut windows, mut base) = (Vec::new(), luma.clone());

@@ -23,6 +23,7 @@ mod cutout;
 mod draw;
 mod error;
 mod face_detection;
+mod face_mesh;
 mod feature_matching;
 mod features;
 mod guided;
@@ -37,6 +38,7 @@ mod picture;
 mod plane;
 mod poisson;
 mod pyramid;
+mod semantic_low_light;
 mod super_resolution;
 mod super_resolution_alt;
 mod template;
@@ -57,6 +59,8 @@ pub fn built_in() -> Vec<Arc<dyn Model>> {
         Arc::new(face_detection::FaceDetection),
         Arc::new(feature_matching::FeatureMatching),
         Arc::new(background_replacement::BackgroundReplacement),
+        Arc::new(face_mesh::FaceMesh),
+        Arc::new(semantic_low_light::SemanticLowLight),
         Arc::new(low_light_enhancement::LowLightEnhancement),
         Arc::new(super_resolution::SuperResolution),
         Arc::new(super_resolution_alt::SuperResolutionAlt),

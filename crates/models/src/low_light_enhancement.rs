@@ -32,17 +32,14 @@ impl Model for LowLightEnhancement {
         let mut picture = Picture::read(inputs, "input_image", NEED, limits)?;
         let light = light(&picture, limits)?;
         let gain = gain(&light);
-        denoise(&mut picture, &gain, limits)?;
-        for plane in &mut picture.colors {
-            *plane = plane.zip(&gain, |value, gain| value * gain);
-        }
-        keep_hues(&mut picture);
+        drop(light);
+        apply(&mut picture, &gain, limits)?;
         Ok(vec![("output_image", picture.into_png()?)])
     }
 }
 
 /// How much light falls on each place: smooth within a thing, different between things.
-fn light(picture: &Picture, limits: &Limits) -> Result<Plane, Error> {
+pub(crate) fn light(picture: &Picture, limits: &Limits) -> Result<Plane, Error> {
     let brightest = picture.pixels().map(|[r, g, b]| r.max(g).max(b)).collect();
     let brightest = Plane { width: picture.width(), height: picture.height(), values: brightest };
     let radius = (brightest.width.min(brightest.height) / 30).max(2);
@@ -52,10 +49,20 @@ fn light(picture: &Picture, limits: &Limits) -> Result<Plane, Error> {
 }
 
 /// By what to multiply each pixel, so that the light is as wanted on average.
-fn gain(light: &Plane) -> Plane {
+pub(crate) fn gain(light: &Plane) -> Plane {
     let mean = light.mean().clamp(LEAST_LIGHT, 1.0);
     let exponent = (WANTED.ln() / mean.ln()).clamp(LEAST_EXPONENT, 1.0);
     light.map(|light| light.clamp(LEAST_LIGHT, 1.0).powf(exponent - 1.0))
+}
+
+/// Multiplies every pixel by its gain, without the noise that this would show.
+pub(crate) fn apply(picture: &mut Picture, gain: &Plane, limits: &Limits) -> Result<(), Error> {
+    denoise(picture, gain, limits)?;
+    for plane in &mut picture.colors {
+        *plane = plane.zip(gain, |value, gain| value * gain);
+    }
+    keep_hues(picture);
+    Ok(())
 }
 
 /// Smooths lightly where much will be brightened: colors more than brightness, as the eye does.

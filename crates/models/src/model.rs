@@ -98,6 +98,11 @@ impl Inputs {
         })
     }
 
+    /// Every input with its name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Input)> {
+        self.by_name.iter().map(|(name, input)| (name.as_str(), input))
+    }
+
     /// The contents of all files.
     pub(crate) fn files(&self) -> impl Iterator<Item = &[u8]> {
         self.by_name.values().filter_map(|input| match input {

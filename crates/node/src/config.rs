@@ -38,8 +38,47 @@ pub struct Config {
     /// How long the runs in progress may go on when the node is to end. The others are released.
     #[serde(default = "drain_seconds")]
     pub drain_seconds: u64,
+    /// Python packages that the commands need, as a file of `pip`. `{python}` in a command stands for the Python
+    /// that has them.
+    pub requirements: Option<PathBuf>,
+    /// Further arguments of `pip install`, such as `--no-deps`.
+    #[serde(default)]
+    pub pip: Vec<String>,
+    /// Models that are published before the node serves, as files of the catalog. `inferstore node run` does it.
+    #[serde(default)]
+    pub publish: Vec<PathBuf>,
+    /// Programs that stay running, by a name of yours.
+    #[serde(default)]
+    pub workers: BTreeMap<String, WorkerConfig>,
     /// How each model is run, by the identifier of the catalog.
     pub models: BTreeMap<String, ModelConfig>,
+}
+
+/// A program that stays running and runs several models, one task after the other.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct WorkerConfig {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Where it runs; relative to the folder of the configuration.
+    pub folder: Option<PathBuf>,
+    /// How many MiB of address space each of its processes may have.
+    pub memory_mib: Option<u64>,
+    /// How many processes of it run, each with a task of its own.
+    #[serde(default = "one_process")]
+    pub processes: usize,
+    /// How long it may take until it is ready.
+    #[serde(default = "start_seconds")]
+    pub start_seconds: u64,
+}
+
+const fn one_process() -> usize {
+    1
+}
+
+const fn start_seconds() -> u64 {
+    120
 }
 
 const fn drain_seconds() -> u64 {
@@ -86,13 +125,20 @@ pub enum RunnerConfig {
         /// The version of the model; the server's choice if nothing is said.
         version: Option<String>,
     },
+    /// A program that stays running.
+    Worker {
+        /// Its name among the workers of the configuration.
+        worker: String,
+    },
 }
 
-/// A model as the configuration spells it: exactly one of `command`, `cog` and `open_inference`.
+/// A model as the configuration spells it: exactly one of `command`, `worker`, `cog` and
+/// `open_inference`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ModelEntry {
     command: Option<Vec<String>>,
+    worker: Option<String>,
     folder: Option<PathBuf>,
     memory_mib: Option<u64>,
     cog: Option<Url>,
@@ -109,22 +155,27 @@ impl TryFrom<ModelEntry> for ModelConfig {
     fn try_from(entry: ModelEntry) -> Result<Self, String> {
         let of_command = entry.folder.is_some() || entry.memory_mib.is_some();
         let of_open_inference = entry.server_model.is_some() || entry.server_version.is_some();
-        let runner = match (entry.command, entry.cog, entry.open_inference) {
-            (Some(command), None, None) if !of_open_inference => {
+        let runner = match (entry.command, entry.worker, entry.cog, entry.open_inference) {
+            (Some(command), None, None, None) if !of_open_inference => {
                 if command.is_empty() {
                     return Err("a command has at least the name of a program".to_owned());
                 }
                 RunnerConfig::Command { command, folder: entry.folder, memory_mib: entry.memory_mib }
             }
-            (None, Some(server), None) if !of_command && !of_open_inference => RunnerConfig::Cog { server },
-            (None, None, Some(server)) if !of_command => RunnerConfig::OpenInference {
+            (None, Some(worker), None, None) if !of_command && !of_open_inference => {
+                RunnerConfig::Worker { worker }
+            }
+            (None, None, Some(server), None) if !of_command && !of_open_inference => {
+                RunnerConfig::Cog { server }
+            }
+            (None, None, None, Some(server)) if !of_command => RunnerConfig::OpenInference {
                 server,
                 model: entry.server_model,
                 version: entry.server_version,
             },
             _ => {
-                return Err("a model has one of command (with folder, memory_mib), cog, and open_inference \
-                            (with server_model, server_version)"
+                return Err("a model has one of command (with folder, memory_mib), worker, cog, and \
+                            open_inference (with server_model, server_version)"
                     .to_owned());
             }
         };
@@ -149,6 +200,15 @@ impl Config {
         if config.models.is_empty() {
             return Err(failed("a node runs at least one model".into()));
         }
+        for (id, model) in &config.models {
+            if let RunnerConfig::Worker { worker } = &model.runner
+                && !config.workers.contains_key(worker)
+            {
+                return Err(failed(
+                    format!("the model {id} names the worker {worker}, and there is none").into(),
+                ));
+            }
+        }
         if !config.allow_plain_http && config.service.scheme() != "https" && !is_this_machine(&config.service)
         {
             let message = "the key would travel unencrypted to another machine; use https, or set \
@@ -163,17 +223,52 @@ impl Config {
     /// # Errors
     /// When the file cannot be read or understood: it says where and why.
     pub fn read(file: &Path) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(file)
-            .map_err(|cause| Error::new(format!("reading {}", file.display()), cause))?;
+        Self::read_for(file, None)
+    }
+
+    /// Reads the settings from a file for a service at this address; the file need not name one.
+    ///
+    /// # Errors
+    /// As `read`.
+    pub fn read_for(file: &Path, service: Option<&Url>) -> Result<Self, Error> {
+        let doing = || format!("reading {}", file.display());
+        let mut text = std::fs::read_to_string(file).map_err(|cause| Error::new(doing(), cause))?;
+        if let Some(service) = service {
+            let mut settings: serde_json::Map<String, serde_json::Value> =
+                serde_json::from_str(&text).map_err(|cause| Error::new(doing(), cause))?;
+            settings.insert("service".to_owned(), service.as_str().into());
+            text = serde_json::Value::Object(settings).to_string();
+        }
         let mut config = Self::from_json(&text)?;
         let base = file.parent().unwrap_or(Path::new(""));
         let base = if base.as_os_str().is_empty() { Path::new(".") } else { base };
+        let within = |folder: &mut Option<PathBuf>| {
+            *folder = Some(folder.as_ref().map_or(base.to_owned(), |folder| base.join(folder)));
+        };
         for model in config.models.values_mut() {
             if let RunnerConfig::Command { folder, .. } = &mut model.runner {
-                *folder = Some(folder.as_ref().map_or(base.to_owned(), |folder| base.join(folder)));
+                within(folder);
             }
         }
+        config.workers.values_mut().for_each(|worker| within(&mut worker.folder));
+        for file in config.requirements.iter_mut().chain(&mut config.publish) {
+            *file = base.join(&*file);
+        }
         Ok(config)
+    }
+
+    /// Puts a Python in the place of `{python}` in every command.
+    pub fn set_python(&mut self, python: &Path) {
+        let python = python.display().to_string();
+        let commands = self.models.values_mut().filter_map(|model| match &mut model.runner {
+            RunnerConfig::Command { command, .. } => Some(command),
+            _ => None,
+        });
+        for word in self.workers.values_mut().map(|worker| &mut worker.command).chain(commands).flatten() {
+            if word == "{python}" {
+                word.clone_from(&python);
+            }
+        }
     }
 }
 
@@ -230,6 +325,7 @@ mod tests {
             ("https://nodes.example", r#"{"cog": "http://localhost:5000", "memory_mib": 5}"#),
             ("https://nodes.example", r#"{"command": ["true"], "seconds": -1}"#),
             ("https://nodes.example", r#"{"command": ["true"], "typo": 1}"#),
+            ("https://nodes.example", r#"{"worker": "none"}"#),
         ] {
             assert!(with(service, model).is_err(), "{service} {model}");
         }

@@ -100,6 +100,36 @@ mod tests {
         Ok(())
     }
 
+    /// Answers one request with this.
+    async fn answer(listener: tokio::net::TcpListener, response: String) -> std::io::Result<()> {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let (mut stream, _) = listener.accept().await?;
+        let _ = stream.read(&mut [0; 4096]).await?;
+        stream.write_all(response.as_bytes()).await?;
+        stream.shutdown().await
+    }
+
+    #[tokio::test]
+    async fn the_service_may_redirect_to_its_object_store_on_a_private_network()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let service = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
+        let store = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
+        let storage = Url::parse(&format!("http://{}/", service.local_addr()?))?;
+        let moved = format!(
+            "HTTP/1.1 302 Found\r\nlocation: http://{}/x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
+            store.local_addr()?
+        );
+        let bytes = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nbytes".to_owned();
+        let url = format!("{storage}files/token/samples/a.txt");
+        let gatherer = Gatherer::new()?;
+        let (fetched, redirected, answered) =
+            tokio::join!(gatherer.fetch(&url, &storage), answer(service, moved), answer(store, bytes));
+        redirected?;
+        answered?;
+        assert_eq!(fetched?, b"bytes");
+        Ok(())
+    }
+
     #[test]
     fn extensions_are_what_files_may_have() {
         for (url, expected) in [

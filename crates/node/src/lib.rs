@@ -4,6 +4,7 @@
 //! A node needs no address of its own: it only calls. What it says is described in `docs/nodes.md`.
 
 mod config;
+mod environment;
 mod error;
 mod inputs;
 mod outputs;
@@ -11,7 +12,10 @@ mod run;
 mod runners;
 mod service;
 mod work;
+mod worker;
 
-pub use config::{Config, ModelConfig, NodeKey, RunnerConfig};
+pub use config::{Config, ModelConfig, NodeKey, RunnerConfig, WorkerConfig};
+pub use environment::prepare;
 pub use error::Error;
 pub use work::serve;
+pub use worker::{WorkerCommand, WorkerError, WorkerProcess};

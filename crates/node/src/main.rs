@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use inferstore_node::{Config, Error, NodeKey, serve};
+use inferstore_node::{Config, Error, NodeKey, prepare, serve};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Where the key is read from, so that it stands in no file that is passed around.
@@ -27,7 +27,8 @@ async fn run() -> Result<(), Error> {
     let [file] = &arguments[..] else {
         return Err(Error::new("reading the arguments", "there is one: the file that names the models"));
     };
-    let config = Config::read(Path::new(file))?;
+    let mut config = Config::read(Path::new(file))?;
+    prepare(&mut config, Path::new("python3")).await?;
     let key = std::env::var(KEY).map_err(|cause| Error::new(format!("reading {KEY}"), cause))?;
     serve(config, NodeKey::new(key), ended()).await
 }

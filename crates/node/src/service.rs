@@ -110,14 +110,14 @@ impl Service {
         answer.ok_or_else(|| Refusal::Later("the service did not say who we are".to_owned()))
     }
 
-    /// Waits for a task of a model for so long.
+    /// Waits for a task of one of these models for so long.
     pub(crate) async fn lease(
         &self,
         node: &str,
-        model: &str,
+        models: &[String],
         wait: Duration,
     ) -> Result<Option<Lease>, Refusal> {
-        let body = json!({ "wait_seconds": wait.as_secs_f64(), "models": [model] });
+        let body = json!({ "wait_seconds": wait.as_secs_f64(), "models": models });
         self.post(&format!("/{node}/lease"), &body, wait + PATIENCE).await
     }
 

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{ModelConfig, NodeKey};
+use crate::config::{ModelConfig, NodeKey, RunnerConfig};
 use crate::inputs::Gatherer;
 use crate::run;
 use crate::runners::Runner;
@@ -36,11 +36,7 @@ pub(crate) struct Node {
 pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> + Send) -> Result<(), Error> {
     let (service, gatherer) = (Service::new(&config, &key)?, Gatherer::new()?);
     let models: Vec<String> = config.models.keys().cloned().collect();
-    let mut slots = Vec::new();
-    for (id, model) in &config.models {
-        let runner = Arc::new(Runner::new(id, &model.runner)?);
-        slots.extend((0..model.side_by_side).map(|_| (id, model, Arc::clone(&runner))));
-    }
+    let slots = slots(&config)?;
 
     let stopping = CancellationToken::new();
     let stopped = async {
@@ -51,7 +47,7 @@ pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> 
         let first = register(&service, &models, &stopping).await?;
         let Some(registered) = first else { return Ok(()) };
         let node = Node { service, gatherer, models, registered: RwLock::new(Arc::new(registered)) };
-        let slots = slots.into_iter().map(|(id, model, runner)| slot(&node, id, model, runner, &stopping));
+        let slots = slots.into_iter().map(|slot| slot.serve(&node, &stopping));
         let drained = async {
             stopping.cancelled().await;
             tokio::time::sleep(Duration::from_secs(config.drain_seconds)).await;
@@ -129,41 +125,70 @@ impl Node {
     }
 }
 
-async fn slot(
-    node: &Node,
-    id: &str,
-    model: &ModelConfig,
+/// Runs one task at a time of some models.
+struct Slot<'a> {
+    models: Vec<String>,
+    config: &'a Config,
     runner: Arc<Runner>,
-    stopping: &CancellationToken,
-) -> Result<(), Error> {
-    let mut failures = 0;
-    while !stopping.is_cancelled() {
-        // A model server that is down would fail every task in the queue, one after the other.
-        if let Err(why) = runner.is_ready().await {
-            tracing::warn!(model = id, why, "the model server is not ready; its tasks wait");
-            pause(&mut failures, stopping).await;
-            continue;
-        }
-        let registered = node.registered().await;
-        let waited = node.service.lease(&registered.node, id, WAIT);
-        let Some(leased) = stopping.run_until_cancelled(waited).await else { break };
-        match leased {
-            Ok(None) => failures = 0,
-            Ok(Some(lease)) => {
-                failures = 0;
-                let limit = model.time.unwrap_or(Duration::from_secs_f64(registered.run_seconds.max(0.0)));
-                run::run(node, &registered, &runner, &lease, limit).await;
-            }
-            Err(Refusal::Key) => {
-                stopping.cancel();
-                return Err(Error::new("waiting for a task", "the key is not valid any more"));
-            }
-            Err(Refusal::Gone) => node.register_again(&registered.node, stopping).await?,
-            Err(Refusal::Refused(message) | Refusal::Later(message)) => {
-                tracing::warn!(message, "no task could be leased");
-                pause(&mut failures, stopping).await;
-            }
+}
+
+/// The slots of a node: so many for each model as run side by side, and one for each process of a worker.
+fn slots(config: &Config) -> Result<Vec<Slot<'_>>, Error> {
+    let mut slots = Vec::new();
+    for (id, model) in &config.models {
+        if let Some(runner) = Runner::new(id, &model.runner)? {
+            let runner = Arc::new(runner);
+            let slot = || Slot { models: vec![id.clone()], config, runner: Arc::clone(&runner) };
+            slots.extend((0..model.side_by_side).map(|_| slot()));
         }
     }
-    Ok(())
+    for (name, worker) in &config.workers {
+        let is_its =
+            |model: &ModelConfig| matches!(&model.runner, RunnerConfig::Worker { worker } if worker == name);
+        let its = config.models.iter().filter(|(_, model)| is_its(model));
+        let models: Vec<String> = its.map(|(id, _)| id.clone()).collect();
+        if models.is_empty() {
+            continue;
+        }
+        for _ in 0..worker.processes {
+            slots.push(Slot { models: models.clone(), config, runner: Arc::new(Runner::worker(worker)?) });
+        }
+    }
+    Ok(slots)
+}
+
+impl Slot<'_> {
+    async fn serve(self, node: &Node, stopping: &CancellationToken) -> Result<(), Error> {
+        let mut failures = 0;
+        while !stopping.is_cancelled() {
+            // A model that cannot run would fail every task in the queue, one after the other.
+            if let Err(why) = self.runner.is_ready().await {
+                tracing::warn!(models = ?self.models, why, "what runs the model is not ready; its tasks wait");
+                pause(&mut failures, stopping).await;
+                continue;
+            }
+            let registered = node.registered().await;
+            let waited = node.service.lease(&registered.node, &self.models, WAIT);
+            let Some(leased) = stopping.run_until_cancelled(waited).await else { break };
+            match leased {
+                Ok(None) => failures = 0,
+                Ok(Some(lease)) => {
+                    failures = 0;
+                    let time = self.config.models.get(&lease.model).and_then(|model| model.time);
+                    let limit = time.unwrap_or(Duration::from_secs_f64(registered.run_seconds.max(0.0)));
+                    run::run(node, &registered, &self.runner, &lease, limit).await;
+                }
+                Err(Refusal::Key) => {
+                    stopping.cancel();
+                    return Err(Error::new("waiting for a task", "the key is not valid any more"));
+                }
+                Err(Refusal::Gone) => node.register_again(&registered.node, stopping).await?,
+                Err(Refusal::Refused(message) | Refusal::Later(message)) => {
+                    tracing::warn!(message, "no task could be leased");
+                    pause(&mut failures, stopping).await;
+                }
+            }
+        }
+        Ok(())
+    }
 }

@@ -35,8 +35,10 @@
 //! It speaks plain HTTP: put a proxy in front of it that does TLS. It runs as one process. It has no pages
 //! for signing up; accounts and keys are made with the methods of [`Admin`].
 
-// What only controls use is part of the library all the same.
-#![cfg_attr(not(feature = "controls"), allow(dead_code, unused_imports))]
+#![cfg_attr(
+    not(feature = "controls"),
+    allow(dead_code, unused_imports, reason = "what only controls use is left to the linker")
+)]
 
 mod accounts;
 mod admin;
@@ -74,5 +76,6 @@ pub use ledger::{Audit, Credit, Money, NotMoney};
 pub use lifecycle::cluster::{DatabaseUrl, NotADatabase, NotARole, Roles};
 pub use lifecycle::config::{Config, CorsOrigin, Data, FirstAccount, Limits, NotAnOrigin};
 pub use lifecycle::service::Service;
+pub use models::serve_models;
 pub use object_storage::S3Config;
 pub use queue::InsufficientBalance;

@@ -15,7 +15,7 @@ static SCHEMAS: LazyLock<Value> = LazyLock::new(|| {
 /// Whether an answer must be read by the type of this name: it says which thing it is about, and all the
 /// rest deviates in no way that changes what it says.
 pub(crate) fn must_be_read(schema: &str, answer: &Value) -> bool {
-    is_told(&SCHEMAS[schema], answer)
+    is_reported(&SCHEMAS[schema], answer)
 }
 
 fn resolved(schema: &Value) -> &Value {
@@ -26,7 +26,7 @@ fn resolved(schema: &Value) -> &Value {
 }
 
 /// Whether a value that is there says what its schema asks for.
-fn is_told(schema: &Value, value: &Value) -> bool {
+fn is_reported(schema: &Value, value: &Value) -> bool {
     let schema = resolved(schema);
     let format = schema["format"].as_str().unwrap_or_default();
     match (schema["type"].as_str(), value) {
@@ -45,15 +45,15 @@ fn is_told(schema: &Value, value: &Value) -> bool {
                 {
                     value.is_string()
                 }
-                Some(value) => resolved(property)["x-advisory"] == true || is_told(property, value),
+                Some(value) => resolved(property)["x-advisory"] == true || is_reported(property, value),
             });
             let others = &schema["additionalProperties"];
             known
                 && (!others.is_object()
-                    || members.values().all(|value| value.is_null() || is_told(others, value)))
+                    || members.values().all(|value| value.is_null() || is_reported(others, value)))
         }
         (Some("array"), Value::Array(items)) => {
-            items.iter().all(|item| item.is_null() || is_told(&schema["items"], item))
+            items.iter().all(|item| item.is_null() || is_reported(&schema["items"], item))
         }
         // A stamp is kept whatever it is.
         (Some("string"), _) if format == "date-time" => true,

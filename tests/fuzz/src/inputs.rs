@@ -14,7 +14,7 @@ use crate::first_line;
 
 /// Nothing makes either reading panic. What the client sends has the value that was given, is sent the same
 /// when it is given again, and is taken by the service. What the service takes as it is the client sends.
-/// And whoever refuses says which input it is.
+/// And a refusal names the input.
 pub fn inputs(data: &[u8]) {
     let (descriptor, given) = first_line(data);
     let Ok(Value::Object(mut descriptor)) = serde_json::from_slice(descriptor) else { return };

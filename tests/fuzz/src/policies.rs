@@ -26,7 +26,7 @@ pub fn policies(data: &[u8]) {
         }
     }
     let range = policy_range(&STANDARD.encode(policy), BUCKET, &fields, NOW);
-    // Members that nobody asks for may hold numbers and letters that no value can.
+    // Further members may hold numbers and letters that no value can.
     if let (Ok((least, most)), Ok(policy)) = (range, serde_json::from_slice::<Value>(policy)) {
         assert!(is_allowed(&policy, &fields, (least, most)), "{policy} does not allow {fields:?}");
     }

@@ -47,7 +47,7 @@ async fn no_fault_creates_a_task_twice_and_a_committed_one_is_found_again() {
     for (name, fault) in faults() {
         let service = ScriptedService::start().await;
         let client = client(&service);
-        let mut told = 0;
+        let mut reported = 0;
         for seed in 1..=SEEDS {
             service.fault(Route::CreateTask, fault.clone()).await;
             // The history is not always there either.
@@ -62,7 +62,7 @@ async fn no_fault_creates_a_task_twice_and_a_committed_one_is_found_again() {
                 Ok(id) => assert_eq!(created.first().map(|task| task.id.clone()), Some(id), "{name}"),
                 Err(error) => {
                     assert!(created.is_empty(), "{name}: a task was created, and lost: {error}");
-                    told += 1;
+                    reported += 1;
                 }
             }
             service.clear_faults().await;
@@ -72,7 +72,7 @@ async fn no_fault_creates_a_task_twice_and_a_committed_one_is_found_again() {
             usize::try_from(SEEDS).expect("it fits"),
             "{name}: sent once each"
         );
-        assert!(told == 0 || told == SEEDS, "{name}: {told} of {SEEDS} failed");
+        assert!(reported == 0 || reported == SEEDS, "{name}: {reported} of {SEEDS} failed");
     }
 }
 
@@ -112,7 +112,7 @@ async fn a_create_that_lands_after_the_grace_runs_twice_which_is_why_that_repeat
     until_created(&service, 2).await;
 
     service.fault(Route::CreateTask, late.clone()).await;
-    let error = start(run(&client, 2)).await.expect_err("nobody can know");
+    let error = start(run(&client, 2)).await.expect_err("the outcome is unknown");
     assert!(matches!(error, Error::OutcomeUnknown(_)), "{error:?}");
     until_created(&service, 3).await;
     assert_eq!(service.count(Route::CreateTask), 3, "sent once without permission");

@@ -1,5 +1,5 @@
 //! One deadline bounds everything, also a gateway that takes its time to fail. What the service itself
-//! can be told to do is in `on_the_service`.
+//! can be made to do is in `on_the_service`.
 
 use std::time::{Duration, Instant};
 

@@ -48,7 +48,7 @@ async fn an_envelope_that_says_fail_is_a_failure_although_the_status_is_200() {
 }
 
 #[tokio::test]
-async fn something_that_is_no_answer_of_the_service_is_told_as_that() {
+async fn something_that_is_no_answer_of_the_service_is_reported_as_that() {
     let server = Recorder::answering(response("200 OK", "text/html", "<html>welcome</html>")).await;
     let error = impatient(&server.base_url()).account().balance().await.expect_err("it is no balance");
     let Error::Decode(context) = &error else { panic!("{error:?}") };

@@ -20,7 +20,7 @@ async fn a_run_that_costs_more_than_it_may_is_refused() {
 }
 
 #[tokio::test]
-async fn a_price_that_is_not_told_is_not_a_price_of_zero() {
+async fn a_price_that_is_not_reported_is_not_a_price_of_zero() {
     let service = ScriptedService::start().await;
     service.set_price(DEFAULT_MODEL, json!(null));
     let run = client(&service).model(DEFAULT_MODEL).run(inputs()).quickly().max_cost(Decimal::from(1));
@@ -39,7 +39,7 @@ async fn a_model_that_nothing_serves_is_refused_when_the_caller_wants_that() {
 }
 
 #[tokio::test]
-async fn inputs_that_do_not_fit_are_told_all_at_once_and_nothing_is_sent() {
+async fn inputs_that_do_not_fit_are_reported_all_at_once_and_nothing_is_sent() {
     let service = ScriptedService::start().await;
     let client = client(&service);
     let wrong =

@@ -33,7 +33,7 @@ async fn a_model_kind_goes_in_typed_and_comes_out_typed() {
 }
 
 #[tokio::test]
-async fn an_output_of_another_shape_is_told_and_not_lost() {
+async fn an_output_of_another_shape_is_reported_and_not_lost() {
     let service = ScriptedService::start().await;
     service.set_plan(DEFAULT_MODEL, TaskPlan::new().succeeds_with(json!({"unexpected": 1})));
     let input = types::ColorHarmonizationInput {
@@ -101,7 +101,7 @@ async fn a_file_that_is_missing_or_does_not_fit_is_named_with_its_field_before_a
 }
 
 #[tokio::test]
-async fn a_file_that_nobody_can_tell_is_not_refused_for_its_type() {
+async fn a_file_of_unknown_type_is_not_refused_for_its_type() {
     let service = ScriptedService::start().await;
     let client = client(&service);
     // A picture of a kind that neither its name nor its first bytes give away.

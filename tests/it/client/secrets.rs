@@ -45,7 +45,7 @@ async fn no_surface_shows_a_planted_secret() {
     let log = Log::of_this_thread();
     let subscriber =
         tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(log.clone()).finish();
-    // For the whole process: tracing remembers what nobody wanted to hear, and other tests may be first.
+    // For the whole process: tracing caches what is disabled, and other tests may be first.
     tracing::subscriber::set_global_default(subscriber).expect("no other test listens");
     let mut surfaces = Surfaces::default();
 
@@ -108,9 +108,9 @@ async fn no_surface_shows_a_planted_secret() {
         surfaces.add_error("echo", &client.account().balance().await.expect_err("it is a failure"));
         surfaces.add_error("echo of a create", &create_unchecked(&client).await);
     }
-    // Nobody there, and keys that cannot be sent.
-    let nobody = built(quick("http://127.0.0.1:9/api/v1", key));
-    surfaces.add_error("nobody", &nobody.account().balance().await.expect_err("nobody is there"));
+    // No listener, and keys that cannot be sent.
+    let absent = built(quick("http://127.0.0.1:9/api/v1", key));
+    surfaces.add_error("absent", &absent.account().balance().await.expect_err("there is no listener"));
     let broken = Client::new(service.base_url(), format!("{key}\nx")).expect("a client");
     surfaces.add_error("broken key", &broken.account().balance().await.expect_err("it cannot be sent"));
     let insecure = Client::new("http://host.example/api/v1", key);

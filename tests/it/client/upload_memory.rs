@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::support::upload_memory::{Tier, measure, upload};
 
-/// How the child is told what to do.
+/// The variable with the child's task.
 const BASE_URL: &str = "UPLOAD_MEMORY_BASE_URL";
 const FILE: &str = "UPLOAD_MEMORY_FILE";
 

@@ -43,7 +43,7 @@ impl Drop for Scratch {
     }
 }
 
-async fn told(client: &Client, file: impl Into<File>) -> (Result<UploadedFile>, Vec<UploadEvent>) {
+async fn reported(client: &Client, file: impl Into<File>) -> (Result<UploadedFile>, Vec<UploadEvent>) {
     let mut upload = client.folder("samples").upload(file).events();
     let mut events = Vec::new();
     while let Some(event) = upload.next().await {
@@ -82,7 +82,7 @@ async fn every_possible_size_arrives_whole_in_its_tier() {
     service.keep_first(0);
     let client = client(&service);
     for (size, method) in [(1, "POST"), (FORM, "POST"), (FORM + 1, "PUT"), (LARGEST, "PUT")] {
-        let (uploaded, events) = told(&client, scratch.sparse(size)).await;
+        let (uploaded, events) = reported(&client, scratch.sparse(size)).await;
         assert_eq!(uploaded.expect("it is stored").size, size);
         let upload = service.uploads().pop().expect("it arrived");
         assert_eq!((upload.method.as_str(), upload.file.length, upload.stored), (method, size, true));
@@ -98,7 +98,8 @@ async fn impossible_sizes_are_refused_before_anything_is_sent() {
     let (service, scratch) = (ScriptedService::start().await, Scratch::new("impossible"));
     let client = client(&service);
     for (size, problem) in [(0, "empty"), (LARGEST + 1, "at most 104857600")] {
-        let error = told(&client, scratch.sparse(size)).await.0.expect_err("the storage does not take it");
+        let error =
+            reported(&client, scratch.sparse(size)).await.0.expect_err("the storage does not take it");
         assert!(matches!(error, Error::File(_)) && error.to_string().contains(problem), "{error}");
     }
     assert_eq!(service.journal().len(), 0);
@@ -127,18 +128,18 @@ async fn a_target_that_has_expired_is_replaced_by_a_fresh_one_at_most_twice() {
     let service = ScriptedService::start().await;
     let client = client(&service);
     service.issue_expired_targets(2);
-    let (uploaded, events) = told(&client, File::bytes("a.png", PNG)).await;
+    let (uploaded, events) = reported(&client, File::bytes("a.png", PNG)).await;
     uploaded.expect("the third target is good");
     assert_eq!((service.count(Route::CreatePresignedUpload), repeats(&events)), (3, 2));
 
     service.issue_expired_targets(usize::MAX);
-    let error = told(&client, File::bytes("a.png", PNG)).await.0.expect_err("no target is good");
+    let error = reported(&client, File::bytes("a.png", PNG)).await.0.expect_err("no target is good");
     assert_eq!(service.count(Route::CreatePresignedUpload), 6);
     assert!(error.to_string().contains("403 (AccessDenied): Request has expired"), "{error}");
 }
 
 #[tokio::test]
-async fn a_refusal_of_the_store_is_told_in_its_words_and_without_its_secrets() {
+async fn a_refusal_of_the_store_is_reported_in_its_words_and_without_its_secrets() {
     let service = ScriptedService::start().await;
     let refusal = Fault::Status {
         code: 400,
@@ -151,7 +152,7 @@ async fn a_refusal_of_the_store_is_told_in_its_words_and_without_its_secrets() {
         committed: false,
     };
     service.fault(Route::StorageUpload, refusal).await;
-    let error = told(&client(&service), File::bytes("a.png", PNG)).await.0.expect_err("it is refused");
+    let error = reported(&client(&service), File::bytes("a.png", PNG)).await.0.expect_err("it is refused");
     assert!(
         error
             .to_string()
@@ -175,7 +176,7 @@ async fn a_broken_connection_is_followed_by_the_same_bytes_to_the_same_target() 
         ] {
             let presigned = service.count(Route::CreatePresignedUpload);
             service.fault(Route::StorageUpload, fault.clone()).await;
-            let (uploaded, events) = told(&client(&service), scratch.sparse(size)).await;
+            let (uploaded, events) = reported(&client(&service), scratch.sparse(size)).await;
             uploaded.unwrap_or_else(|error| panic!("{fault:?}: {error}"));
             assert_eq!(service.count(Route::CreatePresignedUpload), presigned + 1, "{fault:?}");
             let sent = progress(&events);
@@ -225,10 +226,10 @@ async fn a_file_that_changes_meanwhile_is_an_error_and_is_not_stored() {
 #[tokio::test]
 async fn the_content_of_an_image_decides_unless_a_mime_type_is_given() {
     let service = ScriptedService::start().await;
-    let (uploaded, _) = told(&client(&service), File::bytes("photo.jpg", PNG)).await;
+    let (uploaded, _) = reported(&client(&service), File::bytes("photo.jpg", PNG)).await;
     assert_eq!(uploaded.expect("it is stored").mime, "image/png");
     let explicit = File::bytes("photo.jpg", PNG).with_mime("image/jpeg");
-    let (uploaded, _) = told(&client(&service), explicit).await;
+    let (uploaded, _) = reported(&client(&service), explicit).await;
     assert_eq!(uploaded.expect("it is stored").mime, "image/jpeg");
 }
 

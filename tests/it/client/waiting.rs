@@ -147,7 +147,7 @@ async fn many_tasks_survive_faults_and_a_deadline_tells_of_each() {
 }
 
 #[tokio::test]
-async fn a_word_of_tomorrow_is_told_and_is_not_the_end() {
+async fn a_word_of_tomorrow_is_reported_and_is_not_the_end() {
     let service = ScriptedService::start().await;
     service.set_plan(DEFAULT_MODEL, TaskPlan::new().status("paused", Stay::Reads(3)));
     let mut events = client(&service).model(DEFAULT_MODEL).run(inputs()).quickly().events();
@@ -196,7 +196,7 @@ async fn the_deadline_tells_what_became_of_the_cancel() {
 }
 
 #[tokio::test]
-async fn of_many_tasks_one_that_cannot_be_and_one_that_stays_are_told_and_nothing_is_canceled() {
+async fn of_many_tasks_one_that_cannot_be_and_one_that_stays_are_reported_and_nothing_is_canceled() {
     let service = ScriptedService::start().await;
     service.set_plan(DEFAULT_MODEL, TaskPlan::new().queued(Stay::Reads(1_000_000)));
     let id = service.add_task(DEFAULT_MODEL, json!({}));

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Differences;
 use crate::support::document::{document, members, operations};
 
-/// Where it stands, what it is, and its value. The defaults of bodies are told in prose: generators
+/// Where it stands, what it is, and its value. The defaults of bodies are in prose: generators
 /// would send a declared one with every call.
 const LIMITS: &[(&str, &str, i64)] = &[
     ("GET /api-key/task/histories limit", "default", 10),
@@ -108,13 +108,13 @@ fn every_described_limit_is_declared() {
 }
 
 #[test]
-fn a_limit_that_is_not_described_is_told_as_our_decision() {
+fn a_limit_that_is_not_described_is_reported_as_our_decision() {
     let mut differences = Differences::default();
     for limit in limits() {
         let is_described = LIMITS.iter().any(|described| limit.is(described));
         differences.unless(is_described || limit.is_our_decision(), || {
             let Limit { place, keyword, value, .. } = &limit;
-            format!("{place}: `{keyword}: {value}` is neither described nor told as our decision")
+            format!("{place}: `{keyword}: {value}` is neither described nor marked as our decision")
         });
     }
     differences.none();

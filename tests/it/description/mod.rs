@@ -3,7 +3,7 @@
 //! The tables of this module are read from the service description alone, in its words and in its
 //! order, never from the document; only where the description gives a thing no name (a page of tasks,
 //! the body of a search) do they use the document's. Two readings that agree are worth something, a
-//! copy is not. So when a test fails here, mend the document, not the table.
+//! copy is not. So when a test fails here, fix the document, not the table.
 
 mod endpoints;
 mod kinds;

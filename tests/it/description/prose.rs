@@ -9,7 +9,7 @@ use super::endpoints::call;
 use super::{Differences, says, statements};
 use crate::support::document::{document, items, operations, resolve, schema};
 
-/// Where in the document something is told.
+/// Where in the document something is reported.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     /// In the introduction of the whole document, or with the conventions of all calls.

@@ -73,7 +73,7 @@ fn every_enumeration_has_exactly_the_described_words_in_their_order() {
 }
 
 #[test]
-fn descriptor_types_that_were_not_seen_are_told_as_our_decision() {
+fn descriptor_types_that_were_not_seen_are_reported_as_our_decision() {
     let types = schema("DescriptorType");
     let (seen, added): (Vec<_>, Vec<_>) = strings(&types["x-extensible-enum"])
         .into_iter()
@@ -83,8 +83,8 @@ fn descriptor_types_that_were_not_seen_are_told_as_our_decision() {
     let decision = description.split_once("Our decision:").map_or("", |(_, decision)| decision);
     let mut differences = Differences::default();
     for word in added {
-        let is_told = decision.contains(&format!("`{word}`"));
-        differences.unless(is_told, || format!("`{word}` was not seen, and no decision tells of it"));
+        let is_reported = decision.contains(&format!("`{word}`"));
+        differences.unless(is_reported, || format!("`{word}` was not seen, and no decision tells of it"));
     }
     differences.none();
 }

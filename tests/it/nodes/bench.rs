@@ -74,7 +74,7 @@ impl Bench {
     }
 
     pub(crate) async fn download(&self, url: &Value) -> Vec<u8> {
-        let url = url.as_str().expect("a file is told by its URL");
+        let url = url.as_str().expect("a file is passed as its URL");
         self.client.download(url).bytes().await.expect("the object store answers").to_vec()
     }
 

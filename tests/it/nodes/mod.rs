@@ -2,6 +2,9 @@
 //! a model server can rely on, and what becomes of tasks whose node is killed.
 
 mod bench;
+mod built_in;
 mod commands;
 mod killed;
 mod real;
+mod vision;
+mod workers;

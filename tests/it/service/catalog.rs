@@ -1,4 +1,4 @@
-//! The catalog: what lists hold and in which order, and what is told of one model.
+//! The catalog: what lists hold and in which order, and what the detail of one model holds.
 
 use std::collections::BTreeSet;
 
@@ -93,7 +93,7 @@ async fn a_page_is_a_slice_of_the_whole_in_every_order() {
             assert_eq!(joined, whole, "{sort} {limit}");
         }
         let default = caller.post(LIST, &json!({ "sort": sort })).await;
-        assert_eq!(ids(default.data()), whole[..10], "a page holds ten unless told");
+        assert_eq!(ids(default.data()), whole[..10], "a page holds ten by default");
     }
     let far = caller.post(LIST, &json!({ "offset": i64::MAX })).await;
     assert_eq!(far.data()["records"], json!([]));
@@ -113,7 +113,7 @@ async fn times_order_as_they_say() {
     by_creation.sort_by_key(|(created, ..)| text(created));
     let oldest: Vec<String> = by_creation.into_iter().map(|(.., id)| id).collect();
     assert_eq!(list(&caller, json!({ "sort": "created_oldest" })).await, oldest);
-    assert_eq!(list(&caller, json!({})).await, oldest, "the order unless told");
+    assert_eq!(list(&caller, json!({})).await, oldest, "the default order");
     let newest: Vec<String> = oldest.into_iter().rev().collect();
     assert_eq!(list(&caller, json!({ "sort": "created" })).await, newest);
 
@@ -195,7 +195,7 @@ async fn filters_choose_by_publisher_by_owner_and_by_access() {
 }
 
 #[tokio::test]
-async fn a_private_model_is_unknown_to_whoever_may_not_see_it() {
+async fn a_private_model_is_unknown_to_other_accounts() {
     let (service, stranger) = start_with_fixtures().await;
     service.add_account("member", Scope::Personal).await.expect("the account is new");
     service.add_member("atelier", "member").await.expect("both are there");

@@ -62,7 +62,7 @@ async fn a_number_keeps_to_its_range() {
 }
 
 #[tokio::test]
-async fn everything_that_is_wrong_with_the_inputs_is_told_at_once() {
+async fn everything_that_is_wrong_with_the_inputs_is_reported_at_once() {
     let (_service, caller) = start().await;
     let wrong = json!({ "input_image": "street.png", "template": "V_SHAPE", "size": "4" });
     let answer = caller.post("/api-key/model/color-harmonization/task", &wrong).await;

@@ -13,11 +13,11 @@ use crate::support::schema::mistakes;
 /// What the document says that a descriptor has to say.
 fn expected(property: &'static Value) -> BTreeMap<&'static str, Value> {
     let property = resolve(property);
-    let mut told = BTreeMap::new();
+    let mut reported = BTreeMap::new();
     if let Some(words) = property.get("enum") {
-        told.insert("type", json!("options"));
-        told.insert("samples", words.clone());
-        return told;
+        reported.insert("type", json!("options"));
+        reported.insert("samples", words.clone());
+        return reported;
     }
     let kind = match (property["x-number"]["type"].as_str(), property["format"].as_str()) {
         (Some("integer"), _) => "int",
@@ -25,32 +25,32 @@ fn expected(property: &'static Value) -> BTreeMap<&'static str, Value> {
         (None, Some("uri")) => "file",
         _ => "string",
     };
-    told.insert("type", json!(kind));
+    reported.insert("type", json!(kind));
     if let Some(number) = property.get("x-number") {
-        told.insert("num_config", json!({ "min": number["minimum"], "max": number["maximum"] }));
+        reported.insert("num_config", json!({ "min": number["minimum"], "max": number["maximum"] }));
     }
     if kind == "file" {
         let description = property["description"].as_str().unwrap_or_default().to_lowercase();
         let family = if description.contains("video") { "video" } else { "image" };
-        told.insert("media", json!(family));
+        reported.insert("media", json!(family));
     }
-    told
+    reported
 }
 
 /// What a descriptor says, in the same words.
 fn declared(descriptor: &Value) -> BTreeMap<&'static str, Value> {
-    let mut told = BTreeMap::from([("type", descriptor["type"].clone())]);
+    let mut reported = BTreeMap::from([("type", descriptor["type"].clone())]);
     if descriptor["type"] == "options" {
-        told.insert("samples", descriptor["samples"].clone());
+        reported.insert("samples", descriptor["samples"].clone());
     }
     if let Some(range) = descriptor.get("num_config") {
-        told.insert("num_config", range.clone());
+        reported.insert("num_config", range.clone());
     }
     // The first type is the one of the description; a built-in model may take or make further ones.
     if let Some(first) = descriptor["mime_type"][0].as_str() {
-        told.insert("media", json!(first.split('/').next()));
+        reported.insert("media", json!(first.split('/').next()));
     }
-    told
+    reported
 }
 
 #[tokio::test]

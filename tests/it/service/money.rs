@@ -1,5 +1,5 @@
 //! What tasks cost, and what happens when the balance does not cover them. Money under a crowd is tried
-//! in `torture::money`.
+//! in `stress::money`.
 
 use inferstore_service::{Config, Credit, InsufficientBalance, Money, Scope, Service};
 use serde_json::{Value, json};
@@ -81,11 +81,11 @@ async fn accounts_and_memberships_are_what_they_are_said_to_be() {
         "a new account neither owns nor owes anything"
     );
     let wallet = caller.get("/api-key/balance").await.data()["wallet_address"].clone();
-    assert_eq!(wallet, "local:person", "no currency has such an address, so nobody can pay to it");
+    assert_eq!(wallet, "local:person", "no currency has such an address, so no one can pay to it");
     assert!(service.add_account("person", Scope::Personal).await.is_err(), "a name is taken once");
     assert!(service.add_account(" ", Scope::Personal).await.is_err());
-    assert!(service.add_key("nobody").await.is_err());
-    assert!(service.credit("nobody", Credit::Free(money("1"))).await.is_err());
+    assert!(service.add_key("unknown").await.is_err());
+    assert!(service.credit("unknown", Credit::Free(money("1"))).await.is_err());
     assert!(service.credit("person", Credit::Paid(Money::ZERO)).await.is_err());
     assert!(service.credit("person", Credit::Paid(money("-1"))).await.is_err());
     assert!(service.add_member("person", "inferstore").await.is_err(), "the other way round");

@@ -11,7 +11,9 @@ use crate::support::caller::Caller;
 use crate::support::picture::red_and_blue;
 
 async fn running() -> (Service, Caller, Client) {
-    let service = Service::start(Config::ephemeral()).await.expect("the service starts");
+    let mut config = Config::ephemeral();
+    config.excluded_models.insert("face-mesh".to_owned());
+    let service = Service::start(config).await.expect("the service starts");
     let caller = Caller::first(&service);
     let client = client(&service);
     (service, caller, client)
@@ -144,7 +146,7 @@ async fn a_video_that_cannot_be_decoded_is_sent_and_fails_the_task_with_a_reason
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_serves_a_model_is_told_and_the_rest_waits_in_the_queue() {
+async fn what_serves_a_model_is_reported_and_the_rest_waits_in_the_queue() {
     let (_service, caller, _client) = running().await;
     let served = caller.get("/api-key/model/color-extraction/serving").await;
     assert_eq!(served.data(), &json!({"serving": true, "consumers": 0}));

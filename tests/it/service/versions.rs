@@ -25,7 +25,7 @@ fn sketch(max: u32, price: &str) -> Value {
     })
 }
 
-/// Publishes a model that is told in JSON.
+/// Publishes a model from its JSON.
 async fn publish(service: &Service, username: &str, model: &Value) -> Result<(), Error> {
     service.publish_model(username, ModelSpec::from_json(&model.to_string())?).await.map(drop)
 }
@@ -127,7 +127,7 @@ async fn what_describes_no_model_is_not_published() {
     }
     caller.get("/api-key/model/sketch").await.refusal(404);
 
-    assert!(publish(&service, "nobody", &good).await.is_err());
+    assert!(publish(&service, "unknown", &good).await.is_err());
     publish(&service, "atelier", &good).await.expect("published");
     let refused = publish(&service, "rival", &with("price", json!("0"))).await;
     assert!(refused.is_err_and(|cause| cause.to_string().contains("taken")));

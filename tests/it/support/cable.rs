@@ -11,7 +11,7 @@ use tokio::task::{AbortHandle, JoinSet};
 /// Where the first connection breaks. A share from 0 to 1 says how far into it the bytes get.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Break {
-    /// Nobody listens: no connection comes about at all.
+    /// No listener: no connection comes about at all.
     BeforeConnecting,
     /// The connection is accepted and reset.
     AtAccept,
@@ -19,7 +19,7 @@ pub(crate) enum Break {
     InHead(f64),
     /// The service gets the head of the request and a part of its body.
     InBody(f64),
-    /// The service gets the whole request, and nobody waits for what it does about it.
+    /// The service gets the whole request, and its response is not read.
     AfterRequest,
     /// The service answers, and nothing of that arrives.
     AfterAnswer,
@@ -33,7 +33,7 @@ pub(crate) enum Break {
 pub(crate) struct Cable {
     pub(crate) address: SocketAddr,
     carrying: Option<AbortHandle>,
-    /// Keeps the port, on which nobody listens.
+    /// Keeps the port, without a listener.
     _silent: Option<TcpSocket>,
 }
 
@@ -65,7 +65,7 @@ async fn carry_all(listener: TcpListener, service: SocketAddr, breaks: Option<Br
     while let Ok((client, _)) = listener.accept().await {
         let breaks = breaks.take();
         connections.spawn(async move {
-            // Whoever hangs up ends the connection, and nothing else.
+            // A client that hangs up ends the connection, and nothing else.
             let _ = match breaks {
                 None => carry(client, service).await,
                 Some(place) => Broken { client, service }.carry(place).await,

@@ -1,4 +1,4 @@
-//! A server on a real socket that writes down what reaches it, byte by byte, and answers as told.
+//! A server on a real socket that writes down what reaches it, byte by byte, and responds as scripted.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,7 @@ impl Recorder {
         Self::answering(response("200 OK", "application/json", &json.to_string())).await
     }
 
-    /// The versioned root, as a client is told it.
+    /// The versioned root, as a client needs it.
     pub(crate) fn base_url(&self) -> String {
         format!("{}/api/v1", self.origin())
     }

@@ -7,31 +7,36 @@ use std::thread;
 
 use serde::{Deserialize, Serialize};
 
-/// Who makes processors. Other names may be of somebody's own.
+/// Makers of processors. Other names may be those of a private machine.
 const MAKERS: [&str; 4] = ["Intel", "AMD", "ARM", "Apple"];
 
-/// What the figures depend on, in words. What cannot be found out is left out.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// What the figures depend on. Unknown facts are left out.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Machine {
-    pub(super) date: String,
-    pub(super) facts: Vec<(String, String)>,
+    date: String,
+    facts: Vec<(String, String)>,
 }
 
 impl Machine {
     pub(super) fn read() -> Self {
-        let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+        let memory = value("/proc/meminfo", "MemTotal", ':');
+        let memory = memory.and_then(|text| text.trim_end_matches(" kB").parse().ok());
         let facts = [
             ("cores", thread::available_parallelism().map(|cores| cores.to_string()).ok()),
-            ("processor", processor()),
-            ("memory", memory()),
-            ("system", system()),
+            ("processor", value("/proc/cpuinfo", "model name", ':')),
+            ("memory", memory.map(|kib: f64| format!("{:.0} GiB", kib / 1024.0 / 1024.0))),
+            ("system", value("/etc/os-release", "PRETTY_NAME", '=')),
             ("Rust", version("rustc")),
             ("curl", version("curl")),
             ("Node.js", version("node")),
             ("valgrind", version("valgrind")),
         ];
         let known = facts.into_iter().filter_map(|(name, fact)| Some((name.to_owned(), fact?)));
-        Self { date, facts: known.collect() }
+        let is_public = |(name, fact): &(String, String)| {
+            name != "processor" || MAKERS.iter().any(|maker| fact.contains(maker))
+        };
+        let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+        Self { date, facts: known.filter(is_public).collect() }
     }
 }
 
@@ -42,27 +47,14 @@ impl Display for Machine {
     }
 }
 
-/// The value behind a name in a file that the system keeps.
-fn value(file: &str, name: &str, mark: char) -> Option<String> {
+/// The value of a name in a file of the system.
+fn value(file: &str, name: &str, separator: char) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
-    let mut pairs = text.lines().filter_map(|line| line.split_once(mark));
+    let mut pairs = text.lines().filter_map(|line| line.split_once(separator));
     pairs.find(|(found, _)| found.trim() == name).map(|(_, value)| value.trim().trim_matches('"').to_owned())
 }
 
-fn processor() -> Option<String> {
-    value("/proc/cpuinfo", "model name", ':').filter(|name| MAKERS.iter().any(|maker| name.contains(maker)))
-}
-
-fn memory() -> Option<String> {
-    let kib: f64 = value("/proc/meminfo", "MemTotal", ':')?.trim_end_matches(" kB").parse().ok()?;
-    Some(format!("{:.0} GiB", kib / 1024.0 / 1024.0))
-}
-
-fn system() -> Option<String> {
-    value("/etc/os-release", "PRETTY_NAME", '=')
-}
-
-/// The version alone: what programs say further depends on how they were built.
+/// The version alone: the rest of the line depends on how the program was built.
 fn version(program: &str) -> Option<String> {
     let output = Command::new(program).arg("--version").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

@@ -1,89 +1,188 @@
 //! `cargo xtask bench`: measures the client, the service and their builds beside what one would use
 //! instead, and writes the scoreboard.
 
-mod builds;
 mod machine;
 mod page;
-mod peers;
-mod programs;
-mod scoreboard;
-mod tools;
 
-use std::io::{self, Write};
+use std::fs;
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
-use std::time::Instant;
+use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
-use inferstore_measure as row;
+use anyhow::{Context, Result, ensure};
+use inferstore_measure::{ROW_MARK, ROWS_VARIABLE, Row};
+use serde::{Deserialize, Serialize};
 
+use inferstore_contract::tools::{Set, Tools, absolute, cargo, is_installed, must};
 use machine::Machine;
-use row::Row;
-use scoreboard::Scoreboard;
 
-/// Measures one part of the scoreboard. What was measured before it fails is kept.
-type Measure = fn(&Path, &mut Vec<Row>) -> Result<()>;
+/// What was measured last of each part, for programs.
+const SCOREBOARD: &str = "target/scoreboard.json";
 
-const GROUPS: [(&str, Measure); 6] = [
-    ("client", programs::client),
-    ("service", programs::service),
-    ("models", programs::models),
-    ("command", programs::command),
-    ("build", builds::builds),
-    ("peers", peers::peers),
+/// A part of the scoreboard.
+struct Part {
+    name: &'static str,
+    /// Programs that the machine must have.
+    needs: &'static [&'static str],
+    /// Benchmarks of the workspace, run by cargo, or programs of `tests/peers`.
+    programs: &'static [&'static str],
+}
+
+const PARTS: [Part; 6] = [
+    Part {
+        name: "client",
+        needs: &["curl", "valgrind"],
+        programs: &[
+            "overhead",
+            "calls",
+            "decode",
+            "polls",
+            "schedule",
+            "transfers",
+            "upload_memory",
+            "deadlines",
+        ],
+    },
+    Part {
+        name: "service",
+        needs: &["node"],
+        programs: &["requests", "commits", "objects", "growth", "start", "controls"],
+    },
+    Part { name: "models", needs: &[], programs: &["speed"] },
+    Part { name: "command", needs: &["curl"], programs: &["command"] },
+    Part { name: "build", needs: &["python3"], programs: &["tests/peers/builds.py"] },
+    Part { name: "peers", needs: &["node", "python3"], programs: &["tests/peers/peers.py"] },
 ];
 
-pub(crate) struct Job<'a> {
-    root: &'a Path,
-    /// Some parts; all when empty.
-    groups: Vec<&'a str>,
-    /// Also writes `docs/scoreboard.md`, with what was measured before of the other parts.
+/// A mock server for documents. The benchmark looks for it under this name.
+const PRISM: Set<'static> = Set { name: "prism", npm: &["@stoplight/prism-cli@5.14.2"], pypi: &[] };
+
+/// The object store that comes with s3s. Newer ones need a newer compiler.
+const S3S_FS: &str = "0.14.1";
+
+/// Measure everything beside what one would use instead; write target/scoreboard.json.
+#[derive(clap::Args)]
+pub(crate) struct Job {
+    /// Some parts instead of all.
+    #[arg(value_name = "PART", value_parser = PARTS.map(|part| part.name))]
+    parts: Vec<String>,
+    /// Also write docs/scoreboard.md, with what was measured before of the other parts.
+    #[arg(long)]
     publish: bool,
 }
 
-impl<'a> Job<'a> {
-    pub(crate) fn read(root: &'a Path, options: &[&'a str]) -> Result<Self> {
-        let mut job = Self { root, groups: Vec::new(), publish: false };
-        for option in options {
-            match *option {
-                "--publish" => job.publish = true,
-                group if GROUPS.iter().any(|(name, _)| *name == group) => job.groups.push(group),
-                other => bail!("bench has no part and no option {other}; the parts are {}", parts()),
-            }
-        }
-        Ok(job)
-    }
+/// What was measured last, in this folder.
+#[derive(Default, Serialize, Deserialize)]
+struct Scoreboard {
+    parts: Vec<Measured>,
+}
 
-    pub(crate) fn run(&self) -> Result<String> {
-        let begun = Instant::now();
-        let (mut scoreboard, mut measured) = (Scoreboard::read(self.root)?, Vec::new());
+#[derive(Serialize, Deserialize)]
+struct Measured {
+    name: String,
+    machine: Machine,
+    rows: Vec<Entry>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    row: Row,
+}
+
+impl Job {
+    pub(crate) fn run(&self, root: &Path) -> Result<String> {
+        let path = root.join(SCOREBOARD);
+        let mut scoreboard: Scoreboard = match fs::read_to_string(&path) {
+            Ok(text) => serde_json::from_str(&text)
+                .with_context(|| format!("{SCOREBOARD} is no scoreboard; delete it"))?,
+            Err(_) => Scoreboard::default(),
+        };
         let mut failures = Vec::new();
-        for (name, measure) in GROUPS {
-            if self.groups.is_empty() || self.groups.contains(&name) {
-                say(&format!("measuring: {name}"))?;
-                let mut rows = Vec::new();
-                if let Err(failure) = measure(self.root, &mut rows) {
-                    failures.push(format!("{name}: {failure:#}"));
-                }
-                scoreboard.take_in(name, Machine::read(), rows);
-                scoreboard.write(self.root)?;
-                measured.push(name);
+        for part in
+            PARTS.iter().filter(|part| self.parts.is_empty() || self.parts.iter().any(|p| p == part.name))
+        {
+            progress(&format!("measuring: {}", part.name))?;
+            let mut rows = Vec::new();
+            if let Err(failure) = part.measure(root, &mut rows, &mut failures) {
+                failures.push(format!("{}: {failure:#}", part.name));
+                continue;
             }
+            let rows = rows.into_iter().map(|row| Entry { row }).collect();
+            let measured = Measured { name: part.name.to_owned(), machine: Machine::read(), rows };
+            match scoreboard.parts.iter_mut().find(|known| known.name == part.name) {
+                Some(known) => *known = measured,
+                None => scoreboard.parts.push(measured),
+            }
+            fs::write(&path, serde_json::to_string_pretty(&scoreboard)?)
+                .with_context(|| format!("cannot write {}", path.display()))?;
         }
         if self.publish {
-            page::write(self.root, &scoreboard)?;
+            page::write(root, &scoreboard)?;
         }
-        say(&format!("measured {} in {:.0?}", measured.join(", "), begun.elapsed()))?;
-        let table = scoreboard::table(&scoreboard, &measured);
-        ensure!(failures.is_empty(), "{}\n{table}", failures.join("\n"));
-        Ok(table)
+        ensure!(failures.is_empty(), "{}", failures.join("\n"));
+        Ok(String::new())
     }
 }
 
-fn parts() -> String {
-    GROUPS.map(|(name, _)| name).join(", ")
+impl Part {
+    /// Runs every program, also after one that fails. What was measured before a failure is kept.
+    fn measure(&self, root: &Path, rows: &mut Vec<Row>, failures: &mut Vec<String>) -> Result<()> {
+        let missing: Vec<&str> =
+            self.needs.iter().copied().filter(|program| !is_installed(program)).collect();
+        ensure!(missing.is_empty(), "this needs {}; install it and try again", missing.join(" and "));
+        if self.name == "service" {
+            install_peers_of_the_service(root)?;
+        }
+        for program in self.programs {
+            progress(&format!("  {program}"))?;
+            if let Err(failure) = run(root, program, rows) {
+                failures.push(format!("{}: {failure:#}", self.name));
+            }
+        }
+        Ok(())
+    }
 }
 
-/// Tells how far it is: measuring takes minutes.
-fn say(line: &str) -> Result<()> {
+/// Runs one program, passes its output on, and keeps its rows.
+fn run(root: &Path, name: &str, rows: &mut Vec<Row>) -> Result<()> {
+    let mut command = if name.ends_with(".py") { Command::new("python3") } else { cargo() };
+    // Without a package, all benchmarks share one build of everything.
+    let bench: &[&str] = if name.ends_with(".py") { &[name] } else { &["bench", "--quiet", "--bench", name] };
+    command.args(bench).env(ROWS_VARIABLE, "json").stdout(Stdio::piped());
+    command.current_dir(absolute(&root.join("."))?);
+    let mut process = command.spawn().with_context(|| format!("cannot start {name}"))?;
+    let before = rows.len();
+    for line in BufReader::new(process.stdout.take().context("the program has no output")?).lines() {
+        let line = line.with_context(|| format!("cannot read the output of {name}"))?;
+        match line.strip_prefix(ROW_MARK) {
+            None => progress(&format!("    {line}"))?,
+            Some(json) => {
+                rows.push(
+                    serde_json::from_str(json).with_context(|| format!("{name} wrote no row: {json}"))?,
+                );
+            }
+        }
+    }
+    let status = process.wait().context("cannot wait for the program")?;
+    ensure!(status.success(), "{name} failed, see above");
+    ensure!(rows.len() > before, "{name} measured nothing");
+    Ok(())
+}
+
+/// Installs what the service is measured beside, once.
+fn install_peers_of_the_service(root: &Path) -> Result<()> {
+    Tools::install(root, &PRISM)?;
+    let folder = root.join("target/tools").join(format!("s3s-fs-{S3S_FS}"));
+    if !folder.join("bin/s3s-fs").exists() {
+        progress(&format!("  installing s3s-fs {S3S_FS}; this takes some minutes, once"))?;
+        let mut cargo = cargo();
+        cargo.args(["install", "s3s-fs", "--quiet", "--locked", "--features", "binary", "--version", S3S_FS]);
+        must("Rust", cargo.arg("--root").arg(absolute(&folder)?))?;
+    }
+    Ok(())
+}
+
+/// Measuring takes minutes.
+fn progress(line: &str) -> Result<()> {
     writeln!(io::stderr(), "{line}").context("cannot write to standard error")
 }

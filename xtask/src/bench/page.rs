@@ -6,8 +6,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::row::{Row, figure, median};
-use super::scoreboard::Scoreboard;
+use inferstore_measure::{Row, figure, median};
+
+use super::Scoreboard;
 
 const PAGE: &str = "docs/scoreboard.md";
 
@@ -28,43 +29,38 @@ pub(super) fn write(root: &Path, scoreboard: &Scoreboard) -> Result<()> {
 fn page(scoreboard: &Scoreboard) -> String {
     let mut text = HEAD.to_owned();
     for part in &scoreboard.parts {
+        let rows = || part.rows.iter().map(|entry| &entry.row);
+        // Writing to a text does not fail.
         let _ = writeln!(text, "\n## {}\n\nMeasured on {}.\n", part.name, part.machine);
         let _ = writeln!(text, "| work | beside | ours | theirs | ratio | spread | | again |");
         let _ = writeln!(text, "|---|---|--:|--:|--:|---|---|---|");
-        for row in part.rows() {
-            line(&mut text, row);
+        for row in rows() {
+            let _ = writeln!(text, "{}", line(row));
         }
-        for row in part.rows() {
+        for row in rows() {
+            let Row { what, against, .. } = row;
             if let Some(note) = &row.note {
-                let _ =
-                    write!(text, "\n**{}**, beside {} ({}): {note}\n", row.what, row.against, row.verdict());
-            } else if row.verdict() == "behind" {
-                let _ = write!(
-                    text,
-                    "\n**{}**, beside {}: behind; why has not been found out.\n",
-                    row.what, row.against
-                );
+                let _ = write!(text, "\n**{what}**, beside {against} ({}): {note}\n", row.verdict());
+            } else if row.is_behind() {
+                let _ = write!(text, "\n**{what}**, beside {against}: behind; the reason is not known.\n");
             }
         }
     }
     text
 }
 
-fn line(text: &mut String, row: &Row) {
+fn line(row: &Row) -> String {
     let Row { what, against, unit, command, .. } = row;
+    let verdict = row.verdict();
     if !row.is_measured() {
-        let _ = writeln!(text, "| {what} | {against} | | | | | {} | `{command}` |", row.verdict());
-        return;
+        return format!("| {what} | {against} | | | | | {verdict} | `{command}` |");
     }
-    let (ours, theirs) = (figure(median(&row.ours)), figure(median(&row.theirs)));
     let ratio = row.ratio();
-    let [median, least, most] = [ratio.median, ratio.least, ratio.most].map(figure);
-    let verdict = match (row.verdict(), row.bar) {
-        (verdict @ "meets its bar", Some(bar)) => format!("{verdict} of {}", figure(bar)),
-        (verdict, _) => verdict.to_owned(),
-    };
-    let _ = writeln!(
-        text,
-        "| {what} | {against} | {ours} {unit} | {theirs} {unit} | {median} | {least} to {most} | {verdict} | `{command}` |"
-    );
+    let [ours, theirs, median, least, most] =
+        [median(&row.ours), median(&row.theirs), ratio.median, ratio.least, ratio.most].map(figure);
+    let bar = row.bar.filter(|_| verdict == "meets its bar");
+    let bar = bar.map_or_else(String::new, |bar| format!(" of {}", figure(bar)));
+    format!(
+        "| {what} | {against} | {ours} {unit} | {theirs} {unit} | {median} | {least} to {most} | {verdict}{bar} | `{command}` |"
+    )
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::json_schemas::JsonSchemas;
-use crate::consumers::Consumer;
 use crate::document::Document;
+use inferstore_contract::consumers::Consumer;
 
 /// The page, with gaps in double braces.
 const PAGE: &str = include_str!("index.html");

@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 
-use crate::consumers::Consumer;
+use inferstore_contract::consumers::Consumer;
 use openapi_impact::Version;
 
 use crate::diff::{self, published};
 use crate::document::Document;
-use crate::lint::{LINTERS, REDOCLY_RULES, lint};
-use crate::tools::{Tools, absolute, must};
+use crate::lint::{REDOCLY_RULES, lint};
+use inferstore_contract::tools::{LINTERS, Tools, absolute, must};
 use json_schemas::JsonSchemas;
 use openapi_impact::Tree;
 
@@ -36,21 +36,23 @@ const FOLDER: &str = "target/publish";
 /// Reads a publication as strict tools do.
 const CHECK: &str = include_str!("check.mjs");
 
-/// What to publish, and what to do besides.
-pub(crate) struct Job<'a> {
-    pub(crate) root: &'a Path,
+/// Write target/publish, a folder for other teams.
+#[derive(clap::Args)]
+pub(crate) struct Job {
     /// Show in a browser that the pages work without a network.
-    pub(crate) prove: bool,
-    /// Keep the document as a published version.
-    pub(crate) release: bool,
+    #[arg(long)]
+    prove: bool,
+    /// Keep the document in openapi/published, as a published version.
+    #[arg(long)]
+    release: bool,
 }
 
-impl Job<'_> {
+impl Job {
     /// Checks, writes, checks what was written, and only then puts it in place.
-    pub(crate) fn run(&self) -> Result<String> {
-        let mut report = lint(self.root)?;
-        report.push_str(&self.check_version()?);
-        let path = self.root.join(DOCUMENT);
+    pub(crate) fn run(&self, root: &Path) -> Result<String> {
+        let mut report = lint(root)?;
+        report.push_str(&check_version(root)?);
+        let path = root.join(DOCUMENT);
         let document = Document::load(&path)?;
         let ordered: Tree =
             serde_saphyr::from_str(&document.text).context("the document cannot be read again")?;
@@ -59,10 +61,10 @@ impl Job<'_> {
         let examples = examples::check(&ordered, &schemas)?;
         report.push_str(&format!("{examples} examples fit their schemas\n"));
 
-        let scratch = Scratch::new(self.root)?;
-        let tools = Tools::install(self.root, &LINTERS)?;
-        let consumers = Consumer::all(self.root)?;
-        let generators = self.root.join(GENERATORS);
+        let scratch = Scratch::new(root)?;
+        let tools = Tools::install(root, &LINTERS)?;
+        let consumers = Consumer::all(root)?;
+        let generators = root.join(GENERATORS);
         let generators =
             fs::read_to_string(generators).with_context(|| format!("cannot read {GENERATORS}"))?;
         ensure!(
@@ -74,13 +76,13 @@ impl Job<'_> {
             ("inferstore.json".to_owned(), pretty(&ordered)?),
             ("inferstore-3.1.json".to_owned(), pretty(&view31::view(&ordered))?),
             ("reference.html".to_owned(), pages::build(&tools, &ordered, &scratch.0)?),
-            ("changelog.md".to_owned(), changelog::changelog(self.root, &ordered)?),
-            ("index.html".to_owned(), index::page(self.root, &version, &schemas, &consumers)?),
+            ("changelog.md".to_owned(), changelog::changelog(root, &ordered)?),
+            ("index.html".to_owned(), index::page(root, &version, &schemas, &consumers)?),
             ("generators.md".to_owned(), generators),
             ("kinds.json".to_owned(), pretty(&schemas.kinds())?),
         ]);
         for name in FLOWS {
-            files.insert(name.to_owned(), self.flows(name, &version)?);
+            files.insert(name.to_owned(), flows(root, name, &version)?);
         }
         for name in schemas.names() {
             if let Some(schema) = schemas.named(name) {
@@ -90,47 +92,46 @@ impl Job<'_> {
         files.insert("SHA256SUMS".to_owned(), index::checksums(&files));
         scratch.write(&files)?;
         check_written(&tools, &scratch.0)?;
-        let folder = scratch.put_in_place(self.root)?;
+        let folder = scratch.put_in_place(root)?;
         report.push_str(&format!("{}: {} files of version {version}\n", folder.display(), files.len()));
         if self.prove {
-            report.push_str(&prove::prove(self.root, &absolute(&folder)?, &document.value)?);
+            report.push_str(&prove::prove(root, &absolute(&folder)?, &document.value)?);
         }
         if self.release {
-            report.push_str(&self.keep(&version, &document.text)?);
+            report.push_str(&keep(root, &version, &document.text)?);
         }
         Ok(report)
     }
+}
 
-    /// The version must be high enough for what changed. Before the first version there is nothing to
-    /// compare with.
-    fn check_version(&self) -> Result<String> {
-        if published(self.root)?.is_empty() {
-            return Ok("no version was published before\n".to_owned());
-        }
-        diff::Job::read(self.root, &["--check"])?.checked()
+/// The version must be high enough for what changed. Before the first version there is nothing to compare with.
+fn check_version(root: &Path) -> Result<String> {
+    if published(root)?.is_empty() {
+        return Ok("no version was published before\n".to_owned());
     }
+    diff::check(root)
+}
 
-    /// A document of flows, at the version of the API document.
-    fn flows(&self, name: &str, version: &str) -> Result<String> {
-        let path = self.root.join("openapi").join(name);
-        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        ensure!(text.contains(UNPUBLISHED), "{} has no `{UNPUBLISHED}` to replace", path.display());
-        Ok(text.replacen(UNPUBLISHED, &format!("version: {version}"), 1))
-    }
+/// A document of flows, at the version of the API document.
+fn flows(root: &Path, name: &str, version: &str) -> Result<String> {
+    let path = root.join("openapi").join(name);
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    ensure!(text.contains(UNPUBLISHED), "{} has no `{UNPUBLISHED}` to replace", path.display());
+    Ok(text.replacen(UNPUBLISHED, &format!("version: {version}"), 1))
+}
 
-    /// Copies the document to where `diff` finds it. What was published stays as it is.
-    fn keep(&self, version: &str, text: &str) -> Result<String> {
-        let path = self.root.join(format!("openapi/published/{version}.yaml"));
-        let shown = path.display();
-        match fs::read_to_string(&path) {
-            Ok(kept) if kept == text => Ok(format!("{shown} holds it already\n")),
-            Ok(_) => bail!("{shown} is another document of that version; raise info.version"),
-            Err(_) => {
-                let folder = path.parent().unwrap_or(self.root);
-                let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, text));
-                written.with_context(|| format!("cannot write {shown}"))?;
-                Ok(format!("{shown} written; commit it\n"))
-            }
+/// Copies the document to where `diff` finds it. What was published stays as it is.
+fn keep(root: &Path, version: &str, text: &str) -> Result<String> {
+    let path = root.join(format!("openapi/published/{version}.yaml"));
+    let shown = path.display();
+    match fs::read_to_string(&path) {
+        Ok(kept) if kept == text => Ok(format!("{shown} holds it already\n")),
+        Ok(_) => bail!("{shown} is another document of that version; raise info.version"),
+        Err(_) => {
+            let folder = path.parent().unwrap_or(root);
+            let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, text));
+            written.with_context(|| format!("cannot write {shown}"))?;
+            Ok(format!("{shown} written; commit it\n"))
         }
     }
 }

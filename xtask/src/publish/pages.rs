@@ -1,4 +1,4 @@
-//! The reference pages: one HTML file that holds all it needs and asks nobody for more.
+//! The reference pages: one HTML file that holds all it needs and loads nothing more.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use crate::lint::REDOCLY_RULES;
-use crate::tools::{Tools, must};
+use inferstore_contract::tools::{Tools, must};
 use openapi_impact::Tree;
 
 /// What Redocly's program would load from outside: pictures of its maker.

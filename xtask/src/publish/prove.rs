@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::tools::{Set, Tools, absolute, must};
 use crate::validate::operations;
+use inferstore_contract::tools::{Set, Tools, absolute, must};
 
 /// Drives a browser that is installed already; brings none of its own.
 const BROWSER: Set<'static> = Set { name: "browser", npm: &["puppeteer-core@24.8.2"], pypi: &[] };

@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::rust_names::{has_one_capital_a_word, is_rust_name};
 use super::{Check, did_you_mean, items, members, operations, texts};
 use crate::document::Place;
-use crate::tables::SAFETIES;
 
 const FAILURES: [&str; 3] = ["401", "4XX", "5XX"];
 const JSON: &str = "application/json";
@@ -24,7 +23,6 @@ impl<'a> Check<'a> {
             let place = Place::of(&["paths", path, method]);
             self.operation_id(&place, operation, &mut seen);
             self.tags(&place, operation);
-            self.safety(&place, operation);
             self.security(&place, operation);
             self.path_parameters(path, &place, shared, operation);
             self.responses(&place.at("responses"), &operation["responses"]);
@@ -87,16 +85,6 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn safety(&mut self, place: &Place, operation: &'a Value) {
-        let word = operation["x-safety"].as_str().unwrap_or_default();
-        let known = || SAFETIES.iter().map(|(known, _)| *known);
-        if !known().any(|known| known == word) {
-            let hint = did_you_mean(word, known());
-            let list = known().collect::<Vec<_>>().join(", ");
-            self.wrong(place.at("x-safety"), format!("{word} is not one of {list}{hint}"));
-        }
-    }
-
     fn security(&mut self, place: &Place, holder: &'a Value) {
         let known = &self.root["components"]["securitySchemes"];
         for (index, choice) in items(&holder["security"]).enumerate() {
@@ -123,7 +111,7 @@ impl<'a> Check<'a> {
                 );
             }
         }
-        // Braces that do not pair up have been told.
+        // Braces that do not pair up have been reported.
         let Some(Template { names, .. }) = Template::read(path) else { return };
         let only = |one: &BTreeSet<&str>, other: &BTreeSet<&str>| {
             one.difference(other).copied().collect::<Vec<_>>().join(" and ")
@@ -138,11 +126,8 @@ impl<'a> Check<'a> {
     }
 
     fn parameter(&mut self, parameter: &'a Value, place: &Place) {
-        match parameter["in"].as_str().unwrap_or_default() {
-            "query" | "header" => {}
-            "path" if parameter["required"] == true => {}
-            "path" => self.wrong(place.clone(), "a parameter in the path needs required: true"),
-            other => self.wrong(place.at("in"), format!("must be query, path or header, not {other}")),
+        if parameter["in"] == "path" && parameter["required"] != true {
+            self.wrong(place.clone(), "a parameter in the path needs required: true");
         }
         let name = parameter["name"].as_str().unwrap_or_default();
         if parameter["in"] == "header" && name.eq_ignore_ascii_case(HEADER_OF_THE_GENERATOR) {

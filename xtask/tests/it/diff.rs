@@ -153,15 +153,17 @@ fn the_report_stays_json_when_the_check_fails() {
 }
 
 #[test]
-fn help_names_the_options_and_how_it_ends() {
-    let folder = Folder::new("diff_help");
-    for option in ["--help", "-h"] {
-        let usage = diff(&folder, &[option]).succeeded();
-        for part in
-            ["cargo xtask diff [OLD] [NEW]", "--corpus", "--format json", "--check", "2 when", "With --check"]
-        {
-            assert!(usage.contains(part), "{usage}");
-        }
+fn help_names_the_options_and_the_exit_codes() {
+    let usage = diff(&Folder::new("diff_help"), &["--help"]).succeeded();
+    for part in [
+        "cargo xtask diff [OPTIONS] [OLD] [NEW]",
+        "--corpus",
+        "--format",
+        "--check",
+        "2 when",
+        "With --check",
+    ] {
+        assert!(usage.contains(part), "{usage}");
     }
 }
 
@@ -179,15 +181,15 @@ fn what_cannot_be_compared_ends_with_2_and_a_reason() {
         (["other.yaml", "good.yaml"], "other.yaml is not an OpenAPI 3 document"),
         (["good.yaml", "loose.yaml"], "loose.yaml: there is no #/components/parameters/Task"),
         (["switch.yaml", "good.yaml"], "switch.yaml: a key is a boolean, a number or null in YAML"),
-        (["good.yaml", "--fast"], "diff has no option --fast\n\nCompares two versions"),
-        (["--format", "xml"], "--format is text or json, not xml"),
+        (["good.yaml", "--fast"], "unexpected argument '--fast'"),
+        (["--format", "xml"], "[possible values: text, json]"),
     ] {
         let said = diff(&folder, &arguments);
         assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{arguments:?}");
         assert!(said.err.contains(reason), "{arguments:?}: {}", said.err);
     }
     let said = diff(&folder, &["good.yaml", "good.yaml", "good.yaml"]);
-    assert!(said.err.contains("diff compares two documents, not 3\n\nCompares two"), "{}", said.err);
+    assert!(said.err.contains("unexpected argument 'good.yaml'"), "{}", said.err);
     let said = diff(&folder, &[]);
     assert!(said.err.contains("nothing was published in openapi/published yet"), "{}", said.err);
 }

@@ -33,7 +33,7 @@ fn the_output_depends_on_the_document_alone() {
 }
 
 #[test]
-fn a_changed_word_fails_the_check_which_names_the_command_that_mends_it() {
+fn a_changed_word_fails_the_check_which_names_the_command_that_fixes_it() {
     let folder = generated("changed_word");
     let before = folder.read("generated.rs");
     change_a_word(&folder);
@@ -47,13 +47,13 @@ fn a_changed_word_fails_the_check_which_names_the_command_that_mends_it() {
 }
 
 #[test]
-fn generating_mends_what_the_check_complains_of() {
-    let folder = generated("mended");
+fn generating_fixes_what_the_check_reports() {
+    let folder = generated("fixed");
     change_a_word(&folder);
 
     let report = folder.generate(&[]).succeeded();
     assert!(report.contains("generated.rs written\n"), "{report}");
-    assert!(report.contains("  +        /// Unpaid credits.\n"), "it tells what changed: {report}");
+    assert!(report.contains("  +        /// Unpaid credits.\n"), "it reports what changed: {report}");
     folder.generate(&["--check"]).succeeded();
 }
 
@@ -88,19 +88,39 @@ fn what_cannot_be_read_or_written_is_named() {
 }
 
 #[test]
-fn a_mistyped_command_is_answered_with_the_ones_there_are() {
+fn a_mistyped_command_is_refused_with_a_suggestion() {
     let folder = Folder::new("mistyped");
     let run = |arguments: &[&str]| {
-        Said::by(folder.xtask(Path::new(env!("CARGO_MANIFEST_DIR"))).args(arguments)).failed()
+        let said = Said::by(folder.xtask(Path::new(env!("CARGO_MANIFEST_DIR"))).args(arguments));
+        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{}", said.err);
+        said.err
     };
     for (arguments, complaint) in [
-        (&["generate", "--chek"][..], "error: generate has no option --chek\n"),
-        (&["genrate"], "error: there is no task `genrate`\n"),
-        (&[], "error: which task?\n"),
+        (&["generate", "--chek"][..], "a similar argument exists: '--check'"),
+        (&["genrate"], "a similar subcommand exists: 'generate'"),
+        (&["generate", "--document"], "a value is required for '--document <FILE>'"),
+        (&[], "Usage: cargo xtask <COMMAND>"),
     ] {
         let message = run(arguments);
-        assert!(message.starts_with(complaint), "{message}");
-        assert!(message.contains("cargo xtask generate --check"), "{message}");
+        assert!(message.contains(complaint), "{message}");
     }
-    assert_eq!(run(&["generate", "--document"]), "error: --document needs a file\n");
+}
+
+#[test]
+fn every_task_describes_itself() {
+    let folder = Folder::new("help");
+    let help = |arguments: &[&str]| {
+        Said::by(folder.xtask(Path::new(env!("CARGO_MANIFEST_DIR"))).args(arguments)).succeeded()
+    };
+    let overview = help(&["--help"]);
+    let tasks = overview.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let tasks: Vec<&str> = tasks
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.strip_prefix("  ")?.split(' ').next().filter(|name| !name.is_empty()))
+        .collect();
+    assert!(tasks.len() >= 15, "{overview}");
+    for task in tasks {
+        let text = help(&[task, "--help"]);
+        assert!(text.contains(&format!("Usage: cargo xtask {task}")), "{text}");
+    }
 }

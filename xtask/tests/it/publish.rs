@@ -139,7 +139,7 @@ fn nothing_is_published_when_a_linter_an_example_or_the_version_stands_against_i
 }
 
 #[test]
-fn a_release_is_kept_and_told_by_the_changelog_of_the_next_one() {
+fn a_release_is_kept_and_reported_by_the_changelog_of_the_next_one() {
     let real = real_document();
     let folder = repository("publish_release", &real);
     let report = publish(&folder, &["--release"]).succeeded();
@@ -150,7 +150,7 @@ fn a_release_is_kept_and_told_by_the_changelog_of_the_next_one() {
     folder.write("openapi/inferstore.yaml", &replaced(&next, "version: 2.0.0", "version: 2.1.0"));
     publish(&folder, &["--release"]).succeeded();
     let changelog = folder.read("target/publish/changelog.md");
-    let told = "## 2.1.0\n\nSince 2.0.0: compatible.\n\n### createPresignedUpload\n\n- **compatible** \
+    let reported = "## 2.1.0\n\nSince 2.0.0: compatible.\n\n### createPresignedUpload\n\n- **compatible** \
         `#/components/schemas/UploadFolder/enum`: the word `icons` is accepted too\n";
-    assert!(changelog.contains(told), "{changelog}");
+    assert!(changelog.contains(reported), "{changelog}");
 }

@@ -27,7 +27,7 @@ fn clean_tree(name: &str) -> Folder {
     folder.write("tests/it/snapshots/it__wire__a_snapshot.snap", "");
     folder.write("README.md", "# Inferstore\n");
     folder.write(".gitignore", "/target\n");
-    folder.write("target/ignored.rs", "fn nobody_looks_at_what_git_ignores() {}\n");
+    folder.write("target/ignored.rs", "fn ignored() {}\n");
     folder.git(&["init", "--quiet"]);
     folder
 }
@@ -36,7 +36,7 @@ fn tidy(folder: &Folder) -> Said {
     Said::by(folder.xtask(&folder.path("xtask")).arg("tidy"))
 }
 
-/// Asserts that the one break is told, as a place and a rule.
+/// Asserts that the one break is reported, as a place and a rule.
 fn assert_broken(folder: &Folder, place: &str, rule: &str) {
     let expected = format!("error: rules of the repository are broken\n  {place}\n    rule: {rule}\n");
     assert_eq!(tidy(folder).failed(), expected);
@@ -58,7 +58,7 @@ fn what_is_staged_counts_like_what_is_not() {
 }
 
 #[test]
-fn a_long_file_is_told() {
+fn a_long_file_is_reported() {
     let folder = clean_tree("tidy_long");
     folder.write("crates/api/src/lib.rs", &format!("//! The raw client.\n{}", "mod a {}\n".repeat(600)));
     let rule = "a hand-written Rust file has at most 600 lines";
@@ -66,7 +66,7 @@ fn a_long_file_is_told() {
 }
 
 #[test]
-fn a_file_that_does_not_say_what_it_is_for_is_told() {
+fn a_file_that_does_not_say_what_it_is_for_is_reported() {
     let rule = "a Rust file begins with a line that says what it is for";
     for (index, text) in
         ["", "fn main() {}\n", "\n//! Too late.\n", "// A mere comment.\n"].iter().enumerate()
@@ -78,7 +78,7 @@ fn a_file_that_does_not_say_what_it_is_for_is_told() {
 }
 
 #[test]
-fn a_crate_that_uses_one_it_may_not_is_told_however_it_spells_it() {
+fn a_crate_that_uses_one_it_may_not_is_reported_however_it_spells_it() {
     let rule = "crates use each other only in the agreed directions";
     let spellings = [
         "inferstore.workspace = true\n",
@@ -96,7 +96,7 @@ fn a_crate_that_uses_one_it_may_not_is_told_however_it_spells_it() {
 }
 
 #[test]
-fn a_crate_that_nobody_agreed_on_may_use_none() {
+fn a_crate_that_is_not_listed_may_use_none() {
     let folder = clean_tree("tidy_newcomer");
     let text = "[package]\nname = \"newcomer\"\n\n[dependencies]\ninferstore-api.workspace = true\n";
     folder.write("crates/newcomer/Cargo.toml", text);
@@ -105,7 +105,7 @@ fn a_crate_that_nobody_agreed_on_may_use_none() {
 }
 
 #[test]
-fn a_snapshot_that_no_test_names_is_told() {
+fn a_snapshot_that_no_test_names_is_reported() {
     let rule = "every snapshot belongs to a test";
     for (index, snapshot) in
         ["it__wire__get_tas.snap", "it__gone__get_task.snap", "get_task.snap"].iter().enumerate()
@@ -118,7 +118,7 @@ fn a_snapshot_that_no_test_names_is_told() {
 }
 
 #[test]
-fn a_generated_file_without_the_hash_of_the_document_is_told() {
+fn a_generated_file_without_the_hash_of_the_document_is_reported() {
     let rule = "the generated file carries the hash of the document";
     for (index, (file, text)) in [
         ("openapi/inferstore.yaml", "openapi: 3.0.4\n"),
@@ -135,7 +135,7 @@ fn a_generated_file_without_the_hash_of_the_document_is_told() {
 }
 
 #[test]
-fn a_path_of_one_machine_is_told_with_its_line() {
+fn a_path_of_one_machine_is_reported_with_its_line() {
     let rule = "nothing names a path of one machine";
     // In two pieces, so that this file keeps the rule.
     for (index, home) in [["/ho", "me/ada"], ["/ro", "ot/.cargo"], ["/Use", "rs/ada"]].iter().enumerate() {
@@ -146,7 +146,7 @@ fn a_path_of_one_machine_is_told_with_its_line() {
 }
 
 #[test]
-fn every_break_is_told_at_once() {
+fn every_break_is_reported_at_once() {
     let folder = clean_tree("tidy_many");
     folder.write("README.md", &["/ho", "me/ada\n"].concat());
     folder.write("crates/api/src/lib.rs", "");
@@ -155,7 +155,7 @@ fn every_break_is_told_at_once() {
 }
 
 #[test]
-fn a_folder_that_is_no_repository_is_told() {
+fn a_folder_that_is_no_repository_is_reported() {
     let folder = Folder::new("tidy_no_repository");
     let mut command = folder.xtask(&folder.path("xtask"));
     // Otherwise git would find the repository that this one stands in.

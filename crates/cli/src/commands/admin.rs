@@ -159,6 +159,7 @@ struct CreditArguments {
     /// The account
     account: String,
     /// The amount, exact to nine digits behind the point
+    #[arg(allow_negative_numbers = true)]
     amount: Money,
     /// Free credits, which are used first
     #[arg(long)]
@@ -314,7 +315,7 @@ enum Task {
 }
 
 pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Result {
-    let folder = session.surroundings.folder.join(&arguments.data_dir);
+    let folder = session.environment.folder.join(&arguments.data_dir);
     if !folder.join("inferstore.db").is_file() {
         return Err(Failure::usage(format!(
             "{} is no data folder of a service",

@@ -5,44 +5,151 @@ use std::io::Read;
 use clap::Args;
 use inferstore::reqwest::Method;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use crate::exit;
 use crate::failure::{Failure, Result};
+use crate::lists::MAX_PAGE;
 use crate::settings::Session;
 use crate::values;
 
-/// Send any request to the service, and print the answer as it came
+/// Send any request to the service, and print the response as it came
 ///
-/// The path is relative to the base URL. A GET is repeated like every read; everything else is sent
-/// once, because its effect is unknown.
+/// The path is relative to the base URL. Without a method the request is a GET, or a POST if it has a body. A GET
+/// is retried like every read; everything else is sent once, because its effect is unknown.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// GET, POST, PUT, PATCH or DELETE
-    #[arg(value_parser = values::method)]
-    method: Method,
-    /// The path below the base URL, such as /api-key/balance
-    path: String,
+    /// GET, POST, PUT, PATCH or DELETE, and the path below the base URL, such as /api-key/balance
+    #[arg(required = true, num_args = 1..=2, value_name = "[METHOD] PATH")]
+    words: Vec<String>,
     /// A JSON body, or @FILE, or @- for standard input
     #[arg(long, value_name = "JSON|@FILE")]
     body: Option<String>,
+    /// A field of the body, or of the query of a GET; numbers, true, false and null are JSON, the rest is text
+    #[arg(short, long = "field", value_name = "NAME=VALUE", value_parser = values::field, conflicts_with = "body")]
+    fields: Vec<(String, String)>,
+    /// Read all pages of a list, and print the response of each
+    #[arg(long)]
+    paginate: bool,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  inferstore api GET /api-key/balance
-  inferstore api POST /api-key/model/list --body '{\"limit\": 3}'
+  inferstore api /api-key/balance
+  inferstore api POST /api-key/model/list -f limit=3 -f sort=likes
+  inferstore api /api-key/task/histories --paginate --jq '.data.records[].task_id'
   inferstore api DELETE /api-key/storage/store/url --body @file.json";
 
 pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Result {
-    let Arguments { method, path, body } = arguments;
+    let Arguments { words, body, fields, paginate } = arguments;
+    let (method, path) = match &words[..] {
+        [method, path] => {
+            let method = values::method(method).map_err(|problem| {
+                Failure::usage(problem).with_hint("such as: inferstore api GET /api-key/balance")
+            })?;
+            (Some(method), path.clone())
+        }
+        [path, ..] => (None, path.clone()),
+        [] => (None, String::new()),
+    };
     if !path.starts_with('/') {
         return Err(Failure::usage(format!("the path {path:?} does not begin with a slash"))
             .with_hint("paths are relative to the base URL, such as /api-key/balance"));
     }
     let body = body.map(|body| read_body(&body, &mut session)).transpose()?;
-    let answer = session.client()?.request(method, path, body).await?;
-    session.output.data(answer.trim_end())
+    let has_body = body.is_some() || !fields.is_empty();
+    let method = method.unwrap_or(if has_body { Method::POST } else { Method::GET });
+    let request = Request { method, path, body, fields };
+    let client = session.client()?;
+    let mut page = Page::default();
+    loop {
+        let (path, body) = request.of_page(paginate.then_some(&page))?;
+        let response = client.request(request.method.clone(), path, body).await?;
+        session.output.json(response.trim_end())?;
+        if !paginate || !page.advance(&response) {
+            return Ok(());
+        }
+    }
+}
+
+struct Request {
+    method: Method,
+    path: String,
+    body: Option<Box<RawValue>>,
+    fields: Vec<(String, String)>,
+}
+
+impl Request {
+    /// The path and the body of a page.
+    fn of_page(&self, page: Option<&Page>) -> Result<(String, Option<Box<RawValue>>)> {
+        let mut fields: Vec<(String, String)> = self.fields.clone();
+        if let Some(page) = page {
+            let is_given = |name: &str| {
+                self.path.contains(&format!("{name}=")) || fields.iter().any(|(field, _)| field == name)
+            };
+            let paging = match self.path.contains("/storage/upload/") {
+                true => [("page", page.number + 1), ("pageSize", u64::from(MAX_PAGE))],
+                false => [("offset", page.records), ("limit", u64::from(MAX_PAGE))],
+            };
+            let paging: Vec<_> = paging.into_iter().filter(|(name, _)| !is_given(name)).collect();
+            fields.extend(paging.into_iter().map(|(name, value)| (name.to_owned(), value.to_string())));
+        }
+        if self.method == Method::GET {
+            let mut path = self.path.clone();
+            for (name, value) in fields {
+                path.push(if path.contains('?') { '&' } else { '?' });
+                path.push_str(&format!("{}={}", encoded(&name), encoded(&value)));
+            }
+            return Ok((path, self.body.clone()));
+        }
+        if fields.is_empty() {
+            return Ok((self.path.clone(), self.body.clone()));
+        }
+        let body = self.body.as_ref().map_or(Ok(Map::new()), |body| serde_json::from_str(body.get()));
+        let mut body = body.map_err(|_| not_read("the body of a list is not an object".to_owned()))?;
+        for (name, value) in fields {
+            let is_json = serde_json::from_str(&value).ok().filter(|value: &Value| !value.is_string());
+            body.insert(name, is_json.unwrap_or(Value::String(value)));
+        }
+        let body = serde_json::value::to_raw_value(&body)
+            .map_err(|error| not_read(format!("the body is not JSON: {error}")))?;
+        Ok((self.path.clone(), Some(body)))
+    }
+}
+
+/// Where a list that is read page by page stands.
+#[derive(Default)]
+struct Page {
+    number: u64,
+    records: u64,
+}
+
+impl Page {
+    /// Goes to the next page; `false` after the last one.
+    fn advance(&mut self, response: &str) -> bool {
+        let response: Value = serde_json::from_str(response).unwrap_or_default();
+        let data = &response["data"];
+        let records = data["records"].as_array().or(data["files"].as_array());
+        let count = records.map_or(0, Vec::len) as u64;
+        self.number += 1;
+        self.records += count;
+        count > 0 && data["total"].as_u64().is_none_or(|total| self.records < total)
+    }
+}
+
+/// A text as part of a query.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                encoded.push(char::from(byte));
+            }
+            byte => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
 }
 
 fn read_body(given: &str, session: &mut Session) -> Result<Box<RawValue>> {
@@ -58,14 +165,14 @@ pub(crate) fn text_of(path: &str, session: &mut Session) -> Result<String> {
     let read = match path {
         "-" => {
             let mut text = String::new();
-            session.surroundings.stdin.read_to_string(&mut text).map(|_| text)
+            session.environment.stdin.read_to_string(&mut text).map(|_| text)
         }
-        path => std::fs::read_to_string(session.surroundings.folder.join(path)),
+        path => std::fs::read_to_string(session.environment.folder.join(path)),
     };
     read.map_err(|error| not_read(format!("{path} cannot be read: {error}")))
 }
 
-/// Something that was to be sent cannot be.
+/// The failure of something that was to be sent.
 pub(crate) fn not_read(problem: String) -> Failure {
     Failure::new(exit::INPUT, problem).with_hint("correct it and try again; nothing was sent")
 }

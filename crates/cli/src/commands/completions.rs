@@ -2,11 +2,14 @@
 
 use clap::Args;
 use clap_complete::Shell;
+use clap_complete::env::Shells;
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::settings::Session;
 
 /// Print the completions for a shell
+///
+/// They complete commands and options, and ask the service for models, tasks and inputs.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -14,6 +17,9 @@ pub(crate) struct Arguments {
     #[arg(value_enum)]
     shell: Shell,
 }
+
+/// The variable with which the shell asks for completions.
+pub(crate) const VARIABLE: &str = "INFERSTORE_COMPLETE";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,6 +29,13 @@ Examples:
 
 pub(crate) fn execute(arguments: &Arguments, session: &Session) -> Result {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut crate::command(), "inferstore", &mut script);
+    let name = arguments.shell.to_string();
+    let shells = Shells::builtins();
+    let Some(shell) = shells.completer(&name) else {
+        return Err(Failure::usage(format!("{name} has no completions")).with_hint("bash, zsh or fish has"));
+    };
+    shell
+        .write_registration(VARIABLE, "inferstore", "inferstore", "inferstore", &mut script)
+        .map_err(|error| Failure::local_failure("the completions cannot be written", error))?;
     session.output.bytes(&script)
 }

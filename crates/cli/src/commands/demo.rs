@@ -2,17 +2,20 @@
 
 mod landscape;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use inferstore::{Client, File, Inputs, Outcome, RunEvent};
 use inferstore_service::{Config, Service};
 
+use super::console::{Beside, LOOPBACK};
+use super::serve::Signals;
 use crate::failure::{Failure, Result};
 use crate::output::{Output, Report};
 use crate::progress::{Progress, watch};
 use crate::settings::Session;
-use crate::table::Table;
+use crate::table::{Fit, Table};
 use crate::values::size;
 
 /// See the whole thing work: service, uploads, models, money
@@ -34,21 +37,36 @@ const DARK: &[u8] = include_bytes!("../../demo/dark.png");
 const AFTERWARDS: &str = "\
 How to go on:
   inferstore serve                        the same service, on a data folder that stays
-  inferstore models list                  its catalog, once the two variables that it prints are set
-  crates/client/src/lib.rs                the client in ten lines of Rust
-  openapi/inferstore.yaml                 the document, for every other language";
+  inferstore models list                  its catalog, in another terminal
+  inferstore run haze-removal photo.jpg   a run of your own";
 
 pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
     let service = Service::start(Config::ephemeral())
         .await
-        .map_err(|error| Failure::here("the service does not start", error))?;
+        .map_err(|error| Failure::local_failure("the service does not start", error))?;
     let demo = Demo::new(&service, &arguments.out, &session);
-    let done = match demo {
+    let mut done = match demo {
         Ok(demo) => demo.run().await,
         Err(failure) => Err(failure),
     };
+    // A person may want to look at it; a script wants an end.
+    if done.is_ok() && session.surroundings.stdin_is_terminal && session.surroundings.stdout_is_terminal {
+        done = look_at(&service, &session).await;
+    }
     service.shutdown().await;
     done
+}
+
+/// Prints the address of a console, and keeps the service until Ctrl-C.
+async fn look_at(service: &Service, session: &Session) -> Result {
+    let beside = Beside::start(service, SocketAddr::new(LOOPBACK, 0)).await;
+    let beside = beside.map_err(|error| Failure::here("the console does not start", error))?;
+    session
+        .output
+        .data(format!("\nLook at it in a browser (Ctrl-C ends it):\n  {}", beside.console.url()))?;
+    Signals::new()?.next().await;
+    beside.end().await;
+    Ok(())
 }
 
 struct Demo<'a> {
@@ -63,9 +81,9 @@ impl<'a> Demo<'a> {
     fn new(service: &'a Service, out: &'a Path, session: &'a Session) -> Result<Self> {
         let key = service.api_key().unwrap_or_default();
         let client = session.client_of(service.base_url(), key)?;
-        let at = session.surroundings.folder.join(out);
+        let at = session.environment.folder.join(out);
         std::fs::create_dir_all(&at)
-            .map_err(|error| Failure::here(format!("{} cannot be made", out.display()), error))?;
+            .map_err(|error| Failure::local_failure(format!("{} cannot be made", out.display()), error))?;
         Ok(Self { client, out, session, base_url: service.base_url(), storage_url: service.storage_url() })
     }
 
@@ -92,7 +110,12 @@ impl<'a> Demo<'a> {
         let large = self.upload("landscape.bmp", large, "as one PUT, because it has more than 5 MiB").await?;
 
         self.title("Models")?;
-        let mut table = Table::new(["MODEL", "COST", "OUTPUT", "WHERE"]);
+        let mut table = Table::new([
+            ("MODEL", Fit::Drop(2)),
+            ("COST", Fit::Drop(3)),
+            ("OUTPUT", Fit::Drop(1)),
+            ("WHERE", Fit::Keep),
+        ]);
         let harmony = Inputs::new().set("input_image", &large).set("template", "v_shape").set("angle", 30);
         for (model, inputs) in [
             ("haze-removal", Inputs::new().set("input_image", &hazy)),
@@ -154,7 +177,7 @@ impl<'a> Demo<'a> {
                 kept.push((name.clone(), text));
                 continue;
             };
-            let folder = self.session.surroundings.folder.join(self.out);
+            let folder = self.session.environment.folder.join(self.out);
             let file = download.overwrite(true).to_dir(folder, format!("{model}-{name}")).await?;
             let file = self.out.join(file.path.file_name().unwrap_or_default());
             kept.push((name.clone(), file.display().to_string()));

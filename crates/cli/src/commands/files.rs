@@ -3,18 +3,20 @@
 use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueHint};
 use inferstore::types::{MimeCategory, StorageFile, UploadFolder};
 use inferstore::{Client, Error, File, FileQuery, UploadedFile};
 use serde_json::json;
 
+use super::outputs::save_to;
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::lists;
 use crate::output::Report;
 use crate::progress::{Progress, watch};
 use crate::settings::Session;
-use crate::table::Table;
+use crate::table::{Cell, Fit, Table};
+use crate::time;
 use crate::values::size;
 
 /// Upload, list, download and delete files
@@ -23,14 +25,15 @@ pub(crate) enum Command {
     /// Upload files into a folder
     Upload(UploadArguments),
     /// List the files of a folder
+    #[command(visible_alias = "ls")]
     List(ListArguments),
     /// Show how much is stored
     #[command(after_help = "Examples:\n  inferstore files stats")]
     Stats,
     /// Download a URL, such as an output of a model
     Download(DownloadArguments),
-    /// Delete a file by its URL
-    #[command(after_help = "Examples:\n  inferstore files delete URL")]
+    /// Delete files by their URLs or keys
+    #[command(visible_alias = "rm")]
     Delete(DeleteArguments),
 }
 
@@ -44,8 +47,11 @@ pub(crate) struct UploadArguments {
     #[arg(value_parser = PossibleValuesParser::new(UploadFolder::ALL.iter().map(UploadFolder::as_str)))]
     folder: String,
     /// The files
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
+    /// Upload the files below folders too; a/b.png is stored as a-b.png
+    #[arg(short, long, conflicts_with = "name")]
+    recursive: bool,
     /// Store the file under this name; for one file only
     #[arg(long)]
     name: Option<String>,
@@ -61,6 +67,7 @@ const UPLOAD_EXAMPLES: &str = "\
 Examples:
   inferstore files upload samples street.jpg
   inferstore files upload documents *.pdf --format jsonl
+  inferstore files upload samples pictures/ -r
   inferstore files upload covers cover.bin --name cover.png --mime image/png";
 
 /// List the files of a folder
@@ -70,18 +77,19 @@ Examples:
 )]
 pub(crate) struct ListArguments {
     /// The folder
+    #[arg(value_parser = PossibleValuesParser::new(UploadFolder::ALL.iter().map(UploadFolder::as_str)))]
     folder: String,
     /// Only files of this kind
     #[arg(long = "type", value_name = "KIND", value_parser = PossibleValuesParser::new(MimeCategory::ALL.iter().map(MimeCategory::as_str)))]
     category: Option<String>,
-    /// The page, counted from 1
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    page: u64,
-    /// How many files a page has
+    /// How many files to show
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
-    page_size: u32,
+    limit: u32,
+    /// How many files to skip
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    offset: u64,
     /// Show all files, page after page
-    #[arg(long, conflicts_with = "page")]
+    #[arg(long, conflicts_with = "limit")]
     all: bool,
 }
 
@@ -91,49 +99,55 @@ pub(crate) struct ListArguments {
     after_help = "Examples:\n  inferstore files download URL\n  inferstore files download URL picture.png --overwrite\n  inferstore files download URL - | file -"
 )]
 pub(crate) struct DownloadArguments {
-    /// The URL
+    /// The URL, or the key of a stored file, such as samples/a.png
+    #[arg(value_name = "URL|KEY")]
     url: String,
-    /// Where to; a folder, a file, or - for standard output. The name in the URL unless told
+    /// Where to: a folder, a file, a device, or - for standard output [default: the name in the URL]
+    #[arg(value_hint = ValueHint::AnyPath)]
     path: Option<PathBuf>,
-    /// Replace a file that is there already
+    /// Replace a regular file that exists
     #[arg(long)]
     overwrite: bool,
 }
 
-/// Delete a file by its URL
+/// Delete files by their URLs or keys
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  inferstore files delete URL\n  inferstore files delete samples/a.png samples/b.png\n  inferstore files list samples --all -q | xargs inferstore files delete --yes"
+)]
 pub(crate) struct DeleteArguments {
-    /// The download URL of the file
-    url: String,
+    /// The download URLs of the files, or their keys, such as samples/a.png
+    #[arg(required = true, value_name = "URL|KEY")]
+    files: Vec<String>,
+    /// Delete without asking
+    #[arg(short, long)]
+    yes: bool,
 }
 
-pub(crate) async fn execute(command: Command, session: &Session) -> Result {
+pub(crate) async fn execute(command: Command, mut session: Session) -> Result {
     let client = &session.client()?;
     match command {
-        Command::Upload(arguments) => upload(arguments, client, session).await,
-        Command::List(arguments) => list(arguments, client, session).await,
-        Command::Stats => stats(client, session).await,
-        Command::Download(arguments) => download(arguments, client, session).await,
-        Command::Delete(DeleteArguments { url }) => {
-            client.storage().delete(url.as_str()).await?;
-            session.output.note("the file is deleted");
-            session.output.report(&Report { quiet: vec![url], ..Report::default() })
-        }
+        Command::Upload(arguments) => upload(arguments, client, &session).await,
+        Command::List(arguments) => list(arguments, client, &session).await,
+        Command::Stats => stats(client, &session).await,
+        Command::Download(arguments) => download(arguments, client, &session).await,
+        Command::Delete(arguments) => delete(arguments, client, &mut session).await,
     }
 }
 
 async fn upload(arguments: UploadArguments, client: &Client, session: &Session) -> Result {
-    let UploadArguments { folder, paths, name, mime, org } = arguments;
+    let UploadArguments { folder, paths, recursive, name, mime, org } = arguments;
     if name.is_some() && paths.len() > 1 {
-        return Err(Failure::usage("--name is for one file").with_hint("upload them one by one"));
+        return Err(Failure::usage("--name is for one file").with_hint("upload the files one by one"));
     }
     let folder = client.folder(folder);
     let mut progress = Progress::new(&session.output);
     let (mut report, mut records) = (Report::default(), Vec::new());
-    report.table = Table::new(["URL", "TYPE", "SIZE"]);
-    for path in paths {
-        let mut file = File::path(session.surroundings.folder.join(&path));
-        if let Some(name) = &name {
+    report.table = Table::new([("TYPE", Fit::Drop(1)), ("SIZE", Fit::Drop(2)), ("URL", Fit::Keep)]);
+    let mut failures = Vec::new();
+    for (path, name_of_path) in files(&paths, recursive, session)? {
+        let mut file = File::path(session.environment.folder.join(&path));
+        if let Some(name) = name.as_ref().or(name_of_path.as_ref()) {
             file = file.named(name);
         }
         if let Some(mime) = &mime {
@@ -146,10 +160,16 @@ async fn upload(arguments: UploadArguments, client: &Client, session: &Session) 
             has_begun = true;
             progress.upload(&label, event);
         };
-        let uploaded = watch(upload, show).await;
-        let uploaded = uploaded.map_err(|error| before_or_after(error, has_begun))?;
+        let uploaded = match watch(upload, show).await {
+            Ok(uploaded) => uploaded,
+            Err(error) => {
+                // The other files are uploaded nevertheless.
+                failures.push(before_or_after(error, has_begun));
+                continue;
+            }
+        };
         let UploadedFile { download_url, name, mime, size: bytes, .. } = &uploaded;
-        report.table.add([download_url.clone(), mime.clone(), size(*bytes)]);
+        report.table.add([mime.clone(), size(*bytes), download_url.clone()]);
         report.quiet.push(download_url.clone());
         let record = json!({"download_url": download_url, "name": name, "mime": mime, "size": bytes});
         records.push(record.to_string());
@@ -159,8 +179,111 @@ async fn upload(arguments: UploadArguments, client: &Client, session: &Session) 
         [one] => one.clone(),
         many => format!("[{}]", many.join(",")),
     };
-    report.records = Some(records);
-    session.output.report(&report)
+    if !records.is_empty() {
+        report.records = Some(records);
+        session.output.report(&report)?;
+    }
+    all_of(failures, session)
+}
+
+/// Reports the failures of several files, the last one as that of the command.
+fn all_of(mut failures: Vec<Failure>, session: &Session) -> Result {
+    let Some(last) = failures.pop() else { return Ok(()) };
+    for failure in &failures {
+        session.output.failure(failure);
+    }
+    Err(last)
+}
+
+/// The files to upload: with `recursive` those below folders too, with names of their own.
+fn files(paths: &[PathBuf], recursive: bool, session: &Session) -> Result<Vec<(PathBuf, Option<String>)>> {
+    let mut files = Vec::new();
+    for path in paths {
+        let root = session.environment.folder.join(path);
+        if !root.is_dir() {
+            files.push((path.clone(), None));
+        } else if recursive {
+            below(&root, Path::new(""), path, &mut files).map_err(|error| {
+                Failure::local_failure(format!("{} cannot be read", path.display()), error)
+            })?;
+        } else {
+            return Err(Failure::new(exit::INPUT, format!("{} is a folder", path.display()))
+                .with_hint("give -r for the files below it; nothing was sent"));
+        }
+    }
+    Ok(files)
+}
+
+/// Adds the files below a folder, in the order of their names. Symlinks to folders are not followed.
+fn below(
+    root: &Path,
+    inner: &Path,
+    shown: &Path,
+    files: &mut Vec<(PathBuf, Option<String>)>,
+) -> std::io::Result<()> {
+    let mut entries = std::fs::read_dir(root.join(inner))?.collect::<std::io::Result<Vec<_>>>()?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let path = inner.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            below(root, &path, shown, files)?;
+        } else {
+            let name = path.to_string_lossy().replace(['/', '\\'], "-");
+            files.push((shown.join(&path), Some(name)));
+        }
+    }
+    Ok(())
+}
+
+async fn delete(arguments: DeleteArguments, client: &Client, session: &mut Session) -> Result {
+    let mut urls = Vec::new();
+    for file in &arguments.files {
+        urls.push(if file.contains("://") { file.clone() } else { url_of(file, client).await? });
+    }
+    if !arguments.yes {
+        let question =
+            format!("delete {}? [y/N] ", if urls.len() == 1 { "this file" } else { "these files" });
+        for file in arguments.files.iter().filter(|_| session.environment.stdin_is_terminal) {
+            session.output.note(file);
+        }
+        let response = session.ask(&question)?;
+        if response.is_some_and(|response| !matches!(response.to_lowercase().as_str(), "y" | "yes")) {
+            return Err(Failure::usage("nothing was deleted").with_hint("--yes deletes without asking"));
+        }
+    }
+    let (mut deleted, mut failures) = (Vec::new(), Vec::new());
+    for url in urls {
+        match client.storage().delete(url.as_str()).await {
+            Ok(()) => deleted.push(url),
+            Err(error) => failures.push(Failure::from(error)),
+        }
+    }
+    if !deleted.is_empty() {
+        let count = deleted.len();
+        session.output.note(if count == 1 {
+            "the file is deleted".to_owned()
+        } else {
+            format!("{count} files are deleted")
+        });
+    }
+    session.output.report(&Report { quiet: deleted, ..Report::default() })?;
+    all_of(failures, session)
+}
+
+/// The download URL of a file by its key.
+async fn url_of(key: &str, client: &Client) -> Result<String> {
+    let folder = key.split('/').next().unwrap_or_default();
+    let mut files = client.folder(folder).list(FileQuery::default());
+    while let Some(file) = files.next().await {
+        let file = file?;
+        if file.key.as_deref() == Some(key)
+            && let Some(url) = file.download_url
+        {
+            return Ok(url);
+        }
+    }
+    Err(Failure::new(exit::INPUT, format!("there is no file {key:?}"))
+        .with_hint(format!("`inferstore files list {folder}` shows the keys")))
 }
 
 /// A file that cannot be sent is an input that was refused before anything was sent.
@@ -171,25 +294,31 @@ pub(crate) fn before_or_after(error: Error, has_begun: bool) -> Failure {
 }
 
 async fn list(arguments: ListArguments, client: &Client, session: &Session) -> Result {
-    let ListArguments { folder, category, page, page_size, all } = arguments;
+    let ListArguments { folder, category, limit, offset, all } = arguments;
     let folder = &client.folder(folder);
     let category: Option<MimeCategory> = category.and_then(|word| word.parse().ok());
-    let mut query = FileQuery::default();
-    query.category = category;
-    query.page_size = Some(page_size);
-    let listed = if all {
-        lists::all(session, 0, |_, pages| folder.page(query.clone(), pages + 1)).await?
-    } else {
-        lists::page(session, folder.page(query, page)).await?
+    let limit = if all { u64::MAX } else { u64::from(limit) };
+    let page = |number, size| {
+        let mut query = FileQuery::default();
+        query.category = category;
+        query.page_size = Some(size);
+        folder.page(query, number)
     };
-    let mut table = Table::new(["KEY", "TYPE", "SIZE", "CREATED", "URL"]);
+    let listed = lists::numbered(session, offset, limit, page).await?;
+    let mut table = Table::new([
+        ("KEY", Fit::Keep),
+        ("TYPE", Fit::Drop(2)),
+        ("SIZE", Fit::Drop(1)),
+        ("CREATED", Fit::Drop(3)),
+        ("URL", Fit::Drop(4)),
+    ]);
     for (file, _) in &listed.records {
         table.add([
-            file.key.clone().unwrap_or_default(),
-            file.mime.clone().unwrap_or_default(),
-            file.size.and_then(|bytes| u64::try_from(bytes).ok()).map(size).unwrap_or_default(),
-            file.created_at.as_ref().map(|stamp| stamp.as_str().to_owned()).unwrap_or_default(),
-            file.download_url.clone().unwrap_or_default(),
+            Cell::from(file.key.clone().unwrap_or_default()),
+            Cell::from(file.mime.clone().unwrap_or_default()),
+            Cell::from(file.size.and_then(|bytes| u64::try_from(bytes).ok()).map(size).unwrap_or_default()),
+            time::age(file.created_at.as_ref()),
+            Cell::from(file.download_url.clone().unwrap_or_default()),
         ]);
     }
     let quiet = |file: &StorageFile| file.download_url.clone().unwrap_or_default();
@@ -206,6 +335,7 @@ async fn stats(client: &Client, session: &Session) -> Result {
 
 async fn download(arguments: DownloadArguments, client: &Client, session: &Session) -> Result {
     let DownloadArguments { url, path, overwrite } = arguments;
+    let url = if url.contains("://") { url } else { url_of(&url, client).await? };
     let download = client.download(url.as_str()).overwrite(overwrite);
     if path.as_deref() == Some(Path::new("-")) {
         download.to_writer(session.output.clone()).await?;
@@ -213,14 +343,17 @@ async fn download(arguments: DownloadArguments, client: &Client, session: &Sessi
     }
     let mut progress = Progress::new(&session.output);
     let name = name_in(&url).unwrap_or_else(|| "download".to_owned());
-    let folder = &session.surroundings.folder;
+    let folder = &session.environment.folder;
     let path = match path {
         Some(path) if folder.join(&path).is_dir() => path.join(&name),
+        Some(path) if path.to_string_lossy().ends_with('/') => {
+            return Err(Failure::new(exit::INPUT, format!("there is no folder {}", path.display()))
+                .with_hint(format!("create it: mkdir -p {}", path.display())));
+        }
         Some(path) => path,
         None => PathBuf::from(&name),
     };
-    let downloads = download.to_file(folder.join(&path));
-    let downloaded = watch(downloads, |event| progress.download(&name, event)).await?;
+    let downloaded = save_to(download, &folder.join(&path), |event| progress.download(&name, event)).await?;
     progress.end();
     let shown = path.display().to_string();
     let record = json!({"path": shown, "mime": downloaded.mime, "size": downloaded.size}).to_string();

@@ -1,54 +1,76 @@
-//! `inferstore login`.
-
-use std::io::{BufRead, BufReader, Read};
+//! `inferstore login` and `inferstore logout`.
 
 use clap::Args;
-use inferstore::BASE_URL_VARIABLE;
+use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Error};
 
 use crate::exit;
 use crate::failure::{Failure, Result};
+use crate::output::Report;
 use crate::profiles::{self, Profile, Profiles};
-use crate::settings::Session;
+use crate::settings::{Session, shown};
+
+/// Where `inferstore serve` listens.
+const DEFAULT_URL: &str = "http://127.0.0.1:8787/api/v1";
+
+/// The root of the API below an address without a path.
+const ROOT: &str = "/api/v1";
 
 /// Store where a service is, and the key to it
 ///
-/// The key is read from the terminal without showing it, or from standard input when that is no
-/// terminal. It is checked by reading the balance, and stored in a file that only you can read.
+/// Asks for what is missing. The address is checked first, then the key is read from the terminal without
+/// showing it, or from standard input when that is no terminal, and checked by reading the balance. Both are
+/// stored in a file that only you can read.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Arguments {
-    /// Store them without asking the service
+pub(crate) struct LoginArguments {
+    /// The address of the service; /api/v1 and the scheme are added if they are missing
+    url: Option<String>,
+    /// Store them without calling the service
     #[arg(long)]
     no_check: bool,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  inferstore login --base-url https://host.example/api/v1
-  inferstore login --base-url https://staging.example/api/v1 --profile staging
-  inferstore login --base-url https://host.example/api/v1 < key.txt";
+  inferstore login
+  inferstore login host.example
+  inferstore login https://staging.example/api/v1 --profile staging
+  inferstore login https://host.example/api/v1 < key.txt";
 
-/// A key is shorter.
-const LONGEST_KEY: u64 = 64 * 1024;
+/// Remove the profile in use, or the one that --profile names, with its key
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  inferstore logout\n  inferstore logout --profile staging")]
+pub(crate) struct LogoutArguments {}
 
-pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Result {
-    let path = profiles::path(&session.surroundings)?;
+pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> Result {
+    let path = profiles::path(&session.environment)?;
     let mut profiles = Profiles::read(&path)?;
     let name = session
         .profile_name()
         .or_else(|| profiles.current.clone())
         .unwrap_or_else(|| profiles::DEFAULT.to_owned());
-    let known = || profiles.profiles.get(&name).map(|profile| profile.base_url.clone());
-    let Some(base_url) = session.given_base_url().or_else(known) else {
-        return Err(Failure::usage("which service to log in to is not known")
-            .with_hint(format!("give --base-url https://host/api/v1, or set {BASE_URL_VARIABLE}")));
+    let given = arguments.url.or_else(|| session.given_base_url());
+    let given = given.or_else(|| profiles.profiles.get(&name).map(|profile| profile.base_url.clone()));
+    let given = match given {
+        Some(url) => Some(url),
+        None => session.ask(&format!("Address of the service [{DEFAULT_URL}]: "))?,
     };
+    let Some(given) = given else {
+        return Err(Failure::usage("no service is named")
+            .with_hint("give its address: inferstore login https://host/api/v1"));
+    };
+    let base_url = completed(&given);
+    if !arguments.no_check {
+        check_address(&base_url, &session).await?;
+    }
     let key = match session.global.api_key.clone() {
         Some(key) => key.0,
-        None => read_key(&mut session)?,
+        None => session.read_secret(&format!("API key for {} (it is not shown): ", shown(&base_url)))?,
     };
     if key.is_empty() {
-        return Err(Failure::new(exit::KEY, "no key was given").with_hint("paste the key and press Enter"));
+        return Err(Failure::new(exit::KEY, "no key was given").with_hint(
+            "paste the key and press Enter; `inferstore admin key add ACCOUNT` draws one on a service of your own",
+        ));
     }
     let client = session.client_of(&base_url, &key)?;
     if !arguments.no_check {
@@ -57,19 +79,86 @@ pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Resul
     let base_url = client.base_url().to_owned();
     session.output.note(format!("profile {name}: {base_url}"));
     session.output.note(format!("stored in {}", path.display()));
+    warn_of_variables(&session);
     profiles.profiles.insert(name.clone(), Profile { base_url, api_key: key });
     profiles.current = Some(name);
     profiles.write(&path)
 }
 
-fn read_key(session: &mut Session) -> Result<String> {
-    let failed = |error| Failure::here("the key cannot be read", error);
-    if session.surroundings.stdin_is_terminal {
-        let key = rpassword::prompt_password("API key (it is not shown): ").map_err(failed)?;
-        return Ok(key.trim().to_owned());
+/// Says that the environment comes before profiles, if it names a service.
+pub(crate) fn warn_of_variables(session: &Session) {
+    for variable in [BASE_URL_VARIABLE, API_KEY_VARIABLE] {
+        if session.environment.variable(variable).is_some() {
+            session.output.note(format!("warning: {variable} is set and comes before profiles; unset it"));
+        }
     }
-    let mut line = String::new();
-    let mut stdin = BufReader::new((&mut session.surroundings.stdin).take(LONGEST_KEY));
-    stdin.read_line(&mut line).map_err(failed)?;
-    Ok(line.trim().to_owned())
+}
+
+/// The address with a scheme and the root of the API.
+fn completed(given: &str) -> String {
+    let given = given.trim().trim_end_matches('/');
+    if given.is_empty() {
+        return DEFAULT_URL.to_owned();
+    }
+    let is_local = ["localhost", "127.", "[::1]"].iter().any(|host| given.starts_with(host));
+    let url = match given.contains("://") {
+        true => given.to_owned(),
+        false => format!("{}://{given}", if is_local { "http" } else { "https" }),
+    };
+    let has_path = url.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
+    if has_path { url } else { url + ROOT }
+}
+
+/// Fails unless the API responds at this address: without a valid key, it refuses the key.
+async fn check_address(base_url: &str, session: &Session) -> Result {
+    match session.client_of(base_url, "none")?.account().balance().await {
+        Ok(_) | Err(Error::Unauthorized(_)) => Ok(()),
+        Err(error @ Error::Transport(_)) => Err(error.into()),
+        Err(error) => {
+            let problem = Failure::from(error).headline;
+            Err(Failure::new(exit::NOT_REACHED, format!("{} is not the API: {problem}", shown(base_url)))
+                .with_hint("the address of the API ends in /api/v1; object storage has another port"))
+        }
+    }
+}
+
+pub(crate) fn logout(_: &LogoutArguments, session: &Session) -> Result {
+    let path = profiles::path(&session.environment)?;
+    let mut profiles = Profiles::read(&path)?;
+    let Some(name) = session.profile_name().or_else(|| profiles.current.clone()) else {
+        return Err(Failure::usage("no profile is in use").with_hint("`inferstore profile list` shows them"));
+    };
+    remove(&name, &mut profiles)?;
+    profiles.write(&path)?;
+    session.output.note(format!("the profile {name} and its key are removed"));
+    session.output.report(&Report { quiet: vec![name], ..Report::default() })
+}
+
+/// Removes a profile.
+pub(crate) fn remove(name: &str, profiles: &mut Profiles) -> Result {
+    if profiles.profiles.remove(name).is_none() {
+        return Err(profiles.unknown(name));
+    }
+    if profiles.current.as_deref() == Some(name) {
+        profiles.current = None;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::completed;
+
+    #[test]
+    fn an_address_is_completed() {
+        for (given, url) in [
+            ("", "http://127.0.0.1:8787/api/v1"),
+            ("http://127.0.0.1:8787", "http://127.0.0.1:8787/api/v1"),
+            ("localhost:8787/", "http://localhost:8787/api/v1"),
+            ("host.example", "https://host.example/api/v1"),
+            ("https://host.example/other/api/v1/", "https://host.example/other/api/v1"),
+        ] {
+            assert_eq!(completed(given), url);
+        }
+    }
 }

@@ -4,14 +4,23 @@ pub(crate) mod admin;
 pub(crate) mod api;
 pub(crate) mod balance;
 pub(crate) mod completions;
+pub(crate) mod console;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod files;
+pub(crate) mod help;
 pub(crate) mod login;
+pub(crate) mod model_init;
+pub(crate) mod model_worker;
 pub(crate) mod models;
+pub(crate) mod node;
+pub(crate) mod open;
+pub(crate) mod outputs;
 pub(crate) mod profile;
 pub(crate) mod reference;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod status;
 pub(crate) mod task;
 pub(crate) mod version;
 
@@ -26,18 +35,27 @@ pub(crate) fn execute(command: Command, session: Session) -> Result {
         Command::Completions(arguments) => completions::execute(&arguments, &session),
         Command::Reference(arguments) => reference::execute(&arguments, &session),
         Command::Version(arguments) => version::execute(&arguments, &session),
+        Command::Help(arguments) => help::execute(&arguments, &session),
+        Command::Logout(arguments) => login::logout(&arguments, &session),
         Command::Profile(command) => profile::execute(command, &session),
+        Command::Model(command) => model_init::execute(command, &session),
+        Command::ModelWorker(arguments) => model_worker::execute(&arguments),
         // These run a service beside what they do.
         Command::Serve(arguments) => on_all_cores(serve::execute(arguments, session)),
+        Command::Node(command) => on_all_cores(node::execute(command, session)),
         Command::Admin(arguments) => on_all_cores(admin::execute(arguments, session)),
         Command::Demo(arguments) => on_all_cores(demo::execute(arguments, session)),
+        Command::Console(arguments) => on_all_cores(console::execute(arguments, session)),
+        Command::Open(arguments) => on_all_cores(open::execute(arguments, session)),
         Command::Balance(arguments) => on_one_core(balance::execute(&arguments, &session)),
         Command::Models(command) => on_one_core(models::execute(command, &session)),
         Command::Run(arguments) => on_one_core(run::execute(arguments, session)),
-        Command::Task(command) => on_one_core(task::execute(command, &session)),
-        Command::Files(command) => on_one_core(files::execute(command, &session)),
+        Command::Task(command) => on_one_core(task::execute(command, session)),
+        Command::Files(command) => on_one_core(files::execute(command, session)),
         Command::Api(arguments) => on_one_core(api::execute(arguments, session)),
         Command::Login(arguments) => on_one_core(login::execute(arguments, session)),
+        Command::Status(arguments) => on_one_core(status::execute(&arguments, &session)),
+        Command::Doctor(arguments) => on_one_core(doctor::execute(&arguments, &session)),
     }
 }
 
@@ -50,10 +68,12 @@ fn on_all_cores(work: impl Future<Output = Result>) -> Result {
 }
 
 fn on(mut builder: tokio::runtime::Builder, work: impl Future<Output = Result>) -> Result {
-    let runtime =
-        builder.enable_all().build().map_err(|error| Failure::here("no runtime can be made", error))?;
+    let runtime = builder
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::local_failure("no runtime can be made", error))?;
     let result = runtime.block_on(work);
-    // A read of standard input cannot be interrupted, and nobody waits for it any more.
+    // A read of standard input cannot be interrupted, and is waited for no more.
     runtime.shutdown_background();
     result
 }

@@ -1,22 +1,40 @@
 //! `inferstore models`.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use inferstore::types::{ModelFilter, ModelListRequest, ModelSort};
-use inferstore::{Client, Decimal};
+use futures_util::StreamExt;
+use futures_util::stream;
+use inferstore::types::{Descriptor, DescriptorType, ModelFilter, ModelListRequest, ModelSort, ModelSummary};
+use inferstore::{Client, Decimal, Error};
 
-use crate::codegen;
-use crate::failure::{Failure, Result};
+use crate::complete;
+use crate::failure::{Failure, Result, nearest};
 use crate::lists;
-use crate::output::{Format, Report};
+#[cfg(feature = "codegen")]
+use crate::output::Format;
+use crate::output::Report;
 use crate::schema;
 use crate::settings::Session;
-use crate::table::Table;
+use crate::table::{Cell, Fit, Table};
+use crate::time;
+
+/// How long the list waits to learn which models are served.
+const SERVING_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How many models are asked about at once.
+const MAX_CONCURRENT_READS: usize = 8;
+
+/// How many models are searched for the nearest name.
+const MAX_SEARCHED: u32 = 100;
 
 /// Look through the catalog, and at one model
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// List the models of the catalog
+    #[command(visible_alias = "ls")]
     List(ListArguments),
     /// Show a model
     #[command(after_help = "Examples:\n  inferstore models show haze-removal")]
@@ -30,7 +48,8 @@ pub(crate) enum Command {
     /// Show whether a model can be run now
     #[command(after_help = "Examples:\n  inferstore models serving haze-removal")]
     Serving(OneModel),
-    /// Write Rust types for what a model takes and returns
+    /// Write Rust types for what a model takes and returns; needs a command that was built with
+    /// --features codegen
     #[command(
         after_help = "Examples:\n  inferstore models code color-harmonization > src/color_harmonization.rs"
     )]
@@ -71,6 +90,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct OneModel {
     /// The identifier of the model
+    #[arg(value_name = "MODEL", add = complete::models())]
     id: String,
 }
 
@@ -78,12 +98,68 @@ pub(crate) async fn execute(command: Command, session: &Session) -> Result {
     let client = &session.client()?;
     match command {
         Command::List(arguments) => list(arguments, client, session).await,
-        Command::Show(model) => show(&model.id, client, session).await,
-        Command::Schema(model) => declared(&model.id, client, session).await,
-        Command::Cost(model) => cost(&model.id, client, session).await,
-        Command::Serving(model) => serving(&model.id, client, session).await,
-        Command::Code(model) => code(&model.id, client, session).await,
+        Command::Show(OneModel { id }) => found(show(&id, client, session).await, &id, client, session).await,
+        Command::Schema(OneModel { id }) => {
+            found(declared(&id, client, session).await, &id, client, session).await
+        }
+        Command::Cost(OneModel { id }) => found(cost(&id, client, session).await, &id, client, session).await,
+        Command::Serving(OneModel { id }) => {
+            found(serving(&id, client, session).await, &id, client, session).await
+        }
+        Command::Code(OneModel { id }) => code(&id, client, session).await,
     }
+}
+
+/// The result of a call about a model, whose failure names the nearest model if there is none.
+async fn found(result: Result<Report, Error>, id: &str, client: &Client, session: &Session) -> Result {
+    match result {
+        Ok(report) => session.output.report(&report),
+        Err(error) => Err(explained(error, id, client).await),
+    }
+}
+
+/// The failure of a call about a model, with the nearest model if there is none of that name.
+pub(crate) async fn explained(error: Error, id: &str, client: &Client) -> Failure {
+    if !error.is_not_found() {
+        return error.into();
+    }
+    let known = known(client).await;
+    let names = known.iter().flat_map(|model| [Some(model.id.as_str()), model.name.as_deref()]);
+    let nearest = nearest(id, names.flatten());
+    let nearest = known.iter().find(|model| {
+        nearest.is_some_and(|nearest| model.id.as_str() == nearest || model.name.as_deref() == Some(nearest))
+    });
+    let suggestion =
+        nearest.map_or_else(String::new, |model| format!("did you mean `{}`? ", model.id.as_str()));
+    Failure::from(error).with_hint(format!("{suggestion}`inferstore models list` shows the models"))
+}
+
+/// Fails when there is no such model.
+pub(crate) async fn check_exists(id: &str, client: &Client) -> Result {
+    match client.model(id).get().await {
+        Err(error) if error.is_not_found() => Err(explained(error, id, client).await),
+        _ => Ok(()),
+    }
+}
+
+async fn known(client: &Client) -> Vec<ModelSummary> {
+    let query = ModelListRequest {
+        search: None,
+        sort: None,
+        filter_by: None,
+        limit: Some(MAX_SEARCHED),
+        offset: Some(0),
+    };
+    client.models().page(query).await.map(|page| page.records).unwrap_or_default()
+}
+
+/// The parameters that are files, in their order.
+pub(crate) fn files(format: Option<&BTreeMap<String, Descriptor>>) -> Vec<String> {
+    let files = schema::ordered(format).into_iter();
+    files
+        .filter(|(_, descriptor)| descriptor.type_ == Some(DescriptorType::File))
+        .map(|(name, _)| name.clone())
+        .collect()
 }
 
 async fn list(arguments: ListArguments, client: &Client, session: &Session) -> Result {
@@ -93,28 +169,59 @@ async fn list(arguments: ListArguments, client: &Client, session: &Session) -> R
     let query = ModelListRequest { search, sort, filter_by, limit: Some(limit), offset: Some(offset) };
     let models = client.models();
     let listed = if all {
-        let page = |offset, _| models.page(ModelListRequest { offset: Some(offset), ..query.clone() });
+        let page = |offset| models.page(ModelListRequest { offset: Some(offset), ..query.clone() });
         lists::all(session, offset, page).await?
     } else {
         lists::page(session, models.page(query)).await?
     };
-    let mut table = Table::new(["ID", "PRICE", "OWNER", "DESCRIPTION"]);
-    for (model, _) in &listed.records {
-        table.add([
-            model.id.to_string(),
-            amount(model.price.as_ref()),
-            model.username.clone().unwrap_or_default(),
-            model.description.clone().unwrap_or_default(),
-        ]);
+    let models: Vec<&ModelSummary> = listed.records.iter().map(|(model, _)| model).collect();
+    let serving = match session.output.is_terminal() {
+        true => serving_of(&models, client).await,
+        false => BTreeMap::new(),
+    };
+    let mut columns = vec![("ID", Fit::Keep), ("PRICE", Fit::Keep)];
+    columns.extend((!serving.is_empty()).then_some(("SERVED", Fit::Keep)));
+    columns.extend([("OWNER", Fit::Drop(1)), ("DESCRIPTION", Fit::Shorten)]);
+    let mut table = Table::new(columns);
+    for model in models {
+        let mut cells = vec![Cell::from(model.id.as_str()), Cell::from(amount(model.price.as_ref()))];
+        if !serving.is_empty() {
+            cells.push(match serving.get(model.id.as_str()) {
+                Some(true) => Cell::from("yes"),
+                Some(false) => Cell::warning("no"),
+                None => Cell::default(),
+            });
+        }
+        cells.push(Cell::from(model.username.clone().unwrap_or_default()));
+        cells.push(Cell::from(model.description.clone().unwrap_or_default()));
+        table.add(cells);
     }
     session.output.report(&listed.report("records", table, |model| model.id.to_string()))
 }
 
-async fn show(id: &str, client: &Client, session: &Session) -> Result {
+/// Whether nodes serve the models, as far as the service says so in time.
+async fn serving_of(models: &[&ModelSummary], client: &Client) -> BTreeMap<String, bool> {
+    let reads = stream::iter(models).map(|model| async move {
+        let serving = client.model(model.id.as_str()).serving().await.ok()?.serving?;
+        Some((model.id.to_string(), serving))
+    });
+    let mut reads = std::pin::pin!(reads.buffer_unordered(MAX_CONCURRENT_READS));
+    let mut serving = BTreeMap::new();
+    // The list only becomes clearer by it, so it does not wait long.
+    let _ = tokio::time::timeout(SERVING_TIMEOUT, async {
+        while let Some(model) = reads.next().await {
+            serving.extend(model);
+        }
+    })
+    .await;
+    serving
+}
+
+async fn show(id: &str, client: &Client, session: &Session) -> Result<Report, Error> {
     let model = client.model(id).get().await?;
     let metadata = model.model_metadata.clone().unwrap_or_default();
     let word = |flag: Option<bool>| flag.map(|flag| if flag { "yes" } else { "no" }.to_owned());
-    let table = Table::of_fields([
+    let mut table = Table::of_fields([
         ("id", Some(model.id.to_string())),
         ("name", model.name.clone()),
         ("title", metadata.pretty_name.clone()),
@@ -127,45 +234,51 @@ async fn show(id: &str, client: &Client, session: &Session) -> Result {
         ("task", metadata.task.clone()),
         ("license", metadata.license.clone()),
         ("library", metadata.library.as_ref().map(|words| words.join(", "))),
-        ("created", model.created_at.as_ref().map(|stamp| stamp.as_str().to_owned())),
-        ("updated", model.updated_at.as_ref().map(|stamp| stamp.as_str().to_owned())),
     ]);
-    session.output.report(&Report::of_one(table, session.payload(), model.id.to_string()))
+    for (name, stamp) in [("created", &model.created_at), ("updated", &model.updated_at)] {
+        if let Some(cell) = time::stamp(stamp.as_ref()) {
+            table.add([Cell::from(name), cell]);
+        }
+    }
+    Ok(Report::of_one(table, session.payload(), model.id.to_string()))
 }
 
-async fn declared(id: &str, client: &Client, session: &Session) -> Result {
+async fn declared(id: &str, client: &Client, session: &Session) -> Result<Report, Error> {
     let version = client.model(id).versioning().await?;
-    let report = Report {
+    Ok(Report {
         table: schema::table(&version),
         below: Some(format!("\n{}", schema::example(id, &version))),
         json: session.payload().map(|payload| payload.to_string()).unwrap_or_default(),
         quiet: version.commit_hash.into_iter().collect(),
         records: None,
-    };
-    session.output.report(&report)
+    })
 }
 
-async fn cost(id: &str, client: &Client, session: &Session) -> Result {
+async fn cost(id: &str, client: &Client, session: &Session) -> Result<Report, Error> {
     let cost = client.model(id).cost().await?;
     let table = Table::of_fields([
         ("cost", Some(amount(cost.cost.as_ref()))),
         ("symbol", cost.symbol.clone()),
         ("unit", cost.unit.clone()),
     ]);
-    session.output.report(&Report::of_one(table, session.payload(), amount(cost.cost.as_ref())))
+    Ok(Report::of_one(table, session.payload(), amount(cost.cost.as_ref())))
 }
 
-async fn serving(id: &str, client: &Client, session: &Session) -> Result {
+async fn serving(id: &str, client: &Client, session: &Session) -> Result<Report, Error> {
     let serving = client.model(id).serving().await?;
     let word = if serving.serving == Some(true) { "yes" } else { "no" };
-    let consumers = serving.consumers.map(|count| count.to_string());
-    let table = Table::of_fields([("serving", Some(word.to_owned())), ("consumers", consumers)]);
-    session.output.report(&Report::of_one(table, session.payload(), word))
+    let waiting = serving.consumers.map(|count| count.to_string());
+    let table = Table::of_fields([("serving", Some(word.to_owned())), ("consumers", waiting)]);
+    Ok(Report::of_one(table, session.payload(), word))
 }
 
+#[cfg(feature = "codegen")]
 async fn code(id: &str, client: &Client, session: &Session) -> Result {
-    let version = client.model(id).versioning().await?;
-    let code = codegen::module(&version).map_err(|problem| {
+    let version = match client.model(id).versioning().await {
+        Ok(version) => version,
+        Err(error) => return Err(explained(error, id, client).await),
+    };
+    let code = crate::codegen::module(&version).map_err(|problem| {
         Failure::new(crate::exit::FAILED, format!("no types can be written for {id}: {problem}"))
             .with_hint("the model runs without types: `inferstore run`, or Inputs in the client")
     })?;
@@ -175,6 +288,12 @@ async fn code(id: &str, client: &Client, session: &Session) -> Result {
             session.output.data(serde_json::json!({"model_id": id, "rust": code}).to_string())
         }
     }
+}
+
+#[cfg(not(feature = "codegen"))]
+async fn code(_: &str, _: &Client, _: &Session) -> Result {
+    Err(Failure::usage("this command was built without the feature `codegen`")
+        .with_hint("build it with: cargo install --path crates/cli --features codegen"))
 }
 
 /// An amount, or nothing.

@@ -3,19 +3,26 @@
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use super::login;
+use crate::complete;
 use crate::failure::Result;
 use crate::output::Report;
 use crate::profiles::{self, Profiles};
 use crate::settings::{Session, shown};
-use crate::table::Table;
+use crate::table::{Fit, Table};
 
-/// List the profiles, and choose one
+/// List the profiles, choose one, remove one
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// List the profiles, without their keys
+    #[command(visible_alias = "ls")]
     List(ListArguments),
     /// Use a profile from now on
-    Use(UseArguments),
+    #[command(after_help = "Examples:\n  inferstore profile use staging")]
+    Use(OneProfile),
+    /// Remove a profile and its key
+    #[command(visible_alias = "rm", after_help = "Examples:\n  inferstore profile remove staging")]
+    Remove(OneProfile),
 }
 
 /// List the profiles, without their keys
@@ -23,24 +30,34 @@ pub(crate) enum Command {
 #[command(after_help = "Examples:\n  inferstore profile list")]
 pub(crate) struct ListArguments {}
 
-/// Use a profile from now on
+/// One profile.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  inferstore profile use staging")]
-pub(crate) struct UseArguments {
+pub(crate) struct OneProfile {
     /// The profile
+    #[arg(add = complete::profiles())]
     name: String,
 }
 
 pub(crate) fn execute(command: Command, session: &Session) -> Result {
     match command {
         Command::List(ListArguments {}) => list(session),
-        Command::Use(arguments) => choose(arguments, session),
+        Command::Use(OneProfile { name }) => choose(name, session),
+        Command::Remove(OneProfile { name }) => remove(&name, session),
     }
 }
 
+fn remove(name: &str, session: &Session) -> Result {
+    let path = profiles::path(&session.environment)?;
+    let mut profiles = Profiles::read(&path)?;
+    login::remove(name, &mut profiles)?;
+    profiles.write(&path)?;
+    session.output.note(format!("the profile {name} and its key are removed"));
+    Ok(())
+}
+
 fn list(session: &Session) -> Result {
-    let profiles = Profiles::read(&profiles::path(&session.surroundings)?)?;
-    let mut table = Table::new(["", "PROFILE", "BASE URL"]);
+    let profiles = Profiles::read(&profiles::path(&session.environment)?)?;
+    let mut table = Table::new([("", Fit::Keep), ("PROFILE", Fit::Keep), ("BASE URL", Fit::Keep)]);
     let mut records = Vec::new();
     for (name, profile) in &profiles.profiles {
         let is_current = profiles.current.as_ref() == Some(name);
@@ -49,7 +66,7 @@ fn list(session: &Session) -> Result {
         table.add([if is_current { "*" } else { "" }.to_owned(), name.clone(), base_url]);
     }
     if records.is_empty() {
-        session.output.note("there are no profiles; `inferstore login` makes one");
+        session.output.note("there are no profiles; `inferstore login` stores one");
     }
     session.output.report(&Report {
         table: if records.is_empty() { Table::default() } else { table },
@@ -60,12 +77,12 @@ fn list(session: &Session) -> Result {
     })
 }
 
-fn choose(arguments: UseArguments, session: &Session) -> Result {
-    let path = profiles::path(&session.surroundings)?;
+fn choose(name: String, session: &Session) -> Result {
+    let path = profiles::path(&session.environment)?;
     let mut profiles = Profiles::read(&path)?;
-    let name = arguments.name;
     let Some(profile) = profiles.profiles.get(&name) else { return Err(profiles.unknown(&name)) };
     session.output.note(format!("{name} is used from now on: {}", shown(&profile.base_url)));
+    login::warn_of_variables(session);
     profiles.current = Some(name);
     profiles.write(&path)
 }

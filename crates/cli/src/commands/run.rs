@@ -1,19 +1,23 @@
 //! `inferstore run`.
 
+mod batch;
+mod inputs;
 mod interrupt;
-mod outputs;
+mod journal;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use inferstore::types::UploadFolder;
-use inferstore::{Client, Decimal, Error, File, Inputs, PollInterval, ViolationKind};
-use serde_json::value::RawValue;
+use inferstore::types::{ModelVersioning, UploadFolder};
+use inferstore::{Client, Decimal, Error, Inputs, ViolationKind};
 
-use super::api;
 use super::files::before_or_after;
+use super::models;
+use super::outputs::{Delivery, Names, OutputArguments, Saved, file_outputs};
+use super::task::{WaitOptions, outcome_report};
+use crate::complete;
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::output::{Format, Report};
@@ -21,7 +25,9 @@ use crate::progress::Progress;
 use crate::schema;
 use crate::settings::Session;
 use crate::table::Table;
-use crate::values::{self, Given, Input};
+use crate::values::{self, Input};
+pub(super) use inputs::stem_of;
+use inputs::{Collected, attach, collect};
 use interrupt::Interrupts;
 
 /// Run a model and wait for its output
@@ -30,45 +36,48 @@ use interrupt::Interrupts;
 /// the way. The task is created at most once. Ctrl-C detaches: the task goes on, and its identifier is
 /// printed; a second Ctrl-C cancels it if it is still in the queue. When a task stays in the queue for 10
 /// minutes because no node serves the model, the run ends as at a deadline.
+///
+/// Several files are a batch, with one task for each. A journal in the folder of -o lets the same command
+/// continue after an interruption: what has run is neither run nor paid again.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// The identifier of the model
+    #[arg(add = complete::models())]
     model: String,
+    #[command(flatten)]
+    options: RunOptions,
+}
+
+/// Inputs and options of a run.
+#[derive(Debug, Args)]
+pub(crate) struct RunOptions {
+    /// Inputs: name=value, name=@FILE, or a file or URL for the one file that the model takes; - and @- are
+    /// standard input
+    #[arg(value_name = "INPUT", add = complete::inputs())]
+    words: Vec<String>,
     /// An input: name=value, or name=@path for a file to upload; a value that begins with @ is written
     /// @@…
-    #[arg(short, long = "input", value_name = "NAME=VALUE")]
+    #[arg(short, long = "input", value_name = "NAME=VALUE", add = complete::inputs())]
     input: Vec<Input>,
-    /// Inputs as a JSON object, from a file or from standard input for -; -i comes before it
-    #[arg(long, value_name = "FILE|-")]
+    /// Inputs as a JSON object, from a file or from standard input for -; other inputs come before it
+    #[arg(long, value_name = "FILE|-", hide_short_help = true)]
     input_json: Option<String>,
-    /// Download the outputs into this folder
-    #[arg(long, value_name = "DIR")]
-    out: Option<std::path::PathBuf>,
-    /// Show the output picture in the terminal
-    #[arg(long)]
-    show: bool,
-    /// End within this time, such as 90s, 5m or 1h30m
-    #[arg(long, value_name = "TIME", value_parser = values::duration)]
-    deadline: Option<Duration>,
-    /// Cancel the task at the deadline if it is still in the queue
-    #[arg(long, requires = "deadline")]
-    cancel_at_deadline: bool,
-    /// How often the task is read: adaptive, fast (every 2 to 5 seconds), long (every 10 to 30 seconds),
-    /// or every so many seconds
-    #[arg(long, value_name = "INTERVAL", default_value = "adaptive", value_parser = values::poll_interval)]
-    poll: PollInterval,
+    #[command(flatten)]
+    outputs: OutputArguments,
+    #[command(flatten)]
+    wait: WaitOptions,
     /// Send the inputs as they are, without checking them against what the model declares
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     no_check: bool,
     /// Also send inputs that the model does not declare
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     allow_undeclared: bool,
     /// Refuse to run when it costs more
     #[arg(long, value_name = "AMOUNT", value_parser = values::amount)]
     max_cost: Option<Decimal>,
     /// Refuse to run when no node serves the model now
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     require_serving: bool,
     /// Create the task, print its identifier, and do not wait
     #[arg(long, conflicts_with_all = ["out", "show"])]
@@ -77,90 +86,130 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "detach")]
     dry_run: bool,
     /// Cancel the task at the first Ctrl-C if it is still in the queue
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     cancel_on_interrupt: bool,
+    /// Delete the uploaded inputs when the task has ended; else they stay stored, and storage is billed
+    #[arg(long, conflicts_with = "detach")]
+    delete_inputs: bool,
     /// Upload files among the inputs into this folder
-    #[arg(long, value_name = "FOLDER", default_value = "samples", value_parser = PossibleValuesParser::new(UploadFolder::ALL.iter().map(UploadFolder::as_str)))]
+    #[arg(long, value_name = "FOLDER", default_value = "samples", value_parser = PossibleValuesParser::new(UploadFolder::ALL.iter().map(UploadFolder::as_str)), hide_short_help = true)]
     folder: String,
     /// Upload files for this organization, with a key of personal scope
-    #[arg(long, value_name = "USERNAME")]
+    #[arg(long, value_name = "USERNAME", hide_short_help = true)]
     org: Option<String>,
+    /// How many files of a batch run at once
+    #[arg(short, long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: u16,
+    /// How long a task that an interrupted batch has asked for may take to appear in the history
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::duration, hide_short_help = true)]
+    settle: Duration,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  inferstore run haze-removal -i input_image=@street.jpg --out .
-  inferstore run color-harmonization -i input_image=@a.png -i template=v_shape -i angle=30 --dry-run
+  inferstore run haze-removal street.jpg -o clear.png
+  inferstore run color-harmonization a.png template=v_shape angle=30 --dry-run
+  inferstore run haze-removal *.jpg -o outputs/ -j 8
+  inferstore run haze-removal street.jpg -o - | convert - street.webp
   inferstore run haze-removal -i input_image=URL --deadline 5m --max-cost 0.10
-  inferstore run haze-removal --input-json inputs.json --detach --format quiet";
+  inferstore run haze-removal --input-json inputs.json --detach -q";
 
 /// What is run, and how.
 struct Run {
     client: Client,
-    arguments: Arguments,
+    model: String,
+    options: RunOptions,
     inputs: Inputs,
     /// The inputs that are files, by name.
     files: BTreeMap<String, String>,
+    delivery: Delivery,
+    names: Names,
 }
 
-pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Result {
-    let (inputs, files) = inputs(&arguments, &mut session)?;
-    let run = Run { client: session.client()?, arguments, inputs, files };
-    let is_asking = run.arguments.input.is_empty() && run.arguments.input_json.is_none();
-    if is_asking && session.surroundings.stdin_is_terminal && run.wants(&session).await? {
-        return Err(Failure::new(exit::INPUT, "the model wants inputs; no task was created")
-            .with_hint("give them with -i name=value, or -i name=@path for a file"));
+pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
+    begin(arguments.model, Inputs::new(), arguments.options, session).await
+}
+
+/// Runs a model with the inputs of an earlier run.
+pub(crate) async fn again(model: String, inputs: Inputs, options: RunOptions, session: Session) -> Result {
+    begin(model, inputs, options, session).await
+}
+
+async fn begin(model: String, inputs: Inputs, options: RunOptions, mut session: Session) -> Result {
+    let collected = collect(inputs, &options, &mut session)?;
+    let client = session.client_with_settle(options.settle)?;
+    let is_asking = collected.is_empty() && session.environment.stdin_is_terminal;
+    let needs_version = is_asking || !collected.loose.is_empty() || options.outputs.out.is_some();
+    let version = match needs_version {
+        true => Some(declared(&model, &client).await?),
+        false => None,
+    };
+    let outputs = version.as_ref().map(file_outputs);
+    let delivery = options.outputs.check(outputs.as_deref(), &session)?;
+    let Collected { inputs, files, loose, given } = collected;
+    if loose.len() > 1 {
+        loose.iter().try_for_each(|file| inputs::check_no_folder(file, &session))?;
+        let field = inputs::file_input(version.as_ref(), &inputs, &loose)?;
+        let batch = batch::Batch::new(client, model, field, inputs, given, options, delivery, &session)?;
+        return batch.execute(loose, &session).await;
     }
-    if run.arguments.dry_run {
+    let names = Names { input: inputs::name_of(&loose, &files), model: Some(model.clone()) };
+    let mut run = Run { client, model, options, inputs, files, delivery, names };
+    if let Some(word) = loose.first() {
+        let field = inputs::file_input(version.as_ref(), &run.inputs, &loose)?;
+        run.files.insert(field.clone(), word.clone());
+        run.inputs = attach(run.inputs, field, word, &mut session)?;
+    }
+    if is_asking && run.wants(&session).await? {
+        return Err(Failure::new(exit::INPUT, "the model wants inputs; no task was created")
+            .with_hint("give them as name=value, or name=@path for a file"));
+    }
+    if run.options.dry_run {
         run.dry(&session).await
-    } else if run.arguments.detach {
+    } else if run.options.detach {
+        run.warn_if_offline(&session).await;
         run.detached(&session).await
     } else {
+        run.warn_if_offline(&session).await;
         run.followed(&session).await
     }
 }
 
-/// The inputs of the command line over those of a JSON object.
-fn inputs(arguments: &Arguments, session: &mut Session) -> Result<(Inputs, BTreeMap<String, String>)> {
-    let mut inputs = Inputs::new();
-    if let Some(path) = &arguments.input_json {
-        let text = api::text_of(path, session)?;
-        let fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(&text)
-            .map_err(|error| api::not_read(format!("{path} is no JSON object: {error}")))?;
-        for (name, value) in fields {
-            inputs = inputs.set(name, value);
-        }
+async fn declared(model: &str, client: &Client) -> Result<ModelVersioning> {
+    match client.model(model).versioning().await {
+        Ok(version) => Ok(version),
+        Err(error) => Err(models::explained(error, model, client).await),
     }
-    let mut files = BTreeMap::new();
-    for Input { name, value } in &arguments.input {
-        inputs = match value {
-            Given::Text(text) => inputs.set(name, text),
-            Given::File(path) => {
-                files.insert(name.clone(), path.clone());
-                inputs.file(name, File::path(session.surroundings.folder.join(path)))
-            }
-        };
+}
+
+/// A run with these options.
+fn configured(client: &Client, model: &str, inputs: Inputs, options: &RunOptions) -> inferstore::Run {
+    let run = client
+        .model(model)
+        .run(inputs)
+        .deadline(options.wait.deadline)
+        .cancel_at_deadline(options.wait.cancel_at_deadline)
+        .poll(options.wait.poll.clone())
+        .skip_validation(options.no_check)
+        .allow_undeclared(options.allow_undeclared)
+        .require_serving(options.require_serving)
+        .delete_inputs_after(options.delete_inputs)
+        .upload_folder(options.folder.parse().unwrap_or(UploadFolder::Samples))
+        .org_username(options.org.clone());
+    match &options.max_cost {
+        Some(max_cost) => run.max_cost(max_cost.clone()),
+        None => run,
     }
-    Ok((inputs, files))
 }
 
 impl Run {
     fn run(&self) -> inferstore::Run {
-        let arguments = &self.arguments;
-        let run = self.client.model(&arguments.model).run(self.inputs.clone());
-        let run = run
-            .deadline(arguments.deadline)
-            .cancel_at_deadline(arguments.cancel_at_deadline)
-            .poll(arguments.poll.clone())
-            .skip_validation(arguments.no_check)
-            .allow_undeclared(arguments.allow_undeclared)
-            .require_serving(arguments.require_serving)
-            .upload_folder(arguments.folder.parse().unwrap_or(UploadFolder::Samples))
-            .org_username(arguments.org.clone());
-        match &arguments.max_cost {
-            Some(max_cost) => run.max_cost(max_cost.clone()),
-            None => run,
-        }
+        configured(&self.client, &self.model, self.inputs.clone(), &self.options)
+    }
+
+    /// Warns when no node serves the model: the task would stay in the queue.
+    async fn warn_if_offline(&self, session: &Session) {
+        warn_if_offline(&self.model, &self.client, session).await;
     }
 
     /// Shows what the model wants, if it cannot be run without inputs.
@@ -174,30 +223,35 @@ impl Run {
     }
 
     async fn show_wants(&self, session: &Session) -> Result {
-        let id = &self.arguments.model;
-        let version = self.client.model(id).versioning().await?;
+        let version = self.client.model(&self.model).versioning().await?;
         session.output.note(session.output.drawn(&schema::table(&version)));
-        session.output.note(format!("\n{}\n", schema::example(id, &version)));
+        session.output.note(format!("\n{}\n", schema::example(&self.model, &version)));
         Ok(())
     }
 
-    /// The failure, after what the model wants if something was missing.
-    async fn told(&self, failure: Failure, is_missing: bool, session: &Session) -> Failure {
+    /// The failure, after what the model wants if something was missing, with the nearest model if there is none.
+    async fn explained(&self, error: Error, has_begun: bool, session: &Session) -> Failure {
+        let is_missing = matches!(&error, Error::Inputs(invalid) if invalid.has(ViolationKind::Missing));
         if is_missing && session.output.is_live {
-            // The failure is told either way.
+            // The failure is reported either way.
             let _ = self.show_wants(session).await;
         }
-        failure
+        if error.is_not_found() {
+            return models::explained(error, &self.model, &self.client).await;
+        }
+        let hint = inputs::forgotten_mark(&error, &self.inputs, session);
+        let failure = before_or_after(error, has_begun);
+        match hint {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
+        }
     }
 
     async fn dry(&self, session: &Session) -> Result {
-        let model = self.client.model(&self.arguments.model);
+        let model = self.client.model(&self.model);
         let values = match self.run().check().await {
             Ok(values) => values,
-            Err(error) => {
-                let is_missing = is_missing(&error);
-                return Err(self.told(before_or_after(error, false), is_missing, session).await);
-            }
+            Err(error) => return Err(self.explained(error, false, session).await),
         };
         let cost = model.cost().await?.cost;
         let mut table = Table::of_fields([
@@ -228,10 +282,7 @@ impl Run {
     async fn detached(self, session: &Session) -> Result {
         let task = match self.run().start().await {
             Ok(task) => task,
-            Err(error) => {
-                let is_missing = is_missing(&error);
-                return Err(self.told(before_or_after(error, false), is_missing, session).await);
-            }
+            Err(error) => return Err(self.explained(error, false, session).await),
         };
         // A task that was found in the history is not in the response to a create.
         let id = task.id().as_str();
@@ -239,7 +290,7 @@ impl Run {
             serde_json::from_str::<serde_json::Value>(payload).is_ok_and(|data| data["data"] == id)
         });
         let json = response.unwrap_or_else(|| serde_json::json!({"data": id}).to_string());
-        session.output.note(format!("pick it up with: inferstore task wait {id}"));
+        session.output.note(format!("pick it up with: inferstore task wait {id} -o outputs/"));
         let table = Table::of_fields([("task", Some(id.to_owned()))]);
         session.output.report(&Report { table, json, quiet: vec![id.to_owned()], ..Report::default() })
     }
@@ -247,7 +298,7 @@ impl Run {
     async fn followed(self, session: &Session) -> Result {
         let mut events = self.run().events();
         let mut progress = Progress::new(&session.output);
-        let mut interrupts = Interrupts::new(self.arguments.cancel_on_interrupt);
+        let mut interrupts = Interrupts::new(self.options.cancel_on_interrupt);
         loop {
             let event = tokio::select! {
                 biased;
@@ -267,29 +318,43 @@ impl Run {
             }
         }
         progress.end();
-        match events.finish().await {
-            Ok(outcome) => outputs::deliver(&self.arguments, &outcome, session.payload(), session).await,
-            Err(error) => {
-                let is_missing = is_missing(&error);
-                let failure = before_or_after(error, interrupts.has_begun());
-                Err(self.told(failure, is_missing, session).await)
-            }
+        let outcome = match events.finish().await {
+            Ok(outcome) => outcome,
+            Err(error) => return Err(self.explained(error, interrupts.has_begun(), session).await),
+        };
+        let mut report = outcome_report(&outcome, session.payload());
+        // The run succeeded and is paid, so it is reported whatever becomes of the downloads.
+        let saved = self.delivery.deliver(&outcome, &self.names, session).await;
+        if !self.delivery.is_stdout() {
+            with_paths(&mut report, saved.as_deref().unwrap_or_default(), session.output.format);
+            session.output.report(&report)?;
         }
+        for url in outcome.stored_inputs.iter().filter(|_| self.options.delete_inputs) {
+            session.output.note(format!("an input is still stored: inferstore files delete {url}"));
+        }
+        saved.map(drop).map_err(|failure| {
+            let hint = format!("the run is paid; its outputs: inferstore task show {} -o PATH", outcome.task);
+            failure.with_hint(hint)
+        })
     }
 }
 
-/// Whether a required input was not given.
-fn is_missing(error: &Error) -> bool {
-    matches!(error, Error::Inputs(invalid) if invalid.has(ViolationKind::Missing))
+/// Warns when no node serves the model.
+async fn warn_if_offline(model: &str, client: &Client, session: &Session) {
+    let serving = client.model(model).serving().await;
+    if serving.is_ok_and(|serving| serving.serving == Some(false)) {
+        session
+            .output
+            .note(format!("warning: no node serves {model} now; the task stays in the queue until one does"));
+    }
 }
 
-/// What people read when outputs were downloaded.
-fn with_paths(mut report: Report, paths: &[(String, String)], format: Format) -> Report {
-    for (name, path) in paths {
-        report.table.add([format!("{name} in"), path.clone()]);
+/// Adds where outputs were downloaded to.
+pub(super) fn with_paths(report: &mut Report, saved: &[Saved], format: Format) {
+    for (name, path) in saved {
+        report.table.add([format!("{name} in"), path.display().to_string()]);
     }
-    if format == Format::Quiet && !paths.is_empty() {
-        report.quiet = paths.iter().map(|(_, path)| path.clone()).collect();
+    if format == Format::Quiet && !saved.is_empty() {
+        report.quiet = saved.iter().map(|(_, path)| path.display().to_string()).collect();
     }
-    report
 }

@@ -1,8 +1,9 @@
 //! `inferstore serve`.
 
+mod local_profile;
 mod log;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE};
 use inferstore_service::{Config, CorsOrigin, DatabaseUrl, Money, Roles, S3Config, Service};
 use serde_json::json;
 
+use super::console::{Beside, LOOPBACK};
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
 use log::{FILTER_VARIABLE, Log, LogFormat};
@@ -21,8 +23,6 @@ const FIRST_KEY_VARIABLE: &str = "INFERSTORE_FIRST_KEY";
 
 /// The variable that holds the URL of the database, which other users could read in the list of processes.
 const DATABASE_VARIABLE: &str = "INFERSTORE_DATABASE";
-
-const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Arguments of `serve`; `Command::Serve` describes it.
 #[derive(Debug, Args)]
@@ -68,6 +68,15 @@ pub(crate) struct Arguments {
     /// Let web pages of this origin alone upload and read files; may be repeated [default: all origins]
     #[arg(long, value_name = "URL")]
     storage_cors_origin: Vec<CorsOrigin>,
+    /// Serve no console, the pages to look at the service in a browser
+    #[arg(long)]
+    no_console: bool,
+    /// The port of the console; 0 chooses a free one
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    console_port: u16,
+    /// The address of the port for the console
+    #[arg(long, value_name = "ADDRESS", default_value_t = LOOPBACK)]
+    console_host: IpAddr,
     /// The PostgreSQL that keeps everything but files, for any number of processes; INFERSTORE_DATABASE may hold
     /// the URL and its password instead [default: the data folder]
     #[arg(long, value_name = "URL")]
@@ -93,6 +102,9 @@ pub(crate) struct Arguments {
     /// How many tasks run at once in this process [default: one for each core]
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
+    /// Do not run this built-in model in this process: its tasks wait for a node; may be repeated
+    #[arg(long, value_name = "MODEL")]
+    exclude_model: Vec<String>,
     /// How many requests an account may send per second [default: no limit]
     #[arg(long, value_name = "N")]
     max_requests_per_second: Option<NonZeroU32>,
@@ -122,9 +134,12 @@ pub(crate) struct Arguments {
     /// How the lines of the log are written; INFERSTORE_LOG filters them
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
-    /// Print one line of JSON when the service is ready, and nothing else on standard output
+    /// Print one line of JSON when the service is ready, and nothing else on standard output; stores no profile
     #[arg(long)]
     ready_json: bool,
+    /// Do not store the profile `local`
+    #[arg(long)]
+    no_profile: bool,
 }
 
 /// The two responses that the API describes for a task that the balance does not cover.
@@ -153,7 +168,7 @@ Examples:
   inferstore serve --host 0.0.0.0 --storage-url https://files.example --first-key-file key.txt";
 
 pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
-    let filter = session.surroundings.variable(FILTER_VARIABLE);
+    let filter = session.environment.variable(FILTER_VARIABLE);
     let log = Log::start(filter, session.output.is_verbose, arguments.log_format)?;
     let result = serve(arguments, &session).await;
     log.flush();
@@ -174,7 +189,12 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
         );
     }
     let is_ready_json = arguments.ready_json;
+    let console_address =
+        (!arguments.no_console).then(|| SocketAddr::new(arguments.console_host, arguments.console_port));
     let database = database(&arguments, session)?;
+    // The key of an ephemeral service is worth nothing when it ends.
+    let stores_profile = !(is_ready_json || arguments.no_profile || arguments.ephemeral);
+    let given_key = first_key.clone();
     let start = {
         let mut config = config(arguments, first_key, session);
         config.database = database;
@@ -185,7 +205,16 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
         started = start => started.map_err(failed_start)?,
         () = signals.next() => return Ok(()),
     };
-    announce(&service, session, is_ready_json)?;
+    let console = match service.base_url().is_empty() {
+        true => None,
+        false => beside(&service, console_address).await,
+    };
+    let console_url = console.as_ref().map(|beside| beside.console.url());
+    announce(&service, console_url, session, is_ready_json)?;
+    if stores_profile && !service.base_url().is_empty() {
+        let key = service.api_key().map(str::to_owned).or(given_key);
+        session.output.note(local_profile::store(service.base_url(), key, session).await);
+    }
     if let Err(error) = service.api_key_shown().await {
         tracing::warn!(%error, "the next start prints another API key");
     }
@@ -194,10 +223,24 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     }
     signals.next().await;
     tracing::info!("the service ends: requests in progress are finished");
+    if let Some(console) = console {
+        console.end().await;
+    }
     tokio::select! {
         () = service.shutdown() => Ok(()),
         () = signals.next() => Err(Failure::new(crate::exit::FAILED, "requests in progress were cut off")
             .with_hint("one signal is enough for an end in order")),
+    }
+}
+
+/// The console beside the service. The service runs without one, too.
+async fn beside(service: &Service, address: Option<SocketAddr>) -> Option<Beside<'_>> {
+    match Beside::start(service, address?).await {
+        Ok(console) => Some(console),
+        Err(error) => {
+            tracing::warn!(%error, "there is no console");
+            None
+        }
     }
 }
 
@@ -210,7 +253,7 @@ fn failed_start(error: inferstore_service::Error) -> Failure {
 }
 
 /// Prints where the service is and, once, the key of the first account.
-fn announce(service: &Service, session: &Session, is_ready_json: bool) -> Result {
+fn announce(service: &Service, console_url: Option<&str>, session: &Session, is_ready_json: bool) -> Result {
     let output = &session.output;
     if is_ready_json {
         let folder = std::path::absolute(service.data_folder()).unwrap_or(service.data_folder().to_owned());
@@ -219,6 +262,7 @@ fn announce(service: &Service, session: &Session, is_ready_json: bool) -> Result
             "base_url": service.base_url(),
             "storage_url": service.storage_url(),
             "api_key": service.api_key(),
+            "console_url": console_url,
             "data_dir": folder,
             "pid": std::process::id(),
         });
@@ -232,15 +276,15 @@ fn announce(service: &Service, session: &Session, is_ready_json: bool) -> Result
     } else {
         output.data(format!("export {BASE_URL_VARIABLE}={}", service.base_url()))?;
     }
-    match service.api_key() {
-        Some(key) => output.data(format!("export {API_KEY_VARIABLE}={key}"))?,
-        None => {
-            output.note("the first start printed the API key; `inferstore admin key add demo` adds another");
-        }
+    if let Some(key) = service.api_key() {
+        output.data(format!("export {API_KEY_VARIABLE}={key}"))?;
     }
     output.note(format!("object storage: {}", service.storage_url()));
     for (name, value) in further_listeners(service) {
         output.note(format!("{}: {value}", name.replace('_', " ")));
+    }
+    if let Some(url) = console_url {
+        output.note(format!("console: {url}"));
     }
     output.note(format!("data: {}; Ctrl-C ends the service", service.data_folder().display()));
     Ok(())
@@ -269,10 +313,10 @@ fn first_key(arguments: &Arguments, session: &Session) -> Result<Option<String>>
         return Err(Failure::usage("--api-key is the key of a client; serve has no use for it")
             .with_hint("--first-key-file names a file with the key of the first account"));
     }
-    let surroundings = &session.surroundings;
+    let environment = &session.environment;
     match &arguments.first_key_file {
-        Some(file) => read_key(&surroundings.folder.join(file)).map(Some),
-        None => Ok(surroundings.variable(FIRST_KEY_VARIABLE).map(str::to_owned)),
+        Some(file) => read_key(&environment.folder.join(file)).map(Some),
+        None => Ok(environment.variable(FIRST_KEY_VARIABLE).map(str::to_owned)),
     }
 }
 
@@ -280,14 +324,14 @@ fn database(arguments: &Arguments, session: &Session) -> Result<Option<DatabaseU
     if arguments.ephemeral || arguments.database.is_some() {
         return Ok(arguments.database.clone());
     }
-    let url = session.surroundings.variable(DATABASE_VARIABLE).map(str::parse).transpose();
+    let url = session.environment.variable(DATABASE_VARIABLE).map(str::parse).transpose();
     url.map_err(|error| Failure::usage(format!("{DATABASE_VARIABLE}: {error}")))
 }
 
 /// The remote object store, with its keys from the environment.
 fn objects(arguments: &Arguments, session: &Session) -> Result<Option<S3Config>> {
     let Some(url) = &arguments.objects else { return Ok(None) };
-    let variable = |name| session.surroundings.variable(name).unwrap_or_default();
+    let variable = |name| session.environment.variable(name).unwrap_or_default();
     let config = S3Config::new(url, variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY"));
     config.map(Some).map_err(|error| Failure::usage(error.to_string()))
 }
@@ -303,7 +347,7 @@ fn read_key(file: &Path) -> Result<String> {
 fn config(arguments: Arguments, first_key: Option<String>, session: &Session) -> Config {
     let mut config = match arguments.ephemeral {
         true => Config::ephemeral(),
-        false => Config::folder(session.surroundings.folder.join(&arguments.data_dir)),
+        false => Config::folder(session.environment.folder.join(&arguments.data_dir)),
     };
     config.api = SocketAddr::new(arguments.host, arguments.port);
     config.storage = SocketAddr::new(arguments.host, arguments.storage_port);
@@ -333,6 +377,8 @@ fn config(arguments: Arguments, first_key: Option<String>, session: &Session) ->
     config.insufficient_balance = arguments.insufficient_balance.into();
     config.first_account.api_key = first_key;
     config.first_account.balance = arguments.balance;
+    config.excluded_models.extend(arguments.exclude_model);
+    config.model_process = super::model_worker::command();
     if let Some(workers) = arguments.workers {
         config.workers = workers;
     }
@@ -353,7 +399,7 @@ fn close_to_others() {
 fn close_to_others() {}
 
 /// The signals that end a service.
-struct Signals {
+pub(crate) struct Signals {
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
     #[cfg(unix)]
@@ -362,9 +408,9 @@ struct Signals {
 
 impl Signals {
     #[cfg(unix)]
-    fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        let failed = |error| Failure::here("signals cannot be received", error);
+        let failed = |error| Failure::local_failure("signals cannot be received", error);
         Ok(Self {
             terminate: signal(SignalKind::terminate()).map_err(failed)?,
             interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
@@ -372,7 +418,7 @@ impl Signals {
     }
 
     #[cfg(unix)]
-    async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -380,12 +426,12 @@ impl Signals {
     }
 
     #[cfg(not(unix))]
-    fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         Ok(Self {})
     }
 
     #[cfg(not(unix))]
-    async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         let _ = tokio::signal::ctrl_c().await;
     }
 }

@@ -1,63 +1,115 @@
 //! `inferstore task`.
 
-use clap::{Args, Subcommand};
-use inferstore::types::{self, TaskStatus};
-use inferstore::{Client, PollInterval};
+mod identifier;
+
 use std::time::Duration;
 
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
+use inferstore::types::{self, TaskStatus};
+use inferstore::{Client, Decimal, Inputs, PollInterval};
 use serde_json::value::RawValue;
 
-use crate::failure::Result;
+use super::models;
+use super::outputs::{Names, OutputArguments};
+use super::run::{self, RunOptions};
+use crate::complete;
+use crate::failure::{Failure, Result};
 use crate::lists::{self, Listed};
-use crate::output::Report;
+use crate::output::{Format, Report};
 use crate::progress::{Progress, watch};
 use crate::settings::Session;
-use crate::table::Table;
+use crate::table::{Cell, Fit, Table};
+use crate::time;
 use crate::values;
+use identifier::identified;
 
-/// Look at tasks, wait for them, cancel them
+/// How often `task list --watch` reads the list.
+const WATCH_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Look at tasks, wait for them, cancel them, run them again
+///
+/// A task is named by its identifier, by a beginning that no other recent task has, or by @last.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show a task
-    #[command(after_help = "Examples:\n  inferstore task show ID\n  inferstore task show ID --format json")]
-    Show(OneTask),
+    /// List the tasks of the account, newest first
+    #[command(visible_alias = "ls")]
+    List(ListArguments),
+    /// Show a task; with -o, download its outputs
+    #[command(
+        after_help = "Examples:\n  inferstore task show @last\n  inferstore task show ID -o out.png\n  inferstore task show ID --json=status,cost"
+    )]
+    Show(ShowArguments),
     /// Wait until a task has ended
     Wait(WaitArguments),
     /// Cancel a task that is still in the queue; it is not billed
-    #[command(after_help = "Examples:\n  inferstore task cancel ID")]
+    #[command(after_help = "Examples:\n  inferstore task cancel @last")]
     Cancel(OneTask),
-    /// List the tasks of the account, oldest first
-    List(ListArguments),
+    /// Run the model of a task again, with the same inputs
+    Rerun(RerunArguments),
 }
 
 /// One task.
 #[derive(Debug, Args)]
 pub(crate) struct OneTask {
-    /// The identifier of the task
+    /// The identifier of the task, its beginning, or @last
+    #[arg(value_name = "TASK", add = complete::tasks())]
     id: String,
+}
+
+/// Show a task; with -o, download its outputs
+#[derive(Debug, Args)]
+pub(crate) struct ShowArguments {
+    #[command(flatten)]
+    task: OneTask,
+    #[command(flatten)]
+    outputs: OutputArguments,
 }
 
 /// Wait until a task has ended
 ///
 /// The exit code says how: 0 success, 6 failed, 7 canceled, 8 not in time.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  inferstore task wait ID --deadline 10m")]
+#[command(
+    after_help = "Examples:\n  inferstore task wait @last --deadline 10m\n  inferstore task wait ID -o outputs/"
+)]
 pub(crate) struct WaitArguments {
-    /// The identifier of the task
-    id: String,
-    /// Wait at most so long, such as 90s, 5m or 1h30m
-    #[arg(long, value_name = "TIME", value_parser = values::duration)]
-    deadline: Option<Duration>,
-    /// Cancel the task at the deadline if it is still in the queue
-    #[arg(long, requires = "deadline")]
-    cancel_at_deadline: bool,
-    /// How often the task is read: adaptive, fast (every 2 to 5 seconds), long (every 10 to 30 seconds),
-    /// or every so many seconds
-    #[arg(long, value_name = "INTERVAL", default_value = "adaptive", value_parser = values::poll_interval)]
-    poll: PollInterval,
+    #[command(flatten)]
+    task: OneTask,
+    #[command(flatten)]
+    wait: WaitOptions,
+    #[command(flatten)]
+    outputs: OutputArguments,
 }
 
-/// List the tasks of the account, oldest first
+/// How a task is waited for.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct WaitOptions {
+    /// Wait at most so long, such as 90s, 5m or 1h30m
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) deadline: Option<Duration>,
+    /// Cancel the task at the deadline if it is still in the queue
+    #[arg(long, requires = "deadline")]
+    pub(crate) cancel_at_deadline: bool,
+    /// How often the task is read: adaptive, fast (every 2 to 5 seconds), long (every 10 to 30 seconds),
+    /// or every so many seconds
+    #[arg(long, value_name = "INTERVAL", default_value = "adaptive", value_parser = values::poll_interval, hide_short_help = true)]
+    pub(crate) poll: PollInterval,
+}
+
+/// Run the model of a task again, with the same inputs
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  inferstore task rerun @last\n  inferstore task rerun ID angle=45 -o again.png"
+)]
+pub(crate) struct RerunArguments {
+    #[command(flatten)]
+    task: OneTask,
+    #[command(flatten)]
+    run: RunOptions,
+}
+
+/// List the tasks of the account, newest first
 #[derive(Debug, Args)]
 #[command(after_help = LIST_EXAMPLES)]
 pub(crate) struct ListArguments {
@@ -65,79 +117,118 @@ pub(crate) struct ListArguments {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     /// How many tasks to skip
-    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "newest")]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     offset: u64,
-    /// Show the newest tasks instead of the oldest, still in their order
-    #[arg(long)]
-    newest: bool,
-    /// Show all tasks, page after page
-    #[arg(long, conflicts_with_all = ["newest", "limit"])]
+    /// Show all tasks
+    #[arg(long, conflicts_with = "limit")]
     all: bool,
-    /// Only tasks with this status, such as in_queue, computing, success, failed or canceled; reads the
-    /// whole history
-    #[arg(long, value_name = "STATUS", conflicts_with = "newest")]
+    /// Only tasks with this status
+    #[arg(long, value_name = "STATUS", value_parser = PossibleValuesParser::new(TaskStatus::KNOWN.iter().map(TaskStatus::as_str)))]
     status: Option<String>,
-    /// Only tasks of this model; reads the whole history
-    #[arg(long, value_name = "ID", conflicts_with = "newest")]
+    /// Only tasks of this model
+    #[arg(long, value_name = "MODEL", add = complete::models())]
     model: Option<String>,
+    /// Show the list again every 2 seconds, until Ctrl-C
+    #[arg(short, long)]
+    watch: bool,
 }
 
 const LIST_EXAMPLES: &str = "\
 Examples:
-  inferstore task list --newest
+  inferstore task list
   inferstore task list --status failed --limit 100
-  inferstore task list --all --format jsonl";
+  inferstore task list --all --format jsonl
+  inferstore task list --json=task_id,status --jq '.[].task_id'";
 
-/// The most that the service returns at once.
-const PAGE: u32 = 100;
-
-pub(crate) async fn execute(command: Command, session: &Session) -> Result {
+pub(crate) async fn execute(command: Command, session: Session) -> Result {
     let client = &session.client()?;
     match command {
-        Command::Show(task) => show(&task.id, client, session).await,
-        Command::Wait(arguments) => wait(arguments, client, session).await,
-        Command::Cancel(task) => cancel(&task.id, client, session).await,
-        Command::List(arguments) => list(arguments, client, session).await,
+        Command::Show(arguments) => show(arguments, client, &session).await,
+        Command::Wait(arguments) => wait(arguments, client, &session).await,
+        Command::Cancel(task) => cancel(&task.id, client, &session).await,
+        Command::List(arguments) if arguments.watch => watch_list(&arguments, client, &session).await,
+        Command::List(arguments) => {
+            let report = list(&arguments, client, &session).await?;
+            session.output.report(&report)
+        }
+        Command::Rerun(arguments) => rerun(arguments, session).await,
     }
 }
 
-async fn show(id: &str, client: &Client, session: &Session) -> Result {
-    let task = client.task(id).get().await?;
+async fn show(arguments: ShowArguments, client: &Client, session: &Session) -> Result {
+    let delivery = arguments.outputs.check(None, session)?;
+    let task = client.task(identified(&arguments.task.id, client).await?).get().await?;
+    let payload = session.payload();
     let result = task.result.clone().unwrap_or_default();
-    let mut table = Table::of_fields([
-        ("task", Some(task.task_id.to_string())),
-        ("status", task.status.as_ref().map(ToString::to_string)),
-        ("cost", cost(&task)),
-        ("message", task.message.clone()),
-        ("error", result.error.filter(|error| !error.is_null()).map(|error| error.to_string())),
-        ("created", task.created_at.as_ref().map(|stamp| stamp.as_str().to_owned())),
-        ("updated", task.updated_at.as_ref().map(|stamp| stamp.as_str().to_owned())),
-    ]);
+    let error = result.error.as_ref().filter(|error| !error.is_null());
+    let message = task.message.clone().filter(|message| !message.is_empty());
+    // A detail that only repeats the message adds nothing.
+    let error = error.filter(|error| message.as_deref() != error["message"].as_str().or(error.as_str()));
+    let output = result.result.unwrap_or_default();
+    let mut table = Table::default();
+    let text_cell = |text: Option<String>| text.map(Cell::from);
+    for (name, cell) in [
+        ("task", Some(Cell::from(task.task_id.as_str()))),
+        ("status", task.status.as_ref().map(|status| Cell::status(status.as_str()))),
+        ("cost", text_cell(cost(task.cost.as_ref(), task.status.as_ref()))),
+        ("message", text_cell(message)),
+        ("error", error.map(|error| Cell::from(text(error)))),
+        ("created", time::stamp(task.created_at.as_ref())),
+        ("updated", time::stamp(task.updated_at.as_ref())),
+    ] {
+        if let Some(cell) = cell {
+            table.add([Cell::from(name), cell]);
+        }
+    }
     for (name, value) in task.input_data.iter().flatten() {
         table.add([format!("in {name}"), text(value)]);
     }
-    for (name, value) in outputs(&result.result.unwrap_or_default()) {
+    for (name, value) in outputs(&output) {
         table.add([format!("out {name}"), value]);
     }
-    session.output.report(&Report::of_one(table, session.payload(), task.task_id.to_string()))
+    let mut report = Report::of_one(table, payload, task.task_id.to_string());
+    if arguments.outputs.is_used() && task.status == Some(TaskStatus::Success) {
+        let outcome = client.task(task.task_id.as_str()).wait().await?;
+        let names = Names { input: input_of(task.input_data.as_ref()), model: None };
+        let saved = delivery.deliver(&outcome, &names, session).await?;
+        run::with_paths(&mut report, &saved, session.output.format);
+    } else if arguments.outputs.is_used() {
+        session.output.note("the task has no outputs");
+    }
+    if delivery.is_stdout() { Ok(()) } else { session.output.report(&report) }
 }
 
 /// A cost has a meaning only for a success.
-fn cost(task: &types::TaskDetail) -> Option<String> {
-    task.cost.as_ref().filter(|_| task.status == Some(TaskStatus::Success)).map(ToString::to_string)
+fn cost(cost: Option<&Decimal>, status: Option<&TaskStatus>) -> Option<String> {
+    cost.filter(|_| status == Some(&TaskStatus::Success)).map(ToString::to_string)
+}
+
+/// The name of the first input that is a URL of a file, without its extension.
+fn input_of(inputs: Option<&serde_json::Map<String, serde_json::Value>>) -> Option<String> {
+    let url = inputs?.values().filter_map(|value| value.as_str()).find(|text| text.contains("://"))?;
+    run::stem_of(url)
 }
 
 async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> Result {
-    let WaitArguments { id, deadline, cancel_at_deadline, poll } = arguments;
+    let delivery = arguments.outputs.check(None, session)?;
+    let id = identified(&arguments.task.id, client).await?;
+    let WaitOptions { deadline, cancel_at_deadline, poll } = arguments.wait;
     let mut progress = Progress::new(&session.output);
     progress.state("task", &format!("waiting for {id}"));
     let wait = client.task(id).wait().deadline(deadline).cancel_at_deadline(cancel_at_deadline).poll(poll);
     let outcome = watch(wait.events(), |event| progress.run(event)).await;
     progress.end();
-    session.output.report(&outcome_report(&outcome?, session.payload()))
+    let outcome = outcome?;
+    let mut report = outcome_report(&outcome, session.payload());
+    let saved = delivery.deliver(&outcome, &Names::default(), session).await;
+    if !delivery.is_stdout() {
+        run::with_paths(&mut report, saved.as_deref().unwrap_or_default(), session.output.format);
+        session.output.report(&report)?;
+    }
+    saved.map(drop)
 }
 
-/// What a run returned, in every format.
+/// The outcome of a run, in every format.
 pub(crate) fn outcome_report(outcome: &inferstore::Outcome, payload: Option<Box<RawValue>>) -> Report {
     let mut table = Table::of_fields([
         ("task", Some(outcome.task.to_string())),
@@ -173,46 +264,76 @@ fn text(value: &serde_json::Value) -> String {
 }
 
 async fn cancel(id: &str, client: &Client, session: &Session) -> Result {
-    client.task(id).cancel().await?;
+    let id = identified(id, client).await?;
+    client.task(id.as_str()).cancel().await?;
     session.output.note(format!("task {id} is canceled and is not billed"));
-    session.output.report(&Report { quiet: vec![id.to_owned()], ..Report::default() })
+    session.output.report(&Report { quiet: vec![id], ..Report::default() })
 }
 
-async fn list(arguments: ListArguments, client: &Client, session: &Session) -> Result {
-    let ListArguments { limit, mut offset, newest, all, status, model } = arguments;
-    let tasks = &client.tasks();
-    if newest {
-        let total = tasks.page(1, 0).await?.total.unwrap_or(0);
-        offset = total.saturating_sub(u64::from(limit));
-    }
-    let is_filtered = status.is_some() || model.is_some();
-    let mut listed = if all || is_filtered || limit > PAGE {
-        lists::all(session, offset, |offset, _| tasks.page(PAGE, offset)).await?
-    } else {
-        lists::page(session, tasks.page(limit, offset)).await?
+async fn rerun(arguments: RerunArguments, session: Session) -> Result {
+    let client = session.client()?;
+    let id = identified(&arguments.task.id, &client).await?;
+    let task = client.task(id.as_str()).get().await?;
+    let Some(model) = identifier::model_of(&id, &client).await? else {
+        return Err(Failure::usage(format!("the history does not show the model of the task {id}"))
+            .with_hint("`inferstore task show` prints its inputs; run the model with them"));
     };
-    if is_filtered || (limit > PAGE && !all) {
-        let fits = |task: &types::TaskRecord| {
-            status.as_ref().is_none_or(|status| task.status.as_ref().is_some_and(|s| s.as_str() == status))
-                && model.as_ref().is_none_or(|model| task.model_id.as_ref() == Some(model))
-        };
-        let most = if all { usize::MAX } else { usize::try_from(limit).unwrap_or(usize::MAX) };
-        listed.keep(fits, most);
+    let inputs: Inputs = task.input_data.unwrap_or_default().into();
+    run::again(model, inputs, arguments.run, session).await
+}
+
+async fn list(arguments: &ListArguments, client: &Client, session: &Session) -> Result<Report> {
+    let ListArguments { limit, offset, all, status, model, .. } = arguments;
+    let tasks = &client.tasks();
+    let fits = |task: &types::TaskRecord| {
+        status.as_ref().is_none_or(|status| task.status.as_ref().is_some_and(|s| s.as_str() == status))
+            && model.as_ref().is_none_or(|model| task.model_id.as_ref() == Some(model))
+    };
+    let is_filtered = status.is_some() || model.is_some();
+    let fits: Option<&(dyn Fn(&types::TaskRecord) -> bool + Sync)> =
+        if is_filtered { Some(&fits) } else { None };
+    let limit = if *all { u64::MAX } else { u64::from(*limit) };
+    let listed =
+        lists::newest(session, *offset, limit, fits, |limit, offset| tasks.page(limit, offset)).await?;
+    if let Some(model) = model.as_ref().filter(|_| listed.records.is_empty()) {
+        models::check_exists(model, client).await?;
     }
     let table = history(&listed);
-    session.output.report(&listed.report("records", table, |task| task.task_id.to_string()))
+    Ok(listed.report("records", table, |task| task.task_id.to_string()))
+}
+
+async fn watch_list(arguments: &ListArguments, client: &Client, session: &Session) -> Result {
+    let mut last = String::new();
+    loop {
+        let report = list(arguments, client, session).await?;
+        let drawn = format!("{}\n{}", session.output.drawn(&report.table), report.quiet.join(" "));
+        if drawn != last {
+            if session.output.is_terminal() && session.output.format == Format::Table {
+                // Clears the screen, and goes to its first line.
+                session.output.bytes(b"\x1b[2J\x1b[H")?;
+            }
+            session.output.report(&report)?;
+            last = drawn;
+        }
+        tokio::time::sleep(WATCH_INTERVAL).await;
+    }
 }
 
 fn history(listed: &Listed<types::TaskRecord>) -> Table {
-    let mut table = Table::new(["TASK", "STATUS", "MODEL", "COST", "CREATED"]);
+    let mut table = Table::new([
+        ("TASK", Fit::Keep),
+        ("STATUS", Fit::Keep),
+        ("MODEL", Fit::Drop(1)),
+        ("COST", Fit::Drop(3)),
+        ("CREATED", Fit::Drop(2)),
+    ]);
     for (task, _) in &listed.records {
-        let cost = task.cost.as_ref().filter(|_| task.status == Some(TaskStatus::Success));
         table.add([
-            task.task_id.to_string(),
-            task.status.as_ref().map(ToString::to_string).unwrap_or_default(),
-            task.model_id.clone().unwrap_or_default(),
-            cost.map(ToString::to_string).unwrap_or_default(),
-            task.created_at.as_ref().map(|stamp| stamp.as_str().to_owned()).unwrap_or_default(),
+            Cell::from(task.task_id.as_str()),
+            Cell::status(task.status.as_ref().map_or("", TaskStatus::as_str)),
+            Cell::from(task.model_id.clone().unwrap_or_default()),
+            Cell::from(cost(task.cost.as_ref(), task.status.as_ref()).unwrap_or_default()),
+            time::age(task.created_at.as_ref()),
         ]);
     }
     table

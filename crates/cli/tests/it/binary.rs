@@ -11,7 +11,7 @@ use crate::support::Cli;
 
 fn inferstore() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_inferstore"));
-    for variable in ["BASE_URL", "API_KEY", "PROFILE", "FIRST_KEY", "LOG"] {
+    for variable in ["BASE_URL", "API_KEY", "PROFILE", "CONFIG", "FIRST_KEY", "LOG"] {
         command.env_remove(format!("INFERSTORE_{variable}"));
     }
     command
@@ -31,6 +31,8 @@ impl Served {
     fn with(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut process = inferstore()
             .args(["serve", "--port", "0", "--storage-port", "0", "--ready-json"])
+            // Its tasks stay in the queue.
+            .args(["--exclude-model", "face-mesh"])
             .args(arguments)
             .envs(variables.iter().copied())
             .stdout(Stdio::piped())
@@ -86,7 +88,7 @@ fn help_and_version_are_data() {
     let version = inferstore().arg("--version").output().expect("it starts");
     assert_eq!(text(&version.stdout), concat!("inferstore ", env!("CARGO_PKG_VERSION"), "\n"));
     let help = inferstore().arg("--help").output().expect("it starts");
-    assert!(text(&help.stdout).contains("Exit codes: 0 done") && help.stderr.is_empty(), "{help:?}");
+    assert!(text(&help.stdout).contains("help exit-codes") && help.stderr.is_empty(), "{help:?}");
     let nothing = inferstore().output().expect("it starts");
     assert_eq!(nothing.status.code(), Some(exit::USAGE.into()));
     assert!(nothing.stdout.is_empty(), "{nothing:?}");
@@ -302,4 +304,35 @@ fn a_reader_that_has_read_enough_is_no_failure() {
     drop(list.stdout.take());
     assert!(list.wait().expect("it ends").success());
     served.end("TERM");
+}
+
+#[test]
+fn a_service_stores_a_profile_that_works_after_a_restart_too() {
+    let cli = Cli::new();
+    let config = cli.path("profiles.json");
+    let start = || {
+        let mut process = inferstore()
+            .args(["serve", "--port", "0", "--storage-port", "0", "--data-dir", &cli.path("data")])
+            .env("INFERSTORE_CONFIG", &config)
+            .env("INFERSTORE_LOG", "warn")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let stderr = BufReader::new(process.stderr.as_mut().expect("it is piped"));
+        let next = stderr.lines().map_while(Result::ok).find(|line| line.contains("inferstore models list"));
+        assert!(next.is_some(), "the next command is printed");
+        process
+    };
+    let balance = |arguments: &[&str]| {
+        let output = inferstore().arg("balance").args(arguments).env("INFERSTORE_CONFIG", &config).output();
+        output.expect("it starts").status.success()
+    };
+    for _ in 0..2 {
+        let mut service = start();
+        assert!(balance(&[]) && balance(&["--profile", "local"]));
+        send("TERM", service.id());
+        assert!(service.wait().expect("it ends").success());
+    }
+    assert!(!balance(&[]), "the service has ended");
 }

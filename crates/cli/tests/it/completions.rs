@@ -1,8 +1,8 @@
-//! Completions load in the shells that people use.
+//! Completions load in the shells that people use, and ask the service.
 
 use std::process::Command;
 
-use crate::support::Cli;
+use crate::support::{Cli, Local};
 
 /// Loads the completions in the shell, with a script that ends well only when they are there. It finds
 /// their path in the variable COMPLETIONS.
@@ -18,13 +18,48 @@ fn load(shell: &str, script: &str) {
 }
 
 #[test]
-fn completions_load_in_bash_and_complete() {
-    load(
-        "bash",
-        r#"set -eu; source "$COMPLETIONS"; complete -p inferstore
-        COMP_WORDS=(inferstore mod); COMP_CWORD=1; COMP_LINE="inferstore mod"; COMP_POINT=14
-        _inferstore inferstore mod inferstore; [ "${COMPREPLY[*]}" = models ]"#,
-    );
+fn completions_load_in_bash() {
+    load("bash", r#"set -eu; source "$COMPLETIONS"; complete -p inferstore"#);
+}
+
+/// What the command offers for the last of these words.
+fn offered(local: &Local, words: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_inferstore"));
+    let output = command
+        .args(["--", "inferstore"])
+        .args(words)
+        .envs([("INFERSTORE_COMPLETE", "bash"), ("_CLAP_COMPLETE_INDEX", &words.len().to_string())])
+        .envs([("_CLAP_IFS", "\n"), ("_CLAP_COMPLETE_COMP_TYPE", "9"), ("_CLAP_COMPLETE_SPACE", "true")])
+        .envs([
+            ("INFERSTORE_BASE_URL", local.service().base_url()),
+            ("INFERSTORE_API_KEY", "the-key-of-the-tests"),
+        ])
+        .current_dir(local.cli.folder.path())
+        .output();
+    let output = output.expect("it starts");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn commands_models_inputs_files_tasks_and_folders_are_completed() {
+    let local = Local::start();
+    let task = local.cli.call("run haze-removal hazy.png --detach -q").stdout;
+    for (words, expected) in [
+        (&["bal"][..], "balance"),
+        (&["run", "haze"], "haze-removal"),
+        (&["models", "show", "color-h"], "color-harmonization"),
+        (&["run", "color-harmonization", "templ"], "template="),
+        (&["run", "color-harmonization", "template=v_"], "template=v_shape"),
+        (&["run", "color-harmonization", "input_image=@ha"], "input_image=@hazy.png"),
+        (&["run", "haze-removal", "ha"], "hazy.png"),
+        (&["task", "show", ""], task.trim()),
+        (&["task", "show", "@"], "@last"),
+        (&["files", "list", "sam"], "samples"),
+    ] {
+        let offered = offered(&local, words);
+        assert!(offered.split_whitespace().any(|word| word == expected), "{words:?}: {offered}");
+    }
 }
 
 #[test]
@@ -32,7 +67,7 @@ fn completions_load_in_bash_and_complete() {
 fn completions_load_in_zsh() {
     load(
         "zsh",
-        r#"autoload -U compinit && compinit -u && source "$COMPLETIONS" && (( $+functions[_inferstore] ))"#,
+        r#"autoload -U compinit && compinit -u && source "$COMPLETIONS" && (( $+functions[_clap_dynamic_completer_inferstore] ))"#,
     );
 }
 

@@ -90,7 +90,7 @@ fn the_end_of_a_task_is_the_exit_code() {
 
     let late = cli.call("run face-mesh -i input=@hazy.png --deadline 1s");
     assert_eq!(late.code, exit::DEADLINE, "{late}");
-    let newest = cli.call("task list --newest --limit 1 --format quiet").stdout;
+    let newest = cli.call("task list --limit 1 --format quiet").stdout;
     assert_eq!(late.stdout, newest, "the task is on standard output");
     let told = cli.transcript(&[&format!("task wait {} --deadline 1s --cancel-at-deadline", newest.trim())]);
     insta::assert_snapshot!("deadline", told);

@@ -3,12 +3,18 @@
 #![expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
 
 mod admin;
+mod batch;
 mod binary;
+#[cfg(feature = "codegen")]
 mod code;
 mod commands;
 mod completions;
+mod console;
 mod docs;
+mod edges;
 mod failures;
+mod mistakes;
 mod profiles;
 mod reference;
 mod support;
+mod terminal;

@@ -52,3 +52,31 @@ fn the_reference_is_up_to_date() {
     let how = "write it with: cargo run -p inferstore-cli -- reference > docs/cli.md";
     assert!(REFERENCE == inferstore_cli::reference(), "docs/cli.md differs from the commands; {how}");
 }
+
+#[test]
+fn the_help_of_every_command() {
+    fn collect(command: &mut clap::Command, name: &str, text: &mut String) {
+        text.push_str(&format!("$ {name} -h\n{}\n", command.render_help()));
+        for below in command.get_subcommands_mut().filter(|below| !below.is_hide_set()) {
+            let name = format!("{name} {}", below.get_name());
+            collect(below, &name, text);
+        }
+    }
+    let mut command = inferstore_cli::command().term_width(100);
+    command.build();
+    let mut text = String::new();
+    collect(&mut command, "inferstore", &mut text);
+    insta::assert_snapshot!("help", text);
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let pages = inferstore_cli::manual();
+    let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
+    assert!(names.contains(&"inferstore.1") && names.contains(&"inferstore-files-upload.1"), "{names:?}");
+    let shown = |name: &str| {
+        let (_, page) = pages.iter().find(|(page, _)| page == name).expect("it is there");
+        String::from_utf8_lossy(page).into_owned()
+    };
+    insta::assert_snapshot!("manual", format!("{}\n{}", names.join("\n"), shown("inferstore-run.1")));
+}

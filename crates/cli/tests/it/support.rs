@@ -7,7 +7,7 @@ use std::io::{self, Cursor, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use inferstore_cli::Surroundings;
+use inferstore_cli::Environment;
 use inferstore_service::{Config, Service};
 use tempfile::TempDir;
 
@@ -30,6 +30,8 @@ impl Local {
         let mut config = Config::ephemeral();
         config.seed = Some(7);
         config.workers = 2;
+        // Its tasks stay in the queue.
+        config.excluded_models.insert("face-mesh".to_owned());
         config.first_account.api_key = Some("the-key-of-the-tests".to_owned());
         change(&mut config);
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -48,6 +50,7 @@ impl Local {
         self.service.as_ref().expect("it runs")
     }
 
+    #[cfg(feature = "codegen")]
     pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
     }
@@ -104,6 +107,10 @@ impl Cli {
         self.stdin = text.as_bytes().to_vec();
     }
 
+    pub(crate) fn stdin_bytes(&mut self, bytes: &[u8]) {
+        self.stdin = bytes.to_vec();
+    }
+
     /// Standard input is a terminal from now on.
     pub(crate) fn typing(&mut self) {
         self.is_typing = true;
@@ -121,7 +128,7 @@ impl Cli {
 
     pub(crate) fn call_with(&self, words: &[&str]) -> Ended {
         let (stdout, stderr) = (Stream::default(), Stream::default());
-        let surroundings = Surroundings {
+        let environment = Environment {
             variables: self.variables.clone(),
             folder: self.folder.path().to_owned(),
             stdin: Box::new(Cursor::new(self.stdin.clone())),
@@ -133,7 +140,7 @@ impl Cli {
             width: self.width.unwrap_or(100),
         };
         let arguments = ["inferstore"].iter().chain(words).map(Into::into);
-        let code = inferstore_cli::run(arguments, surroundings);
+        let code = inferstore_cli::run(arguments, environment);
         Ended { code, stdout: stdout.text(), stderr: stderr.text() }
     }
 
@@ -178,6 +185,11 @@ pub(crate) fn filters() -> insta::internals::SettingsBindDropGuard {
         // Times of day, and how long things took.
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", "TIME"),
         (r"\d+\.\d s\b", "N s"),
+        (r"\b\d+ s ago", "N s ago"),
+        (r"within \d+ ms", "within N ms"),
+        // How often a file of a batch was read.
+        (r"p\d+\.png: (in_queue|computing)\n", ""),
+        (r"<RequestId>[0-9a-f-]+…", "<RequestId>…"),
         // How often a task was read, and so how many statuses were seen.
         (r"task: (in_queue|computing)\n", ""),
     ] {

@@ -465,6 +465,10 @@ fn check_destination(path: &Path, overwrite: bool) -> io::Result<()> {
 fn persist(mut temporary: TempPath, path: PathBuf, is_folder: bool, overwrite: bool) -> io::Result<PathBuf> {
     if overwrite {
         check_destination(&path, overwrite)?;
+        // A file that is replaced keeps its mode.
+        if let Ok(replaced) = std::fs::metadata(&path) {
+            std::fs::set_permissions(&temporary, replaced.permissions())?;
+        }
         temporary.persist(&path)?;
         return Ok(path);
     }

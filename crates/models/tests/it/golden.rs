@@ -112,6 +112,65 @@ fn color_harmonization_draws_the_hues_into_every_template() {
 }
 
 #[test]
+fn face_mesh_fits_a_mesh_to_each_face_and_lists_its_points() {
+    let outputs = run("face-mesh", [("input", file(&scenes::people(480, 360)))]);
+    check("face-mesh", &outputs.picture("output"));
+    let text = outputs.text("multi_face_landmarks");
+    let points: Vec<[f32; 3]> = text
+        .lines()
+        .filter_map(|line| line.split_once(": "))
+        .map(|(_, point)| {
+            let numbers: Vec<f32> =
+                point.split(' ').map(|number| number.parse().expect("a number")).collect();
+            numbers.try_into().expect("three numbers")
+        })
+        .collect();
+    assert_eq!(points.len() % 68, 0, "{text}");
+    // The near person: the middle of the left pupil and of the lips, as the scene draws them.
+    let near = |x: f32, y: f32| points.iter().any(|point| (point[0] - x).hypot(point[1] - y) < 0.03);
+    let scene = |x: f32, y: f32| (0.33 + x * 0.3 * 0.75, 0.5 + y * 0.3);
+    for (x, y) in [scene(-0.34, -0.15), scene(0.34, -0.15), scene(0.0, 0.56)] {
+        assert!(near(x, y), "no point near {x} {y}:\n{text}");
+    }
+}
+
+#[test]
+fn face_mesh_of_a_picture_without_faces_lists_nothing() {
+    let landscape = scenes::landscape(160, 120).0;
+    let outputs = run("face-mesh", [("input", file(&landscape))]);
+    assert_eq!(outputs.text("multi_face_landmarks"), "");
+    assert_eq!(outputs.picture("output").to_rgb8(), landscape);
+}
+
+#[test]
+fn semantic_low_light_enhancement_lights_faces_and_keeps_the_sky_calm() {
+    let dark = scenes::dark(240, 180);
+    let outputs = run("semantic-low-light-enhancement", [("input_image", file(&dark))]);
+    let guided = outputs.picture("output_image");
+    check("semantic-low-light-enhancement", &guided);
+    let plain = run("low-light-enhancement", [("input_image", file(&dark))]).picture("output_image");
+    // Pixels beside each other, where the moon is not.
+    let noise = |picture: &DynamicImage| {
+        let picture = picture.to_luma8();
+        let value = |x: u32, y: u32| f32::from(picture.get_pixel(x, y).0[0]);
+        let steps = (0..40).flat_map(|y| (0..150).map(move |x| (x, y)));
+        steps.map(|(x, y)| (value(x, y) - value(x + 1, y)).abs()).sum::<f32>() / 6_000.0
+    };
+    assert!(noise(&guided) < 0.9 * noise(&plain), "{} {}", noise(&guided), noise(&plain));
+
+    // The same people in little light: their faces come out brighter than without the guide.
+    let mut people = scenes::people(320, 240);
+    people.pixels_mut().for_each(|pixel| pixel.0 = pixel.0.map(|value| (f32::from(value) * 0.16) as u8));
+    let face = |kind: &str| {
+        let picture = run(kind, [("input_image", file(&people))]).picture("output_image").to_luma8();
+        let inner = (92..120).flat_map(|x| (105..150).map(move |y| (x, y)));
+        inner.map(|(x, y)| f32::from(picture.get_pixel(x, y).0[0])).sum::<f32>() / (28.0 * 45.0)
+    };
+    let (guided, plain) = (face("semantic-low-light-enhancement"), face("low-light-enhancement"));
+    assert!((guided - 0.58 * 255.0).abs() <= (plain - 0.58 * 255.0).abs() + 1.0, "{guided} {plain}");
+}
+
+#[test]
 fn low_light_enhancement_shows_the_landscape_at_night() {
     let dark = scenes::dark(240, 180);
     check("scene-dark", &dark.clone().into());

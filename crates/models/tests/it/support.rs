@@ -25,7 +25,7 @@ pub(crate) fn inputs_of(kind: &str, bytes: &[u8]) -> Inputs {
         "feature-matching" => &["input_1", "input_2"],
         "background-replacement" => &["input", "background_path"],
         "background-removal" | "image-to-anime" | "video-edge-map" | "color-extraction"
-        | "face-detection" => &["input"],
+        | "face-detection" | "face-mesh" => &["input"],
         _ => &["input_image"],
     };
     let others: &[(&str, &str)] = match kind {

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, Command as Process};
+use tokio::process::Command as Process;
 
 use super::Outputs;
 use crate::Error;
 use crate::inputs::{Input, Inputs};
 use crate::outputs::{Failed, Output, OutputFile};
 use crate::service::{Descriptor, Lease};
+use crate::worker::Group;
 
 /// How much a program may write to standard output, in bytes: values, not files.
 const LARGEST_ANSWER: u64 = 8 << 20;
@@ -34,7 +34,7 @@ pub(crate) struct Command {
 
 /// What a program reads.
 #[derive(Serialize)]
-struct Given<'a> {
+pub(super) struct Given<'a> {
     task: &'a str,
     model: &'a str,
     /// Where it may write; relative paths in its answer begin here.
@@ -50,33 +50,12 @@ impl Command {
         folder: Option<&Path>,
         memory_mib: Option<u64>,
     ) -> Result<Self, Error> {
-        let mut limited = Vec::new();
-        if let Some(mib) = memory_mib {
-            // Limits are set between fork and exec, which no safe code can do; this program of util-linux
-            // does nothing else.
-            let works = std::process::Command::new("prlimit").arg("--version").stdout(Stdio::null()).status();
-            if !works.is_ok_and(|status| status.success()) {
-                let message = "memory_mib needs the program prlimit (of util-linux), and it is not here";
-                return Err(Error::new("limiting a command", message));
-            }
-            limited = ["prlimit".to_owned(), format!("--as={}", mib << 20), "--core=0".to_owned()].to_vec();
-        }
-        limited.extend_from_slice(words);
-        Ok(Self { words: limited, folder: folder.map(Path::to_owned) })
+        Ok(Self { words: limited(words, memory_mib)?, folder: folder.map(Path::to_owned) })
     }
 
     pub(super) async fn run(&self, lease: &Lease, inputs: Inputs) -> Result<Outputs, Failed> {
-        let scratch =
-            TempDir::with_prefix("inferstore-run-").map_err(|cause| here("making a folder", &cause))?;
-        let folder =
-            tokio::fs::canonicalize(scratch.path()).await.map_err(|cause| here("making a folder", &cause))?;
-        let given = Given {
-            task: &lease.task,
-            model: &lease.model,
-            inputs: lay_out(&folder, inputs).await?,
-            folder: &folder,
-            output_format: &lease.output_format,
-        };
+        let (_scratch, folder) = scratch().await?;
+        let given = given(lease, &folder, inputs).await?;
         let given = serde_json::to_vec(&given).map_err(|cause| here("writing the inputs", &cause))?;
         let (status, answer, tail) = self.talk(&given, &folder).await?;
         if !status.success() {
@@ -140,22 +119,44 @@ impl Command {
     }
 }
 
-/// The processes of one run. Dropping it kills them.
-struct Group(Option<Pid>);
-
-impl Group {
-    fn of(child: &Child) -> Self {
-        Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
+/// The words of a command with what limits its memory in front.
+pub(super) fn limited(words: &[String], memory_mib: Option<u64>) -> Result<Vec<String>, Error> {
+    let mut limited = Vec::new();
+    if let Some(mib) = memory_mib {
+        // Limits are set between fork and exec, which no safe code can do; this program of util-linux
+        // does nothing else.
+        let works = std::process::Command::new("prlimit").arg("--version").stdout(Stdio::null()).status();
+        if !works.is_ok_and(|status| status.success()) {
+            let message = "memory_mib needs the program prlimit (of util-linux), and it is not here";
+            return Err(Error::new("limiting a command", message));
+        }
+        limited = ["prlimit".to_owned(), format!("--as={}", mib << 20), "--core=0".to_owned()].to_vec();
     }
+    limited.extend_from_slice(words);
+    Ok(limited)
 }
 
-impl Drop for Group {
-    fn drop(&mut self) {
-        if let Some(group) = self.0 {
-            // None of them may be left, which is no failure.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-    }
+/// A folder of a run, which goes when the first of the two is dropped.
+pub(super) async fn scratch() -> Result<(TempDir, PathBuf), Failed> {
+    let scratch = TempDir::with_prefix("inferstore-run-").map_err(|cause| here("making a folder", &cause))?;
+    let folder =
+        tokio::fs::canonicalize(scratch.path()).await.map_err(|cause| here("making a folder", &cause))?;
+    Ok((scratch, folder))
+}
+
+/// Writes the files of a run into its folder; what the program reads names them.
+pub(super) async fn given<'a>(
+    lease: &'a Lease,
+    folder: &'a Path,
+    inputs: Inputs,
+) -> Result<Given<'a>, Failed> {
+    Ok(Given {
+        task: &lease.task,
+        model: &lease.model,
+        inputs: lay_out(folder, inputs).await?,
+        folder,
+        output_format: &lease.output_format,
+    })
 }
 
 /// Writes the files into the folder of the run; everything else stays as it is.
@@ -182,7 +183,11 @@ async fn lay_out(folder: &Path, inputs: Inputs) -> Result<BTreeMap<String, Box<R
 }
 
 /// Reads the files that the program names, which have to lie in the folder of the run.
-async fn collect(folder: &Path, lease: &Lease, answer: BTreeMap<String, Value>) -> Result<Outputs, Failed> {
+pub(super) async fn collect(
+    folder: &Path,
+    lease: &Lease,
+    answer: BTreeMap<String, Value>,
+) -> Result<Outputs, Failed> {
     let mut outputs = Outputs::new();
     for (name, value) in answer {
         let Some(declared) = lease.output_format.get(&name).filter(|declared| declared.is_file()) else {

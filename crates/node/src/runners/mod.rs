@@ -1,9 +1,10 @@
-//! What runs models: commands, and model servers over HTTP.
+//! What runs models: commands, workers, and model servers over HTTP.
 
 mod cog;
 mod command;
 mod http;
 mod open_inference;
+mod worker;
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use serde_json::value::RawValue;
 
 pub(crate) use self::http::reason;
 use crate::Error;
-use crate::config::RunnerConfig;
+use crate::config::{RunnerConfig, WorkerConfig};
 use crate::inputs::Inputs;
 use crate::outputs::{Failed, Output};
 use crate::service::{Descriptor, Lease};
@@ -20,16 +21,24 @@ use crate::service::{Descriptor, Lease};
 /// What comes out of a run, by name.
 pub(crate) type Outputs = BTreeMap<String, Output>;
 
-/// What runs one model.
+/// What runs one model, or several.
 pub(crate) enum Runner {
     Command(command::Command),
     Cog(cog::Cog),
     OpenInference(open_inference::OpenInference),
+    Worker(Box<worker::Worker>),
 }
 
 impl Runner {
-    pub(crate) fn new(model: &str, config: &RunnerConfig) -> Result<Self, Error> {
-        Ok(match config {
+    /// A process of a worker, which runs several models.
+    pub(crate) fn worker(config: &WorkerConfig) -> Result<Self, Error> {
+        Ok(Self::Worker(Box::new(worker::Worker::new(config)?)))
+    }
+
+    /// What runs one model; `None` when a worker does.
+    pub(crate) fn new(model: &str, config: &RunnerConfig) -> Result<Option<Self>, Error> {
+        Ok(Some(match config {
+            RunnerConfig::Worker { .. } => return Ok(None),
             RunnerConfig::Command { command, folder, memory_mib } => {
                 Self::Command(command::Command::new(command, folder.as_deref(), *memory_mib)?)
             }
@@ -38,7 +47,7 @@ impl Runner {
                 let model = other.as_deref().unwrap_or(model);
                 Self::OpenInference(open_inference::OpenInference::new(server, model, version.as_deref())?)
             }
-        })
+        }))
     }
 
     /// Whether a run has a chance; if not, why.
@@ -47,6 +56,7 @@ impl Runner {
             Self::Command(_) => Ok(()),
             Self::Cog(cog) => cog.is_ready().await,
             Self::OpenInference(server) => server.is_ready().await,
+            Self::Worker(worker) => worker.is_ready().await,
         }
     }
 
@@ -56,6 +66,7 @@ impl Runner {
             Self::Command(command) => command.run(lease, inputs).await,
             Self::Cog(cog) => cog.run(lease, inputs).await,
             Self::OpenInference(server) => server.run(lease, inputs).await,
+            Self::Worker(worker) => worker.run(lease, inputs).await,
         }
     }
 }

@@ -47,14 +47,15 @@ impl<T: Serialize> IntoResponse for Success<T> {
     }
 }
 
-/// Returns a success whose payload is a record with further fields of JSON as it is stored: what was validated when
+/// Returns a success with this message, whose payload is a record with further fields of JSON as it is stored: what was validated when
 /// it was written is not parsed again.
 pub(crate) fn with_stored_json(
+    message: &'static str,
     record: &impl Serialize,
     stored: &[(&str, &str)],
 ) -> Result<Response, Failure> {
     let record = serde_json::to_string(record).map_err(|cause| Error::new("writing a response", cause))?;
-    let mut body = String::from("{\"status\":\"success\",\"message\":\"ok\",\"data\":");
+    let mut body = format!("{{\"status\":\"success\",\"message\":\"{message}\",\"data\":");
     body.push_str(record.strip_suffix('}').unwrap_or(&record));
     for (name, json) in stored {
         body.extend([",\"", name, "\":", json]);

@@ -13,6 +13,7 @@ use super::models::find_model;
 use super::{ApiJson, ApiPath, ApiQuery, Caller, Failure, Page, Success, place, with_stored_json};
 use crate::catalog::{Inputs, check_inputs};
 use crate::lifecycle::app::App;
+use crate::nodes::is_local;
 use crate::queue::{Cancel, Created, NewTask, Status, Task, TaskSummary};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -122,7 +123,12 @@ async fn read(
         ("output_format", &*task.output_format),
         ("result", &*result),
     ];
-    with_stored_json(&TaskRecord { id: &task.id, task: &task }, &stored)
+    let message = match (task.status, task.node.as_deref()) {
+        (Status::Success, Some(node)) if is_local(node) => "computed by the service itself",
+        (Status::Success, Some(_)) => "computed by a node outside the service",
+        _ => "ok",
+    };
+    with_stored_json(message, &TaskRecord { id: &task.id, task: &task }, &stored)
 }
 
 async fn cancel(

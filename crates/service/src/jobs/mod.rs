@@ -43,7 +43,7 @@ fn jobs(app: &App) -> [Job; 6] {
         },
         Job {
             name: "expired leases",
-            // Nodes that were served before a restart need time to come back.
+            // After a restart, nodes need time to come back.
             is_due_at_start: false,
             interval: MAX_LEASE_INTERVAL.min(app.config.lease_grace),
             run: |app| Box::pin(expired_leases::run(app)),

@@ -1,5 +1,7 @@
 //! Settings of a service. Every field has a default that suits a laptop.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -79,6 +81,12 @@ pub struct Config {
     pub storage_billing_interval: Duration,
     /// How many tasks run side by side in this process; 0 when only other processes run tasks.
     pub workers: usize,
+    /// The command of the process that runs built-in models: a program that calls `serve_models` with its last two
+    /// arguments, which are added. None, the default, runs them in this process: a library does not know what its
+    /// program does when it is started again.
+    pub model_process: Option<Vec<OsString>>,
+    /// Built-in models that this process does not run: their tasks wait for a node outside it.
+    pub excluded_models: BTreeSet<String>,
     /// How long a node may go without a heartbeat before its task goes to another one.
     pub lease: Duration,
     /// After how many leases a task that never ended fails. A lease that ends in order does not count.
@@ -261,6 +269,8 @@ impl Config {
             storage_price_per_gib_day: Money::from_smallest(1_000_000),
             storage_billing_interval: Duration::from_secs(60 * 60),
             workers: std::thread::available_parallelism().map_or(2, usize::from),
+            model_process: None,
+            excluded_models: BTreeSet::new(),
             lease: Duration::from_secs(30),
             lease_attempts: 5,
             lease_grace: Duration::from_secs(10 * 60),

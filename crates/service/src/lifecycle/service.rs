@@ -170,7 +170,7 @@ impl Service {
             controls.set_baseline().await?;
         }
         if roles.nodes {
-            nodes::start(&app, models::table(models), &running, &stop).await?;
+            nodes::start(&app, models::table(&app.config.excluded_models, models), &running, &stop).await?;
         }
         running.spawn(stop.clone().run_until_cancelled_owned(shared_clock::follow(Arc::clone(&app))));
         let shared = Shared {

@@ -1,14 +1,32 @@
-//! The table of models that this process can run, by the identifier under which the catalog lists them.
+//! The table of models that this process can run, by the identifier under which the catalog lists them, and the
+//! process that runs the built-in ones.
 
-use std::collections::BTreeMap;
+mod worker;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use inferstore_models::{Model, built_in};
 
-/// The models of this process, by identifier.
-pub(crate) type Models = BTreeMap<String, Arc<dyn Model>>;
+#[cfg(unix)]
+pub(crate) use worker::Request;
+pub use worker::serve_models;
 
-/// Returns the built-in models and `further` ones; a further model replaces a built-in one of its kind.
-pub(crate) fn table(further: Vec<Arc<dyn Model>>) -> Models {
-    built_in().into_iter().chain(further).map(|model| (model.kind().to_owned(), model)).collect()
+/// A model of this process.
+pub(crate) struct Runner {
+    pub(crate) model: Arc<dyn Model>,
+    /// A model of the program that embeds the service runs where that program put it: in this process.
+    pub(crate) is_built_in: bool,
+}
+
+/// The models of this process, by identifier.
+pub(crate) type Models = BTreeMap<String, Runner>;
+
+/// Returns the built-in models without those that are excluded, and `further` ones; a further model replaces a
+/// built-in one of its kind.
+pub(crate) fn table(excluded: &BTreeSet<String>, further: Vec<Arc<dyn Model>>) -> Models {
+    let built_in = built_in().into_iter().filter(|model| !excluded.contains(model.kind()));
+    let built_in = built_in.map(|model| Runner { model, is_built_in: true });
+    let further = further.into_iter().map(|model| Runner { model, is_built_in: false });
+    built_in.chain(further).map(|runner| (runner.model.kind().to_owned(), runner)).collect()
 }

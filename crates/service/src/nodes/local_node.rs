@@ -7,6 +7,9 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::DispatchedTask;
+#[cfg(unix)]
+use super::model_processes::ModelProcesses;
+use super::outside::OutsideModels;
 use crate::Error;
 #[cfg(feature = "controls")]
 use crate::controls::{Held, Replacement, Switch};
@@ -27,6 +30,11 @@ pub(crate) struct LocalNode {
     switch: Option<Arc<Switch>>,
     /// Not set when this process runs no tasks.
     models: OnceLock<Arc<Models>>,
+    /// Not set when built-in models run in this process.
+    #[cfg(unix)]
+    processes: OnceLock<ModelProcesses>,
+    /// What it leaves to nodes outside the process.
+    pub(super) outside: OutsideModels,
     pub(super) workers: Workers,
     /// Tasks whose inputs are fetched from the internet, at a time. They hold no worker.
     pub(super) fetches: Arc<Semaphore>,
@@ -140,6 +148,9 @@ impl LocalNode {
             #[cfg(feature = "controls")]
             switch,
             models: OnceLock::new(),
+            #[cfg(unix)]
+            processes: OnceLock::new(),
+            outside: OutsideModels::default(),
             workers: Workers::new(config.workers),
             fetches: Arc::new(Semaphore::new(fetches)),
             memory: Arc::new(Semaphore::new(total_memory as usize)),
@@ -153,8 +164,23 @@ impl LocalNode {
         &self.name
     }
 
-    pub(super) fn start(&self, models: Models) {
+    pub(super) fn start(&self, models: Models, config: &Config) -> Result<(), Error> {
+        #[cfg(unix)]
+        if let Some(processes) = ModelProcesses::new(config)? {
+            let _ = self.processes.set(processes);
+        }
+        #[cfg(not(unix))]
+        if config.model_process.is_some() {
+            return Err(Error::new("starting the model process", "this system has no process groups"));
+        }
         let _ = self.models.set(Arc::new(models));
+        Ok(())
+    }
+
+    /// The processes that run built-in models, where they run in processes of their own.
+    #[cfg(unix)]
+    pub(super) fn processes(&self) -> Option<&ModelProcesses> {
+        self.processes.get()
     }
 
     /// The models that this process runs.
@@ -164,6 +190,13 @@ impl LocalNode {
 
     fn names(&self) -> Option<Vec<String>> {
         self.models.get().map(|models| models.keys().cloned().collect())
+    }
+
+    /// The models that no node outside the process serves.
+    fn names_to_claim(&self) -> Option<Vec<String>> {
+        let mut names = self.names()?;
+        names.retain(|name| !self.outside.contains(name));
+        Some(names)
     }
 
     /// Interrupts every task that is running; its result is discarded.
@@ -195,7 +228,7 @@ impl LocalNode {
     pub(super) async fn claiming(&self) -> Claiming<'_> {
         #[cfg(feature = "controls")]
         let held = self.held().await;
-        let models = self.names();
+        let models = self.names_to_claim();
         #[cfg(feature = "controls")]
         let models = match &held {
             Some(held) => models.and_then(|models| held.claimable(&models)),

@@ -4,7 +4,10 @@
 mod dispatcher;
 mod inputs;
 mod local_node;
+#[cfg(unix)]
+mod model_processes;
 mod node_api;
+mod outside;
 mod registry;
 mod run;
 #[cfg(test)]
@@ -46,6 +49,11 @@ pub(crate) fn local_name(database: &dyn Database, random: &Randomness) -> Result
     }
 }
 
+/// Whether a node is one of the service's own processes.
+pub(crate) fn is_local(node: &str) -> bool {
+    node.strip_prefix(NODE).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
 /// Starts the dispatcher and the node of this process. What a process that died was running can be claimed at
 /// once, and the models are registered before the first request.
 pub(crate) async fn start(
@@ -61,7 +69,8 @@ pub(crate) async fn start(
     if app.config.workers == 0 {
         return Ok(());
     }
-    app.node.start(models);
+    app.node.start(models, &app.config)?;
+    app.node.outside.refresh(app).await?;
     app.node.heartbeat(app).await?;
     let tasks = TaskTracker::new();
     running.spawn(heartbeats(Arc::clone(app), tasks.clone()));
@@ -85,6 +94,9 @@ async fn follow_changes(app: Arc<App>) {
 /// Records at intervals that the node is alive, until its last task has ended.
 async fn heartbeats(app: Arc<App>, tasks: TaskTracker) {
     while tokio::time::timeout(app.config.lease / 3, tasks.wait()).await.is_err() {
+        if let Err(cause) = app.node.outside.refresh(&app).await {
+            tracing::warn!(%cause, "the nodes outside the process could not be read");
+        }
         if let Err(cause) = app.node.heartbeat(&app).await {
             tracing::warn!(%cause, "the heartbeat of the local node was not recorded");
         }

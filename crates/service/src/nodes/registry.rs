@@ -40,6 +40,8 @@ pub(crate) trait Registry: Send + Sync {
     async fn add_node(&self, node: &str, key: &str, models: &[String], now: Moment) -> Result<(), Error>;
     /// A node, if it was registered with this key.
     async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>, Error>;
+    /// The models that a node with a key, seen since then, serves.
+    async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>, Error>;
     /// Notes that nodes are alive.
     async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<(), Error>;
 }

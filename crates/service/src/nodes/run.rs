@@ -16,6 +16,7 @@ use crate::catalog::Format;
 #[cfg(feature = "controls")]
 use crate::controls::Replacement;
 use crate::lifecycle::app::App;
+use crate::models::Runner;
 use crate::object_storage::outlast_outage;
 use crate::queue::{Ending, Lease};
 
@@ -154,7 +155,7 @@ async fn outcome(app: &App, task: &ClaimedTask, slots: Slots) -> Result<Map<Stri
 
 async fn output(app: &App, lease: &Lease, slots: Slots) -> Result<Map<String, Value>, Failed> {
     let not_served = || Failed::model(format!("this node does not run {}", lease.model));
-    let model = app.node.models().and_then(|models| models.get(&lease.model)).ok_or_else(not_served)?;
+    let runner = app.node.models().and_then(|models| models.get(&lease.model)).ok_or_else(not_served)?;
     let mut inputs = TaskInputs::read(app, lease)?;
     let mut worker = Some(slots.worker);
     if inputs.are_remote() {
@@ -164,7 +165,8 @@ async fn output(app: &App, lease: &Lease, slots: Slots) -> Result<Map<String, Va
         worker = app.node.workers.acquire().await;
     }
     drop(slots.fetch);
-    let outputs = compute(app, Arc::clone(model), inputs.load(app).await?).await?;
+    let inputs = inputs.load(app).await?;
+    let outputs = produce(app, lease, runner, inputs).await?;
     let mut by_name = Map::new();
     for (name, output) in outputs {
         let value = match output {
@@ -175,11 +177,29 @@ async fn output(app: &App, lease: &Lease, slots: Slots) -> Result<Map<String, Va
                 outlast_outage(|| app.objects.store_output(app, OUTPUTS, &key, mime, bytes.clone())).await?
             }
         };
-        by_name.insert(name.to_owned(), Value::String(value));
+        by_name.insert(name, Value::String(value));
     }
     drop(worker);
     complete(lease, &by_name)?;
     Ok(by_name)
+}
+
+/// Runs the model: a built-in one in a process of its own where the settings name one, any other in this process.
+async fn produce(
+    app: &App,
+    lease: &Lease,
+    runner: &Runner,
+    inputs: Inputs,
+) -> Result<Vec<(String, Output)>, Failed> {
+    #[cfg(unix)]
+    if runner.is_built_in
+        && let Some(processes) = app.node.processes()
+    {
+        return processes.run(app, lease, inputs).await;
+    }
+    #[cfg(not(unix))]
+    let _ = lease;
+    compute(app, Arc::clone(&runner.model), inputs).await
 }
 
 /// Refuses the outputs of a model that leaves out what it declares.
@@ -193,11 +213,7 @@ fn complete(lease: &Lease, output: &Map<String, Value>) -> Result<(), Failed> {
 
 /// Runs the model on a thread of its own, within the memory that is left of all runs. It watches its deadline
 /// itself; the node stops waiting for one that does not shortly after.
-async fn compute(
-    app: &App,
-    model: Arc<dyn Model>,
-    inputs: Inputs,
-) -> Result<Vec<(&'static str, Output)>, Failed> {
+async fn compute(app: &App, model: Arc<dyn Model>, inputs: Inputs) -> Result<Vec<(String, Output)>, Failed> {
     let limits = app.config.limits;
     let mut taken = Limits { pixels: limits.pixels, memory: limits.memory, deadline: None };
     let memory = app.node.reserve_memory(memory_of(&*model, &inputs, &taken)).await;
@@ -208,7 +224,7 @@ async fn compute(
         result
     });
     match tokio::time::timeout(limits.run.mul_f32(1.25), running).await {
-        Ok(Ok(result)) => Ok(result?),
+        Ok(Ok(result)) => Ok(result?.into_iter().map(|(name, output)| (name.to_owned(), output)).collect()),
         // A panic ends its thread alone.
         Ok(Err(_)) => Err(Failed::model("the model crashed")),
         Err(_) => Err(inferstore_models::Error::TimedOut.into()),

@@ -62,7 +62,7 @@ impl Objects {
             }
         }
         if orphans > 0 {
-            let message = "blobs that the database does not know were moved to objects/orphans; \
+            let message = "blobs that the database does not know are orphans now; \
                            they are deleted when the retention is over";
             tracing::warn!(orphans, retention = ?app.config.orphan_retention, "{message}");
         }

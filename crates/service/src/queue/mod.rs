@@ -110,6 +110,9 @@ pub(crate) struct Task {
     pub(crate) input_format: String,
     #[serde(skip)]
     pub(crate) output_format: String,
+    /// The node that claimed it last.
+    #[serde(skip)]
+    pub(crate) node: Option<String>,
     /// The model's output, a JSON object; on success.
     #[serde(skip)]
     pub(crate) output: Option<String>,

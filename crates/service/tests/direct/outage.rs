@@ -17,9 +17,11 @@ use crate::support::{Bench, Outcome, pattern};
 const STATISTICS: &str = "/api-key/storage/upload/statistics";
 const FOLDER: &str = "/api-key/storage/upload/documents";
 
-/// A cable to the object store that can be cut: open connections break, and new ones are closed.
+/// A cable to the object store that can be cut: open connections break, and new ones are closed. Stalled, new ones
+/// lead nowhere.
 struct Cable {
     is_cut: Arc<AtomicBool>,
+    is_stalled: Arc<AtomicBool>,
     address: String,
 }
 
@@ -30,11 +32,18 @@ impl Cable {
         let address = format!("http://{}", listener.local_addr()?);
         let is_cut = Arc::new(AtomicBool::new(false));
         let cut = Arc::clone(&is_cut);
+        let is_stalled = Arc::new(AtomicBool::new(false));
+        let stalled = Arc::clone(&is_stalled);
         tokio::spawn(async move {
             let mut open = JoinSet::new();
             while let Ok((mut client, _)) = listener.accept().await {
-                let (store, cut) = (store.clone(), Arc::clone(&cut));
+                let store = store.clone();
+                let cut = Arc::clone(&cut);
+                let stalled = Arc::clone(&stalled);
                 open.spawn(async move {
+                    while stalled.load(Ordering::SeqCst) {
+                        tokio::time::sleep(Duration::from_millis(5)).await;
+                    }
                     let Ok(mut server) = TcpStream::connect(store).await else { return };
                     let ended = async {
                         while !cut.load(Ordering::SeqCst) {
@@ -48,7 +57,7 @@ impl Cable {
                 });
             }
         });
-        Ok(Self { is_cut, address })
+        Ok(Self { is_cut, is_stalled, address })
     }
 
     fn cut(&self, is_cut: bool) {
@@ -105,6 +114,25 @@ async fn uploads_are_found_when_the_store_is_back_and_the_rest_goes_on_meanwhile
     assert_eq!(bench.delete(&known).await?.0, 200);
     assert_eq!(bench.http.get(&known).send().await?.status(), 404);
     assert_eq!(bench.service.audit().await?.faults, [""; 0]);
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs the object store of .ci/cluster"]
+async fn callers_do_not_wait_long_for_a_store_that_hangs() -> Outcome {
+    let (bench, cable) = start().await?;
+    let target = bench.presign("new.txt", "text/plain", 3).await?;
+    assert!(bench.upload(&target, b"new".to_vec()).await?.is_success());
+    // Connections that are open would go on.
+    cable.cut(true);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    cable.is_stalled.store(true, Ordering::SeqCst);
+    cable.cut(false);
+    let begun = std::time::Instant::now();
+    assert_eq!(bench.call(Method::GET, STATISTICS, None).await?.0, 503);
+    assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
+    cable.is_stalled.store(false, Ordering::SeqCst);
+    assert_eq!(bench.get(STATISTICS).await?["total_files"], 1);
     Ok(())
 }
 

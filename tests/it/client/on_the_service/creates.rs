@@ -1,5 +1,5 @@
 //! What becomes of a create whose answer did not come: counted in the service's own store. All that can
-//! happen to a create is tried in `torture::creates`.
+//! happen to a create is tried in `stress::creates`.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn a_refused_create_is_repeated_when_the_caller_says_so_and_not_otherwise(
 }
 
 #[tokio::test]
-async fn two_tasks_that_may_be_it_are_told_and_none_is_adopted() {
+async fn two_tasks_that_may_be_it_are_reported_and_none_is_adopted() {
     let (service, controls, client) = start().await;
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
     // Another client with the same key, the same model and the same inputs.

@@ -70,19 +70,19 @@ async fn repeats_do_not_multiply_a_deadline() {
 #[tokio::test]
 async fn a_queued_task_is_canceled_at_the_deadline_when_the_caller_wants_that_and_costs_nothing() {
     let (service, controls, client) = start().await;
-    let before = client.account().balance().await.expect("it is told");
+    let before = client.account().balance().await.expect("it is reported");
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
     let error = canceling(&client).await.expect_err("time is up");
     let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
     assert_eq!(reached.disposition, TaskDisposition::Canceled);
     assert_eq!(controls.tasks().await.expect("they can be counted")["canceled"], 1);
-    let after = client.account().balance().await.expect("it is told");
+    let after = client.account().balance().await.expect("it is reported");
     assert_eq!((before.balance, before.free_balance), (after.balance, after.free_balance));
     audited(&service).await;
 }
 
 #[tokio::test]
-async fn a_cancel_whose_answer_a_gateway_lost_is_not_told_as_a_task_that_goes_on() {
+async fn a_cancel_whose_answer_a_gateway_lost_is_not_reported_as_a_task_that_goes_on() {
     let (_service, controls, client) = start().await;
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
     let lost = Fault::status(504).after_commit().on(operations::CANCEL_TASK);

@@ -64,18 +64,18 @@ async fn cancel_and_delete_are_sent_once_and_took_effect_although_the_answer_was
     client.storage().delete(file.download_url).await.expect_err("the answer is lost");
     assert_eq!((controls.seen(operations::CANCEL_TASK), controls.seen(operations::DELETE_FILE)), (1, 1));
     assert_eq!(controls.tasks().await.expect("they can be counted")["canceled"], 1);
-    assert_eq!(client.storage().statistics().await.expect("they are told").total_files, Some(0));
+    assert_eq!(client.storage().statistics().await.expect("they are reported").total_files, Some(0));
 }
 
 #[tokio::test]
 async fn a_task_that_fails_says_why_and_costs_nothing() {
     let (_service, controls, client) = start().await;
-    let before = client.account().balance().await.expect("it is told");
+    let before = client.account().balance().await.expect("it is reported");
     controls.let_model(MODEL, Script::fail("out of memory")).await.expect("it fails");
     let error = client.model(MODEL).run(inputs()).quickly().await.expect_err("the task fails");
     assert!(matches!(&error, Error::TaskFailed(_)), "{error:?}");
     assert!(error.to_string().contains("out of memory") && error.task_id().is_some(), "{error}");
-    let after = client.account().balance().await.expect("it is told");
+    let after = client.account().balance().await.expect("it is reported");
     assert_eq!((before.balance, before.free_balance), (after.balance, after.free_balance));
 }
 
@@ -88,7 +88,7 @@ async fn a_node_that_goes_down_in_the_middle_delays_a_run_and_does_not_end_it() 
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     controls.take_node_down().await.expect("it goes down");
-    assert_eq!(client.model(MODEL).serving().await.expect("it is told").serving, Some(false));
+    assert_eq!(client.model(MODEL).serving().await.expect("it is reported").serving, Some(false));
     controls.let_model(MODEL, super::success()).await.expect("it succeeds");
     controls.bring_node_up().await.expect("it comes up");
     client.task(task.id()).wait().quickly().await.expect("it ends well");

@@ -1,4 +1,4 @@
-//! Files on their way to and from the real object store, which fails where it is told to.
+//! Files on their way to and from the real object store, which fails where a test wants it.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn an_upload_survives_what_happens_at_the_object_store_and_is_stored_once(
             let read = client.download(&stored.download_url).bytes().await.expect("read");
             assert!(read == content, "{fault:?} {operation:?}");
         }
-        let stored = client.storage().statistics().await.expect("they are told").total_files;
+        let stored = client.storage().statistics().await.expect("they are reported").total_files;
         assert_eq!(stored, Some(2 * (number as i64 + 1)), "{fault:?}");
         assert!(controls.faults().iter().all(|fault| fault.met == 1), "every fault happened");
         controls.clear_faults();

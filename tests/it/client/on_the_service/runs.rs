@@ -1,4 +1,4 @@
-//! From a file to an output. Runs under faults are tried in `torture::runs`.
+//! From a file to an output. Runs under faults are tried in `stress::runs`.
 
 use inferstore::{File, Inputs};
 use inferstore_api::operations;

@@ -23,17 +23,17 @@ struct Complaint {
 fn complaint(folder: &Folder, mistake: &str, document: &str) -> Complaint {
     folder.write("document.yaml", document);
     let said = folder.generate(&[]);
-    let told = format!("{mistake}: {said:?}");
-    assert_eq!(said.code, Some(1), "{told}");
-    assert_eq!(said.out, "", "{told}");
-    assert_eq!(said.err.matches('\n').count(), 1, "one mistake is told in one line. {told}");
-    assert!(!said.err.contains("panicked"), "{told}");
-    assert!(!folder.path("generated.rs").exists(), "nothing is written. {told}");
+    let reported = format!("{mistake}: {said:?}");
+    assert_eq!(said.code, Some(1), "{reported}");
+    assert_eq!(said.out, "", "{reported}");
+    assert_eq!(said.err.matches('\n').count(), 1, "one mistake takes one line. {reported}");
+    assert!(!said.err.contains("panicked"), "{reported}");
+    assert!(!folder.path("generated.rs").exists(), "nothing is written. {reported}");
     let file = format!("error: {}", folder.path("document.yaml").display());
-    let Some(rest) = said.err.trim_end().strip_prefix(&file) else { panic!("the file is named. {told}") };
+    let Some(rest) = said.err.trim_end().strip_prefix(&file) else { panic!("the file is named. {reported}") };
     let (line, rest) = number(rest);
     let (column, rest) = number(rest);
-    assert!(line.is_some() || !rest.contains('#'), "what has a place has a line. {told}");
+    assert!(line.is_some() || !rest.contains('#'), "what has a place has a line. {reported}");
     let column = column.map_or_else(String::new, |column| format!("column {column}"));
     Complaint { line, message: format!("{column}{rest}").trim().trim_start_matches(": ").to_owned() }
 }
@@ -46,7 +46,7 @@ fn number(text: &str) -> (Option<usize>, &str) {
 }
 
 #[test]
-fn every_mistake_is_told_in_one_line_with_its_place() {
+fn every_mistake_is_reported_in_one_line_with_its_place() {
     let real = real_document();
     let folder = Folder::new("mistakes");
     let replacements =
@@ -57,17 +57,17 @@ fn every_mistake_is_told_in_one_line_with_its_place() {
 
     // The text of the line stands for its number: it shows whether the line is the right one, and
     // stays when the document grows above it.
-    let mut told = String::new();
+    let mut reported = String::new();
     for (mistake, document) in broken.chain(whole) {
         let Complaint { line, message } = complaint(&folder, mistake, &document);
         let line = line.map(|line| document.lines().nth(line - 1).expect("the line is there").trim());
-        writeln!(told, "{mistake}\n    {}\n    {message}\n", line.unwrap_or("(no line)"))
+        writeln!(reported, "{mistake}\n    {}\n    {message}\n", line.unwrap_or("(no line)"))
             .expect("a text can grow");
     }
-    insta::assert_snapshot!("messages_about_mistakes", told);
+    insta::assert_snapshot!("messages_about_mistakes", reported);
 }
 
-/// Nobody can list all mistakes; so this loses a line here and there.
+/// No list of mistakes is complete, so this loses a line here and there.
 #[test]
 fn whatever_line_is_lost_the_answer_is_a_file_or_lines_that_name_a_place() {
     let real = real_document();
@@ -80,10 +80,10 @@ fn whatever_line_is_lost_the_answer_is_a_file_or_lines_that_name_a_place() {
         if said.code == Some(0) {
             continue;
         }
-        let told = format!("without line {}, `{}`: {said:?}", lost + 1, lines[lost]);
-        assert_eq!((said.code, said.out.as_str()), (Some(1), ""), "{told}");
+        let reported = format!("without line {}, `{}`: {said:?}", lost + 1, lines[lost]);
+        assert_eq!((said.code, said.out.as_str()), (Some(1), ""), "{reported}");
         for line in said.err.trim_start_matches("error: ").lines() {
-            assert!(line.starts_with(&folder.path("document.yaml").display().to_string()), "{told}");
+            assert!(line.starts_with(&folder.path("document.yaml").display().to_string()), "{reported}");
         }
     }
 }

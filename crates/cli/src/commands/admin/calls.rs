@@ -1,7 +1,5 @@
 //! The calls of `inferstore admin`, and what they print.
 
-use std::io::{BufRead, BufReader};
-
 use inferstore_service::AdminClient;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -13,7 +11,7 @@ use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::output::Report;
 use crate::settings::Session;
-use crate::table::Table;
+use crate::table::{Cell, Column, Fit, Table};
 
 /// The columns of a list: the heading, and the field of the records.
 type Columns = &'static [(&'static str, &'static str)];
@@ -72,8 +70,8 @@ pub(super) async fn perform(command: Command, admin: &mut AdminClient, session: 
         Command::Task(command) => task(command, admin, session).await,
         Command::Audit => audit(&admin.call("GET", &["audit"], None).await?, session),
         Command::Backup { folder } => {
-            let folder = std::path::absolute(session.surroundings.folder.join(folder))
-                .map_err(|error| Failure::here("the folder cannot be named", error))?;
+            let folder = std::path::absolute(session.environment.folder.join(folder))
+                .map_err(|error| Failure::local_failure("the folder cannot be named", error))?;
             let body = json!({ "folder": folder });
             let data = admin.call("POST", &["backups"], Some(body.to_string())).await?;
             let note = format!("{} is a data folder with {} objects", folder.display(), data["objects"]);
@@ -130,7 +128,7 @@ async fn key(command: Key, admin: &mut AdminClient, session: &mut Session) -> Re
             list(session, &data, "keys", KEYS)
         }
         Key::Revoke { key } => {
-            let key = key.map_or_else(|| read_key(session), Ok)?;
+            let key = key.map_or_else(|| session.read_secret("API key (it is not shown): "), Ok)?;
             let body = json!({ "key": key });
             let data = admin.call("POST", &["keys", "revoke"], Some(body.to_string())).await?;
             done(session, "the key is revoked", &data, "")
@@ -289,11 +287,18 @@ fn show_once(session: &Session, owner: &'static str, kind: &str, data: &Value) -
 
 /// Reports the records of a list. The first column identifies them.
 fn list(session: &Session, data: &Value, field: &str, columns: Columns) -> Result {
-    let mut table = Table::new(columns.iter().map(|(heading, _)| *heading).collect::<Vec<_>>());
+    // The first column identifies the record; the last ones are left out first.
+    let fit = |place| if place == 0 { Fit::Keep } else { Fit::Drop(u8::try_from(place).unwrap_or(u8::MAX)) };
+    let headings: Vec<Column> =
+        columns.iter().enumerate().map(|(place, (heading, _))| (*heading, fit(place))).collect();
+    let mut table = Table::new(headings);
     let mut records = Vec::new();
     let mut quiet = Vec::new();
     for record in data[field].as_array().into_iter().flatten() {
-        table.add(columns.iter().map(|(_, name)| cell(&record[*name])));
+        table.add(columns.iter().map(|(_, name)| match *name {
+            "status" => Cell::status(&cell(&record["status"])),
+            name => Cell::from(cell(&record[name])),
+        }));
         records.push(record.to_string());
         quiet.extend(columns.first().map(|(_, name)| cell(&record[*name])));
     }
@@ -326,14 +331,4 @@ fn cell(value: &Value) -> String {
         Value::Array(values) => values.iter().map(cell).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     }
-}
-
-fn read_key(session: &mut Session) -> Result<String> {
-    let failed = |error| Failure::here("the key cannot be read", error);
-    if session.surroundings.stdin_is_terminal {
-        return rpassword::prompt_password("API key (it is not shown): ").map_err(failed);
-    }
-    let mut line = String::new();
-    BufReader::new(&mut session.surroundings.stdin).read_line(&mut line).map_err(failed)?;
-    Ok(line.trim().to_owned())
 }

@@ -38,7 +38,7 @@ impl Interrupts {
     /// Ends at the next Ctrl-C.
     pub(super) async fn next(&mut self) {
         if self.signals.recv().await.is_none() {
-            // Signals do not come here, so nobody can interrupt.
+            // Signals are not received, so nothing can interrupt.
             std::future::pending::<()>().await;
         }
     }
@@ -78,9 +78,7 @@ impl Interrupts {
                 true => "interrupted; whether a task was created is unknown",
                 false => "interrupted; no task was created",
             };
-            return Err(
-                Failure::new(exit::FAILED, told).with_hint("`inferstore task list --newest` shows the tasks")
-            );
+            return Err(Failure::new(exit::FAILED, told).with_hint("`inferstore task list` shows the tasks"));
         }
         session
             .output
@@ -97,14 +95,15 @@ impl Interrupts {
             session.output.note(format!("detached; the task {task} goes on, and is billed if it succeeds"));
             session.output.note("Ctrl-C again cancels it if it is still in the queue");
             if tokio::time::timeout(SECOND_THOUGHTS, self.next()).await.is_err() {
-                let hint = format!("pick it up with: inferstore task wait {task}");
+                let hint = format!("pick it up with: inferstore task wait {task} -o outputs/");
                 return Err(Failure::new(exit::DETACHED, "interrupted; the task goes on").with_hint(hint));
             }
         }
         client.task(&task).cancel().await.map_err(|error| {
             let mut failure = Failure::from(error);
-            failure.hint =
-                Some(format!("the task may be running; pick it up with: inferstore task wait {task}"));
+            failure.hint = Some(format!(
+                "the task may be running; pick it up with: inferstore task wait {task} -o outputs/"
+            ));
             failure
         })?;
         Err(Failure::new(exit::TASK_CANCELED, format!("the task {task} was canceled and is not billed"))

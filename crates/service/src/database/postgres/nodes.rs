@@ -83,6 +83,12 @@ impl Registry for PostgresDatabase {
         Ok(Some(KnownNode { models, seen_at }))
     }
 
+    async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>, Error> {
+        let select = "SELECT DISTINCT model FROM node_models JOIN nodes ON nodes.id = node_models.node \
+                      WHERE nodes.key IS NOT NULL AND seen_at >= $1";
+        read!(self, |db| all(db, select, &[&since], |row| row.try_get(0)))
+    }
+
     async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<(), Error> {
         // In one order, and only forward: a node may be touched by several processes.
         let touch = "UPDATE nodes SET seen_at = $2 FROM ( \

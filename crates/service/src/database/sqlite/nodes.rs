@@ -102,6 +102,15 @@ impl Registry for SqliteDatabase {
         .await
     }
 
+    async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>, Error> {
+        self.read(move |db| {
+            let select = "SELECT DISTINCT model FROM node_models JOIN nodes ON nodes.id = node_models.node \
+                          WHERE nodes.key IS NOT NULL AND seen_at >= ?";
+            Ok(db.all(select, [since], |row| row.get(0))?)
+        })
+        .await
+    }
+
     async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<(), Error> {
         let nodes = json(nodes);
         self.write(move |db| {

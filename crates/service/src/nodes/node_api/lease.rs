@@ -65,7 +65,7 @@ pub(super) async fn lease(
                 ("output_format", &*lease.output_format),
             ];
             let leased = Leased { lease: &lease, lease_seconds: app.config.lease.as_secs_f64() };
-            with_stored_json(&leased, &stored)
+            with_stored_json("ok", &leased, &stored)
         }
         Some(Ok(Some(DispatchedTask::UnknownNode))) => Err(unknown(&node)),
         _ => Ok(Success::<()>::done("no task").into_response()),

@@ -82,6 +82,7 @@ async fn register(
     }
     let node = format!("node-{}", app.random.word(16)?);
     app.database.add_node(&node, &key, &models, app.clock.now()).await?;
+    app.node.outside.refresh(&app).await?;
     tracing::info!(node, key, ?models, "a node has registered");
     Ok(Success::data(Registered {
         node,
@@ -100,6 +101,7 @@ async fn goodbye(
 ) -> Result<Success<()>, Failure> {
     known(&app, &key, &node).await?;
     app.database.node_left(&node, app.clock.now()).await?;
+    app.node.outside.refresh(&app).await?;
     app.dispatcher.look_for_all();
     tracing::info!(node, key, "a node has left");
     Ok(Success::done("goodbye"))

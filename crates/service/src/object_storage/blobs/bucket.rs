@@ -1,7 +1,7 @@
 //! A bucket of a remote object store: requests signed in their URL, sent, and retried while it is busy or cannot
 //! be reached.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use base64::Engine as _;
@@ -27,6 +27,10 @@ const READ_TIMEOUT: Duration = Duration::from_secs(20);
 /// The pauses between attempts. A store that is away for longer is reported as unavailable.
 const BACKOFF: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_millis(200), Duration::from_millis(600)];
+/// How long a request without bytes may take: callers wait for it.
+const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long after the first attempt another one begins.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(4);
 /// How much of the response to a failed request is read for the log.
 const MAX_ERROR_BODY: usize = 300;
 
@@ -256,6 +260,7 @@ impl Bucket {
         body: impl Fn() -> Body + Send + Sync,
     ) -> Result<Response, Error> {
         let mut pauses = BACKOFF.into_iter();
+        let begun = Instant::now();
         loop {
             let url = self.url(&self.config.address, request.key);
             let url = self.sign(request.method, url, SIGNATURE_LIFE, request.query, &[]);
@@ -266,8 +271,11 @@ impl Bucket {
                 Method::Put => reqwest::Method::PUT,
                 Method::Delete => reqwest::Method::DELETE,
             };
-            let sent = self.http.request(method, url).headers(request.headers.clone()).body(body()).send();
-            let failure = match sent.await {
+            let mut sent = self.http.request(method, url).headers(request.headers.clone()).body(body());
+            if matches!(request.method, Method::Head | Method::Delete) {
+                sent = sent.timeout(SHORT_TIMEOUT);
+            }
+            let failure = match sent.send().await {
                 Ok(response) if !is_busy(response.status()) => return Ok(response),
                 Ok(response) => {
                     let cause = refusal(response).await;
@@ -275,7 +283,9 @@ impl Bucket {
                 }
                 Err(cause) => self.lost(doing, cause),
             };
-            let Some(pause) = pauses.next() else { return Err(failure) };
+            let Some(pause) = pauses.next().filter(|_| begun.elapsed() < RETRY_TIMEOUT) else {
+                return Err(failure);
+            };
             // Several processes that lost the store at once do not come back at once.
             tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
         }

@@ -19,7 +19,7 @@ pub(super) async fn task(
     first(
         db,
         "SELECT tasks.id, status, coalesce(cost, 0), message, input, input_format, output_format, output, error, \
-         tasks.created_at, updated_at \
+         tasks.created_at, updated_at, node \
          FROM tasks JOIN versions ON versions.id = tasks.version WHERE tasks.id = $1 AND account = $2",
         &[&id, &account],
         |row| {
@@ -35,6 +35,7 @@ pub(super) async fn task(
                 error: row.try_get(8)?,
                 created_at: row.try_get(9)?,
                 updated_at: row.try_get(10)?,
+                node: row.try_get(11)?,
             })
         },
     )

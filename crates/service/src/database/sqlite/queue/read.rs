@@ -12,7 +12,7 @@ use crate::queue::{Serving, Status, Task, TaskSummary};
 pub(super) fn task(db: &Connection, account: AccountId, id: &str) -> Result<Option<Task>, Error> {
     Ok(db.first(
         "SELECT tasks.id, status, coalesce(cost, 0), message, input, input_format, output_format, output, error, \
-         tasks.created_at, updated_at \
+         tasks.created_at, updated_at, node \
          FROM tasks JOIN versions ON versions.id = tasks.version WHERE tasks.id = ? AND account = ?",
         params![id, account],
         |row| {
@@ -28,6 +28,7 @@ pub(super) fn task(db: &Connection, account: AccountId, id: &str) -> Result<Opti
                 error: row.get(8)?,
                 created_at: row.get(9)?,
                 updated_at: row.get(10)?,
+                node: row.get(11)?,
             })
         },
     )?)

@@ -1,0 +1,83 @@
+//! `inferstore console`: pages in a browser for any service, and the console beside a service of this process.
+
+use std::error::Error;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use clap::Args;
+use inferstore::Client;
+use inferstore_console::Console;
+use inferstore_service::Service;
+
+use super::serve::Signals;
+use crate::failure::{Failure, Result};
+use crate::settings::Session;
+
+pub(crate) const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// Arguments of `console`; `Command::Console` describes it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  inferstore console\n  inferstore console --profile work --port 9000")]
+pub(crate) struct Arguments {
+    /// The address on which the console listens; others on the network can reach any but loopback
+    #[arg(long, value_name = "ADDRESS", default_value_t = LOOPBACK)]
+    host: IpAddr,
+    /// The port of the console; 0 chooses a free one
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    port: u16,
+}
+
+pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
+    let console = start(&arguments, &session).await?;
+    session.output.data(console.url())?;
+    session.output.note("open this address in a browser; it holds a token; Ctrl-C ends the console");
+    Signals::new()?.next().await;
+    Ok(())
+}
+
+/// Starts a console for the service that flags, environment and profiles lead to.
+pub(crate) async fn start(arguments: &Arguments, session: &Session) -> Result<Console> {
+    let client = session.client()?;
+    if !arguments.host.is_loopback() {
+        session.output.note("warning: the console speaks plain HTTP: its token is readable on the way");
+    }
+    let address = SocketAddr::new(arguments.host, arguments.port);
+    Console::start(client, address).await.map_err(|error| Failure::here("the console does not start", error))
+}
+
+/// A console beside a service of this process, with a key that is revoked when it ends.
+pub(crate) struct Beside<'a> {
+    service: &'a Service,
+    pub(crate) console: Console,
+    added_key: Option<String>,
+}
+
+impl<'a> Beside<'a> {
+    /// Starts a console of the first account. The key is the one that the service has just drawn, or a new one,
+    /// because of older keys only hashes are kept.
+    pub(crate) async fn start(service: &'a Service, address: SocketAddr) -> Result<Self, Box<dyn Error>> {
+        let mut added_key = None;
+        let key = match service.api_key() {
+            Some(key) => key.to_owned(),
+            None => {
+                let accounts = service.accounts().await?;
+                // The first account is the operator's, and the second one the one that `serve` creates.
+                let account = accounts.get(1).ok_or("there is no account")?;
+                let key = service.add_key(&account.username).await?;
+                added_key.insert(key).clone()
+            }
+        };
+        // The address may be one of the network: it leads to this process all the same.
+        let client = Client::builder(service.base_url(), key).allow_insecure_http(true).build();
+        let console = Console::start(client?, address).await?;
+        Ok(Self { service, console, added_key })
+    }
+
+    /// Ends the console, and revokes its key.
+    pub(crate) async fn end(self) {
+        if let Some(key) = self.added_key
+            && let Err(error) = self.service.revoke_key(&key).await
+        {
+            tracing::warn!(%error, "the key of the console is still valid");
+        }
+    }
+}

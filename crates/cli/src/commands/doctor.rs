@@ -1,0 +1,181 @@
+//! `inferstore doctor`: finds out which part of the way to the service does not work.
+
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use inferstore::reqwest::Url;
+use inferstore::types::{PresignRequest, UploadFolder};
+use inferstore::{Client, Error};
+use serde_json::json;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
+
+use crate::exit;
+use crate::failure::{Failure, Result};
+use crate::output::Report;
+use crate::settings::{Session, shown};
+use crate::table::{Cell, Fit, Table};
+
+/// Find out why something does not work
+///
+/// Checks settings, DNS, connection, TLS, API, key, clock and object storage, in this order. Nothing is stored.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  inferstore doctor\n  inferstore doctor --profile staging --json")]
+pub(crate) struct Arguments {}
+
+/// How long a connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A clock that is off by more makes signatures of uploads invalid.
+const MAX_SKEW: Duration = Duration::from_secs(60);
+
+/// The checks so far.
+#[derive(Default)]
+struct Checks {
+    done: Vec<(&'static str, String)>,
+    failed: Option<(&'static str, Failure)>,
+}
+
+impl Checks {
+    /// Notes a check. `None` ends the checks: the further ones would fail too.
+    fn note<T>(&mut self, name: &'static str, result: Result<(T, String)>) -> Option<T> {
+        match result {
+            Ok((value, detail)) => {
+                self.done.push((name, detail));
+                Some(value)
+            }
+            Err(failure) => {
+                self.failed = Some((name, failure));
+                None
+            }
+        }
+    }
+}
+
+pub(crate) async fn execute(_: &Arguments, session: &Session) -> Result {
+    let mut checks = Checks::default();
+    checks.done.push(("version", concat!("inferstore ", env!("CARGO_PKG_VERSION")).to_owned()));
+    run(&mut checks, session).await;
+    let mut table = Table::new([("CHECK", Fit::Keep), ("RESULT", Fit::Keep), ("DETAIL", Fit::Keep)]);
+    let mut records = Vec::new();
+    for (name, detail) in &checks.done {
+        table.add([Cell::from(*name), Cell::good("ok"), Cell::from(detail.as_str())]);
+        records.push(json!({"check": name, "ok": true, "detail": detail}).to_string());
+    }
+    if let Some((name, failure)) = &checks.failed {
+        table.add([Cell::from(*name), Cell::status("failed"), Cell::default()]);
+        records.push(json!({"check": name, "ok": false, "detail": failure.headline}).to_string());
+    }
+    let quiet = checks.failed.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let json = format!("[{}]", records.join(","));
+    session.output.report(&Report { table, json, records: Some(records), quiet, ..Report::default() })?;
+    checks.failed.map_or(Ok(()), |(_, failure)| Err(failure))
+}
+
+async fn run(checks: &mut Checks, session: &Session) -> Option<()> {
+    let target = session.target().map(|target| {
+        let detail = format!(
+            "{} (from {}), the key from {}",
+            shown(&target.base_url.value),
+            target.base_url.source,
+            target.api_key.source
+        );
+        (target, detail)
+    });
+    let target = checks.note("settings", target)?;
+    let client = session.client_of(&target.base_url.value, &target.api_key.value.0);
+    let client = checks.note("address", client.map(|client| (client, "it is a base URL".to_owned())))?;
+    let host = checks.note("DNS", resolve(client.base_url()).await)?;
+    checks.note("connection", connect(&host).await)?;
+    let started = SystemTime::now();
+    let balance = client.account().balance().await;
+    checks.note("API and key", api(balance.err(), started))?;
+    checks.note("clock", clock(session))?;
+    checks.note("object storage", storage(&client).await)
+}
+
+/// The host and the port of a URL, after its name was resolved.
+async fn resolve(url: &str) -> Result<(String, String)> {
+    let parsed = Url::parse(url).ok();
+    let host = parsed.as_ref().and_then(|url| Some((url.host_str()?, url.port_or_known_default()?)));
+    let Some((host, port)) = host else {
+        return Err(Failure::usage("the base URL has no host").with_hint("`inferstore status` shows it"));
+    };
+    let place = format!("{host}:{port}");
+    let failed = |problem: String| {
+        Failure::new(exit::NOT_REACHED, format!("the name {host} is not resolved: {problem}"))
+            .with_hint("check the spelling of the base URL, and the DNS of this machine")
+    };
+    let found = lookup_host(&place).await.map_err(|error| failed(error.to_string()))?;
+    let found: Vec<String> = found.map(|address| address.ip().to_string()).collect();
+    match found.is_empty() {
+        true => Err(failed("it has no address".to_owned())),
+        false => Ok((place, found.join(", "))),
+    }
+}
+
+async fn connect(place: &str) -> Result<((), String)> {
+    let failed = |problem: &str| {
+        Failure::new(exit::NOT_REACHED, format!("{place} is not reached: {problem}")).with_hint(
+            "is the service running? `inferstore serve` runs one here; else look at firewalls and proxies",
+        )
+    };
+    match timeout(CONNECT_TIMEOUT, TcpStream::connect(place)).await {
+        Ok(Ok(_)) => Ok(((), format!("{place} accepts connections"))),
+        Ok(Err(error)) => Err(failed(&error.to_string())),
+        Err(_) => Err(failed("no response within 5 seconds")),
+    }
+}
+
+fn api(error: Option<Error>, started: SystemTime) -> Result<((), String)> {
+    match error {
+        None => {
+            let elapsed = started.elapsed().unwrap_or_default().as_millis();
+            Ok(((), format!("it responds within {elapsed} ms, and accepts the key")))
+        }
+        Some(error @ Error::Transport(_)) => Err(Failure::from(error).with_hint(
+            "the connection works, so look at TLS: is the scheme https, and is the certificate valid?",
+        )),
+        Some(error) => Err(error.into()),
+    }
+}
+
+fn clock(session: &Session) -> Result<((), String)> {
+    let Some(date) = session.last_response.date() else {
+        return Ok(((), "the service does not state its time".to_owned()));
+    };
+    let now = SystemTime::now();
+    let skew = now.duration_since(date).or(date.duration_since(now)).unwrap_or_default();
+    if skew > MAX_SKEW {
+        let seconds = skew.as_secs();
+        return Err(Failure::new(exit::FAILED, format!("the clocks differ by {seconds} s"))
+            .with_hint("set the clock of this machine, such as with NTP"));
+    }
+    Ok(((), "it agrees with the service".to_owned()))
+}
+
+/// Whether object storage responds, at the address that uploads get.
+async fn storage(client: &Client) -> Result<((), String)> {
+    let request = PresignRequest {
+        folder: UploadFolder::Samples,
+        mime: "text/plain".to_owned(),
+        name: "inferstore-doctor.txt".to_owned(),
+        org_username: None,
+        size: 1,
+    };
+    let failed = |problem: String| {
+        Failure::new(exit::NOT_REACHED, format!("object storage is not reached: {problem}")).with_hint(
+            "it has an address of its own: can this machine reach it? `serve --storage-url` sets it",
+        )
+    };
+    let target = client.raw().create_presigned_upload(&request).await;
+    let url = target.map_err(|_| failed("the service gives no upload target".to_owned()))?;
+    let url = url.into_inner().data.download_url;
+    let host = Url::parse(&url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
+    // Nothing is stored under that name, and any response shows that the way there works.
+    match client.download(url).deadline(CONNECT_TIMEOUT).bytes().await {
+        Err(Error::File(error)) if error.status.is_none() => Err(failed(error.message.clone())),
+        Err(Error::DeadlineReached(_)) => Err(failed("no response within 5 seconds".to_owned())),
+        _ => Ok(((), format!("{host} responds"))),
+    }
+}

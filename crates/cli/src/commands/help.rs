@@ -1,0 +1,89 @@
+//! `inferstore help`: topics, and the help of every command.
+
+use clap::Args;
+
+use crate::exit;
+use crate::failure::{Failure, Result, did_you_mean};
+use crate::settings::Session;
+
+/// Print the help of a command, or of a topic: environment, exit-codes, formats
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  inferstore help run\n  inferstore help files upload\n  inferstore help exit-codes"
+)]
+pub(crate) struct Arguments {
+    /// A command such as `files upload`, or a topic
+    #[arg(value_name = "COMMAND|TOPIC")]
+    words: Vec<String>,
+}
+
+/// The name of a topic, and its text.
+type Topic = (&'static str, fn() -> String);
+
+const TOPICS: [Topic; 3] = [("environment", environment), ("exit-codes", exit_codes), ("formats", formats)];
+
+pub(crate) fn execute(arguments: &Arguments, session: &Session) -> Result {
+    let words: Vec<&str> = arguments.words.iter().map(String::as_str).collect();
+    if let [word] = words[..]
+        && let Some((_, text)) = TOPICS.iter().find(|(name, _)| *name == word)
+    {
+        return session.output.bytes(text().as_bytes());
+    }
+    let mut root = crate::command();
+    root.build();
+    let mut command = &mut root;
+    for word in words {
+        let known: Vec<String> = command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
+        let topics = TOPICS.iter().map(|(name, _)| *name);
+        let suggestion = did_you_mean(word, known.iter().map(String::as_str).chain(topics));
+        command = command.find_subcommand_mut(word).ok_or_else(|| {
+            Failure::usage(format!("there is no command or topic {word:?}"))
+                .with_hint(format!("{suggestion}`inferstore help` lists the commands"))
+        })?;
+    }
+    let help = command.render_long_help();
+    let help = if session.output.has_color(false) { help.ansi().to_string() } else { help.to_string() };
+    session.output.bytes(help.as_bytes())
+}
+
+fn environment() -> String {
+    "\
+Variables:
+  INFERSTORE_BASE_URL  the address of the service, which ends in /api/v1
+  INFERSTORE_API_KEY   the API key
+  INFERSTORE_PROFILE   the profile to use
+  INFERSTORE_CONFIG    the file of profiles [default: inferstore/profiles.json below XDG_CONFIG_HOME or ~/.config]
+  INFERSTORE_LOG       filters the log of `serve`: warn, or info,inferstore_service=debug
+  INFERSTORE_FIRST_KEY the API key of the first account of `serve`
+  NO_COLOR             no color
+  CLICOLOR_FORCE       color even when the output is no terminal
+
+Which setting is used:
+  1. the flags --base-url, --api-key and --profile; --profile comes before the variables
+  2. the variables INFERSTORE_BASE_URL and INFERSTORE_API_KEY
+  3. the profile that INFERSTORE_PROFILE names, else the one in use (`inferstore profile use`)
+
+The key of a profile is sent to the service of the profile alone. `inferstore status` shows what is used.
+"
+    .to_owned()
+}
+
+fn exit_codes() -> String {
+    format!("Exit codes:\n{}", exit::help())
+}
+
+fn formats() -> String {
+    "\
+Formats:
+  --format table   for people: a terminal gets what fits, a pipe gets everything [default]
+  --format json    the data as the service wrote them, every digit; indented and colored on a terminal
+  --format jsonl   one line for each record of a list
+  --format quiet   identifiers, URLs or paths alone; -q for short
+  --json           the same as --format json
+  --json=id,price  these fields alone; of a list, an array of records
+  --jq EXPRESSION  the JSON filtered by jq: --jq '.records[].task_id'
+
+Data go to standard output, everything else to standard error.
+"
+    .to_owned()
+}

@@ -1,0 +1,64 @@
+//! `inferstore model init`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::exit;
+use crate::failure::{Failure, Result};
+use crate::output::Report;
+use crate::settings::Session;
+
+/// Write a model of your own
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Write the files of a new model: what it takes and gives, a Python function, a node that runs it
+    Init(Arguments),
+}
+
+/// Arguments of `model init`
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The identifier of the model: small letters, digits and hyphens
+    model: String,
+    /// The folder, which is new [default: the identifier]
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  inferstore model init soft-focus
+  inferstore node run soft-focus";
+
+/// The files of a new model, by name.
+const FILES: [(&str, &str); 5] = [
+    ("model.json", include_str!("model_init/model.json")),
+    ("model.py", include_str!("model_init/model.py")),
+    ("worker.py", include_str!("../../../../nodes/vision/worker.py")),
+    ("requirements.txt", include_str!("model_init/requirements.txt")),
+    ("node.json", include_str!("model_init/node.json")),
+];
+
+pub(crate) fn execute(command: Command, session: &Session) -> Result {
+    let Command::Init(Arguments { model, folder }) = command;
+    let is_plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+    if model.is_empty() || !model.chars().all(is_plain) {
+        return Err(Failure::new(exit::USAGE, "a model is named by small letters, digits and hyphens"));
+    }
+    let folder = folder.unwrap_or(PathBuf::from(&model));
+    let failed = |error: std::io::Error| Failure::new(exit::FAILED, format!("{}: {error}", folder.display()));
+    fs::create_dir(&folder).map_err(failed)?;
+    for (name, text) in FILES {
+        fs::write(folder.join(name), text.replace("MODEL", &model)).map_err(failed)?;
+    }
+    session
+        .output
+        .note(format!("describe the model in {0}/model.json and write it in {0}/model.py", folder.display()));
+    session.output.note(format!("then run it: inferstore node run {}", folder.display()));
+    let quiet = folder.display().to_string();
+    let json = serde_json::json!({ "model": model, "folder": quiet }).to_string();
+    session.output.report(&Report { json, quiet: vec![quiet], ..Report::default() })
+}

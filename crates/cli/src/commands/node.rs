@@ -1,0 +1,181 @@
+//! `inferstore node run`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use inferstore_node::{Config, NodeKey, prepare, serve};
+use inferstore_service::AdminClient;
+use serde_json::{Value, json};
+
+use crate::exit;
+use crate::failure::{Failure, Result};
+use crate::settings::Session;
+
+/// The variable that holds the key of a node.
+const KEY_VARIABLE: &str = "INFERSTORE_NODE_KEY";
+/// The file of the settings in the folder of a node.
+const SETTINGS: &str = "node.json";
+
+/// Run models for a service
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the models of a folder until Ctrl-C
+    ///
+    /// Creates the Python environment that the node asks for, publishes the models that are its own, and serves. The
+    /// key of the node is that in INFERSTORE_NODE_KEY; without it, one is drawn from the service with this data
+    /// folder, and revoked at the end.
+    Run(Arguments),
+}
+
+/// Arguments of `node run`
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The folder of the node, with its node.json; or that file
+    path: PathBuf,
+    /// The address at which the service listens for nodes [default: that in node.json]
+    #[arg(long, value_name = "URL")]
+    service: Option<String>,
+    /// The data folder of the service
+    #[arg(long, value_name = "DIR", default_value = "inferstore-data")]
+    data_dir: PathBuf,
+    /// The account that publishes the models of the node
+    #[arg(long, value_name = "ACCOUNT", default_value = "demo")]
+    account: String,
+    /// The Python that creates the environment
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    python: PathBuf,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  inferstore serve --nodes-port 8789
+  inferstore node run nodes/vision
+  INFERSTORE_NODE_KEY=… inferstore node run nodes/vision --service https://nodes.example";
+
+pub(crate) async fn execute(command: Command, session: Session) -> Result {
+    let Command::Run(arguments) = command;
+    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).with_ansi(false);
+    // Where a log is already kept, it is used.
+    let _ = log.try_init();
+    let file = match arguments.path.is_dir() {
+        true => arguments.path.join(SETTINGS),
+        false => arguments.path.clone(),
+    };
+    let service = arguments.service.as_deref().map(str::parse).transpose();
+    let service = service.map_err(|error| usage(format!("--service is not a URL: {error}")))?;
+    let mut config = Config::read_for(&file, service.as_ref()).map_err(|error| usage(error.to_string()))?;
+    prepare(&mut config, &arguments.python).await.map_err(|error| failed(error.to_string()))?;
+
+    let name = key_name(&file);
+    let given = std::env::var(KEY_VARIABLE).ok();
+    let is_drawn = given.is_none();
+    let key = match given {
+        Some(key) if config.publish.is_empty() => key,
+        Some(key) => {
+            session
+                .output
+                .note("publish the models of this node where the service is: inferstore admin model publish");
+            key
+        }
+        None => {
+            let mut admin = admin(&arguments.data_dir).await?;
+            for model in &config.publish {
+                let published = publish(&mut admin, &arguments.account, model).await?;
+                session.output.note(format!("{published} is published by {}", arguments.account));
+            }
+            let key = draw_key(&mut admin, &name, &config).await;
+            admin.close().await;
+            key?
+        }
+    };
+    let models: Vec<&str> = config.models.keys().map(String::as_str).collect();
+    session.output.note(format!("serving {}; Ctrl-C ends the node", models.join(", ")));
+    let served = serve(config, NodeKey::new(key), ended()).await;
+    if is_drawn && let Ok(mut admin) = admin(&arguments.data_dir).await {
+        // A service that has ended meanwhile keeps the key, which the next start of this node replaces.
+        let _ = admin.call("DELETE", &["nodes", "keys", &name], None).await;
+        admin.close().await;
+    }
+    served.map_err(|error| failed(error.to_string()))
+}
+
+/// The name of the key that is drawn: that of the folder of the node.
+fn key_name(file: &Path) -> String {
+    let folder = std::path::absolute(file).ok().and_then(|file| Some(file.parent()?.file_name()?.to_owned()));
+    let name = folder.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let plain: String =
+        name.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '-').collect();
+    if plain.is_empty() { "node".to_owned() } else { plain }
+}
+
+async fn admin(data: &Path) -> Result<AdminClient> {
+    if !data.is_dir() {
+        return Err(Failure::new(
+            exit::FAILED,
+            format!("there is no service with its data in {}", data.display()),
+        )
+        .with_hint(format!("--data-dir names its folder; or put a key of the service into {KEY_VARIABLE}")));
+    }
+    AdminClient::open(data).await.map_err(|error| failed(error.to_string()))
+}
+
+/// Draws a key for the models of the node. A key of an earlier start is revoked.
+async fn draw_key(admin: &mut AdminClient, name: &str, config: &Config) -> Result<String> {
+    let _ = admin.call("DELETE", &["nodes", "keys", name], None).await;
+    let models: Vec<&String> = config.models.keys().collect();
+    let body = json!({ "name": name, "models": models }).to_string();
+    let drawn = admin
+        .call("POST", &["nodes", "keys"], Some(body))
+        .await
+        .map_err(|error| failed(error.to_string()))?;
+    drawn["node_key"].as_str().map(str::to_owned).ok_or_else(|| failed("the service drew no key"))
+}
+
+/// Publishes a model, or a new version of it.
+async fn publish(admin: &mut AdminClient, account: &str, file: &Path) -> Result<String> {
+    let unusable = |error: &dyn std::fmt::Display| usage(format!("{}: {error}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| unusable(&error))?;
+    let spec: Value = serde_json::from_str(&text).map_err(|error| unusable(&error))?;
+    let id = spec["id"].as_str().ok_or_else(|| unusable(&"a model has an id"))?;
+    let body = format!(r#"{{"account":{},"model":{text}}}"#, json!(account));
+    let Err(first) = admin.call("POST", &["models"], Some(body)).await else { return Ok(id.to_owned()) };
+    let formats = json!({
+        "account": account, "input_format": spec["input_format"], "output_format": spec["output_format"]
+    });
+    let version = admin.call("POST", &["models", id, "versions"], Some(formats.to_string())).await;
+    // A model that cannot be published as new may be there.
+    version.map_err(|_| failed(first.to_string()))?;
+    if let Some(price) = spec.get("price") {
+        let change = json!({ "price": price }).to_string();
+        admin
+            .call("PATCH", &["models", id], Some(change))
+            .await
+            .map_err(|error| failed(error.to_string()))?;
+    }
+    Ok(id.to_owned())
+}
+
+fn usage(message: impl Into<String>) -> Failure {
+    Failure::new(exit::USAGE, message)
+}
+
+fn failed(message: impl Into<String>) -> Failure {
+    Failure::new(exit::FAILED, message)
+}
+
+/// Returns when the process is asked to end.
+async fn ended() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+            return;
+        }
+    }
+    let _ = tokio::signal::ctrl_c().await;
+}

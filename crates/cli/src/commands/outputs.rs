@@ -1,0 +1,333 @@
+//! Where outputs go: `-o` of `run`, `task show` and `task wait`, and downloads that replace nothing but regular
+//! files.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use inferstore::{Download, DownloadEvent, Outcome};
+
+use super::models;
+use crate::exit;
+use crate::failure::{Failure, Result};
+use crate::progress::{Progress, watch};
+use crate::settings::Session;
+
+/// Where the outputs of a task go.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct OutputArguments {
+    /// Download the outputs: into a folder, a file, - for standard output, or a template such as
+    /// '{input}-{model}.{ext}' with {input}, {model}, {task}, {name} and {ext}
+    #[arg(short, long, value_name = "PATH")]
+    pub(crate) out: Option<String>,
+    /// Replace regular files that exist
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+    /// Show the output picture in the terminal
+    #[arg(long)]
+    pub(crate) show: bool,
+}
+
+/// What the names of outputs are made of.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Names {
+    /// The name of the input file, without its extension.
+    pub(crate) input: Option<String>,
+    pub(crate) model: Option<String>,
+}
+
+/// A place for outputs that was checked.
+#[derive(Debug, Clone)]
+enum Place {
+    Stdout,
+    File(PathBuf),
+    Folder(String),
+    Template(String),
+}
+
+/// Downloads of outputs, checked before anything is billed.
+#[derive(Debug, Clone)]
+pub(crate) struct Delivery {
+    place: Option<Place>,
+    overwrite: bool,
+    show: bool,
+    has_progress: bool,
+}
+
+/// An output that was downloaded: its name, and where it is.
+pub(crate) type Saved = (String, PathBuf);
+
+impl OutputArguments {
+    /// Whether any output is asked for.
+    pub(crate) fn is_used(&self) -> bool {
+        self.out.is_some() || self.show
+    }
+
+    /// Checks the place. `outputs` are the files that the model declares to return, if that is known.
+    pub(crate) fn check(&self, outputs: Option<&[String]>, session: &Session) -> Result<Delivery> {
+        let place = self.out.as_deref().map(|out| self.place(out, outputs, session)).transpose()?;
+        Ok(Delivery { place, overwrite: self.overwrite, show: self.show, has_progress: true })
+    }
+
+    fn place(&self, out: &str, outputs: Option<&[String]>, session: &Session) -> Result<Place> {
+        if out == "-" {
+            return match outputs.unwrap_or_default() {
+                [] | [_] => Ok(Place::Stdout),
+                several => Err(several_files(several)),
+            };
+        }
+        let out = expanded(out, session);
+        if out.contains('{') {
+            check_template(&out)?;
+            let fixed = out.split('{').next().unwrap_or_default();
+            let folder = fixed.rsplit_once('/').map_or("", |(folder, _)| folder);
+            make_folder(&session.environment.folder.join(folder))?;
+            return Ok(Place::Template(out));
+        }
+        let path = session.environment.folder.join(&out);
+        if is_special(&path) {
+            return Ok(Place::File(path));
+        }
+        let is_file = path.is_file() || (!path.is_dir() && path.extension().is_some());
+        if !is_file || out.ends_with('/') {
+            make_folder(&path)?;
+            return Ok(Place::Folder(out.trim_end_matches('/').to_owned()));
+        }
+        make_folder(path.parent().unwrap_or(Path::new("")))?;
+        let is_several = outputs.is_some_and(|outputs| outputs.len() > 1);
+        if path.is_file() && !self.overwrite && !is_several {
+            return Err(exists(&out));
+        }
+        Ok(Place::File(path))
+    }
+}
+
+fn several_files(outputs: &[String]) -> Failure {
+    let outputs = outputs.join(" and ");
+    Failure::usage(format!("standard output takes one file, and the output has {outputs}"))
+        .with_hint("give a folder: -o outputs/")
+}
+
+fn exists(out: &str) -> Failure {
+    Failure::new(exit::INPUT, format!("{out} exists already"))
+        .with_hint("choose another name, or give --overwrite; nothing was sent")
+}
+
+fn check_template(template: &str) -> Result {
+    const KNOWN: [&str; 5] = ["input", "model", "task", "name", "ext"];
+    for part in template.split('{').skip(1) {
+        let name = part.split_once('}').map(|(name, _)| name);
+        if !name.is_some_and(|name| KNOWN.contains(&name)) {
+            return Err(Failure::usage(format!("{template:?} is no template: {{{part} is not known"))
+                .with_hint("use {input}, {model}, {task}, {name} and {ext}"));
+        }
+    }
+    let rest = template.strip_suffix(".{ext}").unwrap_or(template);
+    if rest.contains("{ext}") {
+        return Err(Failure::usage("{ext} can only be the end of a template")
+            .with_hint("such as -o '{input}-{model}.{ext}'"));
+    }
+    Ok(())
+}
+
+/// Makes the folder, and shows that a file can be written into it.
+fn make_folder(folder: &Path) -> Result {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let made = std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder).map(drop));
+    made.map_err(|error| {
+        Failure::new(exit::INPUT, format!("{} cannot be written: {error}", folder.display()))
+            .with_hint("choose another folder for -o; nothing was sent")
+    })
+}
+
+/// A path with `~` for the home folder.
+pub(crate) fn expanded(path: &str, session: &Session) -> String {
+    match (path.strip_prefix('~'), session.environment.variable("HOME")) {
+        (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => format!("{home}{rest}"),
+        _ => path.to_owned(),
+    }
+}
+
+impl Delivery {
+    /// The folder of the outputs, if there may be several.
+    pub(crate) fn folder(&self, session: &Session) -> Option<PathBuf> {
+        let folder = match self.place.as_ref()? {
+            Place::Folder(folder) => folder.as_str(),
+            Place::Template(template) => {
+                let fixed = template.split('{').next().unwrap_or_default();
+                fixed.rsplit_once('/').map_or("", |(folder, _)| folder)
+            }
+            Place::Stdout | Place::File(_) => return None,
+        };
+        Some(session.environment.folder.join(folder))
+    }
+
+    /// The same, replacing files that exist.
+    pub(crate) fn replacing(self) -> Self {
+        Self { overwrite: true, ..self }
+    }
+
+    /// The same, without bars of its own.
+    pub(crate) fn without_progress(self) -> Self {
+        Self { has_progress: false, ..self }
+    }
+
+    /// Downloads the outputs, and returns where they are. Prints them if standard output was asked for.
+    pub(crate) async fn deliver(
+        &self,
+        outcome: &Outcome,
+        names: &Names,
+        session: &Session,
+    ) -> Result<Vec<Saved>> {
+        let mut saved = Vec::new();
+        let Some(place) = &self.place else {
+            if self.show {
+                let folder = tempfile::tempdir()
+                    .map_err(|error| Failure::local_failure("no temporary folder can be made", error))?;
+                let place = Place::Template(format!("{}/{{name}}.{{ext}}", folder.path().display()));
+                self.save(&place, outcome, names, &mut saved, session).await?;
+                show(&saved, session)?;
+            }
+            return Ok(Vec::new());
+        };
+        let result = self.save(place, outcome, names, &mut saved, session).await;
+        if self.show {
+            show(&saved, session)?;
+        }
+        result.map(|()| saved)
+    }
+
+    /// Whether the outputs themselves are written to standard output.
+    pub(crate) fn is_stdout(&self) -> bool {
+        matches!(self.place, Some(Place::Stdout))
+    }
+
+    async fn save(
+        &self,
+        place: &Place,
+        outcome: &Outcome,
+        names: &Names,
+        saved: &mut Vec<Saved>,
+        session: &Session,
+    ) -> Result {
+        let mut progress = Progress::new(&session.output);
+        let mut show = |name: &str, event: &DownloadEvent| {
+            if self.has_progress {
+                progress.download(name, event);
+            }
+        };
+        let outputs: Vec<String> = outcome.urls().map(|(name, _)| name.to_owned()).collect();
+        let is_several = outputs.len() > 1;
+        if is_several && matches!(place, Place::Stdout) {
+            return Err(several_files(&outputs));
+        }
+        for name in &outputs {
+            let download = outcome.download(name)?.overwrite(self.overwrite);
+            let template = match place {
+                Place::Stdout => {
+                    download.to_writer(session.output.clone()).await?;
+                    continue;
+                }
+                // One file for each output, named after it.
+                Place::File(path) if is_several && !is_special(path) => {
+                    let stem = path.with_extension("").display().to_string();
+                    let extension = path.extension().unwrap_or_default().display().to_string();
+                    format!("{stem}-{{name}}.{extension}")
+                }
+                Place::File(path) => path.display().to_string(),
+                Place::Folder(folder) if is_several => {
+                    format!("{folder}/{{input}}-{{model}}-{{name}}.{{ext}}")
+                }
+                Place::Folder(folder) => format!("{folder}/{{input}}-{{model}}.{{ext}}"),
+                Place::Template(template) => template.clone(),
+            };
+            let path = session.environment.folder.join(named(&template, outcome, names, name));
+            let path = match path.to_string_lossy().strip_suffix(".{ext}") {
+                None => {
+                    save_to(download, &path, |event| show(name, event)).await?;
+                    path
+                }
+                Some(stem) => {
+                    let stem = Path::new(stem);
+                    let folder = stem.parent().unwrap_or(Path::new("")).to_owned();
+                    let file = stem.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                    let download = download.to_dir(folder, file);
+                    watch(download, |event| show(name, event)).await?.path
+                }
+            };
+            let shown = path.strip_prefix(&session.environment.folder).unwrap_or(&path).to_owned();
+            saved.push((name.clone(), shown));
+        }
+        Ok(())
+    }
+}
+
+/// The template with its names; what others wrote leads to no other folder.
+fn named(template: &str, outcome: &Outcome, names: &Names, output: &str) -> String {
+    let task = outcome.task.as_str();
+    let model = names.model.as_deref().unwrap_or("output");
+    let input = names.input.as_deref().unwrap_or(task);
+    let words = [("{input}", input), ("{model}", model), ("{task}", task), ("{name}", output)];
+    words.into_iter().fold(template.to_owned(), |text, (word, value)| {
+        text.replace(word, &value.replace(['/', '\\', '{'], "_").replace("..", "_"))
+    })
+}
+
+/// Downloads to a path. A symlink is followed, a device or a pipe is written into, and a regular file keeps its
+/// mode when it is replaced.
+pub(crate) async fn save_to(
+    download: Download,
+    path: &Path,
+    show: impl FnMut(&DownloadEvent),
+) -> Result<inferstore::DownloadedFile> {
+    let path = followed(path)?;
+    if !is_special(&path) {
+        return Ok(watch(download.to_file(path), show).await?);
+    }
+    let failed =
+        |error: io::Error| Failure::local_failure(format!("{} cannot be written", path.display()), error);
+    let file = tokio::fs::OpenOptions::new().write(true).open(&path).await.map_err(failed)?;
+    let mut downloaded = inferstore::DownloadedFile::default();
+    downloaded.size = download.to_writer(file).await?;
+    downloaded.path = path;
+    Ok(downloaded)
+}
+
+/// The path behind symlinks, which may not exist yet.
+fn followed(path: &Path) -> Result<PathBuf> {
+    const MAX_LINKS: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let Ok(target) = std::fs::read_link(&path) else { return Ok(path) };
+        path = path.parent().unwrap_or(Path::new("")).join(target);
+    }
+    Err(Failure::local_failure(format!("{} cannot be written", path.display()), "too many symlinks"))
+}
+
+/// Whether the path is a device, a pipe or a socket.
+pub(crate) fn is_special(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+}
+
+/// The outputs of a model that are files, as it declares them.
+pub(crate) fn file_outputs(version: &inferstore::types::ModelVersioning) -> Vec<String> {
+    models::files(version.output_format.as_ref())
+}
+
+#[cfg(feature = "show")]
+fn show(saved: &[Saved], session: &Session) -> Result {
+    if !session.environment.stdout_is_terminal {
+        session.output.note("standard output is no terminal, so no picture is shown");
+        return Ok(());
+    }
+    for (_, path) in saved {
+        crate::view::show(&session.environment.folder.join(path), &session.environment)?;
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "show"))]
+fn show(_: &[Saved], session: &Session) -> Result {
+    session.output.note("this command was built without the feature `show`");
+    Ok(())
+}

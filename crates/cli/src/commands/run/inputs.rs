@@ -1,0 +1,179 @@
+//! The inputs of a run: words of the command line, files, standard input, JSON.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use inferstore::types::ModelVersioning;
+use inferstore::{Error, File, Input as Value, Inputs, ViolationKind};
+use serde_json::value::RawValue;
+
+use super::RunOptions;
+use crate::commands::api::{not_read, text_of};
+use crate::commands::models;
+use crate::commands::outputs::expanded;
+use crate::exit;
+use crate::failure::{Failure, Result};
+use crate::settings::Session;
+use crate::values::{Given, Input};
+
+/// The largest file that is read from standard input: it is kept in memory.
+const MAX_STDIN: u64 = 256 * 1024 * 1024;
+
+/// What the command line gives.
+#[derive(Default)]
+pub(super) struct Collected {
+    pub(super) inputs: Inputs,
+    /// The inputs that are files, by name.
+    pub(super) files: BTreeMap<String, String>,
+    /// Files and URLs without the name of an input.
+    pub(super) loose: Vec<String>,
+    /// All inputs as they were given: what makes a batch the same batch.
+    pub(super) given: BTreeMap<String, String>,
+}
+
+impl Collected {
+    pub(super) fn is_empty(&self) -> bool {
+        self.given.is_empty() && self.loose.is_empty()
+    }
+}
+
+/// Collects the inputs: those of the command line come before those of a JSON object.
+pub(super) fn collect(inputs: Inputs, options: &RunOptions, session: &mut Session) -> Result<Collected> {
+    let mut collected = Collected { inputs, ..Collected::default() };
+    if let Some(path) = &options.input_json {
+        let text = text_of(path, session)?;
+        let fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(&text)
+            .map_err(|error| not_read(format!("{path} is no JSON object: {error}")))?;
+        for (name, value) in fields {
+            collected.given.insert(name.clone(), value.to_string());
+            collected.inputs = collected.inputs.set(name, value);
+        }
+    }
+    let mut named = options.input.clone();
+    for word in &options.words {
+        match is_named(word) {
+            true => named.push(word.parse().map_err(|problem: String| usage(word, &problem))?),
+            false => collected.loose.push(word.strip_prefix('@').unwrap_or(word).to_owned()),
+        }
+    }
+    let mut seen = BTreeMap::new();
+    for Input { name, value } in named {
+        let shown = match &value {
+            Given::Text(text) => text.clone(),
+            Given::File(path) => format!("@{path}"),
+        };
+        if let Some(first) = seen.insert(name.clone(), shown.clone()) {
+            return Err(Failure::usage(format!("the input {name} is given twice: {first} and {shown}"))
+                .with_hint("several files are a batch: inferstore run MODEL a.png b.png -o outputs/"));
+        }
+        collected.given.insert(name.clone(), shown);
+        collected.inputs = match value {
+            Given::Text(text) => collected.inputs.set(name, text),
+            Given::File(path) => {
+                collected.files.insert(name.clone(), path.clone());
+                attach(collected.inputs, name, &path, session)?
+            }
+        };
+    }
+    Ok(collected)
+}
+
+fn usage(word: &str, problem: &str) -> Failure {
+    Failure::usage(format!("{word:?} is no input: {problem}")).with_hint(
+        "write name=value, name=@path, or a path alone; `inferstore models schema MODEL` lists the names",
+    )
+}
+
+/// Whether a word is `name=value`, and not a path or a URL.
+fn is_named(word: &str) -> bool {
+    let name = word.split_once('=').map(|(name, _)| name);
+    name.is_some_and(|name| {
+        !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
+    })
+}
+
+/// The inputs with a file, the content of standard input, or a URL.
+pub(super) fn attach(inputs: Inputs, name: String, given: &str, session: &mut Session) -> Result<Inputs> {
+    if given == "-" {
+        let mut content = Vec::new();
+        let mut stdin = (&mut session.environment.stdin).take(MAX_STDIN + 1);
+        stdin
+            .read_to_end(&mut content)
+            .map_err(|error| not_read(format!("standard input cannot be read: {error}")))?;
+        if content.len() as u64 > MAX_STDIN {
+            return Err(not_read("standard input has more than 256 MiB; give a file".to_owned()));
+        }
+        return Ok(inputs.file(name, File::bytes("stdin", content)));
+    }
+    check_no_folder(given, session)?;
+    Ok(attach_path(inputs, name, given, session))
+}
+
+/// Fails when the path is a folder.
+pub(super) fn check_no_folder(given: &str, session: &Session) -> Result {
+    if session.environment.folder.join(expanded(given, session)).is_dir() {
+        let folder = given.trim_end_matches('/');
+        return Err(Failure::new(exit::INPUT, format!("{given} is a folder"))
+            .with_hint(format!("name the files in it: {folder}/*; nothing was sent")));
+    }
+    Ok(())
+}
+
+/// The inputs with a file or a URL.
+pub(super) fn attach_path(inputs: Inputs, name: String, given: &str, session: &Session) -> Inputs {
+    if given.starts_with("http://") || given.starts_with("https://") {
+        return inputs.set(name, given);
+    }
+    inputs.file(name, File::path(session.environment.folder.join(expanded(given, session))))
+}
+
+/// The one input that takes a file without a name.
+pub(super) fn file_input(
+    version: Option<&ModelVersioning>,
+    inputs: &Inputs,
+    loose: &[String],
+) -> Result<String> {
+    let takes = models::files(version.and_then(|version| version.input_format.as_ref()));
+    let open: Vec<&String> = takes.iter().filter(|name| inputs.get(name).is_none()).collect();
+    let word = loose.first().map(String::as_str).unwrap_or_default();
+    match &open[..] {
+        [one] => Ok((*one).clone()),
+        [] => Err(Failure::usage(format!("{word:?} is no input: the model takes no further file"))
+            .with_hint("write name=value; `inferstore models schema MODEL` lists the names")),
+        several => {
+            let names: Vec<String> = several.iter().map(|name| format!("{name}=@{word}")).collect();
+            Err(Failure::usage(format!("{word:?} can be one of several inputs"))
+                .with_hint(format!("write {}", names.join(" or "))))
+        }
+    }
+}
+
+/// A hint when the `@` before a path was forgotten.
+pub(super) fn forgotten_mark(error: &Error, inputs: &Inputs, session: &Session) -> Option<String> {
+    let Error::Inputs(invalid) = error else { return None };
+    let fields = invalid.violations.iter().filter(|violation| violation.kind == ViolationKind::NotAUrl);
+    for violation in fields {
+        let name = &violation.field;
+        let Some(Value::Value(value)) = inputs.get(name) else { continue };
+        let text = value.as_str().unwrap_or_default();
+        if session.environment.folder.join(expanded(text, session)).is_file() {
+            return Some(format!("{text} is a file here: write {name}=@{text}; nothing was sent"));
+        }
+    }
+    None
+}
+
+/// The name of the first file among the inputs, without its extension.
+pub(super) fn name_of(loose: &[String], files: &BTreeMap<String, String>) -> Option<String> {
+    loose.iter().chain(files.values()).find_map(|file| stem_of(file))
+}
+
+/// The name of a file or of the last segment of a URL, without its extension.
+pub(crate) fn stem_of(file: &str) -> Option<String> {
+    let path = match file.split_once("://") {
+        Some((_, rest)) => rest.split(['?', '#']).next()?.split_once('/')?.1,
+        None => file,
+    };
+    let stem = std::path::Path::new(path).file_stem()?.to_string_lossy().into_owned();
+    Some(stem).filter(|stem| !stem.is_empty() && stem != "-")
+}

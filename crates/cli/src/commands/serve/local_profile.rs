@@ -1,0 +1,56 @@
+//! The profile `local`, which `serve` stores for the commands of other terminals.
+
+use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE};
+
+use crate::failure::Result;
+use crate::profiles::{self, LOCAL, Profile, Profiles};
+use crate::settings::Session;
+
+/// Stores the profile, and returns what to type next. `key` is known at the first start on a data folder alone;
+/// later the stored one is used, if the service accepts it.
+pub(super) async fn store(base_url: &str, key: Option<String>, session: &Session) -> String {
+    match stored(base_url, key, session).await {
+        Ok(Some(is_current)) => {
+            let option = if is_current { "" } else { " --profile local" };
+            let has_variables = [BASE_URL_VARIABLE, API_KEY_VARIABLE]
+                .iter()
+                .any(|name| session.environment.variable(name).is_some());
+            let warning = match has_variables && is_current {
+                true => format!(" (unset {BASE_URL_VARIABLE} and {API_KEY_VARIABLE}, which come before it)"),
+                false => String::new(),
+            };
+            format!(
+                "the profile local leads here{warning}; in another terminal: inferstore models list{option}"
+            )
+        }
+        Ok(None) => "only the first start shows the key; `inferstore admin key add demo` draws another, and \
+             `inferstore login` stores it"
+            .to_owned(),
+        Err(failure) => format!("warning: the profile local is not stored: {}", failure.headline),
+    }
+}
+
+/// Whether the profile is the one in use; `None` when no key for it is known.
+async fn stored(base_url: &str, key: Option<String>, session: &Session) -> Result<Option<bool>> {
+    let path = profiles::path(&session.environment)?;
+    let mut profiles = Profiles::read(&path)?;
+    let stored = profiles.profiles.get(LOCAL).map(|profile| profile.api_key.clone());
+    let mut accepted = None;
+    // A first key that is given may not be that of an older data folder.
+    for key in [key, stored].into_iter().flatten() {
+        if session.client_of(base_url, &key)?.account().balance().await.is_ok() {
+            accepted = Some(key);
+            break;
+        }
+    }
+    let Some(api_key) = accepted else { return Ok(None) };
+    let profile = Profile { base_url: base_url.to_owned(), api_key };
+    if profiles.current.is_none() {
+        profiles.current = Some(LOCAL.to_owned());
+    }
+    let is_current = profiles.current.as_deref() == Some(LOCAL);
+    if profiles.profiles.insert(LOCAL.to_owned(), profile.clone()) != Some(profile) {
+        profiles.write(&path)?;
+    }
+    Ok(Some(is_current))
+}

@@ -1,0 +1,48 @@
+//! `inferstore status`: which service and account a command would use, and where each setting comes from.
+
+use clap::Args;
+use serde_json::json;
+
+use crate::failure::Result;
+use crate::output::Report;
+use crate::profiles;
+use crate::settings::{Session, Setting, masked, shown};
+use crate::table::Table;
+
+/// Show which service and account are used, and where each setting comes from
+#[derive(Debug, Args)]
+#[command(
+    visible_alias = "whoami",
+    after_help = "Examples:\n  inferstore status\n  inferstore status --profile staging"
+)]
+pub(crate) struct Arguments {}
+
+pub(crate) async fn execute(_: &Arguments, session: &Session) -> Result {
+    let target = session.target()?;
+    let from = |setting: &Setting<String>| format!("{} (from {})", setting.value, setting.source);
+    let base_url = Setting { value: shown(&target.base_url.value), source: target.base_url.source.clone() };
+    let key = Setting { value: masked(&target.api_key.value), source: target.api_key.source.clone() };
+    let balance = session.client()?.account().balance().await;
+    let amount = balance.as_ref().ok().and_then(|balance| balance.balance.as_ref()).map(ToString::to_string);
+    let file = profiles::path(&session.environment).ok().map(|path| path.display().to_string());
+    let state = if balance.is_ok() { "reached, and the key is accepted" } else { "not usable" };
+    let table = Table::of_fields([
+        ("service", Some(from(&base_url))),
+        ("key", Some(from(&key))),
+        ("state", Some(state.to_owned())),
+        ("balance", amount.clone()),
+        ("profiles", file.clone()),
+    ]);
+    let record = json!({
+        "base_url": base_url.value,
+        "base_url_from": base_url.source,
+        "api_key": key.value,
+        "api_key_from": key.source,
+        "is_usable": balance.is_ok(),
+        "balance": amount,
+        "profiles": file,
+    });
+    let quiet = vec![base_url.value];
+    session.output.report(&Report { table, json: record.to_string(), quiet, ..Report::default() })?;
+    balance.map(drop).map_err(Into::into)
+}

@@ -1,0 +1,163 @@
+//! Completions that ask: models, tasks, inputs, options and folders of the service, and profiles.
+//!
+//! The shell calls the command with the words so far. A service that does not respond within a moment, or that is
+//! not known, completes nothing.
+
+use std::ffi::OsStr;
+use std::time::Duration;
+
+use clap::Parser;
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use inferstore::Client;
+use inferstore::types::{ModelListRequest, ModelVersioning};
+
+use crate::cli::Cli;
+use crate::environment::Environment;
+use crate::last_response::LastResponse;
+use crate::lists;
+use crate::output::{Output, OutputOptions};
+use crate::profiles::{self, Profiles};
+use crate::schema::ordered;
+use crate::settings::Session;
+
+/// How long a completion may take.
+const TIMEOUT: Duration = Duration::from_millis(800);
+
+/// How many tasks are offered.
+const MAX_TASKS: u32 = 30;
+
+/// How many models are offered.
+const MAX_MODELS: u32 = 100;
+
+/// A word that completes, and what it means.
+type Word = (String, Option<String>);
+
+/// Identifiers of models.
+pub(crate) fn models() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| asked(current, async |client, _| models_of(&client).await))
+}
+
+/// Identifiers of the newest tasks, and `@last`.
+pub(crate) fn tasks() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        asked(current, async |client, _| {
+            let newest = lists::newest_tasks(&client, 0, MAX_TASKS).await.ok()?;
+            let describe = |task: &inferstore::types::TaskRecord| {
+                let status = task.status.as_ref().map(ToString::to_string).unwrap_or_default();
+                format!("{} {status}", task.model_id.clone().unwrap_or_default())
+            };
+            let tasks = newest.iter().map(|task| (task.task_id.to_string(), Some(describe(task))));
+            Some(tasks.chain([("@last".to_owned(), Some("the newest task".to_owned()))]).collect())
+        })
+    })
+}
+
+/// Names and values of the inputs of the model on the command line, and files.
+pub(crate) fn inputs() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let text = current.to_str().unwrap_or_default().to_owned();
+        let mut candidates = asked(current, async move |client, words| {
+            let at = words.iter().position(|word| word == "run")?;
+            let model = words.get(at + 1).filter(|word| !word.starts_with('-'))?;
+            Some(inputs_of(&client.model(model).versioning().await.ok()?, &text))
+        });
+        candidates.extend(files(current));
+        candidates
+    })
+}
+
+/// Names of profiles.
+pub(crate) fn profiles() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let path = profiles::path(&Environment::of_this_process()).ok();
+        let profiles = path.and_then(|path| Profiles::read(&path).ok()).unwrap_or_default();
+        let words = profiles.profiles.into_iter().map(|(name, profile)| (name, Some(profile.base_url)));
+        candidates(words.collect(), current)
+    })
+}
+
+async fn models_of(client: &Client) -> Option<Vec<Word>> {
+    let query = ModelListRequest {
+        search: None,
+        sort: None,
+        filter_by: None,
+        limit: Some(MAX_MODELS),
+        offset: Some(0),
+    };
+    let page = client.models().page(query).await.ok()?;
+    Some(page.records.into_iter().map(|model| (model.id.to_string(), model.description)).collect())
+}
+
+fn inputs_of(version: &ModelVersioning, current: &str) -> Vec<Word> {
+    let mut words = Vec::new();
+    for (name, input) in ordered(version.input_format.as_ref()) {
+        if current.starts_with(&format!("{name}=")) {
+            let samples = input.samples.iter().flatten();
+            words.extend(samples.map(|sample| (format!("{name}={}", sample.as_str()), None)));
+        } else {
+            words.push((format!("{name}="), input.type_.as_ref().map(ToString::to_string)));
+        }
+    }
+    words
+}
+
+/// Files of the folder that is typed, also behind `name=@`.
+fn files(current: &OsStr) -> Vec<CompletionCandidate> {
+    let current = current.to_string_lossy();
+    let at = current.find("=@").map_or(0, |at| at + 2);
+    let (prefix, typed) = current.split_at(at);
+    let (folder, name) = typed.rsplit_once('/').map_or(("", typed), |(folder, name)| (folder, name));
+    let read = if folder.is_empty() { std::fs::read_dir(".") } else { std::fs::read_dir(folder) };
+    let mut found = Vec::new();
+    for entry in read.into_iter().flatten().flatten() {
+        let file = entry.file_name().to_string_lossy().into_owned();
+        if file.starts_with(name) && (!file.starts_with('.') || name.starts_with('.')) {
+            let slash = if folder.is_empty() { "" } else { "/" };
+            let end = if entry.path().is_dir() { "/" } else { "" };
+            found.push(CompletionCandidate::new(format!("{prefix}{folder}{slash}{file}{end}")));
+        }
+    }
+    found
+}
+
+fn candidates(words: Vec<Word>, current: &OsStr) -> Vec<CompletionCandidate> {
+    let current = current.to_string_lossy();
+    let words = words.into_iter().filter(|(word, _)| word.starts_with(&*current));
+    words.map(|(word, help)| CompletionCandidate::new(word).help(help.map(Into::into))).collect()
+}
+
+/// The words that the service has for this place. Settings come from the words so far.
+fn asked(
+    current: &OsStr,
+    ask: impl AsyncFnOnce(Client, Vec<String>) -> Option<Vec<Word>>,
+) -> Vec<CompletionCandidate> {
+    let words: Vec<String> = std::env::args().skip_while(|word| word != "--").skip(1).collect();
+    let words = asked_of_service(&words, ask).unwrap_or_default();
+    candidates(words, current)
+}
+
+fn asked_of_service(
+    words: &[String],
+    ask: impl AsyncFnOnce(Client, Vec<String>) -> Option<Vec<Word>>,
+) -> Option<Vec<Word>> {
+    let mut environment = Environment::of_this_process();
+    // The line that is being typed is no place for warnings.
+    environment.stderr = Box::new(std::io::sink());
+    let output = Output::new(&mut environment, OutputOptions::default());
+    // Options that choose the service, wherever they stand among words that are not complete.
+    let mut settings = vec!["inferstore".to_owned()];
+    for (place, word) in words.iter().enumerate() {
+        let is_setting = ["--base-url", "--api-key", "--profile"].iter().any(|name| word.starts_with(name));
+        if is_setting {
+            settings.push(word.clone());
+            settings.extend(words.get(place + 1).filter(|_| !word.contains('=')).cloned());
+        }
+    }
+    settings.push("balance".to_owned());
+    let global = Cli::try_parse_from(settings).ok()?.global;
+    let session = Session { global, environment, output, last_response: LastResponse::default() };
+    let client = session.client().ok()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    runtime
+        .block_on(async { tokio::time::timeout(TIMEOUT, ask(client, words.to_vec())).await.ok().flatten() })
+}

@@ -1,0 +1,62 @@
+//! The environment of the command: streams, variables, terminal. Passed in, so that a
+//! test can run the whole command in its own process.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Read, Write};
+use std::path::PathBuf;
+
+/// The environment of the command.
+pub struct Environment {
+    /// The variables of the environment.
+    pub variables: BTreeMap<String, String>,
+    /// Where relative paths begin.
+    pub folder: PathBuf,
+    /// Where input comes from.
+    pub stdin: Box<dyn Read + Send + Sync>,
+    /// Where data go.
+    pub stdout: Box<dyn Write + Send + Sync>,
+    /// Where everything else goes.
+    pub stderr: Box<dyn Write + Send + Sync>,
+    /// Whether a person types the input.
+    pub stdin_is_terminal: bool,
+    /// Whether a person reads the data.
+    pub stdout_is_terminal: bool,
+    /// Whether a person reads everything else.
+    pub stderr_is_terminal: bool,
+    /// How many characters a line of the terminal has.
+    pub width: usize,
+}
+
+impl Environment {
+    /// Those of this process.
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        let (_, columns) = console::Term::stdout().size_checked().unwrap_or((24, 100));
+        Self {
+            // Variables that are no text are none of ours.
+            variables: std::env::vars_os()
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+                .collect(),
+            folder: PathBuf::new(),
+            stdin: Box::new(std::io::stdin()),
+            stdout: Box::new(std::io::stdout()),
+            stderr: Box::new(std::io::stderr()),
+            stdin_is_terminal: std::io::stdin().is_terminal(),
+            stdout_is_terminal: std::io::stdout().is_terminal(),
+            stderr_is_terminal: std::io::stderr().is_terminal(),
+            width: usize::from(columns),
+        }
+    }
+
+    /// A variable that is set to something.
+    pub(crate) fn variable(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
+    }
+}
+
+impl std::fmt::Debug for Environment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Variables hold keys.
+        f.debug_struct("Environment").field("width", &self.width).finish_non_exhaustive()
+    }
+}

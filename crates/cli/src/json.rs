@@ -1,0 +1,234 @@
+//! JSON as text, with every digit as the service wrote it: on one line, indented and colored, reduced to
+//! fields, or filtered by jq.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+use crate::failure::{Failure, Result};
+use crate::table::painted;
+
+/// What begins a new line when JSON is indented.
+const INDENT: &str = "  ";
+
+/// A piece of JSON text.
+enum Token<'a> {
+    /// One of `{}[],:`.
+    Mark(char),
+    /// A text, a number or a word.
+    Scalar(&'a str),
+}
+
+/// The pieces of a JSON text that is valid.
+fn tokens(json: &str) -> Vec<Token<'_>> {
+    let mut tokens = Vec::new();
+    let mut rest = json.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let length = match first {
+            '{' | '}' | '[' | ']' | ',' | ':' => 1,
+            '"' => end_of_text(rest),
+            _ => rest.find(|c: char| c.is_ascii_whitespace() || ",:]}".contains(c)).unwrap_or(rest.len()),
+        };
+        let (token, after) = rest.split_at(length.max(first.len_utf8()));
+        let is_mark = length == 1 && "{}[],:".contains(first);
+        tokens.push(if is_mark { Token::Mark(first) } else { Token::Scalar(token) });
+        rest = after.trim_start();
+    }
+    tokens
+}
+
+/// The length of the quoted text at the beginning.
+fn end_of_text(text: &str) -> usize {
+    let mut is_escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            '"' if !is_escaped => return at + 1,
+            _ => is_escaped = c == '\\' && !is_escaped,
+        }
+    }
+    text.len()
+}
+
+/// JSON without the white space between its values, so that it fits on a line.
+pub(crate) fn on_one_line(json: &str) -> String {
+    let text = |token| match token {
+        Token::Mark(mark) => mark.to_string(),
+        Token::Scalar(text) => text.to_owned(),
+    };
+    tokens(json).into_iter().map(text).collect()
+}
+
+/// JSON with a value on each line, colored if asked.
+pub(crate) fn indented(json: &str, has_color: bool) -> String {
+    let tokens = tokens(json);
+    let mut text = String::new();
+    let mut depth: usize = 0;
+    for (place, token) in tokens.iter().enumerate() {
+        let next = tokens.get(place + 1);
+        match token {
+            Token::Mark(mark @ ('{' | '[')) => {
+                text.push(*mark);
+                if !matches!(next, Some(Token::Mark('}' | ']'))) {
+                    depth += 1;
+                    new_line(&mut text, depth);
+                }
+            }
+            Token::Mark(mark @ ('}' | ']')) => {
+                let is_empty = place > 0 && matches!(tokens.get(place - 1), Some(Token::Mark('{' | '[')));
+                if !is_empty {
+                    depth = depth.saturating_sub(1);
+                    new_line(&mut text, depth);
+                }
+                text.push(*mark);
+            }
+            Token::Mark(',') => {
+                text.push(',');
+                new_line(&mut text, depth);
+            }
+            Token::Mark(mark) => {
+                text.push(*mark);
+                text.push(' ');
+            }
+            Token::Scalar(scalar) => {
+                let is_name = matches!(next, Some(Token::Mark(':')));
+                let style = match scalar.chars().next() {
+                    Some('"') if is_name => "1;34",
+                    Some('"') => "32",
+                    Some('n') => "2",
+                    _ => "36",
+                };
+                text.push_str(&painted(&visible(scalar), style, has_color));
+            }
+        }
+    }
+    text
+}
+
+fn new_line(text: &mut String, depth: usize) {
+    text.push('\n');
+    text.push_str(&INDENT.repeat(depth));
+}
+
+/// Control characters that JSON allows in a text (such as C1) as escapes, for a terminal.
+fn visible(scalar: &str) -> String {
+    let mut text = String::new();
+    for c in scalar.chars() {
+        let steers = c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if steers {
+            text.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            text.push(c);
+        }
+    }
+    text
+}
+
+/// The object with these fields alone, in this order.
+pub(crate) fn select(record: &str, fields: &[String]) -> Result<String> {
+    let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(record).map_err(|_| {
+        Failure::usage("this output has no fields").with_hint("leave the fields of --json out")
+    })?;
+    let mut selected = Vec::new();
+    for field in fields {
+        let Some(value) = members.get(field) else {
+            let known: Vec<&str> = members.keys().map(String::as_str).collect();
+            return Err(Failure::usage(format!("there is no field {field:?}"))
+                .with_hint(format!("the fields are: {}", known.join(", "))));
+        };
+        selected.push(format!("{}:{value}", serde_json::Value::from(field.as_str())));
+    }
+    Ok(format!("{{{}}}", selected.join(",")))
+}
+
+/// The values that a jq expression makes of the JSON; texts without quotes, as `jq -r` prints them.
+#[cfg(feature = "jq")]
+pub(crate) fn filtered(json: &str, expression: &str) -> Result<Vec<String>> {
+    use jaq_core::load::{Arena, File, Loader};
+    use jaq_core::{Compiler, Ctx, Vars, data, unwrap_valr};
+    use jaq_json::{Val, read};
+
+    let wrong = |problem: String| {
+        Failure::usage(format!("the jq expression {expression:?} cannot be used: {problem}"))
+            .with_hint("such as --jq '.records[].task_id'; see the manual of jq")
+    };
+    let input = read::parse_single(json.as_bytes()).map_err(|error| wrong(error.to_string()))?;
+    let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
+    let functions = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
+    let arena = Arena::default();
+    let program = File { code: expression, path: () };
+    let modules =
+        Loader::new(definitions).load(&arena, program).map_err(|_| wrong("it is not valid".to_owned()))?;
+    let filter = Compiler::default()
+        .with_funs(functions)
+        .compile(modules)
+        .map_err(|_| wrong("it names something that does not exist".to_owned()))?;
+    let context = Ctx::<data::JustLut<Val>>::new(&filter.lut, Vars::new([]));
+    let mut values = Vec::new();
+    for value in filter.id.run((context, input)).map(unwrap_valr) {
+        let value = value.map_err(|error| wrong(error.to_string()))?.to_string();
+        values.push(serde_json::from_str::<String>(&value).unwrap_or(value));
+    }
+    Ok(values)
+}
+
+#[cfg(not(feature = "jq"))]
+pub(crate) fn filtered(_: &str, _: &str) -> Result<Vec<String>> {
+    Err(Failure::usage("this command was built without the feature `jq`").with_hint(
+        "pipe --json into jq, or build the command with: cargo install --path crates/cli --features jq",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RECORD: &str = "{\n  \"a b\": 1.50,\n  \"c\": \"x \\\" y\\\\\", \"d\": [ ]\n}";
+
+    #[test]
+    fn a_record_goes_onto_one_line_and_keeps_its_texts() {
+        assert_eq!(on_one_line(RECORD), r#"{"a b":1.50,"c":"x \" y\\","d":[]}"#);
+    }
+
+    #[test]
+    fn indented_json_keeps_every_digit_and_steers_no_terminal() {
+        let text = indented("{\"a\":[1.50000000000000000001,{}],\"b\":\"x\u{9b}2J\"}", false);
+        assert_eq!(
+            text,
+            "{\n  \"a\": [\n    1.50000000000000000001,\n    {}\n  ],\n  \"b\": \"x\\u009b2J\"\n}"
+        );
+        assert!(indented(RECORD, true).contains("\u{1b}[1;34m\"a b\"\u{1b}[0m: \u{1b}[36m1.50"));
+    }
+
+    #[test]
+    fn fields_are_selected_in_the_order_that_was_asked_for() {
+        let fields = |fields: &[&str]| fields.iter().map(|field| (*field).to_owned()).collect::<Vec<_>>();
+        assert_eq!(select(RECORD, &fields(&["d", "a b"])).ok().as_deref(), Some(r#"{"d":[ ],"a b":1.50}"#));
+        let unknown = select(RECORD, &fields(&["e"])).err().and_then(|failure| failure.hint);
+        assert_eq!(unknown.as_deref(), Some("the fields are: a b, c, d"));
+    }
+
+    #[cfg(feature = "jq")]
+    #[test]
+    fn a_jq_expression_prints_texts_without_quotes() {
+        let values =
+            filtered(r#"{"records":[{"id":"a","n":1.50},{"id":"b","n":2}]}"#, ".records[] | .id, .n");
+        assert_eq!(values.ok(), Some(["a", "1.50", "b", "2"].map(str::to_owned).to_vec()));
+        assert!(
+            filtered("1", ".[").is_err() && filtered("1", "nothing").is_err() && filtered("1", ".a").is_err()
+        );
+    }
+
+    mod properties {
+        use proptest::prelude::*;
+
+        proptest! {
+            #[test]
+            fn no_text_is_lost_and_none_makes_it_fail(text in "\\PC{0,40}") {
+                let json = serde_json::json!({ &text: [&text, 1, null] }).to_string();
+                let again = super::indented(&json, false);
+                prop_assert_eq!(serde_json::from_str::<serde_json::Value>(&again).ok(), serde_json::from_str(&json).ok());
+                super::indented(&text, true);
+            }
+        }
+    }
+}

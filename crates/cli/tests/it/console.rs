@@ -1,0 +1,114 @@
+//! The console of the command: beside a service and for any, with an address that admits a browser.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::Cli;
+
+/// A command that runs until it gets a signal, and its first line.
+struct Started {
+    process: Child,
+    line: String,
+}
+
+impl Started {
+    fn new(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_inferstore"));
+        for variable in ["BASE_URL", "API_KEY", "PROFILE", "FIRST_KEY", "LOG"] {
+            command.env_remove(format!("INFERSTORE_{variable}"));
+        }
+        let command = command.args(arguments).envs(variables.iter().copied());
+        let mut process =
+            command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the command starts");
+        let mut line = String::new();
+        BufReader::new(process.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
+        Self { process, line: line.trim().to_owned() }
+    }
+
+    fn serve(arguments: &[&str]) -> (Self, Value) {
+        let own = ["serve", "--port", "0", "--storage-port", "0", "--ready-json"];
+        let started = Self::new(&[&own, arguments].concat(), &[]);
+        let ready = serde_json::from_str(&started.line).expect("a line of JSON");
+        (started, ready)
+    }
+
+    fn end(mut self) {
+        let sent = Command::new("kill").args(["-s", "TERM", &self.process.id().to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()));
+        assert!(self.process.wait().expect("it ends").success());
+    }
+}
+
+/// The response to a GET, headers included.
+fn get(url: &str, cookie: &str) -> String {
+    let (host, path) = url.trim_start_matches("http://").split_once('/').expect("a path");
+    let mut stream = TcpStream::connect(host).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    let request =
+        format!("GET /{path} HTTP/1.1\r\nhost: {host}\r\ncookie: {cookie}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it is sent");
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response).expect("a response");
+    String::from_utf8_lossy(&response).into_owned()
+}
+
+/// The catalog, as a browser gets it that opens this address.
+fn catalog(url: &str) -> String {
+    let admitted = get(url, "");
+    let cookie = admitted.lines().find_map(|line| line.strip_prefix("set-cookie: ")).expect("a cookie");
+    let cookie = cookie.split(';').next().expect("a value");
+    get(&format!("{}/", url.split("/?").next().expect("an address")), cookie)
+}
+
+#[test]
+fn a_service_has_a_console_beside_it_also_when_its_key_is_forgotten() {
+    let cli = Cli::new();
+    let folder = cli.path("data");
+    for is_key_known in [true, false] {
+        let (started, ready) = Started::serve(&["--data-dir", &folder]);
+        assert_eq!(ready["api_key"].is_string(), is_key_known);
+        let url = ready["console_url"].as_str().expect("an address");
+        assert!(url.starts_with("http://127.0.0.1:"), "{url}");
+        assert!(catalog(url).contains("Color harmonization"));
+        started.end();
+    }
+    let keys = cli.call("admin key list demo --data-dir data --format json");
+    let keys: Value = serde_json::from_str(&keys.stdout).expect("a list");
+    let valid = keys["keys"].as_array().into_iter().flatten().filter(|key| key["revoked_at"].is_null());
+    assert_eq!(valid.count(), 1, "the key of the console is revoked: {keys}");
+    let (started, ready) = Started::serve(&["--data-dir", &folder, "--no-console"]);
+    assert!(ready["console_url"].is_null());
+    started.end();
+}
+
+#[test]
+fn a_console_opens_for_any_service() {
+    let (service, ready) = Started::serve(&["--ephemeral", "--no-console"]);
+    let variables = [("INFERSTORE_BASE_URL", "base_url"), ("INFERSTORE_API_KEY", "api_key")]
+        .map(|(variable, field)| (variable, ready[field].as_str().expect("a text")));
+    let console = Started::new(&["console"], &variables);
+    assert!(catalog(&console.line).contains("Color harmonization"));
+    console.end();
+
+    // The browser gets a file that only its owner can read, and no argument with the token.
+    let cli = Cli::new();
+    let browser = cli.folder.path().join("xdg-open");
+    std::fs::write(&browser, "#!/bin/sh\ncp \"$1\" \"$OPENED\"\n").expect("a script");
+    let made = Command::new("chmod").arg("755").arg(&browser).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    let path = format!("{}:{}", cli.folder.path().display(), std::env::var("PATH").unwrap_or_default());
+    let opened = cli.path("opened");
+    let [base_url, api_key] = variables;
+    let open = Started::new(&["open"], &[base_url, api_key, ("PATH", &path), ("OPENED", &opened)]);
+    let page = (0..200).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        std::fs::read_to_string(&opened).ok().filter(|page| page.ends_with("</a>"))
+    });
+    assert!(page.expect("a browser was opened").contains(&open.line), "{}", open.line);
+    open.end();
+    service.end();
+}

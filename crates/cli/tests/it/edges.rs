@@ -1,0 +1,252 @@
+//! Sharp edges: files that must not be replaced, settings that must be obeyed, lists that must be whole.
+
+use std::io::Read;
+
+use inferstore_cli::exit;
+
+use crate::support::{Cli, Local, PICTURE, names_in};
+
+/// A service with one file, and its URL.
+fn with_file() -> (Local, String) {
+    let local = Local::start();
+    let url = local.cli.call("files upload samples hazy.png -q").stdout.trim().to_owned();
+    (local, url)
+}
+
+#[cfg(unix)]
+#[test]
+fn a_download_writes_into_pipes_and_devices_and_follows_symlinks() {
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+    let (local, url) = with_file();
+    let cli = &local.cli;
+
+    let made = std::process::Command::new("mkfifo").arg(cli.path("pipe")).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    let pipe = cli.path("pipe");
+    let reader = std::thread::spawn(move || {
+        let mut content = Vec::new();
+        std::fs::File::open(pipe).expect("it is there").read_to_end(&mut content).expect("it is read");
+        content
+    });
+    assert_eq!(cli.call(&format!("files download {url} pipe --overwrite")).code, exit::DONE);
+    assert_eq!(reader.join().expect("it ends"), PICTURE);
+    let kind = std::fs::metadata(cli.path("pipe")).expect("it is there").file_type();
+    assert!(kind.is_fifo(), "it is still a pipe");
+    assert_eq!(cli.call(&format!("files download {url} /dev/null --overwrite")).code, exit::DONE);
+    assert!(std::fs::metadata("/dev/null").expect("it is there").file_type().is_char_device());
+
+    std::fs::write(cli.path("real.txt"), "old").expect("it can be written");
+    let private = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(cli.path("real.txt"), private).expect("it is ours");
+    symlink("real.txt", cli.path("link.txt")).expect("it can be made");
+    assert_eq!(cli.call(&format!("files download {url} link.txt")).code, exit::FAILED, "it exists");
+    assert_eq!(cli.call(&format!("files download {url} link.txt --overwrite")).code, exit::DONE);
+    assert!(std::fs::symlink_metadata(cli.path("link.txt")).expect("it is there").is_symlink());
+    assert_eq!(std::fs::read(cli.path("real.txt")).expect("it is there"), PICTURE);
+    let mode = std::fs::metadata(cli.path("real.txt")).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "it keeps its mode");
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_found_before_anything_is_billed() {
+    let local = Local::start();
+    std::fs::write(local.cli.path("tiny.txt"), "mine").expect("it can be written");
+    for out in ["tiny.txt", "tiny.txt/folder/", "{inputs}.png", "out/{ext}-{name}"] {
+        let ended = local.cli.call(&format!("run haze-removal hazy.png -o {out}"));
+        assert!([exit::INPUT, exit::USAGE].contains(&ended.code), "{out}: {ended}");
+        assert!(ended.stderr.contains("hint: "), "{ended}");
+    }
+    let several = local.cli.call("run color-harmonization hazy.png template=v_shape angle=30 -o -");
+    assert_eq!(several.code, exit::USAGE, "{several}");
+    assert_eq!(local.cli.call("task list -q").stdout, "", "no task was created");
+    assert_eq!(local.cli.call("files stats -q").stdout, "0\n", "nothing was uploaded");
+    assert_eq!(std::fs::read(local.cli.path("tiny.txt")).expect("it is there"), b"mine");
+}
+
+#[test]
+fn outputs_go_to_a_file_a_folder_a_template_or_standard_output() {
+    let mut local = Local::start();
+    local.cli.set("HOME", &local.cli.path("home"));
+    std::fs::create_dir(local.cli.path("home")).expect("it can be made");
+    std::fs::copy(local.cli.path("hazy.png"), local.cli.path("home/h.png")).expect("it can be copied");
+    let cli = &local.cli;
+    for (run, path) in [
+        ("run haze-removal hazy.png -o clear.png -q", "clear.png"),
+        ("run haze-removal hazy.png -o folder -q", "folder/hazy-haze-removal.png"),
+        ("run haze-removal hazy.png -o folder -q", "folder/hazy-haze-removal-2.png"),
+        ("run haze-removal hazy.png -o folder -q --overwrite", "folder/hazy-haze-removal.png"),
+        ("run haze-removal input_image=@~/h.png -o new/{name}/{input}.{ext} -q", "new/output_image/h.png"),
+        ("run haze-removal ~/h.png -o ~/out.png -q", "home/out.png"),
+        ("task show @last -o again.png -q", "again.png"),
+        ("task wait @last -o waited/{name}.{ext} -q", "waited/output_image.png"),
+    ] {
+        let ended = cli.call(run);
+        assert_eq!(ended.code, exit::DONE, "{run}: {ended}");
+        assert!(ended.stdout.trim().ends_with(path), "{run}: {ended}");
+        let content = std::fs::read(cli.path(path)).expect("it is there");
+        assert!(content.starts_with(b"\x89PNG"), "{run}");
+    }
+    let several = cli.call("run color-harmonization hazy.png template=v_shape angle=30 -o h.png -q");
+    assert_eq!(several.code, exit::DONE, "{several}");
+    assert!(names_in(cli.folder.path()).contains(&"h-output_hue.png".to_owned()), "{several}");
+    let piped = cli.call("run haze-removal hazy.png -o -");
+    assert!(piped.code == exit::DONE && piped.stdout.contains("PNG"), "{}", piped.stderr);
+}
+
+#[test]
+fn a_file_comes_from_standard_input() {
+    let mut local = Local::start();
+    local.cli.stdin_bytes(PICTURE);
+    for run in ["run haze-removal - -o a.png", "run haze-removal input_image=@- -o b.png"] {
+        let ended = local.cli.call(run);
+        assert_eq!(ended.code, exit::DONE, "{ended}");
+    }
+    assert!(names_in(local.cli.folder.path()).contains(&"b.png".to_owned()));
+}
+
+#[test]
+fn every_upload_is_printed_every_failure_is_named_and_the_rest_goes_on() {
+    let local = Local::start();
+    let cli = &local.cli;
+    for name in ["a.png", "b.png"] {
+        std::fs::copy(cli.path("hazy.png"), cli.path(name)).expect("it can be copied");
+    }
+    let ended = cli.call("files upload samples a.png missing.png b.png gone.png -q");
+    assert_eq!(ended.code, exit::INPUT, "{ended}");
+    let urls: Vec<&str> = ended.stdout.lines().collect();
+    assert!(urls.len() == 2 && urls[0].ends_with("/a.png") && urls[1].ends_with("/b.png"), "{ended}");
+    assert!(ended.stderr.contains("missing.png") && ended.stderr.contains("gone.png"), "{ended}");
+    let ended = cli.call("files delete samples/a.png samples/nothing.png");
+    assert_eq!(ended.code, exit::INPUT, "{ended}");
+    assert_eq!(cli.call("files delete samples/a.png samples/b.png --yes").code, exit::DONE);
+    assert_eq!(cli.call("files stats -q").stdout, "0\n");
+
+    std::fs::create_dir_all(cli.path("tree/inner")).expect("it can be made");
+    for name in ["tree/a.png", "tree/inner/b.png"] {
+        std::fs::copy(cli.path("hazy.png"), cli.path(name)).expect("it can be copied");
+    }
+    assert_eq!(cli.call("files upload samples tree").code, exit::INPUT, "it is a folder");
+    let ended = cli.call("files upload samples tree -r -q");
+    assert!(ended.stdout.contains("/a.png") && ended.stdout.contains("/inner-b.png"), "{ended}");
+    let listed = cli.call("files list samples --limit 1 --offset 1 -q").stdout;
+    assert_eq!(listed.lines().count(), 1, "{listed}");
+}
+
+#[test]
+fn a_profile_that_is_named_comes_before_the_environment() {
+    let mut local = Local::start();
+    let other = Local::with(|config| config.first_account.balance = "7".parse().expect("an amount"));
+    local.cli.stdin("the-key-of-the-tests");
+    let login = format!("login {} --profile other", other.service().base_url());
+    assert_eq!(local.cli.call(&login).code, exit::DONE);
+    assert_eq!(local.cli.call("balance -q").stdout, "100\n", "the environment");
+    assert_eq!(local.cli.call("balance -q --profile other").stdout, "7\n", "the flag");
+    let ended = local.cli.call("balance --profile othr");
+    assert_eq!(ended.code, exit::USAGE);
+    assert!(ended.stderr.contains("did you mean `other`?"), "{ended}");
+    local.cli.set("INFERSTORE_PROFILE", "nobody");
+    assert_eq!(local.cli.call("balance").code, exit::USAGE, "an unknown profile of the environment");
+}
+
+#[test]
+fn a_login_asks_for_the_address_and_a_logout_forgets_the_key() {
+    let mut local = Local::start();
+    let base_url = local.service().base_url().to_owned();
+    local.cli.unset("INFERSTORE_BASE_URL");
+    local.cli.unset("INFERSTORE_API_KEY");
+    local.cli.typing();
+    local.cli.stdin(&format!("{}\n", base_url.trim_end_matches("/api/v1")));
+    let ended = local.cli.call("login --api-key the-key-of-the-tests");
+    assert!(ended.code == exit::DONE && ended.stderr.contains("Address of the service ["), "{ended}");
+    let status = local.cli.call("status");
+    assert!(status.stdout.contains("from the profile default"), "{status}");
+    assert!(!status.to_string().contains("the-key-of-the-tests"), "{status}");
+    assert_eq!(local.cli.call("logout").code, exit::DONE);
+    assert_eq!(local.cli.call("status").code, exit::USAGE);
+    assert!(
+        !std::fs::read_to_string(local.cli.path("profiles.json")).expect("it is there").contains("the-key")
+    );
+    let storage = local.service().storage_url().to_owned();
+    let ended = local.cli.call(&format!("login {storage} --api-key x"));
+    assert!(ended.code == exit::NOT_REACHED && ended.stderr.contains("is not the API"), "{ended}");
+}
+
+#[test]
+fn the_newest_tasks_come_first_and_a_beginning_names_one() {
+    let local = Local::start();
+    let cli = &local.cli;
+    let mut created = Vec::new();
+    for _ in 0..3 {
+        created.push(cli.call("run face-mesh hazy.png --detach -q").stdout.trim().to_owned());
+    }
+    created.reverse();
+    let listed = cli.call("task list -q").stdout;
+    assert_eq!(listed.lines().collect::<Vec<_>>(), created);
+    assert_eq!(cli.call("task list -q --limit 1 --offset 1").stdout.trim(), created[1]);
+    assert_eq!(cli.call("task list -q --status in_queue --model face-mesh").stdout, listed);
+    assert_eq!(cli.call("task show @last -q").stdout.trim(), created[0]);
+    let beginning = &created[2][..35];
+    assert_eq!(cli.call(&format!("task show {beginning} -q")).stdout.trim(), created[2]);
+    for id in &created {
+        assert_eq!(cli.call(&format!("task cancel {id}")).code, exit::DONE);
+    }
+    cli.call("run haze-removal hazy.png");
+    let again = cli.call("task rerun @last -o again.png -q");
+    assert!(again.code == exit::DONE && again.stdout.trim().ends_with("again.png"), "{again}");
+}
+
+#[test]
+fn json_is_reduced_to_fields_and_filtered() {
+    let local = Local::start();
+    let cli = &local.cli;
+    let fields = cli.call("models list --search haze --json=id,price").stdout;
+    assert_eq!(fields, "[{\"id\":\"haze-removal\",\"price\":0.01}]\n");
+    let one = cli.call("models show haze-removal --json=id").stdout;
+    assert_eq!(one, "{\"id\":\"haze-removal\"}\n");
+    let filtered = cli.call("models list --search haze --jq .records[].id");
+    match cfg!(feature = "jq") {
+        true => assert_eq!(filtered.stdout, "haze-removal\n"),
+        false => {
+            assert!(filtered.code == exit::USAGE && filtered.stderr.contains("--features jq"), "{filtered}");
+        }
+    }
+    assert_eq!(cli.call("models list --json=nothing").code, exit::USAGE);
+    assert_eq!(cli.call("balance --json").stdout, cli.call("balance --format json").stdout);
+    let pages = cli.call("api /api-key/model/list --paginate -f limit=4");
+    assert_eq!(pages.code, exit::DONE, "fields make it a POST: {pages}");
+    let pages = cli.call("api POST /api-key/model/list --paginate -f limit=4");
+    let all = cli.call("models list --all -q").stdout;
+    assert_eq!(pages.stdout.lines().count(), all.lines().count().div_ceil(4), "{pages}");
+    assert!(all.lines().all(|id| pages.stdout.contains(&format!("\"id\":\"{id}\""))), "{pages}");
+    let forced = cli.call("models list --color always").stdout;
+    assert!(forced.contains('\u{1b}'), "{forced}");
+}
+
+#[test]
+fn help_has_topics_and_knows_every_command() {
+    let cli = Cli::new();
+    for (words, text) in [
+        ("help exit-codes", "11  the run was interrupted"),
+        ("help environment", "CLICOLOR_FORCE"),
+        ("help formats", "--jq"),
+        ("help files upload", "Usage: inferstore files upload"),
+        ("help", "Commands:"),
+    ] {
+        let ended = cli.call(words);
+        assert!(ended.code == exit::DONE && ended.stdout.contains(text), "{words}: {ended}");
+    }
+    let ended = cli.call("help exit-code");
+    assert!(ended.code == exit::USAGE && ended.stderr.contains("did you mean `exit-codes`?"), "{ended}");
+}
+
+#[test]
+fn doctor_finds_what_does_not_work() {
+    let mut local = Local::start();
+    let well = local.cli.call("doctor");
+    assert!(well.code == exit::DONE && well.stdout.contains("object storage"), "{well}");
+    let key = local.cli.call("doctor --api-key wrong");
+    assert!(key.code == exit::KEY && key.stdout.contains("failed"), "{key}");
+    local.cli.set("INFERSTORE_BASE_URL", "http://127.0.0.1:1/api/v1");
+    let gone = local.cli.call("doctor -q");
+    assert_eq!((gone.code, gone.stdout.as_str()), (exit::NOT_REACHED, "connection\n"), "{gone}");
+}

@@ -1,0 +1,68 @@
+//! Sessions in a pseudo-terminal of 50, 80 and 120 columns: nothing that one copies is cut.
+
+use std::process::Command;
+
+use crate::support::{Local, filters};
+
+/// What a terminal of this width shows, without the carriage returns of its driver.
+fn shown(local: &Local, columns: usize, words: &str) -> String {
+    let command =
+        format!("stty cols {columns} rows 40; '{}' {words} 2>/dev/null", env!("CARGO_BIN_EXE_inferstore"));
+    let output = Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        .env("INFERSTORE_BASE_URL", local.service().base_url())
+        .env("INFERSTORE_API_KEY", "the-key-of-the-tests")
+        .env("INFERSTORE_CONFIG", "profiles.json")
+        .env("TERM", "xterm-256color")
+        .env_remove("NO_COLOR")
+        .env_remove("CLICOLOR_FORCE")
+        .env_remove("INFERSTORE_PROFILE")
+        .current_dir(local.cli.folder.path())
+        .output()
+        .expect("script is installed");
+    String::from_utf8_lossy(&output.stdout).replace('\r', "").replace('\u{1b}', "␛")
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_session_at_each_width() {
+    let _filters = filters();
+    let local = Local::start();
+    let outcome = local.cli.call("run haze-removal hazy.png --json").stdout;
+    let task: serde_json::Value = serde_json::from_str(&outcome).expect("it is JSON");
+    let id = task["task_id"].as_str().expect("it has an identifier").to_owned();
+    let failed = local.cli.call("run haze-removal http://127.0.0.1:1/a.png");
+    assert_eq!(failed.code, inferstore_cli::exit::TASK_FAILED, "{failed}");
+    let url = local.cli.call("files list samples -q").stdout.trim().to_owned();
+    for columns in [50, 80, 120] {
+        let mut session = String::new();
+        for words in [
+            "models list",
+            "models show haze-removal",
+            "models schema color-harmonization",
+            "task list",
+            "task show @last",
+            "files list samples",
+            "files upload covers hazy.png",
+            "balance --json",
+            "status",
+        ] {
+            let shown = shown(&local, columns, words);
+            match words {
+                "task list" => assert!(shown.contains(&id), "{columns}: {shown}"),
+                "files list samples" => assert!(shown.contains("samples/"), "{columns}: {shown}"),
+                "models list" => assert!(shown.contains("semantic-low-light-enhancement"), "{shown}"),
+                "files upload covers hazy.png" => assert!(shown.contains("/covers/hazy.png"), "{shown}"),
+                _ => {}
+            }
+            session.push_str(&format!("$ inferstore {words}\n{shown}\n"));
+        }
+        let task = shown_of_task(&local, columns, &id);
+        assert!(task.contains(&url), "the input is whole at {columns}: {task}");
+        insta::assert_snapshot!(format!("terminal_{columns}"), session);
+    }
+}
+
+fn shown_of_task(local: &Local, columns: usize, id: &str) -> String {
+    shown(local, columns, &format!("task show {id}"))
+}

@@ -1,0 +1,123 @@
+//! Failures: what went wrong, for a page. Errors of the client are redacted by the client.
+
+use std::error::Error as StdError;
+use std::iter::successors;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use inferstore::Error;
+use inferstore::types::TaskId;
+use maud::{Markup, Render, html};
+
+use crate::pages;
+
+/// How long a page waits for the service.
+const SERVICE_TIMEOUT: Duration = Duration::from_secs(10);
+
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// What went wrong, and what to try.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Failure {
+    status: StatusCode,
+    title: &'static str,
+    pub(crate) text: String,
+    hint: &'static str,
+    causes: Vec<String>,
+    /// Tasks that a lost create may have become.
+    candidates: Vec<TaskId>,
+}
+
+impl Failure {
+    pub(crate) fn new(status: StatusCode, title: &'static str, text: impl Into<String>) -> Self {
+        Self { status, title, text: text.into(), ..Self::default() }
+    }
+
+    pub(crate) fn refused(text: &str) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "The request is refused", text)
+    }
+
+    pub(crate) fn not_found(what: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "There is nothing here", what)
+    }
+
+    pub(crate) fn of(error: &Error) -> Self {
+        let status = match error.status() {
+            Some(status) if (400..500).contains(&status) => StatusCode::from_u16(status).unwrap_or_default(),
+            _ => StatusCode::BAD_GATEWAY,
+        };
+        let title = match error {
+            Error::Inputs(_) | Error::InvalidArgument(_) => "The inputs do not fit the model",
+            Error::File(_) => "A file could not be transferred",
+            Error::Unauthorized(_) => "The service refuses the API key",
+            Error::Transport(_) => "The service does not respond",
+            Error::Decode(_) => "The response is not one of this service",
+            Error::OutcomeUnknown(_) => "The response was lost",
+            Error::CostLimitExceeded(_) => "The price has changed",
+            Error::ModelOffline(_) => "No node serves the model",
+            Error::TaskFailed(_) => "The task failed",
+            Error::TaskCanceled(_) => "The task was canceled",
+            Error::DeadlineReached(_) => "It took too long",
+            error if error.is_insufficient_balance() => "The balance does not cover this",
+            error if error.is_not_found() => "The service does not know this",
+            _ => "The service refuses the call",
+        };
+        let causes = successors(error.source(), |&cause| cause.source()).map(ToString::to_string).collect();
+        let candidates = match error {
+            Error::OutcomeUnknown(unknown) => unknown.candidates.clone(),
+            _ => Vec::new(),
+        };
+        let hint = error.hint();
+        Self { causes, candidates, hint, ..Self::new(status, title, error.to_string()) }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::of(&error)
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        let text = format!("The console cannot keep a file: {error}");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "This machine refuses", text)
+    }
+}
+
+/// Waits for the service, and not for ever.
+pub(crate) async fn within<T>(call: impl Future<Output = Result<T, Error>> + Send) -> Result<T> {
+    match tokio::time::timeout(SERVICE_TIMEOUT, call).await {
+        Ok(result) => result.map_err(Failure::from),
+        Err(_) => {
+            let text = format!("It did not respond within {} s.", SERVICE_TIMEOUT.as_secs());
+            Err(Failure::new(StatusCode::GATEWAY_TIMEOUT, "The service does not respond", text))
+        }
+    }
+}
+
+impl Render for Failure {
+    fn render(&self) -> Markup {
+        html! {
+            div.failure role="alert" {
+                h2 { (self.title) }
+                p { (self.text) }
+                @for cause in &self.causes { p.muted { "Because: " (cause) } }
+                @if !self.candidates.is_empty() {
+                    p { "The client found these tasks in the history; one of them may be this run:" }
+                    ul { @for task in &self.candidates {
+                        li { a href={ "/tasks/" (pages::segment(task.as_str())) } { (task.as_str()) } }
+                    } }
+                }
+                @if !self.hint.is_empty() { p.hint { "What to try: " (self.hint) "." } }
+            }
+        }
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        (self.status, pages::page(self.title, "", html! { h1.hidden { "Problem" } (self) })).into_response()
+    }
+}

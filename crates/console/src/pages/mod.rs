@@ -1,0 +1,183 @@
+//! Pages: the frame around all of them, and how values are written.
+
+pub(crate) mod account;
+pub(crate) mod assets;
+pub(crate) mod catalog;
+pub(crate) mod model;
+pub(crate) mod run;
+pub(crate) mod storage;
+pub(crate) mod task;
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use inferstore::types::TaskStatus;
+use inferstore::{Decimal, Timestamp};
+use maud::{DOCTYPE, Markup, html};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::failure::Failure;
+
+/// What every page uses.
+mod prelude {
+    pub(super) use axum::extract::{Path, Query, Request, State};
+    pub(super) use axum::response::{IntoResponse, Redirect, Response};
+    pub(super) use maud::{Markup, html};
+
+    pub(super) use super::{
+        Words, amount, badge, choice, page, page_with, pager, price, reload, segment, size, titled, when,
+        word,
+    };
+    pub(super) use crate::failure::{Failure, Result, within};
+    pub(super) use crate::state::{App, Shared};
+}
+
+/// Characters that need no encoding in a segment of a path.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// The pages of the navigation.
+const NAVIGATION: [(&str, &str); 6] = [
+    ("/", "Models"),
+    ("/runs", "Runs"),
+    ("/tasks", "Tasks"),
+    ("/files", "Files"),
+    ("/account", "Account"),
+    ("/docs", "API"),
+];
+
+/// What a request says behind the `?`, or in a small form.
+pub(crate) type Words = BTreeMap<String, String>;
+
+/// A word of a query, or an empty text.
+pub(crate) fn word<'a>(query: &'a Words, name: &str) -> &'a str {
+    query.get(name).map_or("", |word| word.trim())
+}
+
+/// A whole page, below this entry of the navigation.
+pub(crate) fn page(title: &str, section: &str, body: Markup) -> Markup {
+    page_with(title, section, html! {}, body)
+}
+
+/// A whole page with more in its head.
+pub(crate) fn page_with(title: &str, section: &str, head: Markup, body: Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " · Inferstore" }
+                link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
+                link rel="stylesheet" href="/assets/app.css";
+                script type="module" src="/assets/app.js" {}
+                (head)
+            }
+            body {
+                a.skip href="#main" { "Skip to content" }
+                header.top {
+                    a.brand href="/" { img src="/assets/icon.svg" alt="" width="28" height="28"; "Inferstore" }
+                    nav aria-label="Pages" {
+                        @for (path, name) in NAVIGATION {
+                            a href=(path) aria-current=[(path == section).then_some("page")] { (name) }
+                        }
+                    }
+                }
+                main id="main" { (body) }
+            }
+        }
+    }
+}
+
+/// A head that loads the page again after so many seconds, for browsers without JavaScript.
+pub(crate) fn reload(is_due: bool, seconds: u32) -> Markup {
+    html! { @if is_due { noscript { meta http-equiv="refresh" content=(seconds); } } }
+}
+
+/// A list to choose one word of, or none.
+pub(crate) fn choice(name: &str, none: &str, words: &[&str], chosen: &str) -> Markup {
+    html! {
+        label { span.hidden { (titled(name)) }
+            select name=(name) {
+                option value="" { (none) }
+                @for word in words { option value=(word) selected[*word == chosen] { (titled(word)) } }
+            }
+        }
+    }
+}
+
+/// Links to the pages of a list.
+pub(crate) fn pager(pages: u64, now: u64, address: impl Fn(u64) -> String) -> Markup {
+    html! {
+        @if pages > 1 {
+            nav.pager aria-label="Pages of the list" {
+                @for one in 1..=pages.min(50) { a href=(address(one)) aria-current=[(one == now).then_some("page")] { (one) } }
+            }
+        }
+    }
+}
+
+pub(crate) async fn not_found() -> Failure {
+    Failure::not_found("The console has no such page.")
+}
+
+/// A text as a segment of a path.
+pub(crate) fn segment(text: &str) -> impl Display {
+    utf8_percent_encode(text, SEGMENT)
+}
+
+/// A technical name as a title: `color_harmonization` becomes `Color harmonization`.
+pub(crate) fn titled(name: &str) -> String {
+    let spaced = name.replace(['_', '-'], " ");
+    let mut letters = spaced.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// An amount, exactly as the service states it.
+pub(crate) fn amount(amount: Option<&Decimal>) -> String {
+    amount.map_or_else(
+        || "–".to_owned(),
+        |amount| amount.to_plain_string().unwrap_or_else(|| amount.to_string()),
+    )
+}
+
+pub(crate) fn price(price: Option<&Decimal>) -> Markup {
+    html! {
+        @match price {
+            Some(price) if price.is_zero() => span.price { "Free" },
+            Some(_) => span.price { (amount(price)) span.muted { " per run" } },
+            None => span.price.muted { "Price unknown" },
+        }
+    }
+}
+
+pub(crate) fn size(bytes: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB"];
+    let shown = |unit: usize| bytes as f64 / 1024_f64.powi(unit as i32 + 1);
+    match (0..units.len()).find(|&unit| shown(unit) < 1024.0) {
+        _ if bytes < 1024 => format!("{bytes} B"),
+        Some(unit) => format!("{:.1} {}", shown(unit), units[unit]),
+        None => format!("{:.0} TiB", shown(3)),
+    }
+}
+
+/// A time, to the second and in UTC as the service states it.
+pub(crate) fn when(stamp: Option<&Timestamp>) -> Markup {
+    let text = stamp.map_or("–", Timestamp::as_str);
+    let shown = text.get(..19).unwrap_or(text).replace('T', " ");
+    html! { time datetime=(text) { (shown) } }
+}
+
+/// A status as a badge.
+pub(crate) fn badge(status: Option<&TaskStatus>) -> Markup {
+    let (class, word) = match status {
+        Some(TaskStatus::InQueue) => ("waiting", "In queue"),
+        Some(TaskStatus::Computing) => ("working", "Computing"),
+        Some(TaskStatus::Success) => ("good", "Success"),
+        Some(TaskStatus::Failed) => ("bad", "Failed"),
+        Some(TaskStatus::Canceled) => ("quiet", "Canceled"),
+        Some(other) => ("quiet", other.as_str()),
+        None => ("quiet", "Unknown"),
+    };
+    html! { span.badge.(class) { (word) } }
+}

@@ -1,0 +1,120 @@
+//! Files: folders with thumbnails, uploads, deletion, statistics.
+
+use super::prelude::*;
+use axum::Form;
+use inferstore::types::{MimeCategory, StorageFile, UploadFolder};
+use inferstore::{File, FileQuery};
+
+use crate::form;
+use crate::shown::{Kind, media, save};
+
+const PAGE: u32 = 24;
+
+/// A larger picture is no thumbnail.
+const MAX_THUMBNAIL: i64 = 8 * 1024 * 1024;
+
+pub(crate) async fn folders() -> Redirect {
+    Redirect::to("/files/samples")
+}
+
+pub(crate) async fn list(
+    State(app): State<Shared>,
+    Path(folder): Path<String>,
+    Query(query): Query<Words>,
+) -> Result<Markup> {
+    let number = word(&query, "page").parse().unwrap_or(1).max(1);
+    let kind = word(&query, "kind").parse::<MimeCategory>().ok();
+    let mut asked = FileQuery::default();
+    (asked.category, asked.page_size) = (kind, Some(PAGE));
+    let (files, statistics) = within(async {
+        tokio::try_join!(app.client.folder(&folder).page(asked, number), app.client.storage().statistics())
+    })
+    .await?;
+    let pages = files.pages.unwrap_or_default();
+    let count =
+        |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok()).unwrap_or_default();
+    let body = html! {
+        div.heading {
+            h1 { "Files" }
+            p.muted { (count(statistics.total_files)) " stored, " (size(count(statistics.total_size))) " in all. Storage is billed." }
+        }
+        nav.tabs aria-label="Folders" {
+            @for one in UploadFolder::ALL {
+                a href={ "/files/" (one.as_str()) } aria-current=[(one.as_str() == folder).then_some("page")] { (titled(one.as_str())) }
+            }
+        }
+        form.card.drop method="post" action={ "/files/" (segment(&folder)) } enctype="multipart/form-data" {
+            div.preview {}
+            p { label for="files" { span.chosen { "Drop files here, or choose them" } } }
+            input type="file" id="files" name="files" multiple required;
+            button.primary type="submit" { "Upload" }
+        }
+        form.bar method="get" {
+            (choice("kind", "All kinds", &MimeCategory::ALL.iter().map(MimeCategory::as_str).collect::<Vec<_>>(), word(&query, "kind")))
+            button type="submit" { "Filter" }
+        }
+        @if files.records.is_empty() {
+            div.empty { h2 { "No files here" } p { "Files among the inputs of a run are stored under Samples." } }
+        } @else {
+            ul.cards.files { @for file in &files.records { li.card { (card(&app, &folder, file)) } } }
+        }
+        (pager(pages, number, |one| format!("?page={one}&kind={}", kind.map_or("", |kind| kind.as_str()))))
+    };
+    Ok(page("Files", "/files", body))
+}
+
+fn card(app: &App, folder: &str, file: &StorageFile) -> Markup {
+    let key = file.key.as_deref().unwrap_or(&file.id);
+    let name = key.rsplit('/').next().unwrap_or(key);
+    let mime = file.mime.as_deref().unwrap_or_default();
+    let bytes = file.size.unwrap_or_default();
+    let url = file.download_url.as_deref();
+    let is_small = bytes <= MAX_THUMBNAIL && Kind::of_mime(mime) == Kind::Picture;
+    html! {
+        div.thumbnail { @if let Some(url) = url.filter(|_| is_small) { (media(Kind::Picture, &app.link(url, name), "")) } @else { span.muted { (mime) } } }
+        h2 title=(name) { (name) }
+        p.muted { (size(bytes.unsigned_abs())) " · " (when(file.created_at.as_ref())) @if file.is_expired == Some(true) { " · expired" } }
+        @if let Some(url) = url {
+            div.foot {
+                (save(app, url, name))
+                form method="post" action={ "/files/" (segment(folder)) "/delete" } {
+                    input type="hidden" name="file" value=(app.link(url, name).trim_start_matches("/view/"));
+                    button.quiet.danger type="submit" aria-label={ "Delete " (name) } { "Delete" }
+                }
+            }
+        }
+    }
+}
+
+/// Uploads the files of a form, one after the other.
+pub(crate) async fn upload(
+    State(app): State<Shared>,
+    Path(folder): Path<String>,
+    request: Request,
+) -> Result<Response> {
+    let sent = form::read(&app, request).await?;
+    if !sent.too_large.is_empty() || sent.files.is_empty() {
+        let text = "The storage takes files of 1 byte to 100 MiB. Nothing was uploaded.";
+        return Err(Failure::new(
+            axum::http::StatusCode::UNPROCESSABLE_ENTITY,
+            "No such file can be stored",
+            text,
+        ));
+    }
+    for (_, upload) in &sent.files {
+        let file = File::path(&**upload.path).named(&upload.file.name);
+        app.client.folder(&folder).upload(file).await?;
+    }
+    Ok(Redirect::to(&format!("/files/{}", segment(&folder))).into_response())
+}
+
+/// Deletes a file that a page has shown.
+pub(crate) async fn delete(
+    State(app): State<Shared>,
+    Path(folder): Path<String>,
+    Form(form): Form<Words>,
+) -> Result<Response> {
+    let file = app.linked(word(&form, "file"))?;
+    within(app.client.storage().delete(file.url())).await?;
+    Ok(Redirect::to(&format!("/files/{}", segment(&folder))).into_response())
+}

@@ -1,0 +1,94 @@
+//! State of a console: the client, the guard, files on their way, and runs.
+
+use std::collections::VecDeque;
+use std::hash::RandomState;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use inferstore::Client;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use crate::files::{Fetched, Upload, View};
+use crate::guard::Guard;
+use crate::runs::Runs;
+
+/// How many bytes of files that browsers sent, and of files of the service, are kept for pages.
+const MAX_KEPT: u64 = 2 * 1024 * 1024 * 1024;
+
+/// How many links to files of the service work at the same time.
+const MAX_VIEWS: u64 = 10_000;
+
+pub(crate) type Shared = Arc<App>;
+
+/// Everything that requests share.
+pub(crate) struct App {
+    pub(crate) client: Client,
+    pub(crate) guard: Guard,
+    pub(crate) runs: Arc<Runs>,
+    /// Files that browsers sent, by a random identifier.
+    pub(crate) uploads: Bounded<Upload>,
+    /// Files of the service that pages link to.
+    pub(crate) views: Bounded<Arc<View>>,
+    /// Those of them that were downloaded.
+    pub(crate) fetched: Bounded<Arc<Fetched>>,
+    pub(crate) hasher: RandomState,
+    /// Canceled when the console ends: streams of events end, too.
+    pub(crate) ended: CancellationToken,
+    /// Holds all files. It is removed with the console.
+    pub(crate) folder: TempDir,
+}
+
+impl App {
+    pub(crate) fn new(client: Client, port: u16) -> io::Result<Self> {
+        Ok(Self {
+            client,
+            guard: Guard::new(port)?,
+            runs: Arc::default(),
+            uploads: Bounded::new(MAX_KEPT),
+            views: Bounded::new(MAX_VIEWS),
+            fetched: Bounded::new(MAX_KEPT),
+            hasher: RandomState::new(),
+            ended: CancellationToken::new(),
+            folder: tempfile::Builder::new().prefix("inferstore-console-").tempdir()?,
+        })
+    }
+}
+
+/// 128 random bits as text.
+pub(crate) fn random_id() -> io::Result<String> {
+    let mut bytes = [0_u8; 16];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
+}
+
+/// Values by identifier. The oldest are forgotten when all weights exceed a limit.
+pub(crate) struct Bounded<V> {
+    limit: u64,
+    entries: Mutex<VecDeque<(String, V, u64)>>,
+}
+
+impl<V: Clone> Bounded<V> {
+    fn new(limit: u64) -> Self {
+        Self { limit, entries: Mutex::default() }
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Option<V> {
+        lock(&self.entries).iter().rev().find(|(own, ..)| own == id).map(|(_, value, _)| value.clone())
+    }
+
+    pub(crate) fn insert(&self, id: String, value: V, weight: u64) {
+        let mut entries = lock(&self.entries);
+        entries.push_back((id, value, weight));
+        let mut sum: u64 = entries.iter().map(|(.., weight)| weight).sum();
+        while sum > self.limit
+            && let Some((.., weight)) = entries.pop_front()
+        {
+            sum -= weight;
+        }
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

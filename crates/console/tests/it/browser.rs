@@ -1,0 +1,328 @@
+//! The whole life of a console in headless Chromium. Ignored by default because it needs Chromium and axe-core;
+//! `.ci/run` installs both and runs it.
+
+use std::path::{Path, PathBuf};
+
+use inferstore::Client;
+use inferstore_api::operations;
+use inferstore_console::Console;
+use inferstore_service::{Config, Controls, Fault, Script, Service};
+use serde_json::Value;
+
+use crate::devtools::{Browser, Tab};
+use crate::support::{ANYWHERE, Site};
+
+fn controls(site: &Site) -> Controls {
+    site.service.controls().expect("the service has controls")
+}
+
+/// A picture that comes with the command.
+fn hazy() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../cli/demo/hazy.png")
+        .canonicalize()
+        .expect("the picture is there")
+}
+
+/// Fails when axe-core finds something serious on the page.
+async fn is_accessible(tab: &Tab, page: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../target/tools/axe/node/node_modules/axe-core/axe.min.js");
+    let axe = std::fs::read_to_string(path).expect("axe-core is installed, as `.ci/run` does");
+    tab.eval(&format!("{axe}; undefined")).await;
+    let run = "axe.run(document, {resultTypes: ['violations']}).then(({violations}) => violations\
+        .filter(({impact}) => impact === 'serious' || impact === 'critical')\
+        .map(({id, nodes}) => `${id}: ${nodes.slice(0, 3).map((node) => node.html + ' ' + node.failureSummary).join(' | ')}`))";
+    let found = tab.eval(run).await;
+    assert_eq!(found, Value::Array(Vec::new()), "{page}");
+}
+
+/// Fails when the page is wider than the window.
+async fn fits(tab: &Tab, page: &str) {
+    let widths = tab.eval("[document.documentElement.scrollWidth, innerWidth]").await;
+    assert!(
+        widths[0].as_u64() <= widths[1].as_u64(),
+        "{page} is {} wide in a window of {}",
+        widths[0],
+        widths[1]
+    );
+}
+
+/// A page in light, in dark and on a telephone: accessible, of the right width, with pictures of each.
+async fn looks_right(tab: &Tab, page: &str) {
+    for (look, scheme, width) in [("light", "light", 1200), ("dark", "dark", 1200), ("phone", "light", 360)] {
+        tab.size(width, 820).await;
+        tab.scheme(scheme).await;
+        fits(tab, page).await;
+        is_accessible(tab, &format!("{page} in {look}")).await;
+        tab.eval("scrollTo({top: 0, behavior: 'instant'})").await;
+        tab.picture(&format!("{page}-{look}")).await;
+    }
+    tab.size(1200, 820).await;
+    tab.scheme("light").await;
+}
+
+/// Drops a picture onto the page, and waits for its preview, which moves what is below.
+async fn choose(tab: &Tab, file: &Path) {
+    tab.drop(".drop", file).await;
+    tab.shows("hazy.png").await;
+    tab.until("document.querySelector('.preview img').naturalWidth > 0").await;
+}
+
+fn address(site: &Site, path: &str) -> String {
+    format!("{}{path}", site.console.url().split("/?").next().expect("an address"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
+async fn a_person_runs_a_model_by_dropping_a_picture() {
+    let site = Site::start().await;
+    let browser = Browser::start().await;
+    let tab = browser.tab().await;
+    tab.scheme("light").await;
+    tab.open(site.console.url()).await;
+    tab.until("location.search === '' && document.querySelector('.cards')").await;
+    assert_eq!(tab.eval("document.cookie").await, "", "the cookie is not for scripts");
+    looks_right(&tab, "models").await;
+
+    tab.click("a[href='/models/color-harmonization']").await;
+    tab.shows("Costs 0.05").await;
+    // Nothing is filled in: the error stands beside the input, and nothing was sent.
+    tab.click("form.run button.primary").await;
+    tab.shows("required but not given").await;
+    looks_right(&tab, "invalid").await;
+    assert_eq!(controls(&site).seen(operations::CREATE_TASK), 0);
+
+    tab.open(&address(&site, "/models/color-harmonization")).await;
+    choose(&tab, &hazy()).await;
+    tab.click("input[type=radio][value=t_shape] + span").await;
+    tab.eval("document.querySelector('input[type=range]').focus()").await;
+    tab.key("ArrowRight").await;
+    assert_eq!(tab.eval("document.querySelector('input[type=number]').value").await, "31");
+    looks_right(&tab, "model").await;
+
+    controls(&site).let_model("color-harmonization", Script::stay_queued()).await.expect("a script");
+    tab.click("form.run button.primary").await;
+    tab.until("location.pathname.startsWith('/runs/') && document.querySelector('.now')").await;
+    tab.shows("A canceled task is not billed").await;
+    looks_right(&tab, "run").await;
+    controls(&site).clear_script("color-harmonization").await.expect("a script");
+    tab.until("location.pathname.startsWith('/tasks/') && document.querySelector('.slides')").await;
+    tab.shows("0.05").await;
+    tab.eval("document.querySelector('.compare input').focus()").await;
+    for _ in 0..10 {
+        tab.key("ArrowLeft").await;
+    }
+    assert_eq!(tab.eval("document.querySelector('.compare').style.getPropertyValue('--at')").await, "40%");
+    looks_right(&tab, "result").await;
+    let calls = tab.eval("document.querySelector('.call').textContent").await.to_string();
+    for part in [
+        "inferstore run color-harmonization",
+        "angle=31",
+        "input_image=@hazy.png",
+        "Client::from_env",
+        "$INFERSTORE_API_KEY",
+    ] {
+        assert!(calls.contains(part), "{part} is missing from {calls}");
+    }
+
+    // Colors, text, a file of another kind: each as what it is.
+    tab.open(&address(&site, "/models/color-extraction")).await;
+    choose(&tab, &hazy()).await;
+    tab.click("form.run button.primary").await;
+    tab.until("document.querySelectorAll('.swatches rect').length > 2").await;
+    tab.picture("colors").await;
+
+    // A file that is dropped onto a folder, and deleted.
+    tab.open(&address(&site, "/files/covers")).await;
+    choose(&tab, &hazy()).await;
+    tab.click(".drop button").await;
+    tab.until("document.querySelector('.thumbnail img')?.naturalWidth > 0").await;
+    looks_right(&tab, "files").await;
+    tab.click(".danger").await;
+    tab.shows("No files here").await;
+
+    for (page, path) in [("tasks", "/tasks"), ("account", "/account"), ("runs", "/runs"), ("docs", "/docs")] {
+        tab.open(&address(&site, path)).await;
+        looks_right(&tab, page).await;
+    }
+
+    // Every address that any page has asked for is this console's own.
+    let own = address(&site, "/");
+    let foreign: Vec<_> = browser
+        .requests()
+        .into_iter()
+        .filter(|url| !url.starts_with(&own) && !url.starts_with("blob:") && url != "about:blank")
+        .collect();
+    assert_eq!(foreign, Vec::<String>::new());
+    assert_eq!(browser.problems(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
+async fn what_goes_wrong_is_shown_where_it_is() {
+    let site = Site::start().await;
+    let controls = controls(&site);
+    let browser = Browser::start().await;
+    let tab = browser.tab().await;
+    tab.open(site.console.url()).await;
+    tab.until("document.querySelector('.cards')").await;
+    let start = |model: &'static str| {
+        let (tab, site) = (&tab, &site);
+        async move {
+            tab.open(&address(site, &format!("/models/{model}"))).await;
+            choose(tab, &hazy()).await;
+            tab.click("form.run button.primary").await;
+        }
+    };
+
+    // A task that waits, and is canceled.
+    controls.let_model("haze-removal", Script::stay_queued()).await.expect("a script");
+    start("haze-removal").await;
+    tab.click("form[action$='/cancel'] button").await;
+    tab.shows("The task was canceled").await;
+    tab.shows("not billed").await;
+    tab.picture("canceled").await;
+
+    // A task that fails.
+    controls
+        .let_model("haze-removal", Script::fail("the picture is upside down").once())
+        .await
+        .expect("a script");
+    start("haze-removal").await;
+    tab.shows("The model failed").await;
+    tab.shows("the picture is upside down").await;
+    is_accessible(&tab, "failed").await;
+    tab.picture("failed").await;
+
+    // A lost response: the client finds the task, and the run goes on.
+    controls.clear_journal();
+    controls.add_fault(Fault::lose_response().on(operations::CREATE_TASK).once()).expect("a fault");
+    start("low-light-enhancement").await;
+    tab.until("location.pathname.startsWith('/tasks/')").await;
+    tab.shows("Success").await;
+    assert_eq!(controls.seen(operations::CREATE_TASK), 1);
+
+    // A lost response, and a history that cannot be read: the page says what is known.
+    controls.add_fault(Fault::lose_response().on(operations::CREATE_TASK).once()).expect("a fault");
+    let history = controls.add_fault(Fault::status(500).on(operations::LIST_TASKS)).expect("a fault");
+    start("low-light-enhancement").await;
+    tab.shows("The response was lost").await;
+    tab.shows("What to try").await;
+    is_accessible(&tab, "lost").await;
+    tab.picture("lost").await;
+    assert!(controls.clear_fault(history));
+
+    // A key that the service refuses.
+    let wrong = Client::new(site.service.base_url(), "isk_wrong_wrong").expect("a client");
+    let refused = Console::start(wrong, ANYWHERE).await.expect("a console");
+    tab.open(refused.url()).await;
+    tab.shows("The service refuses the API key").await;
+    is_accessible(&tab, "refused").await;
+    tab.picture("refused").await;
+    assert_eq!(browser.problems(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
+async fn a_service_that_was_gone_is_there_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut config = Config::folder(folder.path());
+    (config.api, config.storage) = (ANYWHERE, ANYWHERE);
+    let site = Site::start_with(config.clone()).await;
+    let browser = Browser::start().await;
+    let tab = browser.tab().await;
+    tab.open(site.console.url()).await;
+    tab.until("document.querySelector('.cards')").await;
+    let port = |url: &str| url.split(':').nth(2).and_then(|rest| rest.split('/').next()?.parse().ok());
+    config.api.set_port(port(site.service.base_url()).expect("a port"));
+    let Site { service, console, .. } = site;
+    service.shutdown().await;
+    let tasks = format!("{}/tasks", console.url().split("/?").next().expect("an address"));
+    tab.open(&tasks).await;
+    tab.shows("The service does not respond").await;
+    tab.picture("gone").await;
+    let service = Service::start(config).await.expect("the service starts again");
+    tab.open(&tasks).await;
+    tab.shows("The history of the account").await;
+    service.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
+async fn a_model_runs_without_javascript_and_without_a_mouse() {
+    let site = Site::start().await;
+    let browser = Browser::start().await;
+    let tab = browser.tab().await;
+    tab.open(site.console.url()).await;
+    tab.until("document.querySelector('.cards')").await;
+    let visitor = site.open().await;
+    let upload = visitor
+        .post(
+            "/files/samples",
+            crate::support::Form::new().file("files", "a.png", &crate::support::picture()),
+        )
+        .await;
+    assert_eq!(upload.status, 303);
+    let files = site
+        .client
+        .folder("samples")
+        .list(inferstore::FileQuery::default())
+        .try_collect()
+        .await
+        .expect("files");
+    let url = files[0].download_url.clone().expect("a URL");
+
+    tab.scripts(false).await;
+    tab.open(&address(&site, "/models/image-to-anime")).await;
+    // From the top of the page by keyboard alone: into the details of the file, its URL, and the button.
+    let mut is_typed = false;
+    for _ in 0..40 {
+        tab.key("Tab").await;
+        let at = tab.eval("`${document.activeElement.tagName} ${document.activeElement.type ?? ''}`").await;
+        match at.as_str().unwrap_or_default() {
+            "SUMMARY " if !is_typed => tab.key("Enter").await,
+            "INPUT url" => {
+                for c in url.chars() {
+                    tab.key(&c.to_string()).await;
+                }
+                is_typed = true;
+            }
+            "BUTTON submit" => break,
+            _ => {}
+        }
+    }
+    assert!(is_typed);
+    tab.key("Enter").await;
+    // The page loads itself again until the result is there.
+    tab.until("location.pathname.startsWith('/tasks/')").await;
+    tab.shows("Success").await;
+    assert_eq!(tab.eval("getComputedStyle(document.querySelector('.compare input')).display").await, "none");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
+async fn a_hundred_runs_side_by_side_stay_live() {
+    let site = Site::start().await;
+    let controls = controls(&site);
+    controls.let_model("color-extraction", Script::stay_queued()).await.expect("a script");
+    let visitor = site.open().await;
+    for _ in 0..100 {
+        visitor
+            .run(
+                "color-extraction",
+                crate::support::Form::new().file("in.input", "a.png", &crate::support::picture()),
+            )
+            .await;
+    }
+    let browser = Browser::start().await;
+    let tab = browser.tab().await;
+    tab.open(site.console.url()).await;
+    tab.until("document.querySelector('.cards')").await;
+    tab.open(&address(&site, "/runs")).await;
+    tab.until("document.querySelectorAll('tr[data-run]').length === 100").await;
+    tab.until("document.querySelectorAll('.badge.waiting').length === 100").await;
+    tab.picture("hundred").await;
+    controls.clear_script("color-extraction").await.expect("a script");
+    tab.until("document.querySelectorAll('.badge.good').length === 100").await;
+}

@@ -1,0 +1,176 @@
+//! Who is let in, and what a page may do.
+
+use reqwest::{Method, StatusCode};
+
+use crate::support::{Form, Site, picture, seen};
+
+#[tokio::test]
+async fn only_a_browser_with_the_token_is_let_in() {
+    let site = Site::start().await;
+    let visitor = site.open().await;
+    assert_eq!(visitor.get("/").await.status, StatusCode::OK);
+    let token = site.console.url().split("token=").nth(1).expect("a token").to_owned();
+    assert!(visitor.cookie.ends_with(&token) && token.len() == 32, "{}", visitor.cookie);
+    assert!(!format!("{:?}", site.console).contains(&token));
+    let first = seen(visitor.http.get(site.console.url())).await;
+    assert!(first.header("set-cookie").ends_with("Path=/; HttpOnly; SameSite=Strict"));
+    assert_eq!(first.header("refresh"), "0; url=/");
+    assert!(!first.body.contains(&token));
+    for (name, request) in [
+        ("no cookie", visitor.http.get(format!("{}/", visitor.origin))),
+        (
+            "a wrong cookie",
+            visitor.http.get(format!("{}/", visitor.origin)).header("cookie", format!("{}0", visitor.cookie)),
+        ),
+        ("a wrong token", visitor.http.get(format!("{}/?token={}", visitor.origin, "0".repeat(32)))),
+        ("a token elsewhere", visitor.http.get(format!("{}/tasks?token={token}", visitor.origin))),
+        ("a view", visitor.http.get(format!("{}/view/0", visitor.origin))),
+    ] {
+        let seen = seen(request).await;
+        assert_eq!(seen.status, StatusCode::UNAUTHORIZED, "{name}");
+        assert!(!seen.body.contains(&token) && seen.header("set-cookie").is_empty(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn another_host_or_origin_is_refused() {
+    let site = Site::start().await;
+    let visitor = site.open().await;
+    let port = visitor.origin.rsplit(':').next().expect("a port").to_owned();
+    for host in [
+        "attacker.example",
+        &format!("attacker.example:{port}"),
+        "127.0.0.1",
+        "127.0.0.1:1",
+        &format!("x.localhost:{port}"),
+        "",
+    ] {
+        let seen = seen(visitor.request(Method::GET, "/").header("host", host)).await;
+        assert_eq!(seen.status, StatusCode::FORBIDDEN, "{host}");
+    }
+    let local = seen(visitor.request(Method::GET, "/").header("host", format!("localhost:{port}"))).await;
+    assert_eq!(local.status, StatusCode::OK);
+    let own = visitor.origin.clone();
+    for (method, origin, expected) in [
+        (Method::GET, "http://attacker.example", StatusCode::FORBIDDEN),
+        (Method::POST, "http://attacker.example", StatusCode::FORBIDDEN),
+        (Method::POST, "http://127.0.0.1:1", StatusCode::FORBIDDEN),
+        (Method::POST, "null", StatusCode::FORBIDDEN),
+        (Method::POST, "", StatusCode::FORBIDDEN),
+        // Refused for what it is, and not for where it comes from.
+        (Method::POST, own.as_str(), StatusCode::BAD_REQUEST),
+    ] {
+        let request = visitor.request(method.clone(), "/models/haze-removal");
+        let request = if origin.is_empty() { request } else { request.header("origin", origin) };
+        let expected = if method == Method::GET { StatusCode::FORBIDDEN } else { expected };
+        assert_eq!(seen(request).await.status, expected, "{method} {origin:?}");
+    }
+    for (mode, expected) in [("no-cors", StatusCode::FORBIDDEN), ("navigate", StatusCode::OK)] {
+        let request = visitor.request(Method::GET, "/account").header("sec-fetch-site", "same-site");
+        assert_eq!(seen(request.header("sec-fetch-mode", mode)).await.status, expected, "{mode}");
+    }
+}
+
+#[tokio::test]
+async fn pages_forbid_everything_from_elsewhere() {
+    let site = Site::start().await;
+    let visitor = site.open().await;
+    for path in
+        ["/", "/models/haze-removal", "/runs", "/tasks", "/files/samples", "/account", "/docs", "/nowhere"]
+    {
+        let page = visitor.get(path).await;
+        let policy = page.header("content-security-policy");
+        assert!(
+            policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self';"),
+            "{path}: {policy}"
+        );
+        assert!(policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"), "{path}");
+        assert_eq!(page.header("x-content-type-options"), "nosniff", "{path}");
+        assert_eq!(page.header("referrer-policy"), "same-origin", "{path}");
+        assert_eq!(page.header("cache-control"), "no-store", "{path}");
+        for inline in ["<script>", " style=", "onclick=", "javascript:", "src=\"http", "href=\"http"] {
+            assert!(
+                !page.body.contains(inline) || (path == "/docs" && inline == "href=\"http"),
+                "{path}: {inline}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_key_is_in_no_page_and_no_header() {
+    let site = Site::start().await;
+    let visitor = site.open().await;
+    let run = visitor.run("color-extraction", Form::new().file("in.input", "a.png", &picture())).await;
+    let result = visitor.result(&run).await;
+    let mut pages = vec![result];
+    for path in [
+        "/",
+        "/models/color-extraction",
+        "/runs",
+        "/tasks",
+        "/files/samples",
+        "/account",
+        "/docs",
+        "/openapi.yaml",
+        "/nowhere",
+    ] {
+        pages.push(visitor.get(path).await);
+    }
+    for page in pages {
+        assert!(!page.body.contains(&site.key), "{}", page.body);
+        assert!(!format!("{:?}", page.headers).contains(&site.key));
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_a_stranger_is_never_a_page() {
+    let site = Site::start().await;
+    let visitor = site.open().await;
+    let page = b"<!doctype html><script>alert(1)</script>";
+    let svg = b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>";
+    let form = Form::new().file("files", "evil.html", page).file("files", "evil.svg", svg).file(
+        "files",
+        "a.png",
+        &picture(),
+    );
+    assert_eq!(visitor.post("/files/documents", form).await.status, StatusCode::SEE_OTHER);
+    let listing = visitor.get("/files/documents").await;
+    let mut kinds = Vec::new();
+    for link in listing.body.split("href=\"/view/").skip(1).filter_map(|rest| rest.split('"').next()) {
+        let address = format!("/view/{}", link.trim_end_matches("?download"));
+        let file = visitor.get(&address).await;
+        assert_eq!(file.status, StatusCode::OK);
+        assert_eq!(file.header("content-security-policy"), "sandbox; default-src 'none'");
+        assert_eq!(file.header("x-content-type-options"), "nosniff");
+        kinds.push((file.header("content-type").to_owned(), file.header("content-disposition").is_empty()));
+    }
+    kinds.sort();
+    assert_eq!(
+        kinds,
+        [
+            ("application/octet-stream".to_owned(), false),
+            ("image/png".to_owned(), true),
+            ("text/plain; charset=utf-8".to_owned(), true),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn text_of_others_stays_text() {
+    let site = Site::start().await;
+    let visitor = site.open().await;
+    let evil = "<img src=x onerror=alert(1)>";
+    let controls = site.service.controls().expect("controls");
+    let script = inferstore_service::Script::fail(evil);
+    controls.let_model("color-extraction", script).await.expect("a script");
+    let run = visitor
+        .run("color-extraction", Form::new().file("in.input", &format!("{evil}.png"), &picture()))
+        .await;
+    let failed = visitor.result(&run).await;
+    failed.says("The model failed").says("&lt;img src=x onerror=alert(1)&gt;");
+    let search = visitor.get("/?q=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E%22").await;
+    for page in [failed, search] {
+        assert!(!page.body.contains("<img src=x"), "{}", page.body);
+    }
+}

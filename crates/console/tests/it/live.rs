@@ -1,0 +1,115 @@
+//! Live progress: quick, and for a hundred runs side by side.
+
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use inferstore_service::Script;
+use reqwest::Method;
+use serde_json::Value;
+
+use crate::support::{Form, Site, Visitor, picture};
+
+/// The changes of a run until it is over, with the time of each.
+async fn changes(visitor: &Visitor, path: &str) -> Vec<(Instant, Value)> {
+    let response = visitor.request(Method::GET, path).send().await.expect("a stream");
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    let mut stream = response.bytes_stream();
+    let mut text = String::new();
+    let mut changes = Vec::new();
+    while let Some(chunk) = stream.next().await {
+        text.push_str(&String::from_utf8_lossy(&chunk.expect("a chunk")));
+        while let Some((event, rest)) = text.clone().split_once("\n\n") {
+            rest.clone_into(&mut text);
+            let Some(data) = event.strip_prefix("data: ") else { continue };
+            let change: Value = serde_json::from_str(data).expect("a change is JSON");
+            let is_over = change["over"] == true;
+            changes.push((Instant::now(), change));
+            if is_over {
+                return changes;
+            }
+        }
+    }
+    changes
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_is_shown_within_200_ms() {
+    let site = Site::start().await;
+    let controls = site.service.controls().expect("controls");
+    controls
+        .let_model("color-extraction", Script::fail("no").after(Duration::from_secs(4)))
+        .await
+        .expect("a script");
+    let visitor = site.open().await;
+    let run = visitor.run("color-extraction", Form::new().file("in.input", "a.png", &picture())).await;
+    let start = Instant::now();
+    let changes = changes(&visitor, &format!("/runs/events?run={}", run.trim_start_matches("/runs/"))).await;
+    let all: Vec<_> = changes.iter().map(|(_, change)| change["html"].as_str().unwrap_or_default()).collect();
+    assert!(all.iter().any(|html| html.contains("Computing")), "{all:?}");
+    let (ended, last) = changes.last().expect("changes");
+    assert!(last["html"].as_str().unwrap_or_default().contains("The task failed"), "{last}");
+    // The page says how long the run had taken at the last event of the client, rounded to 0.1 s.
+    let clock = |html: &str| html.split("</span> ").nth(1)?.split(" s").next()?.parse::<f64>().ok();
+    let shown = last["html"].as_str().and_then(clock).expect("a time");
+    let late = (*ended - start).as_secs_f64() - shown;
+    assert!(late < 0.25, "{late} s after the event");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_streams_side_by_side_end_with_their_runs() {
+    let site = Site::start().await;
+    let controls = site.service.controls().expect("controls");
+    controls.let_model("color-extraction", Script::stay_queued()).await.expect("a script");
+    let visitor = site.open().await;
+    let mut runs = Vec::new();
+    for _ in 0..100 {
+        runs.push(visitor.run("color-extraction", Form::new().file("in.input", "a.png", &picture())).await);
+    }
+    let streams = join_all(runs.iter().map(|run| {
+        let path = format!("/runs/events?run={}", run.trim_start_matches("/runs/"));
+        let visitor = &visitor;
+        async move { changes(visitor, &path).await }
+    }));
+    let end = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        controls.clear_script("color-extraction").await.expect("a script");
+    };
+    let (streams, ()) = tokio::join!(streams, end);
+    for (run, changes) in runs.iter().zip(streams) {
+        let last = &changes.last().expect("changes").1;
+        assert_eq!(last["over"], true, "{run}");
+        assert!(last["html"].as_str().unwrap_or_default().contains("Success"), "{run}: {last}");
+    }
+    let all = visitor.get("/runs").await;
+    assert_eq!(all.body.matches("data-run=").count(), 100);
+}
+
+#[tokio::test]
+async fn a_queued_task_is_canceled_and_one_of_elsewhere_is_watched() {
+    let site = Site::start().await;
+    let controls = site.service.controls().expect("controls");
+    controls.let_model("color-extraction", Script::stay_queued()).await.expect("a script");
+    let visitor = site.open().await;
+    let inputs = inferstore::Inputs::new().set("input", "https://files.example/a.png");
+    let task = site.client.model("color-extraction").run(inputs).start().await.expect("a task");
+    let page = format!("/tasks/{}", task.id().as_str());
+    let watched = visitor.get(&page).await;
+    let run = watched.header("location").to_owned();
+    assert!(run.starts_with("/runs/"), "{run}");
+    assert_eq!(visitor.get(&page).await.header("location"), run, "a task is watched once");
+    // The first read of the task comes soon, and shows that it can be canceled.
+    for _ in 0..200 {
+        if visitor.get(&run).await.body.contains("/cancel\"") {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    visitor.get(&run).await.says("/cancel\"").says("Color extraction");
+    let canceled = visitor.post(&format!("{page}/cancel"), Form::new()).await;
+    assert_eq!(canceled.header("location"), run);
+    visitor.result(&run).await.says("The task was canceled").says("not billed");
+    // It is canceled already.
+    visitor.post(&format!("{page}/cancel"), Form::new()).await;
+    visitor.result(&run).await.says("The task was canceled");
+}

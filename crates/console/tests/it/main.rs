@@ -1,0 +1,12 @@
+//! What users of the console rely on: over HTTP, and in a browser.
+
+#![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on says so by panicking")]
+
+mod browser;
+mod devtools;
+mod forms;
+mod guard;
+mod live;
+mod pages;
+mod reference;
+mod support;

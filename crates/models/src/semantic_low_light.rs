@@ -1,0 +1,133 @@
+//! Semantic-guided low-light enhancement: the method of `low-light-enhancement`, guided by what the picture
+//! shows. Faces get the light that skin wants, the sky stays calm, and lamps keep their color. The guides are a
+//! cascade for faces and rules for sky and lamps, not a trained segmentation.
+
+use crate::face_detection::{Window, faces};
+use crate::low_light_enhancement as low_light;
+use crate::picture::Picture;
+use crate::plane::Plane;
+use crate::{Error, Inputs, Limits, Model, Output};
+
+/// Bytes for a pixel at the peak.
+const NEED: u64 = 95;
+/// The smallest face that is sought, as a share of the shorter side.
+const SMALLEST_FACE: f64 = 1.0 / 16.0;
+const SURE_OF_FACE: f64 = 0.45;
+/// How bright skin is to be.
+const SKIN: f32 = 0.58;
+/// By how much at most a face is brightened or darkened beyond its surroundings.
+const FACE_FACTOR: std::ops::RangeInclusive<f32> = 0.8..=1.6;
+/// The sky gets this power of the gain of everything else.
+const SKY: f32 = 0.55;
+/// Sky has less detail than this after brightening.
+const CALM: f32 = 0.03;
+/// What is this bright in a dark picture shines by itself.
+const LAMP: f32 = 0.7;
+
+pub(crate) struct SemanticLowLight;
+
+impl Model for SemanticLowLight {
+    fn kind(&self) -> &'static str {
+        "semantic-low-light-enhancement"
+    }
+
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        Some(NEED)
+    }
+
+    fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
+        let mut picture = Picture::read(inputs, "input_image", NEED, limits)?;
+        let mut gain = low_light::gain(&low_light::light(&picture, limits)?);
+        let sky = sky(&picture, &gain, limits)?;
+        let luma = picture.luma();
+        let preview = luma.zip(&gain, |luma, gain| (luma * gain).min(1.0));
+        gain = gain.zip(&sky, |gain, sky| gain.powf(1.0 + sky * (SKY - 1.0)));
+        drop(sky);
+        let faces = faces(&preview, SMALLEST_FACE, SURE_OF_FACE, limits)?;
+        for face in &faces {
+            light_face(&mut gain, &preview, *face);
+        }
+        drop(preview);
+        // A lamp that is brightened only loses its color.
+        for (gain, luma) in gain.values.iter_mut().zip(&luma.values) {
+            let shines = ((luma - LAMP) / 0.2).clamp(0.0, 1.0);
+            *gain += shines * (1.0 - *gain).min(0.0);
+        }
+        drop(luma);
+        low_light::apply(&mut picture, &gain, limits)?;
+        Ok(vec![("output_image", picture.into_png()?)])
+    }
+}
+
+/// What is calm and is connected with the upper border, from 0 to 1.
+fn sky(picture: &Picture, gain: &Plane, limits: &Limits) -> Result<Plane, Error> {
+    let (width, height) = (gain.width, gain.height);
+    let radius = (width.min(height) / 60).max(1);
+    // The strongest detail of a channel: hills may be as bright as the sky, but not of its color.
+    let mut detail = Plane::filled(width, height, 0.0);
+    for plane in &picture.colors {
+        let bright = plane.zip(gain, |value, gain| (value * gain).min(1.0));
+        let mean = bright.box_mean(radius, limits)?;
+        let differences = bright.zip(&mean, |value, mean| (value - mean).abs()).box_mean(radius, limits)?;
+        detail = detail.zip(&differences, f32::max);
+    }
+    let calm = |at: usize| detail.values[at] <= CALM && at / width < height * 3 / 4;
+    let mut sky = Plane::filled(width, height, 0.0);
+    let mut next: Vec<usize> = (0..width).filter(|at| calm(*at)).collect();
+    while let Some(at) = next.pop() {
+        if sky.values[at] > 0.0 {
+            continue;
+        }
+        sky.values[at] = 1.0;
+        if at % width == 0 {
+            limits.check_time()?;
+        }
+        let beside = [(at % width > 0, at.wrapping_sub(1)), (at % width + 1 < width, at + 1)];
+        let above_and_below = [(at >= width, at.wrapping_sub(width)), (at / width + 1 < height, at + width)];
+        let near = beside.into_iter().chain(above_and_below).filter(|(is_there, _)| *is_there);
+        next.extend(near.map(|(_, at)| at).filter(|at| calm(*at) && sky.values[*at] == 0.0));
+    }
+    // A narrow strip is a border, and what is gray and brighter than the rest is a wall.
+    if sky.mean() < 0.04 || !is_night_sky(picture, &sky) {
+        return Ok(Plane::filled(width, height, 0.0));
+    }
+    // Detail begins half a window before the edge; and it ends softly.
+    let grown = sky.map(|value| -value).minimum(radius, limits)?.map(|value| -value);
+    grown.box_mean(radius, limits)
+}
+
+/// Whether a region is blue, or darker than the picture on average.
+fn is_night_sky(picture: &Picture, region: &Plane) -> bool {
+    let [red, _, blue] =
+        picture.colors.each_ref().map(|plane| plane.zip(region, |value, inside| value * inside).mean());
+    let luma = picture.luma();
+    let inside = luma.zip(region, |value, inside| value * inside).mean() / region.mean();
+    blue > 1.15 * red || inside < 0.8 * luma.mean()
+}
+
+/// Brings the middle of a face to the brightness of skin, fading out around it.
+fn light_face(gain: &mut Plane, preview: &Plane, face: Window) {
+    let (width, height) = (gain.width, gain.height);
+    let center = (face.left + face.size / 2.0, face.top + face.size / 2.0);
+    let pixels = |from: f32, to: f32, size: usize| {
+        (from.max(0.0) as usize).min(size)..(to.max(0.0) as usize).min(size)
+    };
+    let inner = face.size * 0.25;
+    let (mut sum, mut count) = (0.0, 0.0_f32);
+    for y in pixels(center.1 - inner, center.1 + inner, height) {
+        for x in pixels(center.0 - inner, center.0 + inner, width) {
+            sum += preview.values[y * width + x];
+            count += 1.0;
+        }
+    }
+    let factor = (SKIN / (sum / count.max(1.0)).max(0.05)).clamp(*FACE_FACTOR.start(), *FACE_FACTOR.end());
+    let reach = face.size * 0.9;
+    for y in pixels(center.1 - reach, center.1 + reach, height) {
+        for x in pixels(center.0 - reach, center.0 + reach, width) {
+            let (across, down) = ((x as f32 - center.0) / 0.8, y as f32 - center.1);
+            let far = across.hypot(down) / face.size;
+            let share = ((0.85 - far) / 0.4).clamp(0.0, 1.0);
+            gain.values[y * width + x] *= factor.powf(share);
+        }
+    }
+}

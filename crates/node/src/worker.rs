@@ -1,0 +1,277 @@
+//! Worker processes: a program that stays running, with a line of JSON on standard input for each run and a line
+//! back on standard output. Loading a model then costs time once, and a crash ends the program alone.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+/// The largest line of a worker, in bytes: values, not files.
+const MAX_LINE: u64 = 8 << 20;
+/// How many bytes of standard error are kept.
+const MAX_TAIL: usize = 4 << 10;
+/// How long the exit status of a worker that closed its output is waited for.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How a worker process is started.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct WorkerCommand {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// Where it runs; in the folder of this process if `None`.
+    pub folder: Option<PathBuf>,
+    /// Whether it starts without the variables of the environment of this process.
+    pub clear_environment: bool,
+    /// How long it may take until it is ready.
+    pub start_timeout: Duration,
+}
+
+impl WorkerCommand {
+    /// A command that has a minute to become ready.
+    pub fn new(command: Vec<OsString>) -> Self {
+        Self { command, folder: None, clear_environment: false, start_timeout: Duration::from_secs(60) }
+    }
+}
+
+/// Why a worker process gave no line.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum WorkerError {
+    /// It could not be started, or was not ready in time.
+    Start(String),
+    /// It has ended.
+    Ended {
+        /// The signal that ended it, if one did.
+        signal: Option<i32>,
+        /// How it ended and the last line of its standard error.
+        message: String,
+        /// The end of its standard error.
+        stderr: String,
+    },
+    /// It wrote something that is not a line of the protocol.
+    Protocol(String),
+}
+
+impl std::fmt::Display for WorkerError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Start(message) | Self::Protocol(message) | Self::Ended { message, .. } => {
+                f.write_str(message)
+            }
+        }
+    }
+}
+
+impl std::error::Error for WorkerError {}
+
+/// A running worker. Dropping it kills the process and all that it started.
+#[derive(Debug)]
+pub struct WorkerProcess {
+    child: Child,
+    _group: Group,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    tail: Arc<Mutex<VecDeque<u8>>>,
+}
+
+impl WorkerProcess {
+    /// Starts the program and waits until it writes `{"ready": true}`.
+    ///
+    /// # Errors
+    /// When it cannot be started, ends, or is not ready in time.
+    pub async fn start(command: &WorkerCommand) -> Result<Self, WorkerError> {
+        let [program, arguments @ ..] = &command.command[..] else {
+            return Err(WorkerError::Start("a worker needs a command".to_owned()));
+        };
+        let mut process = Command::new(program);
+        if command.clear_environment {
+            process.env_clear();
+        }
+        process
+            .args(arguments)
+            // The program does not speak for the node or for a customer.
+            .env_remove("INFERSTORE_NODE_KEY")
+            .env_remove("INFERSTORE_API_KEY")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        if let Some(folder) = &command.folder {
+            process.current_dir(folder);
+        }
+        let mut child = process
+            .spawn()
+            .map_err(|cause| WorkerError::Start(format!("the worker cannot be started: {cause}")))?;
+        let group = Group::of(&child);
+        let (Some(stdin), Some(stdout), Some(mut stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(WorkerError::Start("the worker has no pipes".to_owned()));
+        };
+        let tail = Arc::new(Mutex::new(VecDeque::new()));
+        let kept = Arc::clone(&tail);
+        tokio::spawn(async move {
+            let mut chunk = vec![0; MAX_TAIL];
+            while let Ok(read @ 1..) = stderr.read(&mut chunk).await {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.extend(&chunk[..read]);
+                let surplus = kept.len().saturating_sub(MAX_TAIL);
+                kept.drain(..surplus);
+            }
+        });
+        let mut worker = Self { child, _group: group, stdin, stdout: BufReader::new(stdout), tail };
+        let ready = tokio::time::timeout(command.start_timeout, worker.read_line()).await;
+        let ready = ready.map_err(|_| {
+            let seconds = command.start_timeout.as_secs_f64();
+            WorkerError::Start(format!("the worker was not ready within {seconds} seconds"))
+        })?;
+        match serde_json::from_slice::<Value>(&ready?) {
+            Ok(line) if line["ready"] == true => Ok(worker),
+            _ => Err(WorkerError::Protocol(
+                r#"the first line of the worker was not {"ready": true}"#.to_owned(),
+            )),
+        }
+    }
+
+    /// Whether the process has not ended.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// The process of the worker.
+    pub fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// Writes a line, which has no line feed in it, and reads one. A call that is dropped leaves the worker in
+    /// the middle of a run: drop it too.
+    ///
+    /// # Errors
+    /// When the worker ends instead, or its line is too long.
+    pub async fn exchange(&mut self, line: &[u8]) -> Result<Vec<u8>, WorkerError> {
+        let mut request = line.to_vec();
+        request.push(b'\n');
+        let written = async {
+            self.stdin.write_all(&request).await?;
+            self.stdin.flush().await
+        };
+        if written.await.is_err() {
+            return Err(self.ended().await);
+        }
+        self.read_line().await
+    }
+
+    async fn read_line(&mut self) -> Result<Vec<u8>, WorkerError> {
+        let mut line = Vec::new();
+        let read = (&mut self.stdout).take(MAX_LINE + 1).read_until(b'\n', &mut line).await;
+        if line.len() as u64 > MAX_LINE {
+            return Err(WorkerError::Protocol(format!(
+                "the worker wrote a line of more than {MAX_LINE} bytes"
+            )));
+        }
+        match read {
+            Ok(_) if line.ends_with(b"\n") => Ok(line),
+            _ => Err(self.ended().await),
+        }
+    }
+
+    async fn ended(&mut self) -> WorkerError {
+        let status = tokio::time::timeout(EXIT_TIMEOUT, self.child.wait()).await;
+        // What it wrote last is read by another task, which is about to see the end too.
+        tokio::task::yield_now().await;
+        let (how, signal) = match status {
+            Ok(Ok(status)) => (
+                format!("the worker ended with {status}"),
+                std::os::unix::process::ExitStatusExt::signal(&status),
+            ),
+            _ => ("the worker closed its output".to_owned(), None),
+        };
+        let stderr = {
+            let mut kept = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+            String::from_utf8_lossy(kept.make_contiguous()).trim().to_owned()
+        };
+        let message = match stderr.lines().last() {
+            Some(line) => format!("{how}: {line}"),
+            None => how,
+        };
+        WorkerError::Ended { signal, message, stderr }
+    }
+}
+
+/// The processes of a worker. Dropping it kills them.
+#[derive(Debug)]
+pub(crate) struct Group(Option<Pid>);
+
+impl Group {
+    pub(crate) fn of(child: &Child) -> Self {
+        Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            // None of them may be left, which is no failure.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> WorkerCommand {
+        let mut command = WorkerCommand::new(["sh", "-c", script].map(OsString::from).to_vec());
+        command.start_timeout = Duration::from_secs(5);
+        command
+    }
+
+    #[tokio::test]
+    async fn a_worker_takes_one_line_after_the_other() -> Result<(), WorkerError> {
+        let script = r#"echo '{"ready": true}'; while read line; do echo "got $line"; done"#;
+        let mut worker = WorkerProcess::start(&shell(script)).await?;
+        for line in ["one", "two"] {
+            assert_eq!(worker.exchange(line.as_bytes()).await?, format!("got {line}\n").into_bytes());
+        }
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_ends_says_how() -> Result<(), WorkerError> {
+        let script = r#"echo '{"ready": true}'; read line; echo first >&2; echo "it broke" >&2; exit 3"#;
+        let mut worker = WorkerProcess::start(&shell(script)).await?;
+        let ended = worker.exchange(b"x").await;
+        assert!(matches!(&ended, Err(WorkerError::Ended { signal: None, .. })), "{ended:?}");
+        assert!(ended.is_err_and(|error| error.to_string().contains("exit status: 3")));
+        let script = r#"echo '{"ready": true}'; read line; kill -9 $$"#;
+        let killed = WorkerProcess::start(&shell(script)).await?.exchange(b"x").await;
+        assert!(matches!(&killed, Err(WorkerError::Ended { signal: Some(9), .. })), "{killed:?}");
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_program_that_is_no_worker_is_refused() {
+        for (script, expected) in [
+            ("exit 1", "ended with exit status: 1"),
+            ("echo hello; sleep 60", "first line"),
+            ("head -c 9000000 /dev/zero; sleep 60", "more than"),
+        ] {
+            let refused = WorkerProcess::start(&shell(script)).await.map(drop);
+            assert!(refused.as_ref().is_err_and(|error| error.to_string().contains(expected)), "{refused:?}");
+        }
+        let mut late = shell("sleep 60");
+        late.start_timeout = Duration::from_millis(50);
+        let refused = WorkerProcess::start(&late).await.map(drop);
+        assert!(refused.is_err_and(|error| error.to_string().contains("not ready")));
+    }
+}

@@ -1,0 +1,145 @@
+//! The process that runs built-in models: a worker by the protocol of nodes, confined before it reads a picture. A
+//! picture that crashes its decoder or takes too much ends this process and not the service.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufRead, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use inferstore_models::{Input, Inputs, Limits, Model, Output, built_in, memory_of};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::nodes::Failed;
+
+/// What one run is given.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Request {
+    pub(crate) model: String,
+    /// Where the files of the run are.
+    pub(crate) folder: PathBuf,
+    /// Files by path, numbers as numbers, everything else as text.
+    pub(crate) inputs: BTreeMap<String, Value>,
+    /// Which of the inputs are files.
+    pub(crate) files: BTreeSet<String>,
+    /// How long the run may take.
+    pub(crate) seconds: f64,
+    /// Whether the run is only measured: its output is `memory` in bytes.
+    pub(crate) measure: bool,
+}
+
+/// Serves built-in models as a worker: a line of JSON on standard input for each run, one on standard output for its
+/// end. Returns when standard input closes. `Config::model_process` names the program that calls this.
+///
+/// # Errors
+/// When the process cannot be confined, or the service is gone.
+pub fn serve_models(pixels: u64, memory: u64) -> io::Result<()> {
+    confine(memory)?;
+    let models: BTreeMap<&str, Arc<dyn Model>> =
+        built_in().into_iter().map(|model| (model.kind(), model)).collect();
+    let mut lines = io::stdout().lock();
+    let mut write = |line: Value| {
+        writeln!(lines, "{line}")?;
+        lines.flush()
+    };
+    write(json!({ "ready": true }))?;
+    for line in io::stdin().lock().lines() {
+        let request: Request = serde_json::from_str(&line?).map_err(io::Error::other)?;
+        let ended = match models.get(request.model.as_str()) {
+            Some(model) => run(&**model, &request, pixels, memory),
+            None => Err(Failed::model(format!("this process does not run {}", request.model))),
+        };
+        write(match ended {
+            Ok(output) => json!({ "output": output }),
+            Err(failed) => json!({ "error": { "kind": failed.kind, "message": failed.message } }),
+        })?;
+    }
+    Ok(())
+}
+
+fn run(model: &dyn Model, request: &Request, pixels: u64, memory: u64) -> Result<Map<String, Value>, Failed> {
+    let inputs =
+        inputs(request).map_err(|cause| Failed::model(format!("an input cannot be read: {cause}")))?;
+    let mut limits = Limits { pixels, memory, deadline: None };
+    if request.measure {
+        return Ok(Map::from_iter([("memory".to_owned(), json!(memory_of(model, &inputs, &limits)))]));
+    }
+    let time = Duration::try_from_secs_f64(request.seconds).unwrap_or(Duration::MAX);
+    limits.deadline = Instant::now().checked_add(time);
+    limit_processor_time(time);
+    let outputs = model.run(&inputs, &limits)?;
+    drop(inputs);
+    let mut by_name = Map::new();
+    for (name, output) in outputs {
+        let value = match output {
+            Output::Text(text) => text,
+            Output::File { bytes, extension, .. } => {
+                let file = format!("{name}.{extension}");
+                std::fs::write(request.folder.join(&file), bytes).map_err(|cause| {
+                    Failed::model(format!("the output {name} cannot be written: {cause}"))
+                })?;
+                file
+            }
+        };
+        by_name.insert(name.to_owned(), Value::String(value));
+    }
+    Ok(by_name)
+}
+
+fn inputs(request: &Request) -> io::Result<Inputs> {
+    let read = |(name, value): (&String, &Value)| {
+        let input = match value {
+            Value::String(path) if request.files.contains(name) => {
+                Input::File(std::fs::read(Path::new(path))?)
+            }
+            Value::String(text) => Input::Text(text.clone()),
+            Value::Number(number) => Input::Number(number.as_f64().unwrap_or(f64::NAN)),
+            other => Input::Text(other.to_string()),
+        };
+        Ok((name.clone(), input))
+    };
+    request.inputs.iter().map(read).collect::<io::Result<Vec<_>>>().map(Inputs::from_iter)
+}
+
+/// Limits what this process may take: memory, open files, the size of a file, and no core dumps.
+#[cfg(unix)]
+fn confine(memory: u64) -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+
+    /// Address space of the program itself.
+    const PROGRAM: u64 = 512 << 20;
+    const OPEN_FILES: u64 = 64;
+    const FILE_SIZE: u64 = 512 << 20;
+    for (resource, most) in [
+        (Resource::As, memory.saturating_add(PROGRAM)),
+        (Resource::Nofile, OPEN_FILES),
+        (Resource::Fsize, FILE_SIZE),
+        (Resource::Core, 0),
+    ] {
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+    }
+    Ok(())
+}
+
+/// Lets the system end this process when a run takes far more processor time than it may.
+#[cfg(unix)]
+fn limit_processor_time(time: Duration) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    use rustix::time::{ClockId, clock_gettime};
+
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    let used = u64::try_from(used.tv_sec).unwrap_or(0);
+    let most = used.saturating_add(time.mul_f32(1.25).as_secs()).saturating_add(2);
+    let maximum = getrlimit(Resource::Cpu).maximum;
+    // A limit of the system that is lower stays.
+    let _ = setrlimit(Resource::Cpu, Rlimit { current: Some(most), maximum });
+}
+
+#[cfg(not(unix))]
+fn confine(_: u64) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn limit_processor_time(_: Duration) {}

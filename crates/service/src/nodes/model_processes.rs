@@ -1,0 +1,243 @@
+//! Processes that run built-in models for this service: started when a task needs one, kept for the next task, and
+//! replaced when one ends.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use inferstore_models::{Input, Inputs, Output};
+use inferstore_node::{WorkerCommand, WorkerError, WorkerProcess};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::run::Failed;
+use crate::Error;
+use crate::catalog::{Format, Kind};
+use crate::lifecycle::app::App;
+use crate::lifecycle::config::{Config, Data};
+use crate::models::Request;
+use crate::queue::Lease;
+
+/// How often a run begins again in another process after its process was killed.
+const MAX_ATTEMPTS: u32 = 6;
+/// The pause before a process that could not be started is started again; it doubles.
+const START_BACKOFF: Duration = Duration::from_millis(100);
+/// The folder of running tasks in the data folder.
+const RUNS: &str = "runs";
+/// The largest file that a model may produce.
+const MAX_OUTPUT: u64 = 512 << 20;
+/// The types of the files that built-in models produce, by the end of their names.
+const TYPES: &[(&str, &str)] = &[("png", "image/png"), ("gif", "image/gif")];
+
+/// What a run gave, by name.
+pub(super) type Outputs = Vec<(String, Output)>;
+
+/// The processes that run built-in models.
+pub(super) struct ModelProcesses {
+    command: WorkerCommand,
+    /// Where the folders of running tasks are made.
+    folder: PathBuf,
+    idle: Mutex<Vec<WorkerProcess>>,
+}
+
+/// What a process wrote.
+#[derive(Deserialize)]
+struct Response {
+    output: Option<BTreeMap<String, Value>>,
+    error: Option<RunError>,
+}
+
+#[derive(Deserialize)]
+struct RunError {
+    kind: String,
+    message: String,
+}
+
+impl ModelProcesses {
+    /// The processes of these settings; `None` when built-in models run in this process.
+    pub(super) fn new(config: &Config) -> Result<Option<Self>, Error> {
+        let Some(command) = &config.model_process else { return Ok(None) };
+        let folder = match &config.data {
+            Data::Ephemeral => std::env::temp_dir(),
+            Data::Folder(data) => {
+                let folder = data.join(RUNS);
+                // What a service that was killed has left.
+                let _ = std::fs::remove_dir_all(&folder);
+                std::fs::create_dir_all(&folder)
+                    .map_err(|cause| Error::keeping("creating a folder for runs", cause))?;
+                folder
+            }
+        };
+        let folder =
+            std::path::absolute(&folder).map_err(|cause| Error::new("finding the folder for runs", cause))?;
+        let mut words = command.clone();
+        words.push(OsString::from(config.limits.pixels.to_string()));
+        words.push(OsString::from(config.limits.memory.to_string()));
+        let mut command = WorkerCommand::new(words);
+        command.clear_environment = true;
+        Ok(Some(Self { command, folder, idle: Mutex::default() }))
+    }
+
+    /// Runs a task within the memory that is left of all runs. Dropping the future ends the run with its process.
+    pub(super) async fn run(&self, app: &App, lease: &Lease, inputs: Inputs) -> Result<Outputs, Failed> {
+        let folder = TempDir::with_prefix_in("run-", &self.folder)
+            .map_err(|cause| Error::keeping("creating the folder of a run", cause))?;
+        let limit = app.config.limits.run;
+        let mut request = Request {
+            model: lease.model.clone(),
+            folder: folder.path().to_owned(),
+            inputs: BTreeMap::new(),
+            files: BTreeSet::new(),
+            seconds: limit.as_secs_f64(),
+            measure: true,
+        };
+        lay_out(&mut request, inputs)
+            .await
+            .map_err(|cause| Error::keeping("writing the inputs of a run", cause))?;
+        let measured = self.exchange(&request, limit).await?;
+        let _memory = match measured.get("memory").and_then(Value::as_u64) {
+            Some(memory) => app.node.reserve_memory(memory).await,
+            None => return Err(Failed::model("the model did not say how much memory it takes")),
+        };
+        request.measure = false;
+        let outputs = self.exchange(&request, limit).await?;
+        collect(lease, folder.path(), outputs).await
+    }
+
+    /// Sends a request to a process, and to another one when that was killed.
+    async fn exchange(&self, request: &Request, limit: Duration) -> Result<BTreeMap<String, Value>, Failed> {
+        let line =
+            serde_json::to_vec(request).map_err(|cause| Error::new("writing the inputs of a run", cause))?;
+        let mut attempt = 0;
+        let line = loop {
+            attempt += 1;
+            let exchanged = tokio::time::timeout(limit.mul_f32(1.25), self.exchange_once(&line)).await;
+            let Ok(exchanged) = exchanged else { return Err(inferstore_models::Error::TimedOut.into()) };
+            match exchanged {
+                Ok(line) => break line,
+                Err(error) if attempt < MAX_ATTEMPTS && is_retried(&error) => {
+                    tracing::warn!(%error, model = request.model, attempt, "a model process has ended; the run begins again");
+                    if matches!(error, WorkerError::Start(_)) {
+                        tokio::time::sleep(START_BACKOFF * 2_u32.pow(attempt)).await;
+                    }
+                }
+                Err(error) => return Err(failed(&error, &request.model)),
+            }
+        };
+        let response: Response = serde_json::from_slice(&line)
+            .map_err(|cause| Error::new("reading the line of a model process", cause))?;
+        match response {
+            Response { output: Some(output), error: None } => Ok(output),
+            Response { error: Some(RunError { kind, message }), .. } => Err(match kind.as_str() {
+                "input" => Failed::input(message),
+                "limit" => Failed { kind: "limit", message },
+                _ => Failed::model(message),
+            }),
+            _ => Err(Failed::model("the model gave neither an output nor an error")),
+        }
+    }
+
+    async fn exchange_once(&self, line: &[u8]) -> Result<Vec<u8>, WorkerError> {
+        let mut process = match self.take_idle() {
+            Some(process) => process,
+            None => WorkerProcess::start(&self.command).await?,
+        };
+        let response = process.exchange(line).await?;
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(process);
+        Ok(response)
+    }
+
+    /// A process that waits for a run and was not killed meanwhile.
+    fn take_idle(&self) -> Option<WorkerProcess> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(mut process) = idle.pop() {
+            if process.is_running() {
+                return Some(process);
+            }
+        }
+        None
+    }
+}
+
+/// Whether the process was ended from outside, so that the same run may work in another one: by a person, or by a
+/// system that is short of memory.
+fn is_retried(error: &WorkerError) -> bool {
+    const KILL: i32 = 9;
+    const TERMINATE: i32 = 15;
+    match error {
+        WorkerError::Ended { signal, .. } => matches!(signal, Some(KILL | TERMINATE)),
+        WorkerError::Start(_) => true,
+        _ => false,
+    }
+}
+
+fn failed(error: &WorkerError, model: &str) -> Failed {
+    const PROCESSOR_TIME: i32 = 24;
+    tracing::error!(%error, model, "a model process has ended in the middle of a run");
+    match error {
+        WorkerError::Ended { signal: Some(PROCESSOR_TIME), .. } => inferstore_models::Error::TimedOut.into(),
+        WorkerError::Ended { stderr, .. } if stderr.contains("memory allocation of") => {
+            let message = "the run took more memory than it may and was stopped; send a smaller picture";
+            Failed { kind: "limit", message: message.to_owned() }
+        }
+        WorkerError::Ended { .. } => Failed::model("the model crashed"),
+        _ => Failed {
+            kind: "service",
+            message: "the process that runs the model cannot be started".to_owned(),
+        },
+    }
+}
+
+/// Writes the files of a run into its folder.
+async fn lay_out(request: &mut Request, inputs: Inputs) -> io::Result<()> {
+    for (number, (name, input)) in inputs.iter().enumerate() {
+        let value = match input {
+            Input::Text(text) => json!(text),
+            Input::Number(number) => json!(number),
+            Input::File(bytes) => {
+                let path = request.folder.join(format!("input-{number}"));
+                tokio::fs::write(&path, bytes).await?;
+                request.files.insert(name.to_owned());
+                json!(path)
+            }
+        };
+        request.inputs.insert(name.to_owned(), value);
+    }
+    Ok(())
+}
+
+/// Reads what a run gave. The process may have been taken over by a picture: a file has to lie in the folder of the
+/// run, and to be one.
+async fn collect(lease: &Lease, folder: &Path, values: BTreeMap<String, Value>) -> Result<Outputs, Failed> {
+    let declared = Format::kept(&lease.output_format)?;
+    let mut outputs = Outputs::new();
+    for (name, value) in values {
+        let Value::String(text) = value else {
+            return Err(Failed::model(format!("the output {name} is no text")));
+        };
+        let is_file = declared.get(&name).is_some_and(|descriptor| descriptor.kind == Kind::File);
+        let output = if is_file { file(folder, &text).await? } else { Output::Text(text) };
+        outputs.push((name, output));
+    }
+    Ok(outputs)
+}
+
+async fn file(folder: &Path, name: &str) -> Result<Output, Failed> {
+    let no_file = || Failed::model("an output of the model is not a file of its run");
+    let is_plain = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    let (stem, extension) = name.rsplit_once('.').ok_or_else(no_file)?;
+    let (extension, mime) = TYPES.iter().find(|(known, _)| *known == extension).ok_or_else(no_file)?;
+    let path = folder.join(name);
+    let about = tokio::fs::symlink_metadata(&path).await.map_err(|_| no_file())?;
+    if !is_plain(stem) || !about.is_file() || about.len() > MAX_OUTPUT {
+        return Err(no_file());
+    }
+    let bytes = tokio::fs::read(&path).await.map_err(|cause| Error::new("reading an output", cause))?;
+    Ok(Output::File { bytes, mime, extension })
+}

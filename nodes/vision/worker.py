@@ -1,0 +1,45 @@
+"""The worker protocol: a line of JSON for each run on standard input, a line back on standard output.
+
+    from worker import InputError, serve
+
+    def shout(inputs, folder):
+        return {"output": inputs["text"].upper()}
+
+    serve({"shout": shout})
+
+A model is a function from the inputs by name to the outputs by name. Files are paths: those among the inputs can
+be read, those among the outputs are written into `folder` and named relative to it. Everything else is spelled as
+the customer sent it, so numbers may be strings.
+"""
+
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+
+
+class InputError(Exception):
+    """An input cannot be used. The customer reads the text."""
+
+
+def serve(models):
+    """Runs tasks of these models until standard input closes."""
+    # What libraries print goes to standard error: standard output belongs to the protocol.
+    lines = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def write(line):
+        lines.write(json.dumps(line) + "\n")
+        lines.flush()
+
+    write({"ready": True})
+    for line in sys.stdin:
+        task = json.loads(line)
+        try:
+            write({"output": models[task["model"]](task["inputs"], Path(task["folder"]))})
+        except InputError as error:
+            write({"error": {"kind": "input", "message": str(error)}})
+        except Exception as error:  # The next task may be a good one.
+            traceback.print_exc()
+            write({"error": {"kind": "model", "message": f"{type(error).__name__}: {error}"}})

@@ -1,0 +1,240 @@
+//! Consumers: clients in other languages, generated from the document, each with a program that drives the
+//! service. A folder of `tests/contract` describes one; the README there defines the convention.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::tools::{QUIET, Set, Tools, absolute, is_installed, must};
+
+const FOLDER: &str = "tests/contract";
+const DESCRIPTION: &str = "consumer.yaml";
+
+/// Where generated clients are compiled and run.
+const WORK: &str = "target/consumers";
+
+/// A `consumer.yaml`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Consumer {
+    /// The name of its folder.
+    #[serde(skip)]
+    pub(crate) id: String,
+    /// Its name in the table of results.
+    pub name: String,
+    /// The language of the generated client; nothing for a tool.
+    pub language: Option<String>,
+    /// The generator and the runtime library, with exact versions.
+    pub generator: String,
+    #[serde(default)]
+    pub(crate) ci: bool,
+    /// What users install.
+    #[serde(default)]
+    pub packages: Packages,
+    /// What only the program and its test use.
+    #[serde(default)]
+    test: TestOnly,
+    /// Further files, by their paths below `tests/contract`.
+    #[serde(default)]
+    files: Vec<String>,
+    /// Programs that the machine must have, each with its Debian package.
+    #[serde(default)]
+    pub needs: BTreeMap<String, String>,
+    /// Files of its folder that `index.html` shows.
+    #[serde(default)]
+    shown: Vec<String>,
+    /// Nothing for a consumer that reads the document itself.
+    pub generate: Option<String>,
+    pub(crate) build: String,
+    pub(crate) run: String,
+    pub(crate) uses: Option<String>,
+    pub(crate) modes: Option<Vec<String>>,
+    /// What the program prints, where it is not the life of a caller.
+    pub(crate) expects: Option<Value>,
+    #[serde(default)]
+    pub(crate) cannot: BTreeMap<String, String>,
+    /// A note for users on the options that matter.
+    #[serde(default)]
+    pub options: String,
+}
+
+/// Packages with exact versions.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Packages {
+    /// From npm.
+    pub npm: Vec<String>,
+    /// From PyPI.
+    pub pypi: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct TestOnly {
+    npm: Vec<String>,
+    pypi: Vec<String>,
+    needs: BTreeMap<String, String>,
+}
+
+impl Consumer {
+    /// Every consumer, by the name of its folder; those of `.ci/run` first.
+    pub fn all(root: &Path) -> Result<Vec<Self>> {
+        let folder = root.join(FOLDER);
+        let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+        let mut consumers = Vec::new();
+        for entry in entries {
+            let entry = entry.with_context(|| format!("cannot read {}", folder.display()))?;
+            if entry.path().join(DESCRIPTION).is_file() {
+                consumers.push(Self::named(root, &entry.file_name().to_string_lossy())?);
+            }
+        }
+        consumers.sort_by(|one, other| (!one.ci, &one.id).cmp(&(!other.ci, &other.id)));
+        Ok(consumers)
+    }
+
+    /// The consumer in this folder.
+    ///
+    /// # Errors
+    /// When its description cannot be read.
+    pub(crate) fn named(root: &Path, id: &str) -> Result<Self> {
+        let path = root.join(FOLDER).join(id).join(DESCRIPTION);
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("there is no consumer {}", path.display()))?;
+        let consumer: Self =
+            serde_saphyr::from_str(&text).with_context(|| format!("{} is not valid", path.display()))?;
+        Ok(Self { id: id.to_owned(), ..consumer })
+    }
+
+    /// The files that `index.html` shows, each with its text.
+    pub fn shown_files(&self, root: &Path) -> Result<Vec<(&str, String)>> {
+        let folder = root.join(FOLDER).join(&self.id);
+        let read = |name: &'_ String| {
+            let path = folder.join(name);
+            fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+        };
+        self.shown.iter().map(|name| Ok((name.as_str(), read(name)?))).collect()
+    }
+
+    /// The programs that this machine does not have, each with its Debian package.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = (&str, &str)> {
+        let needs = self.needs.iter().chain(&self.test.needs);
+        let needs = needs.map(|(program, package)| (program.as_str(), package.as_str()));
+        needs.filter(|(program, _)| !is_installed(program))
+    }
+
+    /// A new folder with the files of the consumer, and with the packages installed.
+    pub(crate) fn workspace(&self, root: &Path, document: &Path) -> Result<Workspace> {
+        let npm: Vec<&str> = self.packages.npm.iter().chain(&self.test.npm).map(String::as_str).collect();
+        let pypi: Vec<&str> = self.packages.pypi.iter().chain(&self.test.pypi).map(String::as_str).collect();
+        let versions = [npm.as_slice(), pypi.as_slice()].concat().join("\n");
+        // Consumers with the same packages share them.
+        let hash = Sha256::digest(versions.as_bytes());
+        let hash: String = hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        let name = format!("consumer-{hash}");
+        let tools = Tools::install(root, &Set { name: &name, npm: &npm, pypi: &pypi })?;
+        let folder = absolute(&root.join(WORK).join(&self.id))?;
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+        }
+        copy(&root.join(FOLDER).join(&self.id), &folder)?;
+        let shared = self.files.iter().map(|file| root.join(FOLDER).join(file));
+        let documents = ["yaml", "json"].map(|extension| document.with_extension(extension));
+        for file in shared.chain(documents.into_iter().filter(|path| path.is_file())) {
+            let name = file.file_name().context("a file has a name")?;
+            fs::copy(&file, folder.join(name)).with_context(|| format!("cannot copy {}", file.display()))?;
+        }
+        // Node looks for packages beside a program and above it, people for an environment in `.venv`.
+        for (installed, name, is_used) in [
+            (tools.node_folder().join("node_modules"), "node_modules", !npm.is_empty()),
+            (tools.folder().join("python"), ".venv", !pypi.is_empty()),
+        ] {
+            if is_used {
+                link(&absolute(&installed)?, &folder.join(name))?;
+            }
+        }
+        let mut path = vec![folder.join("node_modules/.bin"), folder.join(".venv/bin")];
+        path.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
+        let path = env::join_paths(path).context("a folder of PATH has a name that PATH cannot hold")?;
+        Ok(Workspace { folder, path, document: absolute(document)? })
+    }
+
+    /// Generates and compiles the client.
+    pub(crate) fn build(&self, root: &Path, document: &Path) -> Result<()> {
+        let missing: Vec<_> = self.missing().map(|(_, package)| package).collect();
+        ensure!(missing.is_empty(), "{} needs {}; install the packages", self.name, missing.join(" "));
+        let workspace = self.workspace(root, document)?;
+        for lines in self.generate.iter().chain([&self.build]) {
+            must("bash", &mut workspace.command(lines))?;
+        }
+        Ok(())
+    }
+}
+
+/// The folder in which a client is generated, compiled and run.
+pub(crate) struct Workspace {
+    folder: PathBuf,
+    path: OsString,
+    document: PathBuf,
+}
+
+impl Workspace {
+    /// Shell lines, run in this folder.
+    pub(crate) fn command(&self, lines: &str) -> Command {
+        let mut command = Command::new("bash");
+        let lines = lines.replace("{document}", &shell_quoted(&self.document.to_string_lossy()));
+        command.args(["-eu", "-o", "pipefail", "-c", &lines]).current_dir(&self.folder);
+        command.env("PATH", &self.path).envs(QUIET);
+        command
+    }
+}
+
+/// One word for a POSIX shell.
+fn shell_quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
+        let entry = entry.with_context(|| format!("cannot read {}", from.display()))?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        if source.is_dir() {
+            copy(&source, &target)?;
+        } else {
+            fs::copy(&source, &target).with_context(|| format!("cannot copy {}", source.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn link(target: &Path, at: &Path) -> Result<()> {
+    ensure!(target.is_dir(), "{} is not there", target.display());
+    #[cfg(unix)]
+    let linked = std::os::unix::fs::symlink(target, at);
+    #[cfg(windows)]
+    let linked = std::os::windows::fs::symlink_dir(target, at);
+    linked.with_context(|| format!("cannot link {}", at.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_of_the_document_is_one_word() -> Result<()> {
+        let document = PathBuf::from("/tmp/it's a $HOME/inferstore.yaml");
+        let workspace =
+            Workspace { folder: env::temp_dir(), path: env::var_os("PATH").unwrap_or_default(), document };
+        let output = workspace.command("printf '%s\\n' {document}").output()?;
+        assert_eq!(String::from_utf8(output.stdout)?, "/tmp/it's a $HOME/inferstore.yaml\n");
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! The service that consumers drive: a running one, or one that is started and stopped here.
+
+use std::env;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use crate::tools::{cargo, must};
+
+/// Any free ports, nothing kept, and one model that no node serves.
+const SERVE: [&str; 9] = [
+    "serve",
+    "--port",
+    "0",
+    "--storage-port",
+    "0",
+    "--ephemeral",
+    "--ready-json",
+    "--exclude-model",
+    "face-mesh",
+];
+
+/// The service that a task drives.
+#[derive(clap::Args)]
+pub(crate) struct Target {
+    /// Drive a service that runs already, by its URL, instead of the command of this repository.
+    #[arg(long, value_name = "URL", requires = "api_key_env")]
+    base_url: Option<String>,
+    /// The variable that holds the API key of that service.
+    #[arg(long, value_name = "NAME", requires = "base_url")]
+    api_key_env: Option<String>,
+}
+
+impl Target {
+    /// The running service; without one, the command is built and started with these options.
+    pub(crate) fn service(&self, options: &[&str]) -> Result<Service> {
+        let (Some(base_url), Some(variable)) = (&self.base_url, &self.api_key_env) else {
+            return Service::start(options);
+        };
+        let api_key = env::var(variable).with_context(|| format!("{variable} does not hold the API key"))?;
+        Ok(Service { base_url: base_url.clone(), api_key, process: None })
+    }
+}
+
+pub(crate) struct Service {
+    pub(crate) base_url: String,
+    pub(crate) api_key: String,
+    process: Option<Child>,
+}
+
+/// The one line that the service prints when it can be called.
+#[derive(Deserialize)]
+struct Ready {
+    event: String,
+    base_url: String,
+    api_key: String,
+}
+
+impl Service {
+    /// Builds and starts the command of this repository, with further options.
+    fn start(options: &[&str]) -> Result<Self> {
+        must("Rust", cargo().args(["build", "--quiet", "--package", "inferstore-cli"]))?;
+        // This program is a debug build, too.
+        let program = env::current_exe().context("this program does not know where it is")?;
+        let mut process =
+            Command::new(program.with_file_name("inferstore").with_extension(env::consts::EXE_EXTENSION))
+                .args(SERVE)
+                .args(options)
+                // No line for every request.
+                .env("INFERSTORE_LOG", "warn")
+                .stdout(Stdio::piped())
+                .spawn()
+                .context("cannot start the service")?;
+        let output = process.stdout.take().context("the service has no output")?;
+        // From here on it is stopped whatever happens.
+        let mut service = Self { base_url: String::new(), api_key: String::new(), process: Some(process) };
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line).context("the service prints nothing")?;
+        let ready: Ready = serde_json::from_str(&line)
+            .with_context(|| format!("the service prints no ready line but {line:?}"))?;
+        ensure!(ready.event == "ready", "the service is not ready but {}", ready.event);
+        (service.base_url, service.api_key) = (ready.base_url, ready.api_key);
+        Ok(service)
+    }
+
+    /// The command with the environment that consumers read.
+    pub(crate) fn connect<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.env("BASE_URL", &self.base_url).env("API_KEY", &self.api_key)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.process {
+            // It may have ended by itself.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}

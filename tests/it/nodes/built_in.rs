@@ -1,0 +1,228 @@
+//! Built-in models: every kind of the catalog runs on a fresh service, and the process that runs them may be killed
+//! at any time.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use inferstore::{Client, File, Inputs};
+use inferstore_service::{Config, Service};
+
+/// How often the process is killed in the middle of a run.
+const KILLS: usize = 50;
+
+/// A service whose built-in models run in processes of their own.
+async fn start(change: impl FnOnce(&mut Config)) -> (Service, Client) {
+    let mut config = Config::ephemeral();
+    config.model_process = Some(vec![env!("CARGO_BIN_EXE_model-worker").into()]);
+    change(&mut config);
+    let service = Service::start(config).await.expect("the service starts");
+    let key = service.api_key().expect("the service is fresh").to_owned();
+    let client = Client::new(service.base_url(), key).expect("the address is right");
+    (service, client)
+}
+
+/// A picture of a bright disk on a dark ground, as a file that needs no library.
+fn picture(side: usize) -> File {
+    let mut bytes = vec![b'B', b'M'];
+    let row = (3 * side).next_multiple_of(4);
+    let size = u32::try_from(54 + row * side).expect("it is small");
+    bytes.extend(size.to_le_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(54_u32.to_le_bytes());
+    bytes.extend(40_u32.to_le_bytes());
+    let length = i32::try_from(side).expect("it is small");
+    bytes.extend(length.to_le_bytes());
+    bytes.extend(length.to_le_bytes());
+    bytes.extend(1_u16.to_le_bytes());
+    bytes.extend(24_u16.to_le_bytes());
+    bytes.extend([0; 24]);
+    for y in 0..side {
+        for x in 0..row / 3 {
+            let far = (x as f64 - side as f64 / 2.0).hypot(y as f64 - side as f64 / 2.0) / side as f64;
+            let color: [u8; 3] = if far < 0.3 { [40, 120, 230] } else { [90, 60, 30] };
+            bytes.extend(color.map(|value| value.wrapping_add(((x * 7 + y * 13) % 11) as u8)));
+        }
+        bytes.resize(54 + row * (y + 1), 0);
+    }
+    File::bytes("disk.bmp", bytes).with_mime("image/bmp")
+}
+
+/// An animated GIF of two pictures of one pixel.
+const VIDEO: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff\
+    !\xf9\x04\0\x0a\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0\
+    !\xf9\x04\0\x0a\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02L\x01\0;";
+
+/// A legal input of every kind of the catalog.
+fn inputs() -> [(&'static str, Inputs); 15] {
+    let one = |name: &str| Inputs::new().file(name, picture(96));
+    let two = |first: &str, second: &str| one(first).file(second, picture(96));
+    [
+        ("image-blending", two("bg_img", "obj_img").file("mask_img", picture(96)).set("method", "Poisson")),
+        ("color-harmonization", one("input_image").set("template", "v_shape").set("angle", 30)),
+        (
+            "face-detection",
+            one("input")
+                .set("model", "Short-range model (best for faces within 2 meters)")
+                .set("confidence", 0.5),
+        ),
+        ("feature-matching", two("input_1", "input_2")),
+        ("background-replacement", two("input", "background_path")),
+        ("face-mesh", one("input")),
+        ("semantic-low-light-enhancement", one("input_image")),
+        ("low-light-enhancement", one("input_image")),
+        ("super-resolution", one("input_image")),
+        ("super-resolution-alt", one("input_image")),
+        ("haze-removal", one("input_image")),
+        (
+            "video-edge-map",
+            Inputs::new().file("input", File::bytes("video.gif", VIDEO.to_vec()).with_mime("image/gif")),
+        ),
+        ("background-removal", one("input")),
+        ("image-to-anime", one("input")),
+        ("color-extraction", one("input")),
+    ]
+}
+
+async fn books_are_right(service: &Service) {
+    let audit = service.audit().await.expect("the books can be read");
+    assert_eq!(audit.faults, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_kind_of_the_catalog_runs_on_a_fresh_service() {
+    for is_in_process in [false, true] {
+        let change = |config: &mut Config| {
+            if is_in_process {
+                config.model_process = None;
+            }
+        };
+        let (service, client) = start(change).await;
+        let mut failed = Vec::new();
+        for (model, inputs) in inputs() {
+            let outcome = client.model(model).run(inputs).deadline(Duration::from_secs(90)).await;
+            match outcome {
+                Ok(outcome) => {
+                    let outputs = outcome.output.as_object().map_or(0, serde_json::Map::len);
+                    assert!(outputs > 0, "{model} has no output");
+                }
+                Err(error) => failed.push(format!("{model}: {error}")),
+            }
+        }
+        assert_eq!(failed, Vec::<String>::new(), "in process: {is_in_process}");
+        books_are_right(&service).await;
+        service.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_process_that_is_killed_costs_nothing_and_loses_nothing() {
+    let (service, client) = start(|config| config.workers = 2).await;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let killer = std::thread::spawn({
+        let is_over = Arc::clone(&is_over);
+        move || kill(&is_over)
+    });
+    let mut random = fastrand::Rng::with_seed(7);
+    let (mut succeeded, mut failed) = (0_u32, 0_u32);
+    let mut running = FuturesUnordered::new();
+    let begun = Instant::now();
+    while !is_over.load(Ordering::SeqCst) || !running.is_empty() {
+        assert!(
+            begun.elapsed() < Duration::from_secs(240),
+            "{succeeded} tasks ended well and {failed} failed"
+        );
+        if !is_over.load(Ordering::SeqCst) && running.len() < 4 {
+            let side = random.usize(150..300);
+            let run = client.model("image-to-anime").run(Inputs::new().file("input", picture(side)));
+            running.push(async { run.deadline(Duration::from_secs(120)).await });
+            continue;
+        }
+        match running.next().await {
+            Some(Ok(_)) => succeeded += 1,
+            Some(Err(error)) => {
+                let text = error.to_string();
+                assert!(text.contains("the model crashed"), "{text}");
+                failed += 1;
+            }
+            None => {}
+        }
+    }
+    assert_eq!(killer.join().expect("the killer does not panic"), KILLS);
+    assert!(succeeded > failed, "{succeeded} tasks ended well and {failed} failed");
+
+    // Every task has ended, and the successful ones alone were paid.
+    let balance = client.account().balance().await.expect("the service answers");
+    let price = client.model("image-to-anime").cost().await.expect("the service answers").cost;
+    let price: f64 = price.expect("it has a price").to_string().parse().expect("a number");
+    let sum = |text: Option<String>| text.and_then(|text| text.parse::<f64>().ok()).unwrap_or_default();
+    let free = sum(balance.free_balance.map(|free| free.to_string()));
+    let left = sum(balance.balance.map(|balance| balance.to_string())) + free;
+    let paid = 105.0 - left;
+    assert!((paid - price * f64::from(succeeded)).abs() < 0.01, "{succeeded} at {price} make not {paid}");
+    books_are_right(&service).await;
+    let outcome = client.model("color-extraction").run(Inputs::new().file("input", picture(64))).await;
+    outcome.expect("the service goes on");
+    service.shutdown().await;
+}
+
+/// Kills a model process of this test again and again, most of them in the middle of a run.
+fn kill(is_over: &AtomicBool) -> usize {
+    let mut random = fastrand::Rng::with_seed(3);
+    let mut killed = 0;
+    while killed < KILLS {
+        std::thread::sleep(Duration::from_millis(random.u64(50..500)));
+        let busy = children().into_iter().find(|process| is_busy(*process));
+        if let Some(process) = busy.and_then(rustix::process::Pid::from_raw)
+            && rustix::process::kill_process(process, rustix::process::Signal::KILL).is_ok()
+        {
+            killed += 1;
+        }
+    }
+    is_over.store(true, Ordering::SeqCst);
+    killed
+}
+
+/// The model processes that this process has started.
+fn children() -> Vec<i32> {
+    let own = std::process::id().to_string();
+    let processes = std::fs::read_dir("/proc").expect("there is a list of processes");
+    let ids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    ids.filter(|id| {
+        let about = |file: &str| std::fs::read_to_string(format!("/proc/{id}/{file}")).unwrap_or_default();
+        let is_ours =
+            about("status").lines().any(|line| line.strip_prefix("PPid:").map(str::trim) == Some(&own));
+        is_ours
+            && Path::new(about("cmdline").split('\0').next().unwrap_or_default()).ends_with("model-worker")
+    })
+    .collect()
+}
+
+/// Whether a process computes rather than waits for a line.
+fn is_busy(process: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    status.lines().any(|line| line.starts_with("State:") && line.contains('R'))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_process_has_no_more_than_its_limits() {
+    let (service, client) = start(|config| config.limits.memory = 64 << 20).await;
+    let outcome = client.model("image-to-anime").run(Inputs::new().file("input", picture(1500))).await;
+    let refused = outcome.expect_err("it needs more memory").to_string();
+    assert!(refused.contains("send a smaller picture"), "{refused}");
+    let process = *children().first().expect("it is kept for the next run");
+    let limits = std::fs::read_to_string(format!("/proc/{process}/limits")).expect("it runs");
+    let limit = |name: &str| {
+        let line =
+            limits.lines().find_map(|line| line.strip_prefix(name)).expect("the system has this limit");
+        line.split_whitespace().next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(limit("Max core file size"), "0");
+    assert_eq!(limit("Max open files"), "64");
+    assert_eq!(limit("Max address space"), (576_u64 << 20).to_string());
+    let environment = std::fs::read(format!("/proc/{process}/environ")).expect("it is ours");
+    assert_eq!(String::from_utf8_lossy(&environment), "");
+    service.shutdown().await;
+}

@@ -1,0 +1,126 @@
+//! The node of `nodes/vision`: trained models from packages, run for real. `.ci/nodes` runs this.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use inferstore::Inputs;
+use inferstore_node::{Config as NodeConfig, NodeKey, prepare, serve};
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use super::bench::Bench;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../nodes/vision")
+}
+
+/// Runs a line of Python in the environment of the node, and returns what it prints.
+fn python(line: &str, arguments: &[&Path]) -> String {
+    let ran = Command::new(folder().join(".venv/bin/python")).arg("-c").arg(line).args(arguments).output();
+    let ran = ran.expect("the environment is there");
+    assert!(ran.status.success(), "{line}: {}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8_lossy(&ran.stdout).trim().to_owned()
+}
+
+/// The portrait that matplotlib ships, in daylight and at night, another background, and a video of it.
+fn inputs(folder: &Path) {
+    let line = "import sys,cv2,numpy as np,matplotlib as m; f=sys.argv[1]; \
+        p=cv2.imread(m.get_data_path()+'/sample_data/grace_hopper.jpg'); p=cv2.resize(p,(320,376)); \
+        cv2.imwrite(f+'/portrait.png',p); cv2.imwrite(f+'/small.png',cv2.resize(p,(101,120))); \
+        cv2.imwrite(f+'/night.png',((p/255.)**2*40).astype('uint8')); \
+        cv2.imwrite(f+'/view.png',cv2.warpAffine(p,np.float32([[.9,-.1,20],[.1,.9,0]]),(320,376))); \
+        cv2.imwrite(f+'/green.png',np.full((50,80,3),(0,200,0),'uint8')); \
+        v=cv2.VideoWriter(f+'/video.mp4',cv2.VideoWriter_fourcc(*'mp4v'),12,(320,240)); \
+        [v.write(p[i:i+240].copy()) for i in range(24)]; v.release()";
+    python(line, &[folder]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "installs the packages of nodes/vision"]
+async fn the_vision_node_runs_every_kind_that_it_serves() {
+    let bench = Bench::start().await;
+    let service = bench.service.nodes_url().expect("there is a listener").parse().expect("it is a URL");
+    let mut config =
+        NodeConfig::read_for(&folder().join("node.json"), Some(&service)).expect("the settings are right");
+    prepare(&mut config, Path::new("python3")).await.expect("the packages can be installed");
+    let mut kinds: Vec<String> = config.models.keys().cloned().collect();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let key = NodeKey::new(&bench.key);
+    let node = tokio::spawn(async move { serve(config, key, async { drop(stopped.await) }).await });
+
+    let scratch = tempfile::tempdir().expect("a temporary folder");
+    inputs(scratch.path());
+    let file = |name: &str| scratch.path().join(name);
+    let one = |input: &str, name: &str| Inputs::new().file(input, file(name));
+    let range = "Full-range model (best for faces within 5 meters)";
+    let differs = "import cv2,sys; a=cv2.imread(sys.argv[1]); b=cv2.imread(sys.argv[2]); \
+                   print(a.shape==b.shape and (a!=b).any())";
+    let doubled = "import cv2,sys; print(cv2.imread(sys.argv[1]).shape)";
+    // What stands in the middle is kept, and the upper left corner is background.
+    let cut = "import cv2,sys; a=cv2.imread(sys.argv[1],-1)[...,3]; print(a[260,160]>200, a[5,5]<60)";
+    let replaced = "import cv2,sys; a=cv2.imread(sys.argv[1]).astype(int); b=cv2.imread(sys.argv[2]).astype(int); \
+                    print(a[5,5,1]-a[5,5,0]>120, abs(a[260,160]-b[260,160]).max()<40)";
+    let brighter = "import cv2,sys; print(cv2.imread(sys.argv[1]).mean()>1.5*cv2.imread(sys.argv[2]).mean())";
+    let video = "import cv2,sys; v=cv2.VideoCapture(sys.argv[1]); _,p=v.read(); \
+                 print(int(v.get(cv2.CAP_PROP_FRAME_COUNT)), p.shape, p.max()>128)";
+    let wide = "import cv2,sys; a=cv2.imread(sys.argv[1]); print(a.shape)";
+    let two = |name: &str| one("input_1", "portrait.png").file("input_2", file(name));
+    let behind = || one("input", "green.png").file("background_path", file("portrait.png"));
+    let detect = || one("input", "portrait.png").set("model", range).set("confidence", 0.5);
+    for (model, inputs, output, check, other, expected) in [
+        ("face-detection", detect(), "output", differs, "portrait.png", "True"),
+        ("face-mesh", one("input", "portrait.png"), "output", differs, "portrait.png", "True"),
+        ("background-removal", one("input", "portrait.png"), "output", cut, "portrait.png", "True True"),
+        ("background-replacement", behind(), "output", replaced, "portrait.png", "True True"),
+        (
+            "super-resolution",
+            one("input_image", "small.png"),
+            "output_image",
+            doubled,
+            "small.png",
+            "(240, 202, 3)",
+        ),
+        (
+            "super-resolution-alt",
+            one("input_image", "small.png"),
+            "output_image",
+            doubled,
+            "small.png",
+            "(240, 202, 3)",
+        ),
+        (
+            "semantic-low-light-enhancement",
+            one("input_image", "night.png"),
+            "output_image",
+            brighter,
+            "night.png",
+            "True",
+        ),
+        ("feature-matching", two("view.png"), "output", wide, "view.png", "(376, 640, 3)"),
+        ("video-edge-map", one("input", "video.mp4"), "output", video, "video.mp4", "24 (240, 320, 3) True"),
+    ] {
+        kinds.retain(|kind| kind != model);
+        let result = bench.run(model, inputs).await.unwrap_or_else(|failure| panic!("{model}: {failure}"));
+        let made = scratch.path().join(if model == "video-edge-map" { "made.mp4" } else { "made.png" });
+        std::fs::write(&made, bench.download(&result[output]).await).expect("the folder is ours");
+        assert_eq!(python(check, &[&made, &file(other)]), expected, "{model}");
+        if model == "face-mesh" {
+            let landmarks = result["multi_face_landmarks"].as_str().unwrap_or_default();
+            assert_eq!(landmarks.lines().count(), 478, "{landmarks}");
+        }
+    }
+    assert_eq!(kinds, Vec::<String>::new(), "every kind of the node is tried");
+
+    // What is no picture fails with a reason, and the node goes on.
+    let text = file("text.png");
+    std::fs::write(&text, "no picture").expect("the folder is ours");
+    let message =
+        bench.run("face-mesh", Inputs::new().file("input", &text)).await.expect_err("it is no picture");
+    assert!(message.contains("input is not a picture that can be read"), "{message}");
+    let nothing: Result<Value, String> = bench.run("face-mesh", one("input", "green.png")).await;
+    assert_eq!(nothing.expect("no face is no failure")["multi_face_landmarks"], "");
+    drop(stop);
+    let ended = tokio::time::timeout(Duration::from_secs(30), node).await.expect("it ends soon");
+    ended.expect("the node does not crash").expect("the node ends in order");
+}

@@ -1,0 +1,105 @@
+//! Workers: programs that stay running; and what the service leaves to nodes outside it.
+
+use std::time::Duration;
+
+use inferstore::{Client, File, Inputs};
+use inferstore_node::{Config as NodeConfig, NodeKey, serve};
+use inferstore_service::{Config, Service};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use super::bench::Bench;
+
+/// A worker in a shell: answers with its process and the number of the run; the word `die` ends it.
+const SHELL: &str = r#"
+echo '{"ready": true}'
+run=0
+while read line; do
+  run=$((run + 1))
+  case "$line" in
+    *'"say":"die"'*) echo "it was asked to" >&2; exit 7 ;;
+    *'"say":"wrong"'*) echo '{"error": {"kind": "input", "message": "say something else"}}' ;;
+    *'"say":"nonsense"'*) echo 'nonsense' ;;
+    *) echo "{\"output\": {\"process\": \"$$\", \"run\": $run}}" ;;
+  esac
+done
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_runs_one_task_after_the_other_and_is_started_again_after_it_has_ended() {
+    let bench = Bench::start().await;
+    let input = json!({ "say": { "type": "string", "required": true, "position": 0 } });
+    let output =
+        json!({ "process": { "type": "string", "position": 0 }, "run": { "type": "int", "position": 1 } });
+    for id in ["first", "second"] {
+        bench.publish(id, input.clone(), output.clone()).await;
+    }
+    let mut settings: Value = serde_json::from_str(
+        &bench.settings(&json!({ "first": { "worker": "sh" }, "second": { "worker": "sh" } })),
+    )
+    .expect("the settings are JSON");
+    settings["workers"] = json!({ "sh": { "command": ["sh", "-c", SHELL] } });
+    let config = NodeConfig::from_json(&settings.to_string()).expect("the settings are right");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let key = NodeKey::new(&bench.key);
+    let node = tokio::spawn(async move { serve(config, key, async { drop(stopped.await) }).await });
+
+    let say = |word: &str| Inputs::new().set("say", word);
+    let one = bench.run("first", say("hello")).await.expect("it runs");
+    let two = bench.run("second", say("hello")).await.expect("it runs");
+    assert_eq!(one["process"], two["process"], "one process for both");
+    assert_eq!((&one["run"], &two["run"]), (&json!(1), &json!(2)));
+    let wrong = bench.run("first", say("wrong")).await.expect_err("it is refused");
+    assert!(wrong.contains("say something else"), "{wrong}");
+    let died = bench.run("first", say("die")).await.expect_err("the worker ends");
+    assert!(died.contains("exit status: 7") && died.contains("it was asked to"), "{died}");
+    let three = bench.run("second", say("hello")).await.expect("it was started again");
+    assert!(three["process"] != one["process"] && three["run"] == json!(1), "{three}");
+    let nonsense = bench.run("first", say("nonsense")).await.expect_err("no JSON");
+    assert!(nonsense.contains("cannot be read"), "{nonsense}");
+    bench.run("first", say("hello")).await.expect("it was started again");
+    drop(stop);
+    node.await.expect("the node does not crash").expect("the node ends in order");
+    assert_eq!(bench.earned().await, "2", "4 times 0.5");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_is_preferred_to_the_built_in_method_as_long_as_it_lives() {
+    let mut config = Config::ephemeral();
+    config.nodes = Some(([127, 0, 0, 1], 0).into());
+    config.lease = Duration::from_millis(900);
+    let service = Service::start(config).await.expect("the service starts");
+    let client = Client::new(service.base_url(), service.api_key().expect("it is fresh"))
+        .expect("the address is right");
+    let key = NodeKey::new(service.add_node_key("better").await.expect("the name is free"));
+    let picture =
+        || File::bytes("pixel.pgm", b"P5 1 1 255\n\x80".to_vec()).with_mime("image/x-portable-graymap");
+    // By the built-in method this picture is none: its format is not one of those that it reads.
+    let run = || async {
+        let inputs = Inputs::new().file("input", picture());
+        client.model("color-extraction").run(inputs).await.map(|outcome| outcome.output["output"].clone())
+    };
+    run().await.expect_err("the built-in method answers");
+
+    let command =
+        json!({ "color-extraction": { "command": ["sh", "-c", "echo '{\"output\": \"#00ff00\"}'"] } });
+    let settings = json!({ "service": service.nodes_url().expect("there is a listener"), "models": command });
+    let config = NodeConfig::from_json(&settings.to_string()).expect("the settings are right");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let node = tokio::spawn(async move { serve(config, key, async { drop(stopped.await) }).await });
+    let model = client.model("color-extraction");
+    // The first runs may come before the node is registered.
+    let begun = std::time::Instant::now();
+    while run().await.is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "the node never answers");
+    }
+    for _ in 0..20 {
+        assert_eq!(run().await.expect("the node answers"), json!("#00ff00"));
+    }
+    // A node that ends in order leaves its kinds to the built-in method at once; one that dies, after a lease.
+    drop(stop);
+    node.await.expect("the node does not crash").expect("the node ends in order");
+    assert_eq!(model.serving().await.expect("the service answers").serving, Some(true));
+    run().await.expect_err("the built-in method answers again");
+    service.shutdown().await;
+}

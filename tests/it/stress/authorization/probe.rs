@@ -1,0 +1,86 @@
+//! What a stranger asks for, operation by operation of the document.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::victim::Belongings;
+use crate::support::caller::{Answer, Caller, Odd};
+use crate::support::document::Operation;
+
+/// A request for something of somebody's.
+#[derive(Debug, Clone)]
+pub(super) struct Probe {
+    pub(super) operation: &'static str,
+    method: Method,
+    path: String,
+    body: Option<Value>,
+}
+
+/// Every request of an operation that could reach what somebody has. A new operation has to be added here.
+pub(super) fn probes(operation: Operation, owns: &Belongings) -> Vec<Probe> {
+    let id = operation.id();
+    let method: Method = operation.method.to_uppercase().parse().expect("a method");
+    let template = operation.path;
+    let probe = |value: &str, body: Option<Value>| Probe {
+        operation: id,
+        method: method.clone(),
+        path: crate::support::caller::filled(template, value),
+        body,
+    };
+    match id {
+        "getBalance" | "getStorageStatistics" => vec![probe("", None)],
+        "listTasks" => {
+            let all = probe("", None);
+            vec![Probe { path: format!("{}?limit=100", all.path), ..all }]
+        }
+        "listModels" => {
+            let searches = [&*owns.model, &owns.username].map(|text| json!({ "search": text }));
+            let filters = ["author", "permission", "public", "community"];
+            let filters = filters.map(|word| json!({ "filter_by": word, "search": owns.model }));
+            searches.into_iter().chain(filters).map(|body| probe("", Some(body))).collect()
+        }
+        "getModel" | "getModelCost" | "getModelServing" | "getModelVersioning" => {
+            vec![probe(&owns.model, None)]
+        }
+        "createTask" | "createTaskAlias" => vec![probe(&owns.model, Some(json!({ "say": "psst" })))],
+        "getTask" | "cancelTask" => {
+            [&owns.queued, &owns.computing, &owns.ended].map(|task| probe(task, None)).to_vec()
+        }
+        "createPresignedUpload" => {
+            let order = json!({
+                "folder": "documents", "mime": "image/bmp", "name": "private plans.bmp", "size": 70,
+                "org_username": owns.username,
+            });
+            vec![probe("", Some(order))]
+        }
+        "listFiles" => {
+            let path = owns.file.rsplit('/').nth(2).unwrap_or_default();
+            ["documents", path, &owns.username].map(|folder| probe(folder, None)).to_vec()
+        }
+        "deleteFile" => vec![probe("", Some(json!({ "url": owns.file })))],
+        other => panic!("the operation {other} is new: say here what a stranger may not see of it"),
+    }
+}
+
+impl Probe {
+    /// Sends it with further headers, and something more in the query.
+    pub(super) async fn send(&self, caller: &Caller, headers: &[(&str, &str)], query: &str) -> Answer {
+        let joint = match (query, self.path.contains('?')) {
+            ("", _) => "",
+            (_, true) => "&",
+            (_, false) => "?",
+        };
+        let mut headers = headers.to_vec();
+        headers.extend(self.body.as_ref().map(|_| ("content-type", "application/json")));
+        let odd = Odd { headers, body: self.body.as_ref().map(|body| body.to_string().into_bytes()) };
+        caller.send(self.method.clone(), &format!("{}{joint}{query}", self.path), odd).await
+    }
+
+    /// Whether it names something of one account, so that no other account may get an answer.
+    pub(super) fn is_for_the_owner(&self) -> bool {
+        !matches!(
+            self.operation,
+            "getBalance" | "getStorageStatistics" | "listTasks" | "listModels" | "listFiles"
+        )
+    }
+}

@@ -1,0 +1,158 @@
+//! An account with one of everything that no other account may see, and a look at all of it.
+
+use std::time::Duration;
+
+use inferstore_service::{Config, Controls, ModelSpec, Scope, Script, Service};
+use serde_json::{Value, json};
+
+use super::super::raw;
+use super::super::uploads::Target;
+use crate::support::caller::Caller;
+use crate::support::picture::red_and_blue;
+
+/// Longer than any test.
+const HOUR: Duration = Duration::from_secs(60 * 60);
+
+/// A model that every service has.
+pub(super) const MODEL: &str = "color-extraction";
+
+/// What belongs to one account.
+#[derive(Debug, Clone)]
+pub(super) struct Belongings {
+    pub(super) queued: String,
+    pub(super) computing: String,
+    pub(super) ended: String,
+    /// A private model.
+    pub(super) model: String,
+    /// The URL of a file.
+    pub(super) file: String,
+    pub(super) username: String,
+}
+
+pub(super) struct Victim {
+    pub(super) caller: Caller,
+    pub(super) owns: Belongings,
+}
+
+impl Victim {
+    /// Gives an account one of everything. Scripts decide what becomes of its tasks.
+    pub(super) async fn endow(service: &Service, controls: &Controls, caller: &Caller, name: &str) -> Self {
+        let model = format!("private-to-{name}");
+        let format = |text: &str| json!({ text: { "type": "string", "required": true, "position": 0 } });
+        let spec = json!({
+            "id": model, "name": "secret", "description": format!("Known to {name} alone."), "price": "0.01",
+            "visibility": "private", "input_format": format("say"), "output_format": format("said"),
+        });
+        let spec = ModelSpec::from_json(&spec.to_string()).expect("the model is well-formed");
+        service.publish_model(name, spec).await.expect("the model can be published");
+
+        let file = upload(caller, "documents", "private plans.bmp").await;
+        let run = async |model: &str, input: Value| {
+            let answer = caller.post(&format!("/api-key/model/{model}/task"), &input).await;
+            answer.data()["data"].as_str().expect("a task has an identifier").to_owned()
+        };
+        // Nothing runs the private model, so its task waits.
+        let queued = run(&model, json!({ "say": "psst" })).await;
+        let script =
+            async |script: Script| controls.let_model(MODEL, script).await.expect("the model is there");
+        script(Script::run()).await;
+        let ended = run(MODEL, json!({ "input": file })).await;
+        until(caller, &ended, "success").await;
+        script(Script::run().after(HOUR)).await;
+        let computing = run(MODEL, json!({ "input": file })).await;
+        until(caller, &computing, "computing").await;
+        script(Script::run()).await;
+        let owns = Belongings { queued, computing, ended, model, file, username: name.to_owned() };
+        Self { caller: caller.clone(), owns }
+    }
+
+    /// Everything that the victim sees of what it has.
+    pub(super) async fn view(&self) -> Vec<Value> {
+        let owns = &self.owns;
+        let mut view = Vec::new();
+        for path in [
+            "/api-key/balance".to_owned(),
+            "/api-key/task/histories?limit=100".to_owned(),
+            format!("/api-key/task/{}/detail", owns.queued),
+            format!("/api-key/task/{}/detail", owns.computing),
+            format!("/api-key/task/{}/detail", owns.ended),
+            format!("/api-key/model/{}", owns.model),
+            format!("/api-key/model/{}/versioning", owns.model),
+            "/api-key/storage/upload/documents".to_owned(),
+            "/api-key/storage/upload/statistics".to_owned(),
+        ] {
+            view.push(self.caller.get(&path).await.data().clone());
+        }
+        view.push(
+            self.caller.post("/api-key/model/list", &json!({"filter_by": "author"})).await.data().clone(),
+        );
+        view
+    }
+}
+
+impl Belongings {
+    /// The same with made-up identifiers: they that were never given out.
+    pub(super) fn made_up(&self, service: &Service) -> Self {
+        let task = || {
+            let hex = |digits: usize| (0..digits).map(|_| fastrand::digit(16)).collect::<String>();
+            format!("{}-{}-4{}-a{}-{}", hex(8), hex(4), hex(3), hex(3), hex(12))
+        };
+        Self {
+            queued: task(),
+            computing: task(),
+            ended: task(),
+            model: "private-and-unknown".to_owned(),
+            file: format!("{}/files-ofnoone123456789/documents/nothing.bmp", service.storage_url()),
+            username: "no-such-account".to_owned(),
+        }
+    }
+
+    /// Every name by which a secret would be recognized.
+    pub(super) fn names(&self) -> [&str; 6] {
+        [&self.queued, &self.computing, &self.ended, &self.model, &self.file, &self.username]
+    }
+}
+
+/// Uploads a small picture and returns its URL.
+pub(super) async fn upload(caller: &Caller, folder: &str, name: &str) -> String {
+    let content = red_and_blue();
+    let order = json!({"folder": folder, "mime": "image/bmp", "name": name, "size": content.len()});
+    let target =
+        Target::read(caller.post("/api-key/storage/upload/create-presigned-url", &order).await.data());
+    let reply = target.upload(content).send().await.expect("an answer");
+    assert_eq!(reply.status, 204, "{reply:?}");
+    target.download_url
+}
+
+pub(super) async fn until(caller: &Caller, task: &str, status: &str) {
+    let reached = async {
+        while caller.get(&format!("/api-key/task/{task}/detail")).await.data()["status"] != status {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(raw::BACKSTOP, reached).await.unwrap_or_else(|_| panic!("{task} is never {status}"));
+}
+
+/// A service with two accounts that have one of everything: a person and an organization.
+pub(super) async fn start() -> (Service, Controls, [Victim; 2]) {
+    let mut config = Config::ephemeral().with_controls();
+    config.workers = 3;
+    config.operations = Some(([127, 0, 0, 1], 0).into());
+    config.nodes = Some(([127, 0, 0, 1], 0).into());
+    let service = Service::start(config).await.expect("the service starts");
+    let controls = service.controls().expect("they are on");
+    service.add_account("acme", Scope::Organization).await.expect("the name is free");
+    let person = Caller::first(&service);
+    let mut victims = Vec::new();
+    for (caller, name) in [(person.clone(), "demo"), (key_of(&service, &person, "acme").await, "acme")] {
+        victims.push(Victim::endow(&service, &controls, &caller, name).await);
+    }
+    (service, controls, victims.try_into().unwrap_or_else(|_| panic!("there are two")))
+}
+
+/// A caller with a new key of an account, which has money.
+pub(super) async fn key_of(service: &Service, caller: &Caller, name: &str) -> Caller {
+    let money = "10".parse().expect("an amount");
+    service.credit(name, inferstore_service::Credit::Paid(money)).await.expect("the account is there");
+    caller.with_key(Some(&service.add_key(name).await.expect("the account is there")))
+}

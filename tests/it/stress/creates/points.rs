@@ -1,0 +1,131 @@
+//! Everything that can go wrong with a create, from before there is a connection to after its answer.
+
+use std::time::Duration;
+
+use inferstore_service::Fault;
+
+use crate::support::cable::Break;
+
+/// One way in which a create goes wrong.
+pub(crate) struct Point {
+    pub(crate) name: String,
+    pub(crate) problem: Problem,
+    pub(crate) task: TaskDisposition,
+}
+
+/// Where it goes wrong.
+pub(crate) enum Problem {
+    /// On the way. What is drawn says how far the bytes get.
+    Cable(Place),
+    /// At the service, or at a gateway before it.
+    Service(Box<Fault>),
+}
+
+/// Where a cable breaks, by a share of the bytes.
+pub(crate) type Place = fn(f64) -> Break;
+
+/// What is then true of the task.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum TaskDisposition {
+    /// There is none, and the caller learns so, or that the outcome is unknown.
+    None,
+    /// There is none, unless the client saw the connection fail before it sent anything: then it connected
+    /// anew, and the caller gets the one task.
+    Unsent,
+    /// There is one, and the caller gets it.
+    Adopted,
+    /// There is one, unless the client timed out before, and the caller gets it.
+    Late,
+    /// There is one or none: the caller gets it, or learns that the outcome is unknown.
+    Open,
+    /// There is one, and the caller learns that the create was refused: that is a lie, and a client
+    /// that believes no refusal could never tell anybody that nothing was created.
+    Hidden,
+}
+
+/// A service that does not answer in time. Longer than any client here waits.
+const NEVER: Duration = Duration::from_secs(600);
+
+/// The timeout of clients there. The others have the usual one.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Point {
+    /// How long a client waits for an answer.
+    pub(crate) fn client_timeout(&self) -> Duration {
+        match self.name.starts_with(SILENT) {
+            true => PATIENCE,
+            false => Duration::from_secs(60),
+        }
+    }
+}
+
+/// How the names of the points begin at which no answer ever comes.
+const SILENT: &str = "not answered in time";
+
+/// The whole grid.
+pub(crate) fn points() -> Vec<Point> {
+    let cable: [(&str, Place, TaskDisposition); 8] = [
+        ("before connecting", |_| Break::BeforeConnecting, TaskDisposition::None),
+        ("at accept", |_| Break::AtAccept, TaskDisposition::Unsent),
+        ("in the head of the request", Break::InHead, TaskDisposition::None),
+        ("in the body of the request", Break::InBody, TaskDisposition::None),
+        ("after the request", |_| Break::AfterRequest, TaskDisposition::Open),
+        ("after the answer was sent", |_| Break::AfterAnswer, TaskDisposition::Adopted),
+        ("in the head of the answer", Break::InAnswerHead, TaskDisposition::Adopted),
+        ("in the body of the answer", Break::InAnswerBody, TaskDisposition::Adopted),
+    ];
+    let cable = cable.map(|(name, broken, task)| Point {
+        name: format!("cut {name}"),
+        problem: Problem::Cable(broken),
+        task,
+    });
+    let service = [
+        ("hung up on", Fault::hang_up(), TaskDisposition::None),
+        ("done, answer lost", Fault::lose_response(), TaskDisposition::Adopted),
+        (
+            "done, answer lost late",
+            Fault::lose_response().delayed(Duration::from_millis(5)),
+            TaskDisposition::Adopted,
+        ),
+        ("done, answer cut", Fault::cut_body(20), TaskDisposition::Adopted),
+        (
+            "done, answer is half of a JSON",
+            Fault::status(200).body(JSON, HALF).after_commit(),
+            TaskDisposition::Adopted,
+        ),
+        ("not done, answer is half of a JSON", Fault::status(200).body(JSON, HALF), TaskDisposition::None),
+        ("not answered in time, not done", Fault::delay(NEVER), TaskDisposition::None),
+        ("not answered in time, done", Fault::delay(NEVER).after_commit(), TaskDisposition::Late),
+    ];
+    let service = service.map(|(name, fault, task)| Point {
+        name: name.to_owned(),
+        problem: Problem::Service(Box::new(fault)),
+        task,
+    });
+    cable.into_iter().chain(service).chain(statuses()).collect()
+}
+
+const JSON: &str = "application/json";
+
+/// The beginning of an answer that would have named the task.
+const HALF: &str = r#"{"status":"success","message":"created","data":{"data":"3f"#;
+
+/// Every status that something in between may answer with, before and after the task exists.
+fn statuses() -> impl Iterator<Item = Point> {
+    [408, 409, 429, 500, 502, 503, 504].into_iter().flat_map(|status| {
+        let answer = match status {
+            502 | 504 => Fault::status(status).body("text/html", "<html><h1>a gateway</h1></html>"),
+            429 => Fault::status(status).retry_after(0),
+            _ => Fault::status(status),
+        };
+        let done =
+            if matches!(status, 409 | 429) { TaskDisposition::Hidden } else { TaskDisposition::Adopted };
+        [("not done", answer.clone(), TaskDisposition::None), ("done", answer.after_commit(), done)].map(
+            |(whether, fault, task)| Point {
+                name: format!("{whether}, answered with {status}"),
+                problem: Problem::Service(Box::new(fault)),
+                task,
+            },
+        )
+    })
+}

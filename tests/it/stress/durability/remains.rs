@@ -1,0 +1,84 @@
+//! What is left of everything in the end: money and bytes, counted.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use inferstore_service::Money;
+use serde_json::Value;
+
+use super::Caller;
+
+/// What the account of the tests begins with, in billionths.
+const AT_FIRST: i64 = 105_000_000_000;
+
+/// What a task costs, in billionths.
+const PRICE: i64 = 50_000_000;
+
+/// Every task that succeeded was charged once, no other one was, and nothing else is missing. Returns how
+/// many were charged. All tasks must have ended.
+pub(crate) async fn charges_are_right(caller: &Caller) -> i64 {
+    let mut charged = 0;
+    for record in caller.tasks().await {
+        let succeeded = record["status"] == "success";
+        assert_eq!(record["cost"].as_f64(), Some(if succeeded { 0.05 } else { 0.0 }), "{record}");
+        charged += i64::from(succeeded);
+    }
+    let reported = caller.data("/api-key/balance").await;
+    let amount = |name: &str| {
+        let text = reported[name].as_str().expect("a decimal string");
+        text.parse::<Money>().expect("an amount").smallest()
+    };
+    let owned = amount("balance") + amount("free_balance") - amount("debt");
+    assert_eq!(AT_FIRST - owned, charged * PRICE, "{charged} tasks were charged: {reported}");
+    charged
+}
+
+/// Waits until there are no bytes in the data folder that are no file of anybody. What was cut off is gone
+/// when the service is ready; what was whole and has no row is swept a moment later.
+pub(crate) async fn no_stray_bytes(folder: &Path, caller: &Caller) {
+    let objects = folder.join("objects");
+    assert_eq!(files_in(&objects.join("incoming")), 0, "something half written is left");
+    // The model that runs here writes no files, so that all files were uploaded.
+    let reported = caller.data("/api-key/storage/upload/statistics").await;
+    let (listed, bytes) = (reported["total_files"].as_u64(), reported["total_size"].as_u64());
+    let swept = async {
+        while Some(files_in(&objects.join("blobs"))) != listed {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let swept = tokio::time::timeout(Duration::from_secs(60), swept).await;
+    let there = files_in(&objects.join("blobs"));
+    swept.unwrap_or_else(|_| panic!("{there} blobs are there, and {listed:?} files are listed"));
+    assert_eq!(Some(size_of(&objects.join("blobs"))), bytes, "they have other sizes");
+}
+
+fn files_in(folder: &Path) -> u64 {
+    walk(folder, &mut |_| 1)
+}
+
+fn size_of(folder: &Path) -> u64 {
+    walk(folder, &mut fs::Metadata::len)
+}
+
+fn walk(folder: &Path, count: &mut impl FnMut(&fs::Metadata) -> u64) -> u64 {
+    let entries = fs::read_dir(folder).expect("the folder is there");
+    let entries = entries.map(|entry| entry.expect("it can be listed"));
+    // What is swept in this moment may be gone.
+    let entries = entries.filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)));
+    entries.map(|(path, about)| if about.is_dir() { walk(&path, count) } else { count(&about) }).sum()
+}
+
+impl Caller {
+    /// All tasks of the account.
+    pub(crate) async fn tasks(&self) -> Vec<Value> {
+        let mut tasks = Vec::new();
+        loop {
+            let page = self.data(&format!("/api-key/task/histories?limit=100&offset={}", tasks.len())).await;
+            match page["records"].as_array() {
+                Some(records) if !records.is_empty() => tasks.extend(records.iter().cloned()),
+                _ => return tasks,
+            }
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! What users rely on, tried hard: under faults, kills, attacks and load. `cargo test` tries a little of
+//! each, always the same; `cargo xtask stress` tries much of each, from a seed that it prints.
+
+mod authorization;
+mod crashes;
+mod creates;
+#[cfg(target_os = "linux")]
+mod disk;
+mod durability;
+mod intensity;
+mod money;
+mod process;
+mod raw;
+mod runs;
+mod stored;
+mod strain;
+mod uploads;
+
+pub(crate) use intensity::{Intensity, tell};

@@ -1,0 +1,184 @@
+//! A service in a process of its own, that can be killed without warning, kept from writing, and looked at
+//! from outside.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::{JoinHandle, spawn};
+use std::time::Duration;
+
+/// How to start the service on a folder and two ports.
+#[derive(Clone, Copy)]
+pub(crate) struct Start<'a> {
+    pub(crate) folder: &'a Path,
+    pub(crate) ports: [u16; 2],
+    /// A command of the shell that starts it: `"$@"`, or something around that.
+    pub(crate) by: &'a str,
+    /// The program lists them.
+    pub(crate) settings: &'a [String],
+}
+
+/// The service as it is, without anything around it.
+pub(crate) const PLAIN: &str = r#"exec "$@""#;
+
+impl<'a> Start<'a> {
+    pub(crate) fn plain(folder: &'a Path, ports: [u16; 2]) -> Self {
+        Self { folder, ports, by: PLAIN, settings: &[] }
+    }
+
+    fn spawn(&self, errors: Stdio) -> Child {
+        Command::new("sh")
+            .args(["-c", self.by, "sh", env!("CARGO_BIN_EXE_service-under-test")])
+            .arg(self.folder)
+            .args(self.ports.map(|port| port.to_string()))
+            .args(self.settings)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            .spawn()
+            .expect("the service under test is built with the tests")
+    }
+
+    /// Starts it, and waits until it is ready.
+    pub(crate) fn ready(&self) -> Process {
+        self.ready_or_not().unwrap_or_else(|said| panic!("the service did not start: {said}"))
+    }
+
+    /// What it says about its failure to start.
+    pub(crate) fn failure(&self) -> String {
+        match self.ready_or_not() {
+            Ok(_) => panic!("it started, and should not"),
+            Err(said) => said,
+        }
+    }
+
+    fn ready_or_not(&self) -> Result<Process, String> {
+        let mut child = self.spawn(Stdio::piped());
+        let complaints = Complaints::of(&mut child);
+        let mut output = BufReader::new(child.stdout.take().expect("its output is piped"));
+        let mut line = String::new();
+        output.read_line(&mut line).expect("its output can be read");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ["ready", base_url, api_key, further_keys @ ..] = &words[..] else {
+            let status = child.wait().expect("it ends");
+            return Err(format!("{status}: {line}{}", complaints.all()));
+        };
+        Ok(Process {
+            base_url: (*base_url).to_owned(),
+            api_key: (*api_key).to_owned(),
+            further_keys: further_keys.iter().map(|key| (*key).to_owned()).collect(),
+            input: child.stdin.take(),
+            _output: output,
+            complaints: Some(complaints),
+            child,
+        })
+    }
+
+    /// Starts it and kills it this much later, however far it has come.
+    pub(crate) fn and_kill_after(&self, moment: Duration) {
+        let mut child = self.spawn(Stdio::inherit());
+        std::thread::sleep(moment);
+        child.kill().expect("the process is ours");
+        child.wait().expect("a killed process ends");
+    }
+}
+
+/// A running service process.
+pub(crate) struct Process {
+    pub(crate) child: Child,
+    input: Option<ChildStdin>,
+    _output: BufReader<ChildStdout>,
+    complaints: Option<Complaints>,
+    pub(crate) base_url: String,
+    pub(crate) api_key: String,
+    /// The key of a second account and the key of a node, where the settings ask for nodes.
+    pub(crate) further_keys: Vec<String>,
+}
+
+impl Process {
+    /// What it has written to its standard error, where errors are logged and panics are reported.
+    pub(crate) fn complaints(&self) -> String {
+        self.complaints.as_ref().map(Complaints::so_far).unwrap_or_default()
+    }
+
+    /// How much memory the process has held at most, in bytes.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).expect("the process runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux tells the peak");
+        let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+        kibibytes * 1024
+    }
+
+    /// How many files and sockets the process has open.
+    pub(crate) fn handles(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("the process runs").count()
+    }
+
+    /// Ends the process at once, as `kill -9` does.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("the process is ours");
+        self.child.wait().expect("a killed process ends");
+    }
+
+    /// Asks the process to end in order. It has had nothing to complain about.
+    pub(crate) fn end(self) {
+        assert_eq!(self.end_having_complained(), "", "the service complained");
+    }
+
+    /// The same for one that may have complained; what it said.
+    pub(crate) fn end_having_complained(mut self) -> String {
+        drop(self.input.take());
+        let status = self.child.wait().expect("the process ends");
+        let complaints = self.complaints.take().map(Complaints::all).unwrap_or_default();
+        assert!(status.success(), "the service did not end in order: {status}, {complaints}");
+        complaints
+    }
+}
+
+/// What a process writes to its standard error. A pipe, because a limit on the size of files binds every process that
+/// writes to a file.
+struct Complaints {
+    text: Arc<Mutex<String>>,
+    reader: JoinHandle<()>,
+}
+
+impl Complaints {
+    fn of(child: &mut Child) -> Self {
+        let mut pipe = BufReader::new(child.stderr.take().expect("its errors are piped"));
+        let text = Arc::<Mutex<String>>::default();
+        let kept = Arc::clone(&text);
+        let reader = spawn(move || {
+            let mut line = String::new();
+            while pipe.read_line(&mut line).is_ok_and(|length| length > 0) {
+                kept.lock().expect("no thread panicked").push_str(&std::mem::take(&mut line));
+            }
+        });
+        Self { text, reader }
+    }
+
+    fn so_far(&self) -> String {
+        self.text.lock().expect("no thread panicked").clone()
+    }
+
+    /// Everything, once the process has ended.
+    fn all(self) -> String {
+        self.reader.join().expect("the reader does not panic");
+        std::mem::take(&mut *self.text.lock().expect("no thread panicked"))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// So many ports that are free now.
+pub(crate) fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
+    let sockets =
+        [0; COUNT].map(|port| std::net::TcpListener::bind(("127.0.0.1", port)).expect("a free port"));
+    sockets.map(|socket| socket.local_addr().expect("it is bound").port())
+}

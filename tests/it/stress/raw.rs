@@ -1,0 +1,56 @@
+//! Requests byte by byte: what no client library would send.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Longer than anything takes that is not stuck.
+pub(crate) const BACKSTOP: Duration = Duration::from_secs(60);
+
+/// What a service said before it closed the connection; None when it closed it without a word.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) text: String,
+}
+
+impl Reply {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let status = text.strip_prefix("HTTP/1.1 ").or_else(|| text.strip_prefix("HTTP/1.0 "))?;
+        Some(Self { status: status.get(..3)?.parse().ok()?, text })
+    }
+
+    /// What comes after the head.
+    pub(crate) fn body(&self) -> &str {
+        self.text.split_once("\r\n\r\n").map_or("", |(_, body)| body)
+    }
+}
+
+/// The host and port of a URL of ours, and the rest of it.
+pub(crate) fn split(url: &str) -> (&str, &str) {
+    let rest = url.strip_prefix("http://").expect("the service speaks plain HTTP here");
+    rest.find('/').map_or((rest, "/"), |at| rest.split_at(at))
+}
+
+/// Sends these bytes on a connection of their own, and reads until the service closes it. With
+/// `and_no_more`, this side says that nothing will follow.
+pub(crate) async fn exchange(host: &str, bytes: &[u8], and_no_more: bool) -> Option<Reply> {
+    let stream = TcpStream::connect(host).await.expect("the service listens");
+    let (mut incoming, mut outgoing) = stream.into_split();
+    let mut answer = Vec::new();
+    let talk = async {
+        let send = async {
+            // A peer that has seen enough may close before everything is sent.
+            let _ = outgoing.write_all(bytes).await;
+            if and_no_more {
+                let _ = outgoing.shutdown().await;
+            }
+        };
+        let read = async { drop(incoming.read_to_end(&mut answer).await) };
+        tokio::join!(send, read);
+    };
+    tokio::time::timeout(BACKSTOP, talk).await.expect("the service answers or closes the connection");
+    Reply::read(&answer)
+}

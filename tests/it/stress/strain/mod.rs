@@ -1,0 +1,104 @@
+//! Load that is meant to hurt. Honest clients are served all the while, memory stays bounded, and what was
+//! held is released afterwards.
+
+mod harness;
+mod shapes;
+mod slow_clients;
+mod smuggling;
+
+use harness::Harness;
+use tokio::task::JoinSet;
+
+use super::{Intensity, tell};
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+
+/// What a connection may cost: buffers for what is read and written, and the state of its request. Far below
+/// the 128 KiB that one may fill, because slow clients fill nothing.
+const EACH: u64 = 64 * KIB;
+
+/// What may be added once: queries, blobs in motion, pages that the allocator keeps.
+const ONCE: u64 = 96 * MIB;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn honest_clients_are_served_while_a_crowd_is_slow_and_the_crowd_is_disconnected() {
+    let intensity = Intensity::of_this_run();
+    let (crowd, client_timeout) = intensity.times((500, 1_500), (10_000, 20_000));
+    let harness = Harness::open(&[("client_timeout", client_timeout)]).await;
+    let quiet = harness.serve_the_honest(10).await;
+
+    let clients = slow_clients::all(&harness).await;
+    let mut slow = JoinSet::new();
+    for client in slow_clients::gather(&clients, crowd) {
+        slow.spawn(client.stay());
+    }
+    let arrived = async {
+        while harness.held() < crowd * 8 / 10 {
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(super::raw::BACKSTOP, arrived).await.expect("all are let in");
+    let held = harness.held();
+    let strained = harness.serve_the_honest(10).await;
+    // The crowd stays as long as it is let: that nothing is held for it is the doing of the service.
+    harness.until_released().await;
+    slow.shutdown().await;
+    harness.serve_the_honest(3).await;
+    let grown = harness.grown();
+    assert!(grown < ONCE + EACH * crowd as u64, "{} MiB more", grown / MIB);
+    harness.process.end();
+    tell(&format!(
+        "{crowd} slow clients of {} kinds ({held} at once), {} MiB more memory; the honest: {quiet:.1?} alone, \
+         {strained:.1?} beside them",
+        clients.len(),
+        grown / MIB
+    ));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_connections_than_the_limit_wait_and_each_is_served() {
+    let harness = Harness::open(&[("client_timeout", 300), ("connections", 32)]).await;
+    let idle = Intensity::of_this_run().times(200, 2_000);
+    let mut waiting = Vec::new();
+    for number in 0..idle {
+        let host = [&harness.api, &harness.storage][number % 2];
+        waiting.push(tokio::net::TcpStream::connect(host).await.expect("the kernel lets it wait"));
+    }
+    // New connections, because those that are open already need no room.
+    let newcomer = harness.honest.anew();
+    for _ in 0..3 {
+        newcomer.get("/api-key/balance").await.data();
+    }
+    drop(waiting);
+    harness.until_released().await;
+    harness.process.end();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_account_cannot_take_the_room_of_all_others_by_sending_slowly() {
+    let harness = Harness::open(&[("client_timeout", 60_000), ("requests", 40)]).await;
+    let clients = slow_clients::all(&harness).await;
+    let bodies = clients.into_iter().filter(|client| {
+        matches!(client.who, "a body byte by byte" | "a form byte by byte" | "a put byte by byte")
+    });
+    let mut slow = JoinSet::new();
+    for client in bodies {
+        for _ in 0..100 {
+            slow.spawn(client.clone().stay());
+        }
+    }
+    // Of a room for forty a quarter: ten bodies and ten uploads.
+    let part = (10, 10);
+    let taken = async {
+        while (harness.in_progress().await, harness.halves()) != part {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(super::raw::BACKSTOP, taken).await.expect("a part of the room is taken");
+    harness.serve_the_honest(5).await;
+    assert_eq!((harness.in_progress().await, harness.halves()), part, "the slow ones are still waited for");
+    slow.shutdown().await;
+    harness.until_released().await;
+    harness.process.end();
+}

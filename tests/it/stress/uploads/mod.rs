@@ -1,0 +1,115 @@
+//! Uploads that were tampered with are refused and leave nothing; the same upload untouched is stored.
+
+mod attack;
+mod bench;
+mod names;
+mod upload;
+
+use std::time::Duration;
+
+use attack::Attacker;
+use bench::{Bench, LARGEST_FORM_FILE};
+use serde_json::{Value, json};
+use upload::Upload;
+
+pub(super) use upload::Target;
+
+use super::{Intensity, tell};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// An order of a file of this size, by form or by PUT.
+fn order(random: &mut fastrand::Rng, size: u64) -> Value {
+    let mimes = ["image/png", "text/plain; charset=utf-8", "application/x-stress"];
+    let folders = ["thumbnails", "covers", "samples", "documents"];
+    json!({
+        "folder": folders[random.usize(..folders.len())],
+        "mime": mimes[random.usize(..mimes.len())],
+        "name": format!("file {}.bin", random.u32(..)),
+        "size": size,
+    })
+}
+
+fn content(random: &mut fastrand::Rng, size: u64) -> Vec<u8> {
+    let mut bytes = vec![0; usize::try_from(size).expect("a file fits into memory")];
+    random.fill(&mut bytes);
+    bytes
+}
+
+/// Sends what has to be stored.
+async fn store(bench: &Bench, target: &Target, upload: &Upload, what: &str) {
+    let reply = upload.send().await.unwrap_or_else(|| panic!("{what}: no answer"));
+    assert!(matches!(reply.status, 200 | 204), "{what}: {reply:?}");
+    bench.holds(Some((&target.download_url, &upload.file)), what).await;
+}
+
+/// Sends what has to be refused, and looks for anything that is left of it.
+async fn refuse(bench: &Bench, target: &Target, upload: &Upload, what: &str) {
+    let reply = upload.send().await;
+    match &reply {
+        // Who breaks off or lies about the length may find the connection closed.
+        None => assert!(upload.cut.is_some() || upload.length != upload::Length::True, "{what}: no answer"),
+        Some(reply) => {
+            assert!((400..=501).contains(&reply.status) && reply.status != 500, "{what}: {reply:?}");
+            // What is no HTTP at all is refused before anybody knows that this is an object store.
+            let reported = reply.body().contains("<Code>") || reply.body().is_empty() && reply.status == 400;
+            assert!(reported, "{what}: {reply:?}");
+        }
+    }
+    bench.holds(None, what).await;
+    assert_eq!(bench.download(&target.download_url).await, None, "{what}");
+}
+
+async fn attack(sizes: impl Fn(&mut fastrand::Rng) -> u64, rounds: usize, attacks: usize) {
+    let bench = Bench::start().await;
+    let mut random = Intensity::of_this_run().random();
+    for _ in 0..rounds {
+        let size = sizes(&mut random);
+        let order = order(&mut random, size);
+        let (target, others) = (bench.target(&order).await, bench.others(&order).await);
+        let good = target.upload(content(&mut random, size));
+        let mut attacker = Attacker { random: random.fork(), others: &others };
+        for _ in 0..attacks {
+            let (bad, what) = attacker.attack(&good);
+            refuse(&bench, &target, &bad, &what).await;
+        }
+        store(&bench, &target, &good, "nothing was changed").await;
+        store(&bench, &target, &good, "the same upload again").await;
+        bench.delete(&target.download_url).await;
+        refuse(&bench, &target, &good, "the file was deleted").await;
+    }
+    bench.balance_after(DAY).await;
+    assert_eq!(bench.balance_after(DAY).await, bench.balance_after(DAY).await, "nothing is metered");
+    tell(&format!("{} attacks on {rounds} uploads, each of which was good without", rounds * attacks));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_that_was_tampered_with_stores_nothing_and_the_same_form_untouched_is_stored() {
+    let intensity = Intensity::of_this_run();
+    attack(|random| random.u64(1..200_000), intensity.times(3, 100), intensity.times(10, 50)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_put_that_was_tampered_with_stores_nothing_and_the_same_put_untouched_is_stored() {
+    let intensity = Intensity::of_this_run();
+    let sizes = |random: &mut fastrand::Rng| LARGEST_FORM_FILE + random.u64(1..100_000);
+    attack(sizes, intensity.times(1, 20), intensity.times(8, 50)).await;
+}
+
+#[tokio::test]
+async fn a_target_works_until_it_expires_and_not_a_moment_longer() {
+    let bench = Bench::start().await;
+    let mut random = Intensity::of_this_run().random();
+    for size in [77, LARGEST_FORM_FILE + 1] {
+        let target = bench.target(&order(&mut random, size)).await;
+        let good = target.upload(content(&mut random, size));
+        bench.controls.advance_clock(Duration::from_secs(14 * 60)).await.expect("the clock is set");
+        store(&bench, &target, &good, "a minute before it expires").await;
+        bench.controls.advance_clock(Duration::from_secs(60)).await.expect("the clock is set");
+        let reply = good.send().await.expect("an answer");
+        assert_eq!(reply.status, 403, "{reply:?}");
+        bench.holds(Some((&target.download_url, &good.file)), "a target that has expired").await;
+        bench.delete(&target.download_url).await;
+        refuse(&bench, &target, &good, "expired and deleted").await;
+    }
+}

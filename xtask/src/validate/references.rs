@@ -1,0 +1,163 @@
+//! The definitions of the document and the references to them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::{Check, did_you_mean, items, members, reference_to, shape};
+use crate::document::Place;
+
+/// The sections of the components whose entries must be of use.
+const SECTIONS: [&str; 6] = ["schemas", "responses", "parameters", "requestBodies", "headers", "examples"];
+
+/// Keywords that hold one definition of a section, or a reference to one.
+const HOLDS_ONE: [(&str, &str); 4] = [
+    ("schema", "schemas"),
+    ("items", "schemas"),
+    ("additionalProperties", "schemas"),
+    ("requestBody", "requestBodies"),
+];
+
+/// Keywords that hold a list or a mapping of them, beside those that are called like the section.
+const HOLDS_MANY: [(&str, &str); 2] = [("properties", "schemas"), ("allOf", "schemas")];
+
+/// Keywords that hold data, where a `$ref` is no reference.
+const DATA: [&str; 4] = ["default", "enum", "example", "value"];
+
+impl<'a> Check<'a> {
+    /// Finds every definition and reference. The shape of the document is sound.
+    pub(super) fn find_definitions(&mut self, value: &'a Value, place: &Place) {
+        for (index, item) in items(value).enumerate() {
+            self.find_definitions(item, &place.at(index));
+        }
+        for (key, child) in members(value) {
+            let place = place.at(key);
+            let one = HOLDS_ONE.iter().find(|(keyword, _)| *keyword == key);
+            let by_name = SECTIONS.iter().map(|section| (*section, *section));
+            let many = HOLDS_MANY.into_iter().chain(by_name).find(|(keyword, _)| *keyword == key);
+            if let (Some((_, section)), true) = (one, child.is_object()) {
+                self.definition(section, child, place);
+            } else if let Some((_, section)) = many {
+                for (index, item) in items(child).enumerate() {
+                    self.definition(section, item, place.at(index));
+                }
+                for (name, member) in members(child) {
+                    self.definition(section, member, place.at(name));
+                }
+            } else if !DATA.contains(&key) && !key.starts_with("x-") {
+                self.find_definitions(child, &place);
+            }
+        }
+    }
+
+    fn definition(&mut self, section: &'static str, value: &'a Value, place: Place) {
+        let Some(reference) = value.get("$ref") else {
+            self.find_definitions(value, &place);
+            return self.found.push((section, value, place));
+        };
+        if let Some((beside, _)) = members(value).find(|(key, _)| *key != "$ref") {
+            let message =
+                format!("`{beside}` does not count beside a $ref; it belongs to what that leads to");
+            self.wrong(place.at(beside), message);
+        }
+        let place = place.at("$ref");
+        let folder = reference_to(section, "");
+        match reference.as_str().filter(|reference| reference.starts_with(&folder)) {
+            Some(reference) => self.references.push((section, reference, place)),
+            None => {
+                let found = shape::shown(reference);
+                self.wrong(place, format!("must be a text that begins with {folder}, not {found}"));
+            }
+        }
+    }
+
+    pub(super) fn references(&mut self) {
+        for (section, reference, place) in self.references.clone() {
+            let components = &self.root["components"][section];
+            let name = reference.trim_start_matches(&reference_to(section, ""));
+            if components.get(name).is_none() {
+                let hint = did_you_mean(name, members(components).map(|(name, _)| name));
+                self.wrong(place, format!("there is no {reference}{hint}"));
+            }
+        }
+    }
+
+    /// The target of a reference, or the value itself.
+    pub(super) fn resolve(&self, mut value: &'a Value) -> &'a Value {
+        while let Some(target) = value["$ref"].as_str().and_then(|reference| self.target(reference)) {
+            value = target;
+        }
+        value
+    }
+
+    pub(super) fn target(&self, reference: &str) -> Option<&'a Value> {
+        self.root.pointer(reference.strip_prefix('#')?)
+    }
+
+    /// A component that is itself by way of others would be followed forever.
+    pub(super) fn rings(&mut self) {
+        let mut reported = BTreeSet::new();
+        for (section, name) in self.components() {
+            let itself = reference_to(section, name);
+            let mut seen = BTreeSet::from([itself.as_str()]);
+            let mut open = vec![&self.root["components"][section][name]];
+            while let Some(value) = open.pop() {
+                for reference in same_as(value) {
+                    if reference == itself && !reported.contains(reference) {
+                        reported.extend(seen.iter().map(ToString::to_string));
+                        self.wrong(
+                            Place::of(&["components", section, name]),
+                            "its $ref leads back to it; it must end at a definition",
+                        );
+                    }
+                    if seen.insert(reference) {
+                        open.extend(self.target(reference));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A component is used when something refers to it; a schema also when `x-model-kind` names it.
+    pub(super) fn unused_components(&mut self) {
+        let mut used: BTreeSet<String> =
+            self.references.iter().map(|(_, reference, _)| (*reference).to_owned()).collect();
+        for (input, schema) in members(&self.root["components"]["schemas"]) {
+            if let Some(output) = schema["x-model-kind"]["output"].as_str() {
+                used.extend([reference_to("schemas", input), reference_to("schemas", output)]);
+            }
+        }
+        for (section, name) in self.components() {
+            if !used.contains(&reference_to(section, name)) {
+                self.wrong(
+                    Place::of(&["components", section, name]),
+                    "nothing uses it; refer to it or remove it",
+                );
+            }
+        }
+    }
+
+    /// Generators make a type of a component of any section; two of one name become `Name` and `Name2`.
+    pub(super) fn shared_names(&mut self) {
+        let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
+        for (section, name) in self.components() {
+            if let Some(first) = seen.insert(name, section) {
+                let message = format!("the name is taken by components/{first}/{name}; choose another");
+                self.wrong(Place::of(&["components", section, name]), message);
+            }
+        }
+    }
+
+    fn components(&self) -> Vec<(&'static str, &'a str)> {
+        let components = &self.root["components"];
+        SECTIONS
+            .iter()
+            .flat_map(|section| members(&components[section]).map(|(name, _)| (*section, name)))
+            .collect()
+    }
+}
+
+/// What the value is, or is composed of: not what it holds.
+fn same_as(value: &Value) -> impl Iterator<Item = &str> {
+    std::iter::once(value).chain(items(&value["allOf"])).filter_map(|part| part["$ref"].as_str())
+}

@@ -1,0 +1,214 @@
+//! The shape of the document: OpenAPI's own JSON Schema, changed by a profile, and what its errors mean to an
+//! author of the document.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use jsonschema::error::{TypeKind, ValidationError, ValidationErrorKind as Kind};
+use jsonschema::paths::Location;
+use serde_json::{Map, Value};
+
+use super::{Check, did_you_mean, members, texts};
+use crate::document::{Place, one_line};
+
+const SCHEMA: &str = include_str!("openapi/schema-3.0.yaml");
+const PROFILE: &str = include_str!("openapi/profile.yaml");
+
+/// Where the schema permits the extensions of other tools.
+const EXTENSIONS: &str = "^x-";
+
+/// A message shows a text up to this length.
+const SHOWN_TEXT: usize = 60;
+
+/// The branch of a choice that is taken when there is a `$ref`.
+const REFERENCE: &str = "/definitions/Reference/";
+
+/// The keywords of OpenAPI 3.0 and ours, as JSON Schema.
+pub(super) fn schema() -> Result<Value> {
+    let mut schema: Value = serde_saphyr::from_str(SCHEMA).context("the schema of OpenAPI is not YAML")?;
+    merge(&mut schema, serde_saphyr::from_str(PROFILE).context("profile.yaml is not YAML")?);
+    without_extensions(&mut schema);
+    Ok(schema)
+}
+
+/// A merge patch as in RFC 7396.
+fn merge(target: &mut Value, patch: Value) {
+    let Value::Object(patch) = patch else { return *target = patch };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    for (key, value) in patch {
+        if value.is_null() {
+            target.as_object_mut().and_then(|map| map.remove(&key));
+        } else {
+            merge(&mut target[key], value);
+        }
+    }
+}
+
+/// Makes every extension an error, so that `unknown_keyword` can tell those of other tools from misspelt ones of
+/// ours.
+fn without_extensions(schema: &mut Value) {
+    if let Some(patterns) = schema.get_mut("patternProperties").and_then(Value::as_object_mut) {
+        patterns.remove(EXTENSIONS);
+    }
+    match schema {
+        Value::Object(map) => map.values_mut().for_each(without_extensions),
+        Value::Array(items) => items.iter_mut().for_each(without_extensions),
+        _ => {}
+    }
+}
+
+impl Check<'_> {
+    /// Holds the document to the schema.
+    pub(super) fn shape(&mut self, schema: &Value) -> Result<()> {
+        let validator = jsonschema::validator_for(schema).map_err(|error| error.to_owned());
+        let validator = validator.context("profile.yaml makes no JSON Schema")?;
+        let mut shape = Shape { schema, missing: BTreeMap::new(), mistakes: Vec::new() };
+        for error in validator.iter_errors(self.root) {
+            shape.explain(&error);
+        }
+        for (place, (name, missing)) in shape.missing {
+            let list: Vec<String> = missing.iter().map(|keyword| format!("no `{keyword}`")).collect();
+            shape.mistakes.push((place, format!("the {name} has {}", list.join(" and "))));
+        }
+        for (place, message) in shape.mistakes {
+            self.wrong(place, message);
+        }
+        Ok(())
+    }
+}
+
+struct Shape<'a> {
+    schema: &'a Value,
+    /// What is missing at a place, and what the thing there is called.
+    missing: BTreeMap<Place, (String, Vec<String>)>,
+    mistakes: Vec<(Place, String)>,
+}
+
+impl Shape<'_> {
+    fn explain(&mut self, error: &ValidationError<'_>) {
+        let place = place(error.instance_path());
+        let instance = error.instance();
+        let message = match error.kind() {
+            // References are checked on their own.
+            Kind::OneOfNotValid { .. } if instance.get("$ref").is_some() => return,
+            Kind::OneOfNotValid { context } => return self.explain_choice(place, instance, context),
+            Kind::Required { property } => {
+                let (_, missing) = self.missing.entry(place).or_insert_with(|| (name(error), Vec::new()));
+                return missing.extend(property.as_str().map(str::to_owned));
+            }
+            Kind::AdditionalProperties { unexpected } => {
+                for keyword in unexpected {
+                    self.unknown_keyword(keyword, error, place.at(keyword));
+                }
+                return;
+            }
+            Kind::Type { .. } => wrong_type(&type_name(error), instance),
+            Kind::Enum { options } => {
+                // Another type is an error of its own.
+                let Some(word) = instance.as_str() else { return };
+                let list = texts(options).collect::<Vec<_>>().join(", ");
+                format!("must be one of {list}, not {word}{}", did_you_mean(word, texts(options)))
+            }
+            Kind::Minimum { limit } => format!("must be at least {limit}, not {instance}"),
+            Kind::MinItems { .. } | Kind::MinProperties { .. } | Kind::Pattern { .. } => {
+                "must not be empty".to_owned()
+            }
+            _ => one_line(&error.to_string()),
+        };
+        self.mistakes.push((place, message));
+    }
+
+    /// Explains the branch that fits best. The branch of a reference is none when there is no reference.
+    fn explain_choice(&mut self, place: Place, instance: &Value, context: &[Vec<ValidationError<'_>>]) {
+        let is_reference = |branch: &[ValidationError<'_>]| {
+            branch.iter().any(|error| error.schema_path().as_str().starts_with(REFERENCE))
+        };
+        let branches: Vec<_> = context.iter().filter(|branch| !is_reference(branch)).collect();
+        let types = branches.iter().map(|branch| match &branch[..] {
+            [error] if matches!(error.kind(), Kind::Type { .. }) => {
+                Some(type_name(error)).filter(|_| place == self::place(error.instance_path()))
+            }
+            _ => None,
+        });
+        if let Some(types) = types.collect::<Option<Vec<String>>>() {
+            return self.mistakes.push((place, wrong_type(&types.join(" or "), instance)));
+        }
+        for error in branches.into_iter().min_by_key(|branch| branch.len()).into_iter().flatten() {
+            self.explain(error);
+        }
+    }
+
+    /// Extensions of other tools are welcome, as long as they do not look like one of ours, misspelt or
+    /// misplaced: `x-secret` with a letter missing would put a secret into a log.
+    fn unknown_keyword(&mut self, keyword: &str, error: &ValidationError<'_>, place: Place) {
+        let parent = error.schema_path().as_str().rsplit_once('/').map_or("", |(parent, _)| parent);
+        let known = self.schema.pointer(parent).map_or(&Value::Null, |schema| &schema["properties"]);
+        let hint = did_you_mean(keyword, members(known).map(|(known, _)| known));
+        let is_ours = || {
+            let mut definitions = members(&self.schema["definitions"]);
+            definitions.any(|(_, definition)| definition["properties"].get(keyword).is_some())
+        };
+        if hint.is_empty() && keyword.starts_with("x-") && !is_ours() {
+            return;
+        }
+        let list = || members(known).map(|(known, _)| known).collect::<Vec<_>>().join(", ");
+        let hint = if hint.is_empty() { format!("; it can have {}", list()) } else { hint };
+        self.mistakes.push((place, format!("the {} cannot have `{keyword}`{hint}", name(error))));
+    }
+}
+
+fn place(location: &Location) -> Place {
+    location.segments().fold(Place::root(), |place, segment| place.at(segment))
+}
+
+/// What the thing is called that the schema describes: `MediaType` as `media type`.
+fn name(error: &ValidationError<'_>) -> String {
+    let segments: Vec<String> = error.schema_path().segments().map(|segment| segment.to_string()).collect();
+    let definition = segments.len().checked_sub(2).and_then(|at| segments.get(at));
+    let mut name = String::new();
+    let mut was_lowercase = false;
+    for letter in definition.map_or("document", String::as_str).chars() {
+        if letter.is_uppercase() && was_lowercase {
+            name.push(' ');
+        }
+        name.extend(letter.to_lowercase());
+        was_lowercase = letter.is_lowercase();
+    }
+    name
+}
+
+fn type_name(error: &ValidationError<'_>) -> String {
+    let Kind::Type { kind: TypeKind::Single(kind) } = error.kind() else {
+        return "of another type".to_owned();
+    };
+    match kind.to_string().as_str() {
+        "string" => "a text",
+        "boolean" => "true or false",
+        "number" => "a number",
+        "integer" => "a whole number",
+        "array" => "a list",
+        "object" => "a mapping",
+        _ => "nothing",
+    }
+    .to_owned()
+}
+
+fn wrong_type(expected: &str, instance: &Value) -> String {
+    let quotes = expected == "a text" && (instance.is_number() || instance.is_boolean());
+    let hint = if quotes { "; put it in quotes" } else { "" };
+    format!("must be {expected}, not {}{hint}", shown(instance))
+}
+
+/// How messages show a value.
+pub(super) fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".to_owned(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::String(text) if text.chars().count() > SHOWN_TEXT => "a long text".to_owned(),
+        Value::String(text) => format!("{text:?}"),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "a mapping".to_owned(),
+    }
+}
