@@ -41,7 +41,7 @@ pub(crate) enum Command {
     /// Show the balance of the account
     Balance(balance::Arguments),
     /// Look through the catalog, and at one model
-    #[command(subcommand, visible_alias = "model")]
+    #[command(subcommand)]
     Models(models::Command),
     /// Run a model and wait for its output
     Run(run::Arguments),

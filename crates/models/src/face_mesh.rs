@@ -12,7 +12,7 @@ use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
 /// Bytes for a pixel at the peak.
-const NEED: u64 = 60;
+const NEED: u64 = 50;
 /// The smallest face, as a share of the shorter side: landmarks of smaller ones would be noise.
 const SMALLEST: f64 = 1.0 / 12.0;
 /// The confidence of `face-detection` from which a window counts as a face.

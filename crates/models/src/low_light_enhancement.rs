@@ -33,7 +33,8 @@ impl Model for LowLightEnhancement {
         let light = light(&picture, limits)?;
         let gain = gain(&light);
         drop(light);
-        apply(&mut picture, &gain, limits)?;
+        denoise(&mut picture, &gain, limits)?;
+        brighten(&mut picture, &gain);
         Ok(vec![("output_image", picture.into_png()?)])
     }
 }
@@ -55,18 +56,16 @@ pub(crate) fn gain(light: &Plane) -> Plane {
     light.map(|light| light.clamp(LEAST_LIGHT, 1.0).powf(exponent - 1.0))
 }
 
-/// Multiplies every pixel by its gain, without the noise that this would show.
-pub(crate) fn apply(picture: &mut Picture, gain: &Plane, limits: &Limits) -> Result<(), Error> {
-    denoise(picture, gain, limits)?;
+/// Multiplies every pixel by its gain.
+pub(crate) fn brighten(picture: &mut Picture, gain: &Plane) {
     for plane in &mut picture.colors {
         *plane = plane.zip(gain, |value, gain| value * gain);
     }
     keep_hues(picture);
-    Ok(())
 }
 
 /// Smooths lightly where much will be brightened: colors more than brightness, as the eye does.
-fn denoise(picture: &mut Picture, gain: &Plane, limits: &Limits) -> Result<(), Error> {
+pub(crate) fn denoise(picture: &mut Picture, gain: &Plane, limits: &Limits) -> Result<(), Error> {
     let luma = picture.luma();
     let quiet = guided_filter(&luma, &luma, 2, NOISE * NOISE, limits)?;
     for plane in &mut picture.colors {

@@ -38,6 +38,7 @@ impl Model for SemanticLowLight {
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let mut picture = Picture::read(inputs, "input_image", NEED, limits)?;
         let mut gain = low_light::gain(&low_light::light(&picture, limits)?);
+        low_light::denoise(&mut picture, &gain, limits)?;
         let sky = sky(&picture, &gain, limits)?;
         let luma = picture.luma();
         let preview = luma.zip(&gain, |luma, gain| (luma * gain).min(1.0));
@@ -54,7 +55,7 @@ impl Model for SemanticLowLight {
             *gain += shines * (1.0 - *gain).min(0.0);
         }
         drop(luma);
-        low_light::apply(&mut picture, &gain, limits)?;
+        low_light::brighten(&mut picture, &gain);
         Ok(vec![("output_image", picture.into_png()?)])
     }
 }

@@ -41,7 +41,9 @@ pub(crate) async fn start(arguments: &Arguments, session: &Session) -> Result<Co
         session.output.note("warning: the console speaks plain HTTP: its token is readable on the way");
     }
     let address = SocketAddr::new(arguments.host, arguments.port);
-    Console::start(client, address).await.map_err(|error| Failure::here("the console does not start", error))
+    Console::start(client, address)
+        .await
+        .map_err(|error| Failure::local_failure("the console does not start", error))
 }
 
 /// A console beside a service of this process, with a key that is revoked when it ends.

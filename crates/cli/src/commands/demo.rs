@@ -50,7 +50,7 @@ pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
         Err(failure) => Err(failure),
     };
     // A person may want to look at it; a script wants an end.
-    if done.is_ok() && session.surroundings.stdin_is_terminal && session.surroundings.stdout_is_terminal {
+    if done.is_ok() && session.environment.stdin_is_terminal && session.environment.stdout_is_terminal {
         done = look_at(&service, &session).await;
     }
     service.shutdown().await;
@@ -60,7 +60,7 @@ pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
 /// Prints the address of a console, and keeps the service until Ctrl-C.
 async fn look_at(service: &Service, session: &Session) -> Result {
     let beside = Beside::start(service, SocketAddr::new(LOOPBACK, 0)).await;
-    let beside = beside.map_err(|error| Failure::here("the console does not start", error))?;
+    let beside = beside.map_err(|error| Failure::local_failure("the console does not start", error))?;
     session
         .output
         .data(format!("\nLook at it in a browser (Ctrl-C ends it):\n  {}", beside.console.url()))?;

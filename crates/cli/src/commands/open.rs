@@ -12,7 +12,8 @@ use crate::settings::Session;
 pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
     let console = console::start(&arguments, &session).await?;
     session.output.data(console.url())?;
-    let page = page(console.url()).map_err(|error| Failure::here("no page can be written", error))?;
+    let page =
+        page(console.url()).map_err(|error| Failure::local_failure("no page can be written", error))?;
     if let Err(error) = open::that_detached(page.path()) {
         session.output.note(format!("no browser opens ({error}); open the address above in one"));
     }

@@ -188,7 +188,7 @@ pub(crate) fn filters() -> insta::internals::SettingsBindDropGuard {
         (r"\b\d+ s ago", "N s ago"),
         (r"within \d+ ms", "within N ms"),
         // How often a file of a batch was read.
-        (r"p\d+\.png: (in_queue|computing)\n", ""),
+        (r"\w+\.png: (in_queue|computing)\n", ""),
         (r"<RequestId>[0-9a-f-]+…", "<RequestId>…"),
         // How often a task was read, and so how many statuses were seen.
         (r"task: (in_queue|computing)\n", ""),
