@@ -1,4 +1,4 @@
-//! The node of `nodes/vision`: trained models from packages, run for real. `.ci/nodes` runs this.
+//! The node of `crates/node/examples/vision`: trained models from packages, run for real. `.ci/nodes` runs this.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::bench::Bench;
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../nodes/vision")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/node/examples/vision")
 }
 
 /// Runs a line of Python in the environment of the node, and returns what it prints.
@@ -37,7 +37,7 @@ fn inputs(folder: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "installs the packages of nodes/vision"]
+#[ignore = "installs the packages of crates/node/examples/vision"]
 async fn the_vision_node_runs_every_kind_that_it_serves() {
     let bench = Bench::start().await;
     let service = bench.service.nodes_url().expect("there is a listener").parse().expect("it is a URL");

@@ -37,7 +37,7 @@ Examples:
 const FILES: [(&str, &str); 5] = [
     ("model.json", include_str!("model_init/model.json")),
     ("model.py", include_str!("model_init/model.py")),
-    ("worker.py", include_str!("../../../../nodes/vision/worker.py")),
+    ("worker.py", include_str!("../../../node/examples/vision/worker.py")),
     ("requirements.txt", include_str!("model_init/requirements.txt")),
     ("node.json", include_str!("model_init/node.json")),
 ];

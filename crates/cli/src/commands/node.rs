@@ -50,8 +50,8 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   inferstore serve --nodes-port 8789
-  inferstore node run nodes/vision
-  INFERSTORE_NODE_KEY=… inferstore node run nodes/vision --service https://nodes.example";
+  inferstore node run crates/node/examples/vision
+  INFERSTORE_NODE_KEY=… inferstore node run crates/node/examples/vision --service https://nodes.example";
 
 pub(crate) async fn execute(command: Command, session: Session) -> Result {
     let Command::Run(arguments) = command;
