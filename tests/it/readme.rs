@@ -33,8 +33,9 @@ fn the_readme_needs_two_commands() {
 fn every_path_of_the_map_is_there() {
     let root = root();
     let links = README.match_indices("](").filter_map(|(at, _)| README[at + 2..].split(')').next());
+    let paths = links.map(|link| link.split('#').next().unwrap_or(link));
     let missing: Vec<_> =
-        links.filter(|link| !link.starts_with("http") && !root.join(link).exists()).collect();
+        paths.filter(|path| !path.starts_with("http") && !root.join(path).exists()).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
 

@@ -72,6 +72,7 @@ async fn a_value_of_another_type_is_refused_in_the_words_of_json() {
             json!({ "limit": 1.5 }),
             "limit: invalid type: floating point `1.5`, expected a whole number from 0",
         ),
+        (json!({ "sort": 1 }), "sort: expected a string"),
         (json!({ "search": 5 }), "search: invalid type: integer `5`, expected a string"),
     ] {
         assert_eq!(caller.post(LIST, &body).await.refusal(422), message, "{body}");

@@ -9,7 +9,7 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::request::Parts;
-use serde::de::{DeserializeOwned, Error as _};
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 
@@ -56,7 +56,9 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for ApiJson<T> {
         let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
             let place = error.path().to_string();
             let cause = error.into_inner();
-            if cause.classify() != Category::Data {
+            // serde_json calls a number in the place of a word a mistake of syntax.
+            let is_json = || serde_json::from_str::<IgnoredAny>(&text).is_ok();
+            if cause.classify() != Category::Data && !is_json() {
                 return not_json(&cause);
             }
             if !is_object {
@@ -102,6 +104,9 @@ fn in_words_of_json(message: &str) -> String {
         if let Some(place) = message.strip_suffix(rust) {
             return format!("{place}{json}");
         }
+    }
+    if message == "expected value" {
+        return "expected a string".to_owned();
     }
     let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.to_owned() };
     let known = EXPECTED.iter().find(|(rust, _)| *rust == expected);
