@@ -119,7 +119,7 @@ fn schema(descriptor: &Descriptor) -> SchemaObject {
         Some(DescriptorType::File | DescriptorType::Options | DescriptorType::String) => {
             (Some(InstanceType::String), None)
         }
-        // A word that nobody knows may mean any JSON.
+        // An unknown type may mean any JSON.
         Some(_) | None => (None, None),
     };
     let is_integer = instance == Some(InstanceType::Integer);

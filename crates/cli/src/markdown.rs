@@ -98,7 +98,7 @@ fn line(argument: &Arg) -> String {
     let defaults: Vec<_> =
         argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
     if !defaults.is_empty() && argument.get_action().takes_values() {
-        let _ = write!(meaning, " (`{}` unless told)", defaults.join(" "));
+        let _ = write!(meaning, " (default: `{}`)", defaults.join(" "));
     }
     format!("| `{}` | {} |", cell(&form), cell(&meaning))
 }

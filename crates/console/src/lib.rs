@@ -55,7 +55,7 @@ impl Console {
         Ok(Self { url, ended })
     }
 
-    /// The address for a browser, with the token in it: whoever has it can use the account.
+    /// The address for a browser, with the token in it, which is all that the use of the account needs.
     pub fn url(&self) -> &str {
         &self.url
     }

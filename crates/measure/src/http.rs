@@ -29,7 +29,7 @@ impl Connection {
     /// Connects to an origin, such as `http://127.0.0.1:8787`; a path behind it does not matter.
     ///
     /// # Errors
-    /// When nobody listens there.
+    /// When the connection is refused.
     pub fn open(origin: &str) -> io::Result<Self> {
         let address = origin.trim_start_matches("http://").split('/').next().unwrap_or_default();
         let stream = TcpStream::connect(address)?;

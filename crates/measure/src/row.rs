@@ -94,7 +94,7 @@ impl Row {
         }
     }
 
-    /// Prints the row: a line for people, and one for whoever gathers rows.
+    /// Prints the row: a line for people, and one for the program that gathers rows.
     #[expect(clippy::print_stdout, reason = "a benchmark prints")]
     pub fn tell(&self) {
         println!("{self}");

@@ -86,7 +86,7 @@ impl Drop for Server {
     }
 }
 
-/// A port of loopback that nobody listens on just now.
+/// A free port of loopback.
 ///
 /// # Errors
 /// When there is none.

@@ -1,4 +1,4 @@
-//! What a node is told: where the service is, and how each model is run.
+//! Configuration of a node: where the service is, and how each model is run.
 
 use std::collections::BTreeMap;
 use std::fmt;

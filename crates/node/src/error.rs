@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-/// Why a node cannot serve. What goes wrong with a single task is told to the service instead.
+/// Why a node cannot serve. A failure of a single task is reported to the service instead.
 #[derive(Debug)]
 pub struct Error {
     doing: String,

@@ -83,7 +83,7 @@ impl Failed {
         Self { kind: "limit", message: message.into(), detail: None }
     }
 
-    /// As the service is told.
+    /// As it is reported to the service.
     pub(crate) fn ending(&self) -> Value {
         let mut error = Map::from_iter([
             ("kind".to_owned(), json!(self.kind)),

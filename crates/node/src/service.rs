@@ -27,7 +27,7 @@ pub(crate) struct Service {
     root: String,
 }
 
-/// What the service told a node that registered.
+/// The response to the registration of a node.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Registered {
     pub(crate) node: String,
@@ -97,7 +97,7 @@ impl Service {
                 reqwest::header::HeaderName::from_static("x-node-key"),
                 key,
             )]))
-            // The key goes to the service and to nobody that it might point at.
+            // The key goes to the service, and to no host that it redirects to.
             .redirect(Policy::none())
             .connect_timeout(Duration::from_secs(10))
             .build()
@@ -127,8 +127,8 @@ impl Service {
 
     pub(crate) async fn heartbeat(&self, node: &str, lease: &Lease) -> Result<(), Refusal> {
         // One that takes longer than that is worth less than the next.
-        let patience = Duration::from_secs_f64(lease.lease_seconds / 3.0);
-        self.post::<Value>(&of_lease(node, lease, "heartbeat"), &json!({}), patience).await.map(drop)
+        let timeout = Duration::from_secs_f64(lease.lease_seconds / 3.0);
+        self.post::<Value>(&of_lease(node, lease, "heartbeat"), &json!({}), timeout).await.map(drop)
     }
 
     /// Stores a file and returns its URL.
@@ -160,11 +160,11 @@ impl Service {
         &self,
         path: &str,
         body: &Value,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Option<T>, Refusal> {
         let request = self.http.post(format!("{}{path}", self.root));
         let request = request.header(CONTENT_TYPE, "application/json").body(body.to_string());
-        send(request.timeout(patience)).await
+        send(request.timeout(timeout)).await
     }
 }
 
@@ -180,7 +180,7 @@ async fn send<T: DeserializeOwned>(request: RequestBuilder) -> Result<Option<T>,
     let text = response.text().await.map_err(later)?;
     let message = || match serde_json::from_str::<Failure>(&text) {
         Ok(failure) => failure.message,
-        Err(_) => format!("the service answered with {status}"),
+        Err(_) => format!("the service responded with {status}"),
     };
     match status {
         status if status.is_success() => match serde_json::from_str::<Answer<T>>(&text) {

@@ -56,7 +56,7 @@ pub(crate) fn inputs() -> Inputs {
 }
 
 /// When [`Quickly`] gives up.
-pub(crate) const LONGEST: Duration = Duration::from_secs(30);
+pub(crate) const TEST_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Reads tasks every few milliseconds, and ends within half a minute.
 pub(crate) trait Quickly {
@@ -69,19 +69,19 @@ fn poll() -> PollInterval {
 
 impl<T> Quickly for Run<T> {
     fn quickly(self) -> Self {
-        self.poll(poll()).deadline(LONGEST)
+        self.poll(poll()).deadline(TEST_DEADLINE)
     }
 }
 
 impl Quickly for Wait {
     fn quickly(self) -> Self {
-        self.poll(poll()).deadline(LONGEST)
+        self.poll(poll()).deadline(TEST_DEADLINE)
     }
 }
 
 impl Quickly for WaitAll {
     fn quickly(self) -> Self {
-        self.poll(poll()).deadline(LONGEST)
+        self.poll(poll()).deadline(TEST_DEADLINE)
     }
 }
 

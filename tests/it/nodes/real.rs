@@ -132,7 +132,7 @@ async fn a_model_behind_mlserver_is_run_over_the_open_inference_protocol() {
     std::fs::write(&text, "no picture").expect("the folder is ours");
     let inputs = Inputs::new().file("input", text).set("threshold", 100);
     let message = bench.run("edges", inputs).await.expect_err("this is no picture");
-    assert!(message.contains("the model server answered with"), "{message}");
+    assert!(message.contains("the model server responded with"), "{message}");
     node.stop().await.expect("the node ends in order");
     running.kill();
 }

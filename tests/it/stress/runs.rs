@@ -10,7 +10,7 @@ use inferstore_service::{Controls, Fault, Script, Service};
 use super::stored::{image, stored};
 use super::{Intensity, tell};
 use crate::client::on_the_service::{MODEL, audited, builder_of, start, success};
-use crate::client::{LONGEST, Quickly, built, inputs, insisting, quick_retry};
+use crate::client::{Quickly, TEST_DEADLINE, built, inputs, insisting, quick_retry};
 
 const SIDE_BY_SIDE: u32 = 10;
 
@@ -99,7 +99,7 @@ async fn runs_under_twenty_percent_faults_end_with_the_right_result_and_are_bill
                 (&outcome.output["output_image"], outcome.cost),
                 (&expected.into(), "0.05".parse().ok())
             );
-            assert!(begun.elapsed() < LONGEST + GENEROUS, "{number}: {:?}", begun.elapsed());
+            assert!(begun.elapsed() < TEST_DEADLINE + GENEROUS, "{number}: {:?}", begun.elapsed());
             (outcome.task.to_string(), image(number))
         }
     })

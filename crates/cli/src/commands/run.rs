@@ -1,6 +1,8 @@
 //! `inferstore run`.
 
 mod batch;
+#[cfg(feature = "show")]
+mod contact_sheet;
 mod inputs;
 mod interrupt;
 mod journal;
@@ -100,6 +102,10 @@ pub(crate) struct RunOptions {
     /// How many files of a batch run at once
     #[arg(short, long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: u16,
+    /// Write a contact sheet of a batch: a PNG that shows each input beside its output
+    #[cfg(feature = "show")]
+    #[arg(long, value_name = "PNG", conflicts_with_all = ["detach", "dry_run"])]
+    before_after: Option<std::path::PathBuf>,
     /// How long a task that an interrupted batch has asked for may take to appear in the history
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::duration, hide_short_help = true)]
     settle: Duration,
@@ -152,6 +158,11 @@ async fn begin(model: String, inputs: Inputs, options: RunOptions, mut session: 
         let field = inputs::file_input(version.as_ref(), &inputs, &loose)?;
         let batch = batch::Batch::new(client, model, field, inputs, given, options, delivery, &session)?;
         return batch.execute(loose, &session).await;
+    }
+    #[cfg(feature = "show")]
+    if options.before_after.is_some() {
+        return Err(Failure::usage("--before-after is for several files")
+            .with_hint("--show draws the picture of one run in the terminal"));
     }
     let names = Names { input: inputs::name_of(&loose, &files), model: Some(model.clone()) };
     let mut run = Run { client, model, options, inputs, files, delivery, names };

@@ -46,7 +46,7 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n  inferstore task cancel @last")]
     Cancel(OneTask),
     /// Run the model of a task again, with the same inputs
-    Rerun(RerunArguments),
+    Rerun(Box<RerunArguments>),
 }
 
 /// One task.
@@ -151,7 +151,7 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
             let report = list(&arguments, client, &session).await?;
             session.output.report(&report)
         }
-        Command::Rerun(arguments) => rerun(arguments, session).await,
+        Command::Rerun(arguments) => rerun(*arguments, session).await,
     }
 }
 

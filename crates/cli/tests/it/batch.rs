@@ -58,6 +58,20 @@ fn an_output_that_was_removed_is_downloaded_again_and_not_paid() {
     assert_eq!(local.cli.call("task list --all -q").stdout.lines().count(), 2);
 }
 
+#[test]
+fn a_contact_sheet_shows_each_input_beside_its_output() {
+    let local = Local::start();
+    pictures(local.cli.folder.path(), 2);
+    let run = "run haze-removal p000.png p001.png -o out --before-after sheet.png";
+    let called = local.cli.call(run);
+    assert_eq!(called.code, exit::DONE, "{}", called.stderr);
+    assert!(called.stderr.contains("sheet.png shows 2 of 2 results"), "{}", called.stderr);
+    assert!(std::fs::read(local.cli.path("sheet.png")).expect("it is there").starts_with(b"\x89PNG"));
+    let tasks = || local.cli.call("task list --all -q").stdout.lines().count();
+    let refused = local.cli.call("run haze-removal p000.png p001.png -o out --before-after none/sheet.png");
+    assert_eq!((refused.code, tasks()), (exit::USAGE, 2), "{}", refused.stderr);
+}
+
 #[cfg(unix)]
 #[test]
 fn a_batch_of_200_files_that_is_killed_ten_times_is_paid_once() {

@@ -26,7 +26,7 @@ impl Cog {
             // A busy one refuses what is too much.
             Some("READY") if status.is_success() => Ok(()),
             Some(other) => Err(format!("it says {other}")),
-            None => Err(format!("it answered with {status}")),
+            None => Err(format!("it responded with {status}")),
         }
     }
 

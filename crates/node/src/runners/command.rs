@@ -21,7 +21,7 @@ use crate::worker::Group;
 
 /// How much a program may write to standard output, in bytes: values, not files.
 const LARGEST_ANSWER: u64 = 8 << 20;
-/// How much of what it wrote to standard error is told.
+/// How much of its standard error is reported.
 const TAIL: usize = 4 << 10;
 /// The largest file that it may hand in, in bytes.
 const LARGEST_FILE: u64 = inferstore_fetch::MAX_FILE;
@@ -59,10 +59,10 @@ impl Command {
         let given = serde_json::to_vec(&given).map_err(|cause| here("writing the inputs", &cause))?;
         let (status, answer, tail) = self.talk(&given, &folder).await?;
         if !status.success() {
-            return Err(told(&format!("the command ended with {status}"), &tail));
+            return Err(failed(&format!("the command ended with {status}"), &tail));
         }
         let answer: BTreeMap<String, Value> = serde_json::from_slice(&answer).map_err(|cause| {
-            told(&format!("the command did not write a JSON object of outputs: {cause}"), &tail)
+            failed(&format!("the command did not write a JSON object of outputs: {cause}"), &tail)
         })?;
         collect(&folder, lease, answer).await
     }
@@ -92,7 +92,7 @@ impl Command {
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let say = async move {
             if let Some(mut stdin) = stdin {
-                // A program that does not read what it is told will say so by its answer.
+                // A program that does not read its input reports so in its output.
                 let _ = stdin.write_all(given).await;
             }
         };
@@ -229,7 +229,7 @@ async fn tail(mut from: impl AsyncRead + Unpin) -> String {
 }
 
 /// A failure of the program, with its last line in the message and more in the detail.
-fn told(what: &str, tail: &str) -> Failed {
+fn failed(what: &str, tail: &str) -> Failed {
     let message = match tail.lines().last() {
         Some(line) => format!("{what}: {line}"),
         None => what.to_owned(),

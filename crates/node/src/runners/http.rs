@@ -18,8 +18,8 @@ use crate::outputs::Failed;
 const LARGEST_ANSWER: usize = 160 << 20;
 /// How long a server may take to say that it is ready.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How much of a refusal is told.
-const LONGEST_REFUSAL: usize = 2_000;
+/// How much of the body of a failure is reported.
+const MAX_ERROR_BODY: usize = 2_000;
 
 /// A model server. Its address is the operator's, so it may be anywhere.
 pub(super) struct Server {
@@ -56,8 +56,8 @@ impl Server {
         let status = response.status();
         let body = body(response).await.map_err(unreachable)?;
         if !status.is_success() {
-            let told: String = String::from_utf8_lossy(&body).chars().take(LONGEST_REFUSAL).collect();
-            return Err(Failed::model(format!("the model server answered with {status}: {told}")));
+            let message: String = String::from_utf8_lossy(&body).chars().take(MAX_ERROR_BODY).collect();
+            return Err(Failed::model(format!("the model server responded with {status}: {message}")));
         }
         serde_json::from_slice(&body)
             .map_err(|cause| Failed::model(format!("the answer of the model server is not JSON: {cause}")))

@@ -29,7 +29,7 @@ impl OpenInference {
 
     pub(super) async fn is_ready(&self) -> Result<(), String> {
         let (status, _) = self.server.get(&format!("{}/ready", self.model)).await?;
-        if status.is_success() { Ok(()) } else { Err(format!("it answered with {status}")) }
+        if status.is_success() { Ok(()) } else { Err(format!("it responded with {status}")) }
     }
 
     pub(super) async fn run(&self, lease: &Lease, inputs: Inputs) -> Result<Outputs, Failed> {

@@ -5,7 +5,7 @@
 //! the target, so that nothing but the file that was asked for can be stored.
 //!
 //! The bytes are in a folder, or in a bucket of a remote object store. A bucket receives uploads and serves
-//! downloads itself, unless it is told not to: then a target is pending until its object is found (`settling`).
+//! downloads itself, unless `direct=false` is set: then a target is pending until its object is found (`settling`).
 
 mod backup;
 mod blobs;

@@ -1,4 +1,4 @@
-//! The ways in which the service misbehaves when told to, and what each does to an exchange.
+//! The ways in which the service misbehaves on request, and what each does to an exchange.
 
 use std::time::Duration;
 

@@ -71,6 +71,10 @@ impl Batch {
             return Err(Failure::usage("several files cannot run with --detach or --show")
                 .with_hint("give -o outputs/; after an interruption the same command continues"));
         }
+        #[cfg(feature = "show")]
+        if let Some(sheet) = &options.before_after {
+            super::contact_sheet::check(&session.environment.folder.join(sheet))?;
+        }
         let Some(folder) = delivery.folder(session) else {
             return Err(Failure::usage("several files need a folder for their outputs")
                 .with_hint("give -o outputs/, or a template such as -o 'outputs/{input}.{ext}'"));
@@ -117,11 +121,31 @@ impl Batch {
         self.progress().end();
         ended.sort_by_key(|ended| ended.place);
         summary(&ended, total, session)?;
+        #[cfg(feature = "show")]
+        self.write_contact_sheet(&ended, session)?;
         if is_interrupted {
             return Err(Failure::new(exit::DETACHED, "interrupted; tasks that were created go on")
                 .with_hint("the same command continues, and pays nothing twice"));
         }
         failure_of(ended)
+    }
+
+    /// Writes the contact sheet of the files that succeeded, if one is asked for.
+    #[cfg(feature = "show")]
+    fn write_contact_sheet(&self, ended: &[Ended], session: &Session) -> Result {
+        use super::contact_sheet::{Pair, write};
+
+        let Some(sheet) = &self.options.before_after else { return Ok(()) };
+        let folder = &session.environment.folder;
+        let pair = |ended: &Ended| {
+            let finished = ended.result.as_ref().ok()?;
+            let input = folder.join(expanded(&ended.file, session));
+            Some(Pair { input, outputs: finished.outputs.iter().map(|output| folder.join(output)).collect() })
+        };
+        let pairs: Vec<Pair> = ended.iter().filter_map(pair).collect();
+        let shown = write(&pairs, &folder.join(sheet))?;
+        session.output.note(format!("{} shows {shown} of {} results", sheet.display(), pairs.len()));
+        Ok(())
     }
 
     /// Checks every file, and creates nothing.

@@ -74,11 +74,13 @@ impl Interrupts {
             return self.detach(client, session).await;
         }
         if self.uploads > 0 || self.is_pending {
-            let told = match self.is_pending {
+            let message = match self.is_pending {
                 true => "interrupted; whether a task was created is unknown",
                 false => "interrupted; no task was created",
             };
-            return Err(Failure::new(exit::FAILED, told).with_hint("`inferstore task list` shows the tasks"));
+            return Err(
+                Failure::new(exit::FAILED, message).with_hint("`inferstore task list` shows the tasks")
+            );
         }
         session
             .output

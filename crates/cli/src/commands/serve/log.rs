@@ -69,7 +69,7 @@ impl Log {
         Self { messages, dropped }
     }
 
-    /// Waits until the lines so far are written, unless nobody reads them.
+    /// Waits until the lines so far are written, unless standard error is not read.
     pub(super) fn flush(&self) {
         let (done, is_done) = sync_channel(1);
         if self.messages.try_send(Message::Flush(done)).is_ok() {
@@ -98,8 +98,10 @@ fn write_lines(messages: &Receiver<Message>, dropped: &AtomicU64, mut output: im
                 let _ = output.write_all(&line);
                 let lost = dropped.swap(0, Ordering::Relaxed);
                 if lost > 0 {
-                    let _ =
-                        writeln!(output, "{lost} lines of the log were dropped: nobody read them in time");
+                    let _ = writeln!(
+                        output,
+                        "{lost} lines of the log were dropped: standard error was not read in time"
+                    );
                 }
             }
             Message::Flush(done) => {

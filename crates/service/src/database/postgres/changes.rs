@@ -1,4 +1,4 @@
-//! Changes that other processes are told of by NOTIFY: a task was queued, a key or a model was changed. Hints alone:
+//! Changes that other processes learn of by NOTIFY: a task was queued, a key or a model was changed. Hints alone:
 //! a process that misses one looks again after a while, and its caches expire.
 
 use std::collections::BTreeSet;
@@ -121,7 +121,7 @@ async fn send(changes: Arc<Changes>, pool: deadpool_postgres::Pool) {
             Ok::<_, Failure>(())
         };
         if let Err(cause) = notified.await {
-            tracing::debug!(?cause, "other processes are not told of a change; they find it by themselves");
+            tracing::debug!(?cause, "a NOTIFY failed; other processes find the change by themselves");
         }
     }
 }

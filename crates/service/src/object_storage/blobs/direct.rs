@@ -1,5 +1,5 @@
 //! Uploads and downloads that go straight to a bucket: targets and URLs that are signed with the key of the
-//! bucket. The store tells nobody of an upload; `stat` finds it.
+//! bucket. The store does not report uploads; `stat` finds them.
 
 use std::sync::Arc;
 use std::time::Duration;
