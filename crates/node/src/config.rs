@@ -149,6 +149,20 @@ struct ModelEntry {
     seconds: Option<f64>,
 }
 
+fn check_program(of: &str, command: &[String], folder: Option<&Path>) -> Result<(), Error> {
+    let Some(program) = command.first() else { return Ok(()) };
+    let is_there = if program.contains('/') {
+        folder.unwrap_or(Path::new(".")).join(program).is_file()
+    } else {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    };
+    match is_there {
+        true => Ok(()),
+        false => Err(Error::new(format!("starting {of}"), format!("there is no program {program}"))),
+    }
+}
+
 impl TryFrom<ModelEntry> for ModelConfig {
     type Error = String;
 
@@ -257,6 +271,19 @@ impl Config {
         Ok(config)
     }
 
+    /// Checks that the program of every command is there, before a task needs it.
+    pub(crate) fn check_programs(&self) -> Result<(), Error> {
+        for (id, model) in &self.models {
+            if let RunnerConfig::Command { command, folder, .. } = &model.runner {
+                check_program(&format!("the model {id}"), command, folder.as_deref())?;
+            }
+        }
+        for (name, worker) in &self.workers {
+            check_program(&format!("the worker {name}"), &worker.command, worker.folder.as_deref())?;
+        }
+        Ok(())
+    }
+
     /// Puts a Python in the place of `{python}` in every command.
     pub fn set_python(&mut self, python: &Path) {
         let python = python.display().to_string();
@@ -305,6 +332,25 @@ impl fmt::Debug for NodeKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_is_not_there_is_an_error_before_the_first_task() {
+        let checked = |program: &str| {
+            let model = format!(r#"{{"a": {{"command": ["{program}", "x"], "folder": "/"}}}}"#);
+            let text = format!(r#"{{"service": "http://localhost:1", "models": {model}}}"#);
+            Config::from_json(&text)
+                .and_then(|config| config.check_programs())
+                .map_err(|error| error.to_string())
+        };
+        for program in ["sh", "/bin/sh", "./bin/sh"] {
+            assert_eq!(checked(program), Ok(()));
+        }
+        for program in ["no-such-program", "./no-such-program"] {
+            let error = checked(program).err().unwrap_or_default();
+            let expected = format!("starting the model a failed: there is no program {program}");
+            assert_eq!(error, expected);
+        }
+    }
 
     #[test]
     fn settings_that_contradict_themselves_are_refused() {

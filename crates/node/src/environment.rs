@@ -18,10 +18,15 @@ const MARKER: &str = "inferstore-requirements.txt";
 /// # Errors
 /// When Python or a package is missing: with the last line of what `pip` said.
 pub async fn prepare(config: &mut Config, python: &Path) -> Result<(), Error> {
-    let Some(requirements) = config.requirements.clone() else { return Ok(()) };
+    if let Some(requirements) = config.requirements.clone() {
+        create(config, &requirements, python).await?;
+    }
+    config.check_programs()
+}
+
+async fn create(config: &mut Config, requirements: &Path, python: &Path) -> Result<(), Error> {
     let doing = || format!("creating the Python environment of {}", requirements.display());
-    let wanted =
-        tokio::fs::read_to_string(&requirements).await.map_err(|cause| Error::new(doing(), cause))?;
+    let wanted = tokio::fs::read_to_string(requirements).await.map_err(|cause| Error::new(doing(), cause))?;
     let folder = std::path::absolute(requirements.with_file_name(FOLDER))
         .map_err(|cause| Error::new(doing(), cause))?;
     let own = folder.join("bin").join("python");
@@ -32,7 +37,7 @@ pub async fn prepare(config: &mut Config, python: &Path) -> Result<(), Error> {
         run(python, &venv, &doing).await?;
         let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
         let mut arguments: Vec<PathBuf> = install.iter().map(PathBuf::from).collect();
-        arguments.push(requirements.clone());
+        arguments.push(requirements.to_owned());
         arguments.extend(config.pip.iter().map(PathBuf::from));
         run(&own, &arguments, &doing).await?;
         // Last, so that an environment that was interrupted is created again.

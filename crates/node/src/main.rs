@@ -1,6 +1,7 @@
 //! `inferstore-node <file>`: runs the models that the file names. The key of the node is read from
 //! `INFERSTORE_NODE_KEY`.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -9,6 +10,23 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Where the key is read from, so that it stands in no file that is passed around.
 const KEY: &str = "INFERSTORE_NODE_KEY";
+
+const HELP: &str = concat!(
+    "inferstore-node ",
+    env!("CARGO_PKG_VERSION"),
+    "
+
+Usage: inferstore-node FILE
+
+Runs the models that FILE names for a service, until SIGTERM or Ctrl-C. The key of the node is read from
+INFERSTORE_NODE_KEY; `inferstore admin node add NAME` prints one. docs/nodes.md describes FILE. `inferstore node run`
+does the same, and publishes models.
+
+Options:
+  -h, --help     Print this
+  -V, --version  Print the version
+"
+);
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -25,8 +43,20 @@ async fn main() -> ExitCode {
 async fn run() -> Result<(), Error> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [file] = &arguments[..] else {
-        return Err(Error::new("reading the arguments", "there is one: the file that names the models"));
+        return Err(Error::new(
+            "reading the arguments",
+            "there is one: the file that names the models; see --help",
+        ));
     };
+    let printed = match file.as_str() {
+        "-h" | "--help" => Some(HELP),
+        "-V" | "--version" => Some(concat!("inferstore-node ", env!("CARGO_PKG_VERSION"), "\n")),
+        _ => None,
+    };
+    if let Some(text) = printed {
+        let written = std::io::stdout().write_all(text.as_bytes());
+        return written.map_err(|cause| Error::new("printing the help", cause));
+    }
     let mut config = Config::read(Path::new(file))?;
     prepare(&mut config, Path::new("python3")).await?;
     let key = std::env::var(KEY).map_err(|cause| Error::new(format!("reading {KEY}"), cause))?;

@@ -280,7 +280,11 @@ fn announce(service: &Service, console_url: Option<&str>, session: &Session, is_
     }
     output.note(format!("object storage: {}", service.storage_url()));
     for (name, value) in further_listeners(service) {
-        output.note(format!("{}: {value}", name.replace('_', " ")));
+        // A tester's program needs both lines of the controls.
+        match name.starts_with("controls") {
+            true => output.data(format!("export INFERSTORE_{}={value}", name.to_uppercase()))?,
+            false => output.note(format!("{}: {value}", name.replace('_', " "))),
+        }
     }
     if let Some(url) = console_url {
         output.note(format!("console: {url}"));

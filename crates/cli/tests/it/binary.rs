@@ -23,6 +23,30 @@ struct Served {
     ready: serde_json::Value,
 }
 
+/// Starts a service for people, and returns the lines for a shell that it prints.
+fn exports(arguments: &[&str], lines: usize) -> Vec<String> {
+    let mut process = inferstore()
+        .args(["serve", "--port", "0", "--storage-port", "0", "--ephemeral", "--no-console"])
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let stdout = process.stdout.take().expect("it is piped");
+    let read = BufReader::new(stdout).lines().take(lines).map(|line| line.expect("a line")).collect();
+    process.kill().expect("it runs");
+    process.wait().expect("it ends");
+    read
+}
+
+#[test]
+fn a_service_with_controls_prints_where_they_are_for_a_shell() {
+    let lines = exports(&["--controls-port", "0"], 4);
+    let names: Vec<&str> = lines.iter().filter_map(|line| line.split('=').next()).collect();
+    let expected = ["BASE_URL", "API_KEY", "CONTROLS_URL", "CONTROLS_TOKEN"];
+    assert_eq!(names, expected.map(|name| format!("export INFERSTORE_{name}")));
+}
+
 impl Served {
     fn start(arguments: &[&str]) -> Self {
         Self::with(arguments, &[])
@@ -49,14 +73,14 @@ impl Served {
         let mut command = inferstore();
         command.args(words.split(' '));
         for (variable, field) in [("INFERSTORE_BASE_URL", "base_url"), ("INFERSTORE_API_KEY", "api_key")] {
-            command.env(variable, self.ready[field].as_str().expect("it is told"));
+            command.env(variable, self.ready[field].as_str().expect("it is printed"));
         }
         command
     }
 
     /// Sends the API this many requests on one connection, and reads every response.
     fn ask(&self, requests: usize) {
-        let url = self.ready["base_url"].as_str().expect("it is told");
+        let url = self.ready["base_url"].as_str().expect("it is printed");
         let host = url.trim_start_matches("http://").trim_end_matches("/api/v1");
         let mut stream = TcpStream::connect(host).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
@@ -174,11 +198,11 @@ fn a_port_that_is_taken_is_named_with_a_hint() {
     let arguments = ["serve", "--data-dir", &folder, "--storage-port", "0", "--port", port];
     let second = inferstore().args(arguments).output().expect("it starts");
     assert_eq!(second.status.code(), Some(exit::FAILED.into()));
-    let told = text(&second.stderr);
-    assert!(told.contains(port) && told.contains("hint: choose another port"), "{told}");
+    let printed = text(&second.stderr);
+    assert!(printed.contains(port) && printed.contains("hint: choose another port"), "{printed}");
     let everywhere = inferstore().args(["serve", "--ephemeral", "--host", "0.0.0.0"]).output();
-    let told = text(&everywhere.expect("it starts").stderr);
-    assert!(told.contains("--storage-url") && !told.contains("port"), "{told}");
+    let printed = text(&everywhere.expect("it starts").stderr);
+    assert!(printed.contains("--storage-url") && !printed.contains("port"), "{printed}");
     served.end("TERM");
     let third = Served::start(&["--data-dir", &folder]);
     assert!(third.ready["api_key"].is_string(), "a start that failed has used up the key: {}", third.ready);
@@ -219,9 +243,9 @@ fn the_access_log_names_route_status_and_account_and_no_secret() {
 fn requests_in_progress_are_finished_and_a_second_signal_ends_at_once() {
     for signals in [1, 2] {
         let served = Served::start(&["--ephemeral"]);
-        let url = served.ready["base_url"].as_str().expect("it is told");
+        let url = served.ready["base_url"].as_str().expect("it is printed");
         let host = url.trim_start_matches("http://").trim_end_matches("/api/v1");
-        let key = served.ready["api_key"].as_str().expect("it is told");
+        let key = served.ready["api_key"].as_str().expect("it is printed");
         let mut stream = TcpStream::connect(host).expect("it listens");
         let head = format!(
             "POST /api/v1/api-key/model/list HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n\
