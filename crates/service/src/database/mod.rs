@@ -100,6 +100,7 @@ pub(crate) trait Sharing: Send + Sync {
 
 /// What another process has done to the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "only processes of a cluster have others"))]
 pub(crate) enum QueueChange {
     /// A task of this model was queued.
     Queued(String),
