@@ -12,7 +12,12 @@ fn load(shell: &str, script: &str) {
     assert!(completions.contains("inferstore"), "{completions}");
     let path = cli.path("completions");
     std::fs::write(&path, completions).expect("it can be written");
-    let output = Command::new(shell).arg("-c").arg(script).env("COMPLETIONS", &path).output();
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_inferstore"));
+    let mut folders = vec![program.parent().expect("it is in a folder").to_owned()];
+    folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+    let folders = std::env::join_paths(folders).expect("none has a colon");
+    let mut command = Command::new(shell);
+    let output = command.arg("-c").arg(script).env("COMPLETIONS", &path).env("PATH", folders).output();
     let output = output.expect("the shell is installed");
     assert!(output.status.success(), "{shell}: {output:?}");
 }
