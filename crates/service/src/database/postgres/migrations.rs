@@ -38,7 +38,9 @@ pub(super) async fn migrate(pool: &Pool) -> Result<(), Error> {
 
 /// The version of the schema, and the oldest one that is compatible with it; None when there is no schema yet.
 async fn applied(db: &impl deadpool_postgres::GenericClient) -> Result<Option<(i64, i64)>, Failure> {
-    let exists = "SELECT 1 WHERE to_regclass('schema_version') IS NOT NULL";
+    // A lookup by `to_regclass` may come from a cache that a commit of another process has not reached yet.
+    let exists = "SELECT 1 FROM pg_class WHERE relname = 'schema_version' AND relkind = 'r' \
+                  AND pg_table_is_visible(oid)";
     if first(db, exists, &[], |_| Ok(())).await?.is_none() {
         return Ok(None);
     }
