@@ -2,7 +2,7 @@
 //! refused for a retry or waits.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use inferstore_service::{Config, S3Config};
@@ -22,6 +22,8 @@ const FOLDER: &str = "/api-key/storage/upload/documents";
 struct Cable {
     is_cut: Arc<AtomicBool>,
     is_stalled: Arc<AtomicBool>,
+    /// How many connections are open.
+    open: Arc<AtomicUsize>,
     address: String,
 }
 
@@ -34,13 +36,16 @@ impl Cable {
         let cut = Arc::clone(&is_cut);
         let is_stalled = Arc::new(AtomicBool::new(false));
         let stalled = Arc::clone(&is_stalled);
+        let open = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&open);
         tokio::spawn(async move {
-            let mut open = JoinSet::new();
+            let mut connections = JoinSet::new();
             while let Ok((mut client, _)) = listener.accept().await {
                 let store = store.clone();
                 let cut = Arc::clone(&cut);
                 let stalled = Arc::clone(&stalled);
-                open.spawn(async move {
+                let open = Arc::clone(&counted);
+                connections.spawn(async move {
                     while stalled.load(Ordering::SeqCst) {
                         tokio::time::sleep(Duration::from_millis(5)).await;
                     }
@@ -50,18 +55,26 @@ impl Cable {
                             tokio::time::sleep(Duration::from_millis(5)).await;
                         }
                     };
+                    open.fetch_add(1, Ordering::SeqCst);
                     tokio::select! {
-                        _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
+                        biased;
                         () = ended => {}
+                        _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
                     }
+                    drop((client, server));
+                    open.fetch_sub(1, Ordering::SeqCst);
                 });
             }
         });
-        Ok(Self { is_cut, is_stalled, address })
+        Ok(Self { is_cut, is_stalled, open, address })
     }
 
-    fn cut(&self, is_cut: bool) {
+    /// Cuts the cable, until no connection is open, or repairs it.
+    async fn cut(&self, is_cut: bool) {
         self.is_cut.store(is_cut, Ordering::SeqCst);
+        while is_cut && self.open.load(Ordering::SeqCst) > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 }
 
@@ -89,7 +102,7 @@ async fn uploads_are_found_when_the_store_is_back_and_the_rest_goes_on_meanwhile
     let target = bench.presign("new.bin", "text/plain", 5_242_881).await?;
     assert!(bench.upload(&target, pattern(5_242_881)).await?.is_success());
     for _ in 0..3 {
-        cable.cut(true);
+        cable.cut(true).await;
         for path in [STATISTICS, FOLDER] {
             let (status, answer) = bench.call(Method::GET, path, None).await?;
             assert_eq!((status, &answer["status"]), (503, &json!("fail")), "{answer}");
@@ -102,7 +115,7 @@ async fn uploads_are_found_when_the_store_is_back_and_the_rest_goes_on_meanwhile
         assert_eq!(bench.http.get(&known).send().await?.text().await?, "known");
         assert_eq!(bench.get("/api-key/storage/upload/covers").await?["total"], 0);
         bench.presign("later.txt", "text/plain", 1).await?;
-        cable.cut(false);
+        cable.cut(false).await;
         assert_eq!(bench.get(STATISTICS).await?["total_files"], 2);
         assert_eq!(bench.delete(&target.download_url).await?.0, 200);
         let again = bench.presign("new.bin", "text/plain", 5_242_881).await?;
@@ -110,7 +123,7 @@ async fn uploads_are_found_when_the_store_is_back_and_the_rest_goes_on_meanwhile
     }
     // A file is deleted with its row, wherever its bytes are.
     assert_eq!(bench.count().await?, 2);
-    cable.cut(true);
+    cable.cut(true).await;
     assert_eq!(bench.delete(&known).await?.0, 200);
     assert_eq!(bench.http.get(&known).send().await?.status(), 404);
     assert_eq!(bench.service.audit().await?.faults, [""; 0]);
@@ -124,10 +137,10 @@ async fn callers_do_not_wait_long_for_a_store_that_hangs() -> Outcome {
     let target = bench.presign("new.txt", "text/plain", 3).await?;
     assert!(bench.upload(&target, b"new".to_vec()).await?.is_success());
     // Connections that are open would go on.
-    cable.cut(true);
+    cable.cut(true).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     cable.is_stalled.store(true, Ordering::SeqCst);
-    cable.cut(false);
+    cable.cut(false).await;
     let begun = std::time::Instant::now();
     assert_eq!(bench.call(Method::GET, STATISTICS, None).await?.0, 503);
     assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
@@ -143,7 +156,7 @@ async fn a_task_waits_for_the_store() -> Outcome {
     let picture = include_bytes!("../../../models/tests/golden/color-extraction.png");
     let url = bench.store("picture.png", "image/png", picture).await?;
     assert_eq!(bench.count().await?, 1);
-    cable.cut(true);
+    cable.cut(true).await;
     let create = json!({ "input_image": url });
     let path = "/api-key/model/low-light-enhancement/task";
     let (status, created) = bench.call(Method::POST, path, Some(create)).await?;
@@ -151,7 +164,7 @@ async fn a_task_waits_for_the_store() -> Outcome {
     let path = format!("/api-key/task/{}/detail", created["data"]["data"].as_str().unwrap_or_default());
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(bench.get(&path).await?["status"], "computing");
-    cable.cut(false);
+    cable.cut(false).await;
     loop {
         let task = bench.get(&path).await?;
         match task["status"].as_str() {
