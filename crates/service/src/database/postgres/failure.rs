@@ -158,11 +158,11 @@ fn error_of(cause: &tokio_postgres::Error) -> Error {
     Error::new("using the database", describe(cause)).with_disk_failure(is_full.then_some(DiskFailure::Full))
 }
 
-/// Reads, on any connection; again on another one when the connection was lost.
-macro_rules! read {
-    ($database:expr, |$db:ident| $work:expr) => {{
+/// Works on any connection; again on another one, as far as an interrupted attempt may be repeated.
+macro_rules! attempt {
+    ($work_kind:ident, $database:expr, |$db:ident| $work:expr) => {{
         let mut attempts = $crate::database::postgres::failure::Attempts::of(
-            $crate::database::postgres::failure::Work::IsUndone,
+            $crate::database::postgres::failure::Work::$work_kind,
         );
         loop {
             let attempt = async {
@@ -177,23 +177,18 @@ macro_rules! read {
     }};
 }
 
+/// Reads, which can always be repeated.
+macro_rules! read {
+    ($database:expr, |$db:ident| $work:expr) => {
+        $crate::database::postgres::failure::attempt!(IsUndone, $database, |$db| $work)
+    };
+}
+
 /// Writes by one statement, which commits by itself.
 macro_rules! statement {
-    ($database:expr, |$db:ident| $work:expr) => {{
-        let mut attempts = $crate::database::postgres::failure::Attempts::of(
-            $crate::database::postgres::failure::Work::IsInDoubt,
-        );
-        loop {
-            let attempt = async {
-                let connection = $database.connection().await?;
-                let $db = &connection;
-                $work.await
-            };
-            if let Some(done) = attempts.judge(attempt.await).await {
-                break done;
-            }
-        }
-    }};
+    ($database:expr, |$db:ident| $work:expr) => {
+        $crate::database::postgres::failure::attempt!(IsInDoubt, $database, |$db| $work)
+    };
 }
 
 /// Writes by several statements, all or none.
@@ -218,7 +213,7 @@ macro_rules! transaction {
     }};
 }
 
-pub(super) use {read, statement, transaction};
+pub(super) use {attempt, read, statement, transaction};
 
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
