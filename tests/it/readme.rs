@@ -26,7 +26,7 @@ fn the_rust_of_the_readme_is_an_example_that_compiles() {
 #[test]
 fn the_readme_needs_two_commands() {
     let commands: Vec<_> = block("sh").filter_map(|line| line.split('#').next().map(str::trim)).collect();
-    assert_eq!(commands, ["cargo run --release -p inferstore-cli -- demo", "cargo test"]);
+    assert_eq!(commands, ["cargo run -p inferstore-cli -- demo", "cargo test"]);
 }
 
 #[test]
