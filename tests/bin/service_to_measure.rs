@@ -63,6 +63,7 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     config.first_account.balance = "1000000".parse()?;
     // One account makes the whole load.
     config.limits.account_unfinished = u32::MAX;
+    config.limits.max_requests *= 4;
     let owner = config.first_account.username.clone();
     let service = Service::start_with_models(config, vec![Arc::new(Idle)]).await?;
     let is_fresh = service.api_key().is_some();

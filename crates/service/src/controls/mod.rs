@@ -109,7 +109,7 @@ impl Tester {
             // Never from a seed: a guessed seed must not give the token.
             None => Randomness::new(None).word(32)?,
         };
-        let listener = Listener::bind(settings.address).await?;
+        let listener = Listener::bind(settings.address)?;
         let tester = Self {
             faults: Faults::new(config.seed),
             switch: Arc::new(Switch::new()),

@@ -15,7 +15,7 @@ use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::header::{CONNECTION, EXPECT, HeaderValue};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
@@ -32,6 +32,10 @@ const CONNECTION_BUFFER: usize = 64 * 1024;
 /// How much later than announced an idle connection is closed, so that a request that is sent in time is
 /// still read.
 const KEEP_ALIVE_GRACE: Duration = Duration::from_secs(5);
+
+/// How many connections wait to be accepted, where the system allows as many. Beyond it, a client waits a
+/// second for its next try; the 128 of `TcpListener::bind` are less than one burst.
+const BACKLOG: u32 = 4096;
 
 /// The pause after a connection that could not be accepted.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
@@ -65,22 +69,19 @@ pub(crate) struct Shared {
 }
 
 impl Listener {
-    pub(crate) async fn bind(address: SocketAddr) -> Result<Self, Error> {
+    pub(crate) fn bind(address: SocketAddr) -> Result<Self, Error> {
         let failed = |cause| {
             Error::new(format!("listening on {address}"), cause)
                 .with_hint("choose another port for this listener, or an address of this machine")
         };
-        let socket = TcpListener::bind(address).await.map_err(failed)?;
+        let socket = listen(address).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
         Ok(Self { socket, address })
     }
 
     /// Binds an address that may be left out.
-    pub(crate) async fn bind_if_set(address: Option<SocketAddr>) -> Result<Option<Self>, Error> {
-        match address {
-            Some(address) => Self::bind(address).await.map(Some),
-            None => Ok(None),
-        }
+    pub(crate) fn bind_if_set(address: Option<SocketAddr>) -> Result<Option<Self>, Error> {
+        address.map(Self::bind).transpose()
     }
 
     /// The URL of the listener on this machine.
@@ -125,6 +126,15 @@ impl Listener {
             tracing::warn!("requests in progress are ended: the shutdown timeout is over");
         }
     }
+}
+
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A restart binds the port again while old connections linger.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// The next connection, counted.
@@ -218,5 +228,24 @@ impl HttpBody for GuardedBody {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_burst_of_connections_waits_in_the_queue_of_the_system()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let listener = Listener::bind(([127, 0, 0, 1], 0).into())?;
+        // Nothing is accepted. What the queue refuses is tried again by the system a second later, in vain.
+        let mut connections = Vec::new();
+        while connections.len() < 500 {
+            connections.push(TcpStream::connect_timeout(&listener.address, Duration::from_secs(3))?);
+        }
+        Ok(())
     }
 }

@@ -110,10 +110,10 @@ impl Service {
         }
 
         // All of them before anything runs, so that a start that fails leaves nothing behind.
-        let api_listener = Listener::bind_if_set((serves && roles.api).then_some(config.api)).await?;
-        let storage_listener = Listener::bind_if_set((serves && roles.api).then_some(config.storage)).await?;
-        let operations_listener = Listener::bind_if_set(config.operations).await?;
-        let nodes_listener = Listener::bind_if_set(config.nodes.filter(|_| roles.nodes)).await?;
+        let api_listener = Listener::bind_if_set((serves && roles.api).then_some(config.api))?;
+        let storage_listener = Listener::bind_if_set((serves && roles.api).then_some(config.storage))?;
+        let operations_listener = Listener::bind_if_set(config.operations)?;
+        let nodes_listener = Listener::bind_if_set(config.nodes.filter(|_| roles.nodes))?;
         #[cfg(feature = "controls")]
         let (tester, controls_listener) = Tester::bind(&config, folder.path(), &database).await?.unzip();
 
