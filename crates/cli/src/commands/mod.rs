@@ -24,6 +24,8 @@ pub(crate) mod status;
 pub(crate) mod task;
 pub(crate) mod version;
 
+use std::pin::Pin;
+
 use crate::cli::Command;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
@@ -60,14 +62,16 @@ pub(crate) fn execute(command: Command, session: Session) -> Result {
 }
 
 fn on_one_core(work: impl Future<Output = Result>) -> Result {
-    on(tokio::runtime::Builder::new_current_thread(), work)
+    on(tokio::runtime::Builder::new_current_thread(), Box::pin(work))
 }
 
 fn on_all_cores(work: impl Future<Output = Result>) -> Result {
-    on(tokio::runtime::Builder::new_multi_thread(), work)
+    on(tokio::runtime::Builder::new_multi_thread(), Box::pin(work))
 }
 
-fn on(mut builder: tokio::runtime::Builder, work: impl Future<Output = Result>) -> Result {
+/// Not generic: each runtime of tokio polls from a place of its own, and all code below would be compiled for
+/// each of them.
+fn on(mut builder: tokio::runtime::Builder, work: Pin<Box<dyn Future<Output = Result> + '_>>) -> Result {
     let runtime = builder
         .enable_all()
         .build()
