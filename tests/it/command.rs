@@ -1,16 +1,21 @@
-//! The command against a service that misbehaves: what it prints, how it ends, and that it neither
-//! loses a task nor tells a secret. How it fares with one that behaves is tested beside it.
+//! The command and failures of the service: what it prints, its exit code, and that it neither loses a task
+//! nor prints a secret. The command without failures is tested in its crate.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use inferstore_api::operations;
 use inferstore_cli::{Environment, exit};
+use inferstore_service::{Fault, Operation, Script, Service};
 use serde_json::json;
+use tokio::time::sleep;
 
-use crate::support::scripted::{Fault, Route, ScriptedService, Stay, TaskPlan};
+use crate::client::on_the_service::{MODEL, client_of, start, success};
+use crate::client::{Quickly, inputs};
 
-/// A run that the scripted service has a model for.
+/// A run of [`MODEL`] with the usual inputs.
 const RUN: &str =
     "run color-harmonization -i input_image=https://files.example/street.png -i template=v_shape -i angle=30";
 
@@ -43,11 +48,12 @@ impl Stream {
 }
 
 /// Calls the command, on a thread of its own because it waits.
-async fn call(service: &ScriptedService, words: &str) -> Ended {
+async fn call(service: &Service, words: &str) -> Ended {
     let (stdout, stderr) = (Stream::default(), Stream::default());
+    let key = service.api_key().expect("a fresh service has a key");
     let variables = [
-        ("INFERSTORE_BASE_URL", service.base_url()),
-        ("INFERSTORE_API_KEY", service.key().to_owned()),
+        ("INFERSTORE_BASE_URL", service.base_url().to_owned()),
+        ("INFERSTORE_API_KEY", key.to_owned()),
         ("INFERSTORE_CONFIG", "no-such-folder/profiles.json".to_owned()),
     ];
     let environment = Environment {
@@ -65,83 +71,91 @@ async fn call(service: &ScriptedService, words: &str) -> Ended {
     let ended = tokio::task::spawn_blocking(move || inferstore_cli::run(arguments, environment)).await;
     let ended =
         Ended { code: ended.expect("the command ends"), stdout: stdout.text(), stderr: stderr.text() };
-    assert!(!format!("{ended:?}").contains(service.key()), "the key was printed: {ended:?}");
+    assert!(!format!("{ended:?}").contains(key), "the key was printed: {ended:?}");
     ended
+}
+
+/// The tasks of the service, oldest first.
+async fn tasks(service: &Service) -> Vec<String> {
+    let history = client_of(service).tasks().list().try_collect().await.expect("they are listed");
+    history.into_iter().map(|record| record.task_id.to_string()).collect()
 }
 
 #[tokio::test]
 async fn an_unknown_outcome_prints_the_candidates() {
-    let service = ScriptedService::start().await;
-    let inputs =
-        json!({"input_image": "https://files.example/street.png", "template": "v_shape", "angle": "30"});
+    let (service, controls, client) = start().await;
+    controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
     // Two that look alike: neither is known to be ours.
-    service.fault(Route::CreateTask, Fault::CloseAfterCommit).await;
-    let other = service.add_task("color-harmonization", inputs);
+    client.model(MODEL).run(inputs()).quickly().start().await.expect("it is created");
+    controls.add_fault(Fault::lose_response().on(operations::CREATE_TASK).once()).expect("it is a fault");
     let ended = call(&service, RUN).await;
-    let ours = service.created().last().expect("it was committed").id.clone();
     assert_eq!(ended.code, exit::OUTCOME_UNKNOWN, "{ended:?}");
-    assert_eq!(ended.stdout, format!("{other}\n{ours}\n"));
+    assert_eq!(ended.stdout, format!("{}\n", tasks(&service).await.join("\n")));
     assert!(ended.stderr.contains("hint: look at each candidate"), "{ended:?}");
-    assert_eq!(service.count(Route::CreateTask), 1, "it is not sent again");
+    assert_eq!(controls.seen(operations::CREATE_TASK), 2, "it is not sent again");
 }
 
 #[tokio::test]
-async fn a_lost_answer_to_a_create_is_found_again_and_the_run_goes_on() {
-    let service = ScriptedService::start().await;
-    service.fault(Route::CreateTask, Fault::CloseAfterCommit).await;
+async fn a_lost_response_to_a_create_is_found_again_and_the_run_goes_on() {
+    let (service, controls, _) = start().await;
+    controls.let_model(MODEL, success()).await.expect("it succeeds");
+    controls.add_fault(Fault::lose_response().on(operations::CREATE_TASK).times(2)).expect("it is a fault");
     let ended = call(&service, &format!("{RUN} --format quiet")).await;
     assert_eq!(ended.code, exit::DONE, "{ended:?}");
-    service.fault(Route::CreateTask, Fault::CloseAfterCommit).await;
     // With other inputs, because the first task would be a candidate too.
     let detached =
         call(&service, &format!("{} --detach --format json", RUN.replace("angle=30", "angle=45"))).await;
-    let created: Vec<String> = service.created().into_iter().map(|task| task.id).collect();
+    let created = tasks(&service).await;
     assert_eq!(created.len(), 2, "each was created once");
     assert_eq!(detached.stdout, format!("{}\n", json!({"data": created[1]})));
 }
 
 #[tokio::test]
 async fn the_last_status_of_a_task_is_the_exit_code() {
-    let service = ScriptedService::start().await;
-    let model = "color-harmonization";
-    for (plan, code) in [
-        (TaskPlan::new().fails_with("out of memory", json!({"kind": "memory"})), exit::TASK_FAILED),
-        (TaskPlan::new().ends_canceled(), exit::TASK_CANCELED),
-        (TaskPlan::new(), exit::DONE),
-    ] {
-        service.set_plan(model, plan);
+    let (service, controls, client) = start().await;
+    for (script, code) in [(Script::fail("out of memory"), exit::TASK_FAILED), (success(), exit::DONE)] {
+        controls.let_model(MODEL, script).await.expect("it is scripted");
         let ended = call(&service, RUN).await;
         assert_eq!(ended.code, code, "{ended:?}");
     }
-    service.set_plan(model, TaskPlan::new().computing(Stay::Reads(1_000)));
+    controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
+    let (ended, ()) = tokio::join!(call(&service, RUN), async {
+        while controls.tasks().await.expect("they can be counted")["in_queue"] == 0 {
+            sleep(Duration::from_millis(5)).await;
+        }
+        let newest = tasks(&service).await.pop().expect("it was created");
+        client.task(newest).cancel().await.expect("it is canceled");
+    });
+    assert_eq!(ended.code, exit::TASK_CANCELED, "{ended:?}");
     let ended = call(&service, &format!("{RUN} --deadline 1s")).await;
     assert_eq!(ended.code, exit::DEADLINE, "{ended:?}");
-    let task = service.created().last().expect("it was created").id.clone();
+    let task = tasks(&service).await.pop().expect("it was created");
     assert_eq!(ended.stdout, format!("{task}\n"));
     assert!(ended.stderr.contains(&format!("inferstore task wait {task}")), "{ended:?}");
 }
 
 #[tokio::test]
 async fn failures_of_the_service_keep_their_class() {
-    let service = ScriptedService::start().await;
+    let (service, controls, _) = start().await;
+    let says_fail = r#"{"status":"fail","message":"no"}"#;
     for (fault, code, words) in [
-        (Fault::failure(403, "not yours"), exit::REFUSED, "not yours"),
-        (Fault::failure(401, "who are you"), exit::KEY, "who are you"),
-        (Fault::FailEnvelope("no".to_owned()), exit::REFUSED, "no"),
+        (Fault::status(403).message("not yours"), exit::REFUSED, "not yours"),
+        (Fault::status(401).message("who are you"), exit::KEY, "who are you"),
+        (Fault::status(200).body("application/json", says_fail), exit::REFUSED, "no"),
     ] {
-        service.fault(Route::GetBalance, fault).await;
+        controls.add_fault(fault.on(operations::GET_BALANCE).once()).expect("it is a fault");
         let ended = call(&service, "balance --verbose").await;
         assert_eq!(ended.code, code, "{ended:?}");
         assert!(ended.stderr.contains(words) && ended.stderr.contains("\nhint: "), "{ended:?}");
         assert!(ended.stdout.is_empty(), "{ended:?}");
     }
-    assert_eq!(service.faults_left(), 0);
 }
 
 #[tokio::test]
-async fn an_upload_tells_no_signature() {
-    let service = ScriptedService::start().await;
-    service.fault(Route::StorageUpload, Fault::failure(400, "malformed")).await;
+async fn an_upload_prints_no_signature() {
+    let (service, controls, _) = start().await;
+    let malformed = Fault::status(400).message("malformed").on(Operation::POST_OBJECT);
+    controls.add_fault(malformed.once()).expect("it is a fault");
     let folder = tempfile::tempdir().expect("a folder can be made");
     let path = folder.path().join("a.png");
     std::fs::write(&path, b"\x89PNG\r\n\x1a\nand so on").expect("it can be written");
@@ -156,10 +170,14 @@ async fn an_upload_tells_no_signature() {
 
 #[tokio::test]
 async fn text_of_the_service_cannot_steer_the_terminal() {
-    let service = ScriptedService::start().await;
-    service.add_model(json!({"id": "trap", "description": "\u{1b}[2J\u{1b}]0;owned\u{7}\nharmless"}));
-    service.fault(Route::GetModel, Fault::failure(404, "\u{1b}[31mred")).await;
-    let ended = call(&service, "models show trap").await;
+    let (service, controls, _) = start().await;
+    let trap = "\u{1b}[2J\u{1b}]0;owned\u{7}\nharmless";
+    let described = Fault::set_field("/data/records/0/description", trap).on(operations::LIST_MODELS);
+    controls.add_fault(described).expect("it is a fault");
+    let missing = Fault::status(404).message("\u{1b}[31mred").on(operations::GET_MODEL);
+    controls.add_fault(missing).expect("it is a fault");
+    let shown = call(&service, "models show haze-removal").await;
     let listed = call(&service, "models list --all").await;
-    assert!(!format!("{}{}", ended.stderr, listed.stdout).contains('\u{1b}'), "{ended:?} {listed:?}");
+    assert!(shown.stderr.contains("red") && listed.stdout.contains("harmless"), "{shown:?} {listed:?}");
+    assert!(!format!("{}{}", shown.stderr, listed.stdout).contains('\u{1b}'), "{shown:?} {listed:?}");
 }

@@ -3,6 +3,7 @@
 mod api;
 mod bench;
 mod coverage;
+mod dependencies;
 mod descriptions;
 mod diff;
 mod document;
@@ -47,6 +48,8 @@ enum Task {
     Api(api::Job),
     /// Check the packages of the published crates: their files, and the Rust that each dependency needs.
     Package,
+    /// Check the licenses and the second versions of the dependencies, without a network.
+    Dependencies,
     Mutants(mutants::Job),
     Release(release::Job),
     /// Check the rules of the repository.
@@ -92,6 +95,7 @@ fn run(task: Task) -> Result<(String, ExitCode)> {
         Task::Bench(job) => job.run(root),
         Task::Api(job) => job.run(root),
         Task::Package => package::task(root),
+        Task::Dependencies => dependencies::task(root),
         Task::Mutants(job) => job.run(root),
         Task::Release(job) => job.run(root),
         Task::Tidy => tidy::tidy(root),

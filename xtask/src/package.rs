@@ -17,14 +17,19 @@ pub(crate) const PUBLISHED: [(&str, &str); 2] =
 const REQUIRED: [&str; 4] = ["Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
 pub(crate) fn task(root: &Path) -> Result<String> {
-    let metadata = cargo_prints(root, &["metadata", "--format-version", "1", "--locked", "--all-features"])?;
-    let metadata: Value = serde_json::from_str(&metadata).context("cannot read the metadata of cargo")?;
+    let metadata = metadata(root)?;
     let mut report = String::new();
     for (name, folder) in PUBLISHED {
         check_files(root, name, folder)?;
         report.push_str(&check_rust_versions(&metadata, name)?);
     }
     Ok(report)
+}
+
+/// What cargo knows of all packages, with every feature.
+pub(crate) fn metadata(root: &Path) -> Result<Value> {
+    let metadata = cargo_prints(root, &["metadata", "--format-version", "1", "--locked", "--all-features"])?;
+    serde_json::from_str(&metadata).context("cannot read the metadata of cargo")
 }
 
 fn check_files(root: &Path, name: &str, folder: &str) -> Result<()> {
@@ -45,18 +50,10 @@ fn check_files(root: &Path, name: &str, folder: &str) -> Result<()> {
 /// Fails when a dependency, direct or not, of any feature and platform, declares a newer Rust than the package.
 fn check_rust_versions(metadata: &Value, name: &str) -> Result<String> {
     let packages = index(&metadata["packages"]);
-    let nodes = index(&metadata["resolve"]["nodes"]);
     let own = packages.values().find(|package| package["name"] == name && package["source"].is_null());
     let own = own.with_context(|| format!("there is no package {name}"))?;
     let oldest = rust_version(own).with_context(|| format!("{name} declares no rust-version"))?;
-    let mut known = BTreeSet::new();
-    let mut pending = vec![own["id"].as_str().unwrap_or_default()];
-    while let Some(id) = pending.pop() {
-        if known.insert(id) {
-            let dependencies = nodes.get(id).map(|node| list(&node["deps"])).unwrap_or_default();
-            pending.extend(dependencies.iter().filter(|d| is_shipped(d)).filter_map(|d| d["pkg"].as_str()));
-        }
-    }
+    let known = shipped(metadata, vec![own["id"].as_str().unwrap_or_default()]);
     let mut newer = String::new();
     let mut undeclared = BTreeSet::new();
     for package in known.iter().filter_map(|id| packages.get(id)) {
@@ -85,6 +82,20 @@ fn check_rust_versions(metadata: &Value, name: &str) -> Result<String> {
     ))
 }
 
+/// The identifiers of packages and of all that users of them build, too.
+pub(crate) fn shipped<'a>(metadata: &'a Value, packages: Vec<&'a str>) -> BTreeSet<&'a str> {
+    let nodes = index(&metadata["resolve"]["nodes"]);
+    let mut known = BTreeSet::new();
+    let mut pending = packages;
+    while let Some(id) = pending.pop() {
+        if known.insert(id) {
+            let dependencies = nodes.get(id).map(|node| list(&node["deps"])).unwrap_or_default();
+            pending.extend(dependencies.iter().filter(|d| is_shipped(d)).filter_map(|d| d["pkg"].as_str()));
+        }
+    }
+    known
+}
+
 /// Whether users of the package build this dependency, too. Those of tests and examples they do not.
 fn is_shipped(dependency: &Value) -> bool {
     list(&dependency["dep_kinds"]).iter().any(|kind| kind["kind"] != "dev")
@@ -99,7 +110,7 @@ fn index(items: &Value) -> BTreeMap<&str, &Value> {
     list(items).iter().filter_map(|item| Some((item["id"].as_str()?, item))).collect()
 }
 
-fn list(value: &Value) -> &[Value] {
+pub(crate) fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 

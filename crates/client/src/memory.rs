@@ -131,7 +131,7 @@ const MAX_TASKS: usize = 100_000;
 /// How long a create of unknown outcome may still add its task to the history.
 pub(crate) const DOUBT: Duration = Duration::from_secs(60);
 
-/// Two creates with this in common cannot be told apart in the task history.
+/// Two creates with this in common cannot be distinguished in the task history.
 pub(crate) type CreateKey = (ModelId, Fingerprint);
 
 /// Tasks that this client created, or is creating. A lost create must not adopt one of them as its own.

@@ -3,56 +3,51 @@
 use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use inferstore::Error;
-use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::{Quickly, client, inputs};
-use crate::support::scripted::{DEFAULT_MODEL, ScriptedService};
+use super::on_the_service::{MODEL, start, success, tasks};
+use super::{Quickly, inputs};
 
 #[tokio::test]
 async fn calls_on_handles_that_are_gone_can_be_joined() -> Result<(), Error> {
-    let service = ScriptedService::start().await;
-    let client = client(&service);
+    let (_service, _controls, client) = start().await;
     let (balance, statistics) = tokio::join!(client.account().balance(), client.storage().statistics());
     assert!(balance?.balance.is_some() && statistics?.total_files.is_some());
-    let ids: Vec<_> =
-        (0..5).map(|number| service.add_task(DEFAULT_MODEL, json!({"number": number}))).collect();
-    let tasks = join_all(ids.iter().map(|id| client.task(id.as_str()).get())).await;
-    assert!(tasks.iter().all(Result::is_ok), "{tasks:?}");
+    let models = join_all([MODEL, "haze-removal"].map(|id| client.model(id).get())).await;
+    assert!(models.iter().all(Result::is_ok), "{models:?}");
     Ok(())
 }
 
 #[tokio::test]
 async fn runs_can_be_buffered_and_spawned() {
-    let service = ScriptedService::start().await;
-    let client = client(&service);
-    let runs = stream::iter(1..=10)
-        .map(|angle| client.model(DEFAULT_MODEL).run(inputs().set("angle", angle)).quickly());
+    let (_service, controls, client) = start().await;
+    controls.let_model(MODEL, success()).await.expect("it succeeds");
+    let runs =
+        stream::iter(1..=10).map(|angle| client.model(MODEL).run(inputs().set("angle", angle)).quickly());
     let outcomes: Vec<_> = runs.buffer_unordered(4).collect().await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 10, "{outcomes:?}");
 
     let mut set = JoinSet::new();
     for angle in 11..=15 {
-        set.spawn(client.model(DEFAULT_MODEL).run(inputs().set("angle", angle)).quickly());
+        set.spawn(client.model(MODEL).run(inputs().set("angle", angle)).quickly());
     }
     let mut starts = JoinSet::new();
     for angle in 16..=20 {
-        starts.spawn(client.model(DEFAULT_MODEL).run(inputs().set("angle", angle)).start());
+        starts.spawn(client.model(MODEL).run(inputs().set("angle", angle)).start());
     }
     let ran = set.join_all().await;
     let started = starts.join_all().await;
     assert!(ran.iter().all(Result::is_ok) && started.iter().all(Result::is_ok), "{ran:?} {started:?}");
-    assert_eq!(service.created().len(), 20);
+    assert_eq!(tasks(&controls).await, 20);
 }
 
 #[tokio::test]
 async fn a_wait_can_be_selected_and_uploads_and_downloads_can_be_spawned() {
-    let service = ScriptedService::start().await;
-    let client = client(&service);
-    let id = service.add_task(DEFAULT_MODEL, json!({}));
-    let wait = client.task(id.as_str()).wait().quickly();
+    let (_service, controls, client) = start().await;
+    controls.let_model(MODEL, success()).await.expect("it succeeds");
+    let task = client.model(MODEL).run(inputs()).start().await.expect("it is created");
     tokio::select! {
-        outcome = wait => drop(outcome.expect("it ends well")),
+        outcome = client.task(task.id()).wait().quickly() => drop(outcome.expect("it ends well")),
         () = std::future::pending() => unreachable!("nothing ends it"),
     }
     let file = inferstore::File::bytes("a.txt", "a note");
@@ -65,8 +60,7 @@ async fn a_wait_can_be_selected_and_uploads_and_downloads_can_be_spawned() {
 
 #[tokio::test]
 async fn one_client_can_be_used_from_several_runtimes_one_after_the_other() {
-    let service = ScriptedService::start().await;
-    let client = client(&service);
+    let (_service, _controls, client) = start().await;
     for _ in 0..2 {
         let client = client.clone();
         let other = std::thread::spawn(move || {

@@ -2,9 +2,8 @@
 
 use inferstore::{Client, Error, Retry};
 
-use super::{built, client};
+use super::built;
 use crate::support::recorder::{Recorder, response};
-use crate::support::scripted::{Fault, Route, ScriptedService};
 
 const STATUSES: [u16; 12] = [301, 400, 401, 402, 403, 404, 409, 422, 429, 500, 502, 503];
 
@@ -40,9 +39,9 @@ fn impatient(base_url: &str) -> Client {
 
 #[tokio::test]
 async fn an_envelope_that_says_fail_is_a_failure_although_the_status_is_200() {
-    let service = ScriptedService::start().await;
-    service.fault(Route::GetBalance, Fault::FailEnvelope("not today".to_owned())).await;
-    let error = client(&service).account().balance().await.expect_err("it says fail");
+    let body = r#"{"status":"fail","message":"not today"}"#;
+    let server = Recorder::answering(response("200 OK", "application/json", body)).await;
+    let error = impatient(&server.base_url()).account().balance().await.expect_err("it says fail");
     let Error::Api(context) = &error else { panic!("{error:?}") };
     assert_eq!(context.message.as_deref(), Some("not today"));
 }
@@ -77,8 +76,8 @@ async fn a_large_body_is_kept_up_to_2000_characters_and_its_message_is_still_fou
 
 #[tokio::test]
 async fn an_identifier_that_would_lead_to_another_path_is_refused_before_sending() {
-    let service = ScriptedService::start().await;
-    let client = client(&service);
+    let server = Recorder::answering(response("200 OK", "application/json", "{}")).await;
+    let client = impatient(&server.base_url());
     for id in ["", " ", ".", ".."] {
         for error in [
             client.model(id).get().await.map(drop).expect_err("it is no identifier"),
@@ -90,7 +89,7 @@ async fn an_identifier_that_would_lead_to_another_path_is_refused_before_sending
     }
     let error = client.folder("statistics").page(Default::default(), 1).await.expect_err("the path is taken");
     assert!(error.to_string().contains("another operation"), "{error}");
-    assert_eq!(service.journal().len(), 0, "nothing was sent");
+    assert_eq!(server.requests(), Vec::<String>::new(), "nothing was sent");
 }
 
 #[tokio::test]

@@ -4,8 +4,7 @@ use std::future::IntoFuture;
 
 use inferstore::{Client, Inputs};
 
-use super::client;
-use crate::support::scripted::ScriptedService;
+use super::{built, quick};
 
 fn is_send<T: Send>(value: T) -> T {
     value
@@ -25,12 +24,11 @@ fn an_error_is_small_and_can_cross_threads() {
     assert!(size_of::<inferstore::Error>() <= 128, "{}", size_of::<inferstore::Error>());
 }
 
-#[tokio::test]
-async fn all_futures_are_send_and_small() {
+#[test]
+fn all_futures_are_send_and_small() {
     /// A future that is larger than this should box what makes it so.
     const LARGEST: usize = 2_048;
-    let service = ScriptedService::start().await;
-    let client = client(&service);
+    let client = built(quick("http://127.0.0.1:9/api/v1", "key"));
     let (model, task, folder) = (client.model("m"), client.task("t"), client.folder("samples"));
     let sizes = [
         ("balance", size_of_val(&is_send(client.account().balance()))),

@@ -2,71 +2,90 @@
 //! model.
 
 use inferstore::{Decimal, Error, Run};
-use serde_json::json;
+use inferstore_api::operations;
+use inferstore_service::{Fault, ModelSpec, Operation, Scope, Script};
+use serde_json::{Value, json};
 
-use super::{Quickly, client, inputs};
-use crate::support::scripted::{DEFAULT_MODEL, Route, ScriptedService};
+use super::on_the_service::{MODEL, start, success};
+use super::{Quickly, inputs};
 
 #[tokio::test]
 async fn a_run_that_costs_more_than_it_may_is_refused() {
-    let service = ScriptedService::start().await;
-    let model = client(&service).model(DEFAULT_MODEL);
+    let (_service, controls, client) = start().await;
+    controls.let_model(MODEL, success()).await.expect("it succeeds");
+    let model = client.model(MODEL);
     let at_most = |limit: &str| -> Run { model.run(inputs()).quickly().max_cost(limit) };
     let error = at_most("0.049999999999999999999").await.expect_err("it costs 0.05");
     let Error::CostLimitExceeded(exceeded) = &error else { panic!("{error:?}") };
     assert_eq!(exceeded.quote.to_string(), "0.05");
-    assert_eq!(service.count(Route::CreateTask), 0);
+    assert_eq!(controls.seen(operations::CREATE_TASK), 0);
     at_most("0.050").await.expect("it costs no more");
 }
 
 #[tokio::test]
 async fn a_price_that_is_not_reported_is_not_a_price_of_zero() {
-    let service = ScriptedService::start().await;
-    service.set_price(DEFAULT_MODEL, json!(null));
-    let run = client(&service).model(DEFAULT_MODEL).run(inputs()).quickly().max_cost(Decimal::from(1));
+    let (_service, controls, client) = start().await;
+    let no_price = Fault::set_field("/data/cost", Value::Null).on(operations::GET_MODEL_COST);
+    controls.add_fault(no_price).expect("it is a fault");
+    let run = client.model(MODEL).run(inputs()).quickly().max_cost(Decimal::from(1));
     run.await.expect_err("the price is unknown");
-    assert_eq!(service.count(Route::CreateTask), 0);
+    assert_eq!(controls.seen(operations::CREATE_TASK), 0);
 }
 
 #[tokio::test]
 async fn a_model_that_nothing_serves_is_refused_when_the_caller_wants_that() {
-    let service = ScriptedService::start().await;
-    service.set_serving(DEFAULT_MODEL, false);
-    let run = client(&service).model(DEFAULT_MODEL).run(inputs()).quickly().require_serving(true);
+    let (_service, controls, client) = start().await;
+    controls.take_node_down().await.expect("it goes down");
+    let run = client.model(MODEL).run(inputs()).quickly().require_serving(true);
     let error = run.await.expect_err("nothing serves it");
     assert!(matches!(error, Error::ModelOffline(_)), "{error:?}");
-    assert_eq!(service.count(Route::CreateTask), 0);
+    assert_eq!(controls.seen(operations::CREATE_TASK), 0);
 }
 
 #[tokio::test]
 async fn inputs_that_do_not_fit_are_reported_all_at_once_and_nothing_is_sent() {
-    let service = ScriptedService::start().await;
-    let client = client(&service);
+    let (_service, controls, client) = start().await;
     let wrong =
         inferstore::Inputs::new().set("input_img", super::IMAGE).set("template", "V_shape").set("angle", 91);
-    let error = client.model(DEFAULT_MODEL).run(wrong).quickly().await.expect_err("none of it fits");
+    let error = client.model(MODEL).run(wrong).quickly().await.expect_err("none of it fits");
     let Error::Inputs(invalid) = &error else { panic!("{error:?}") };
-    let fields: Vec<_> = invalid.violations.iter().map(|violation| violation.field.to_owned()).collect();
+    let fields: Vec<_> = invalid.violations.iter().map(|violation| violation.field.as_str()).collect();
     for field in ["input_image", "input_img", "template", "angle"] {
-        assert!(fields.contains(&field.to_owned()), "{field} is not among {fields:?}");
+        assert!(fields.contains(&field), "{field} is not among {fields:?}");
     }
-    assert_eq!((service.count(Route::CreateTask), service.uploads().len()), (0, 0));
+    assert_eq!((controls.seen(operations::CREATE_TASK), controls.seen(Operation::POST_OBJECT)), (0, 0));
 }
 
 #[tokio::test]
 async fn what_a_model_declares_is_read_once_and_again_after_a_create_was_refused() {
-    let service = ScriptedService::start().await;
-    let model = client(&service).model(DEFAULT_MODEL);
+    let (service, controls, client) = start().await;
+    let file = json!({ "type": "file", "required": true, "mime_type": ["image/*"], "position": 0 });
+    let outputs = json!({ "output": file }).to_string();
+    let spec = json!({
+        "id": "sketch", "name": "sketch", "description": "Draws.", "visibility": "public", "price": "0.05",
+        "metadata": {
+            "pretty_name": "Sketch", "task": "image-to-image", "license": "MIT", "library": [], "language": [],
+        },
+        "input_format": { "image": file },
+        "output_format": { "output": file },
+    });
+    service.add_account("atelier", Scope::Organization).await.expect("the account is new");
+    let spec = ModelSpec::from_json(&spec.to_string()).expect("it is a model");
+    service.publish_model("atelier", spec).await.expect("it is published");
+    let success = Script::succeed(json!({ "output": "https://files.example/o.png" }));
+    controls.let_model("sketch", success).await.expect("it succeeds");
+    let run = || client.model("sketch").run(inferstore::Inputs::new().set("image", super::IMAGE)).quickly();
     for _ in 0..3 {
-        model.run(inputs()).quickly().await.expect("it runs");
+        run().await.expect("it runs");
     }
-    assert_eq!(service.count(Route::GetModelVersioning), 1);
-    let changed = json!({"photo": {"type": "file", "required": true, "mime_type": ["image/*"]}});
-    service.set_version(DEFAULT_MODEL, "version-2", changed);
-    let refused = model.run(inputs()).quickly().await.expect_err("the model takes something else now");
+    assert_eq!(controls.seen(operations::GET_MODEL_VERSIONING), 1);
+    let inputs = json!({ "photo": file }).to_string();
+    service.publish_version("atelier", "sketch", &inputs, &outputs).await.expect("it is published");
+    let refused = run().await.expect_err("the model takes something else now");
     assert!(matches!(refused, Error::Api(_)) && refused.to_string().contains("photo"), "{refused:?}");
-    let error = model.run(inputs()).quickly().await.expect_err("the model takes something else now");
+    let error = run().await.expect_err("the model takes something else now");
     let Error::Inputs(invalid) = &error else { panic!("{error:?}") };
     assert!(invalid.violations.iter().any(|violation| violation.field == "photo"), "{invalid}");
-    assert_eq!((service.count(Route::GetModelVersioning), service.count(Route::CreateTask)), (2, 4));
+    let requests = (controls.seen(operations::GET_MODEL_VERSIONING), controls.seen(operations::CREATE_TASK));
+    assert_eq!(requests, (2, 4));
 }

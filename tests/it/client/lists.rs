@@ -1,66 +1,65 @@
 //! Lists: as streams over all pages, and one page alone.
 
 use inferstore::types::{ModelFilter, ModelListRequest, ModelSort};
-use inferstore::{FileQuery, types};
-use serde_json::json;
+use inferstore::{File, FileQuery, types};
+use inferstore_api::operations;
 
-use super::client;
-use crate::support::scripted::{Route, ScriptedService};
+use super::on_the_service::start;
+use crate::support::scripted::Scripted;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_catalog_is_read_page_after_page() {
-    let service = ScriptedService::start().await;
+    let scripted = Scripted::new();
     for number in 0..120 {
-        service.add_model(json!({"id": format!("model-{number}")}));
+        let _ = scripted.service.model(format!("model-{number}"));
     }
-    let models: Vec<_> =
-        client(&service).models().list(ModelListRequest::default()).try_collect().await.expect("a list");
-    assert_eq!(models.len(), 121);
-    assert_eq!(service.count(Route::ListModels), 3, "121 models, 50 at once");
+    let models = scripted.client().models().list(ModelListRequest::default());
+    assert_eq!(models.try_collect().await.expect("a list").len(), 121);
+    assert_eq!(scripted.count("listModels"), 3, "121 models, 50 at once");
 }
 
 #[tokio::test]
 async fn nothing_found_is_an_empty_page_and_an_empty_stream() {
-    let service = ScriptedService::start().await;
+    let (_service, _controls, client) = start().await;
     let query = ModelListRequest {
         search: Some("no such model anywhere".to_owned()),
         sort: Some(ModelSort::Trending),
         filter_by: Some(ModelFilter::Official),
         ..ModelListRequest::default()
     };
-    let client = client(&service);
     let page = client.models().page(query.clone()).await.expect("a page");
     assert_eq!((page.records.len(), page.total), (0, Some(0)));
     let models: Vec<types::ModelSummary> = client.models().list(query).try_collect().await.expect("a list");
     assert!(models.is_empty());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_history_is_read_oldest_first() {
-    let service = ScriptedService::start().await;
-    let ids: Vec<_> = (0..230).map(|number| service.add_task("m", json!({"number": number}))).collect();
-    let client = client(&service);
+    let scripted = Scripted::new();
+    let ids = scripted.create(230).await;
+    let client = scripted.client();
     let history: Vec<_> = client.tasks().list().try_collect().await.expect("a list");
     let listed: Vec<_> = history.iter().map(|record| record.task_id.to_string()).collect();
     assert_eq!(listed, ids);
-    assert_eq!(service.count(Route::ListTasks), 3);
+    assert_eq!(scripted.count("listTasks"), 3);
     let page = client.tasks().page(10, 225).await.expect("a page");
     assert_eq!((page.records.len(), page.total), (5, Some(230)));
 }
 
 #[tokio::test]
 async fn the_files_of_a_folder_are_read_page_after_page() {
-    let service = ScriptedService::start().await;
-    for number in 0..25 {
-        service.store_file(&format!("samples/{number}.png"), "image/png", "x");
+    let (_service, controls, client) = start().await;
+    let folder = client.folder("documents");
+    for number in 0..7 {
+        let file = File::bytes(format!("{number}.txt"), format!("note {number}"));
+        folder.upload(file).await.expect("it is stored");
     }
     let mut query = FileQuery::default();
-    query.page_size = Some(10);
-    let client = client(&service);
-    let files: Vec<_> = client.folder("samples").list(query).try_collect().await.expect("a list");
-    assert_eq!(files.len(), 25);
+    query.page_size = Some(3);
+    let files: Vec<_> = folder.list(query).try_collect().await.expect("a list");
+    assert_eq!((files.len(), controls.seen(operations::LIST_FILES)), (7, 3));
     let query = FileQuery::category(types::MimeCategory::Video);
-    let page = client.folder("samples").page(query, 1).await.expect("a page");
+    let page = folder.page(query, 1).await.expect("a page");
     assert_eq!(page.total, Some(0));
-    assert_eq!(client.storage().statistics().await.expect("statistics").total_files, Some(25));
+    assert_eq!(client.storage().statistics().await.expect("statistics").total_files, Some(7));
 }

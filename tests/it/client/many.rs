@@ -3,21 +3,19 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use inferstore::{Client, WaitAll};
-use serde_json::json;
+use inferstore::WaitAll;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::built;
-use crate::support::scripted::{DEFAULT_MODEL, Fault, Route, ScriptedService, Stay, TaskPlan};
-
-fn client(service: &ScriptedService) -> Client {
-    built(Client::builder(service.base_url(), service.key()))
-}
+use crate::support::scripted::{MODEL, Reply, Scripted};
 
 /// Adds tasks that take this long.
-fn add_tasks(service: &ScriptedService, count: usize, seconds: u64) -> BTreeSet<String> {
-    service.set_plan(DEFAULT_MODEL, TaskPlan::new().computing(Stay::For(Duration::from_secs(seconds))));
-    (0..count).map(|number| service.add_task(DEFAULT_MODEL, json!({"number": number}))).collect()
+async fn add_tasks(scripted: &Scripted, count: usize, seconds: u64) -> BTreeSet<String> {
+    scripted.service.model(MODEL).takes(Duration::from_secs(seconds));
+    scripted.create(count).await.into_iter().collect()
+}
+
+fn wait_all(scripted: &Scripted, ids: &BTreeSet<String>) -> WaitAll {
+    scripted.client().tasks().wait_all(ids.iter().map(String::as_str))
 }
 
 /// The tasks of a wait that succeeded, which it must all do within ten minutes.
@@ -33,81 +31,71 @@ async fn succeeded(mut all: WaitAll) -> BTreeSet<String> {
     ended
 }
 
+fn failures() -> [Reply; 4] {
+    let no_page = Reply::status(200, r#"{"status":"success","data":[1,2]}"#);
+    [Reply::failure(403, "not yours"), Reply::failure(500, "a bug"), no_page, Reply::Lost]
+}
+
 #[tokio::test(start_paused = true)]
 async fn all_tasks_end_although_the_history_fails_from_the_beginning() {
-    for fault in [
-        Fault::failure(403, "not yours"),
-        Fault::failure(500, "a bug"),
-        Fault::status(200, &[], "application/json", r#"{"status":"success","data":[1,2]}"#.to_owned()),
-        Fault::CloseAfterRequest,
-    ] {
-        let service = ScriptedService::start().await;
-        let ids = add_tasks(&service, 20, 30);
-        service.fault(Route::ListTasks, fault.clone().always()).await;
-        let all = client(&service).tasks().wait_all(ids.iter().map(String::as_str));
-        assert_eq!(succeeded(all).await, ids, "{fault:?}");
+    for failure in failures() {
+        let scripted = Scripted::new();
+        let ids = add_tasks(&scripted, 20, 30).await;
+        scripted.reply_to("listTasks", failure.clone());
+        assert_eq!(succeeded(wait_all(&scripted, &ids)).await, ids, "{failure:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn all_tasks_end_although_the_history_fails_after_it_has_shown_them() {
-    for fault in [
-        Fault::failure(403, "not yours"),
-        Fault::failure(500, "a bug"),
-        Fault::status(200, &[], "application/json", r#"{"status":"success","data":[1,2]}"#.to_owned()),
-    ] {
-        let service = ScriptedService::start().await;
-        let ids = add_tasks(&service, 20, 30);
-        let all = client(&service).tasks().wait_all(ids.iter().map(String::as_str));
+    for failure in failures() {
+        let scripted = Scripted::new();
+        let ids = add_tasks(&scripted, 20, 30).await;
         let failing = async {
             sleep(Duration::from_secs(10)).await;
-            assert!(service.count(Route::ListTasks) > 0, "the history has shown them");
-            service.fault(Route::ListTasks, fault.clone().always()).await;
+            assert!(scripted.count("listTasks") > 0, "the history has shown them");
+            scripted.reply_to("listTasks", failure.clone());
         };
-        let (ended, ()) = tokio::join!(succeeded(all), failing);
-        assert_eq!(ended, ids, "{fault:?}");
+        let (ended, ()) = tokio::join!(succeeded(wait_all(&scripted, &ids)), failing);
+        assert_eq!(ended, ids, "{failure:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn all_tasks_end_although_they_move_to_other_places_of_the_history() {
-    let service = ScriptedService::start().await;
-    for number in 0..130 {
-        service.add_task("another-model", json!({"number": number}));
-    }
-    let ids = add_tasks(&service, 40, 60);
-    let all = client(&service).tasks().wait_all(ids.iter().map(String::as_str));
+    let scripted = Scripted::new();
+    add_tasks(&scripted, 130, 0).await;
+    let ids = add_tasks(&scripted, 40, 60).await;
     let trimming = async {
         for _ in 0..4 {
             sleep(Duration::from_secs(10)).await;
-            service.trim_history(35);
+            scripted.trim_history(35);
         }
     };
-    let (ended, ()) = tokio::join!(succeeded(all), trimming);
+    let (ended, ()) = tokio::join!(succeeded(wait_all(&scripted, &ids)), trimming);
     assert_eq!(ended, ids);
 }
 
 #[tokio::test(start_paused = true)]
 async fn tasks_that_the_history_no_longer_shows_end_too() {
-    let service = ScriptedService::start().await;
-    let ids = add_tasks(&service, 40, 60);
-    let all = client(&service).tasks().wait_all(ids.iter().map(String::as_str));
+    let scripted = Scripted::new();
+    let ids = add_tasks(&scripted, 40, 60).await;
     let trimming = async {
         sleep(Duration::from_secs(10)).await;
-        service.trim_history(40);
+        scripted.trim_history(40);
     };
-    let (ended, ()) = tokio::join!(succeeded(all), trimming);
+    let (ended, ()) = tokio::join!(succeeded(wait_all(&scripted, &ids)), trimming);
     assert_eq!(ended, ids);
 }
 
 #[tokio::test(start_paused = true)]
 async fn tasks_can_be_added_while_the_wait_is_read() {
-    let service = ScriptedService::start().await;
-    let first = add_tasks(&service, 1, 60);
-    let mut all = client(&service).tasks().wait_all(first.iter().map(String::as_str));
+    let scripted = Scripted::new();
+    let first = add_tasks(&scripted, 1, 60).await;
+    let mut all = wait_all(&scripted, &first);
     // The read is under way.
     assert!(timeout(Duration::from_secs(10), all.next()).await.is_err());
-    let mut second = add_tasks(&service, 3, 5);
+    let mut second = add_tasks(&scripted, 3, 5).await;
     for id in second.iter().chain(&first) {
         all.add(id.as_str());
     }
@@ -122,7 +110,7 @@ async fn tasks_can_be_added_while_the_wait_is_read() {
     assert!(first.contains(task.as_str()) && result.is_ok(), "{task}");
     assert!(all.next().await.is_none(), "each comes once");
 
-    let later = add_tasks(&service, 1, 5);
+    let later = add_tasks(&scripted, 1, 5).await;
     for id in &later {
         all.add(id.as_str());
     }

@@ -1,11 +1,10 @@
-//! The client against a service that behaves, and against one that does not: the real one where its
-//! controls can say so (`on_the_service`), a scripted one for what a real service never does.
+//! The client against the local service with its controls (`on_the_service`), and, for virtual time and for
+//! responses that this service never gives, against `support::scripted` and `support::recorder`.
 
 mod concurrency;
 mod creates;
 mod deadlines;
 mod failures;
-mod faults;
 mod futures;
 mod guards;
 mod lists;
@@ -25,9 +24,7 @@ use std::time::Duration;
 
 use inferstore::{ApiKey, Client, ClientBuilder, Inputs, PollInterval, Retry, Run, Wait, WaitAll};
 
-use crate::support::scripted::ScriptedService;
-
-/// An input that the scripted service has a model for.
+/// A picture that is somewhere.
 const IMAGE: &str = "https://files.example/street.png";
 
 /// Retries as by default, with delays of milliseconds.
@@ -41,10 +38,6 @@ pub(crate) fn quick_retry() -> Retry {
 /// A client that differs from the default only in its delays.
 pub(crate) fn quick(base_url: impl Into<String>, key: impl Into<ApiKey>) -> ClientBuilder {
     Client::builder(base_url, key).retry(quick_retry()).create_settle_time(Duration::from_millis(100))
-}
-
-fn client(service: &ScriptedService) -> Client {
-    built(quick(service.base_url(), service.key()))
 }
 
 pub(crate) fn built(builder: ClientBuilder) -> Client {

@@ -4,11 +4,14 @@ use std::error::Error as _;
 
 use inferstore::reqwest::Method;
 use inferstore::{Client, Error, File, Retry, RunEvent};
+use inferstore_api::operations;
+use inferstore_service::Fault;
 use serde_json::{Value, json};
 
+use super::on_the_service::start;
 use super::{IMAGE, Quickly, built, inputs, quick};
-use crate::support::recorder::Recorder;
-use crate::support::scripted::{DEFAULT_MODEL, Fault, Route, ScriptedService, TaskPlan};
+use crate::support::recorder::{Recorder, response};
+use crate::support::scripted::{MODEL, Reply, Scripted};
 
 const KEY: &str = "planted-api-key-8d1f";
 const SIGNATURE: &str = "planted-signature-27c0";
@@ -158,9 +161,10 @@ fn once() -> Retry {
 #[tokio::test]
 async fn every_refusal_shows_the_message_of_the_service() {
     for status in [400, 401, 402, 403, 404, 409, 422, 429, 500, 503] {
-        let service = ScriptedService::start().await;
-        service.fault(Route::Any, Fault::failure(status, "maintenance until 5").always()).await;
-        let client = built(quick(service.base_url(), service.key()).retry(once()));
+        let body = json!({"status": "fail", "message": "maintenance until 5"}).to_string();
+        let answer = response(&format!("{status} Refused"), "application/json", &body);
+        let server = Recorder::answering(answer).await;
+        let client = built(quick(server.base_url(), KEY).retry(once()));
         for (operation, error) in failures(&client).await {
             let text = error.to_string();
             assert!(text.contains("maintenance until 5"), "{operation} with {status}: {text}");
@@ -172,14 +176,23 @@ async fn every_refusal_shows_the_message_of_the_service() {
     }
 }
 
-#[tokio::test]
+/// The key of every client of a scripted service.
+const SCRIPTED_KEY: &str = "isk_test";
+
+/// A service whose tasks have all failed with this message and this detail.
+fn failing(message: &str, detail: &Value) -> Scripted {
+    let scripted = Scripted::new();
+    let result = json!({ "result": null, "error": detail });
+    let task = json!({ "task_id": "t", "status": "failed", "message": message, "result": result });
+    scripted.reply_to("getTask", Reply::success(&task));
+    scripted
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_message_and_the_detail_of_a_failed_task_are_redacted() {
-    let service = ScriptedService::start().await;
-    let text = foreign().replace(KEY, service.key());
+    let text = foreign().replace(KEY, SCRIPTED_KEY);
     let detail = json!({"error": text, "at": [text, {"policy": text}], text.clone(): 1});
-    service.set_plan(DEFAULT_MODEL, TaskPlan::new().fails_with(&text, detail));
-    let model = super::client(&service).model(DEFAULT_MODEL);
-    let mut events = model.run(inputs()).quickly().events();
+    let mut events = failing(&text, &detail).client().model(MODEL).run(inputs()).events();
     while let Some(event) = events.next().await {
         assert!(!matches!(event, RunEvent::ReadFailed(_)), "{event:?}");
     }
@@ -188,35 +201,35 @@ async fn the_message_and_the_detail_of_a_failed_task_are_redacted() {
     assert!(failure.message.as_deref().is_some_and(|message| message.contains("bad key …")), "{failure:?}");
     assert_error_is_harmless("a failed task", &error);
     for text in surfaces(&error) {
-        assert!(!text.contains(service.key()), "{text}");
+        assert!(!text.contains(SCRIPTED_KEY), "{text}");
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_failed_task_states_its_reason_once() {
-    let service = ScriptedService::start().await;
     for detail in [json!({"kind": "model", "message": "out of memory"}), json!("out of memory"), json!(null)]
     {
-        service.set_plan(DEFAULT_MODEL, TaskPlan::new().fails_with("out of memory", detail));
-        let run = super::client(&service).model(DEFAULT_MODEL).run(inputs()).quickly();
+        let run = failing("out of memory", &detail).client().model(MODEL).run(inputs());
         let error = run.await.expect_err("it failed").to_string();
         assert_eq!(error.matches("out of memory").count(), 1, "{error}");
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn failed_reads_are_redacted_in_the_events_of_a_wait() {
-    let service = ScriptedService::start().await;
-    let text = foreign().replace(KEY, service.key());
-    let body = json!({"status": "fail", "message": text}).to_string();
-    service.fault(Route::GetTask, Fault::status(500, &[], "application/json", body).times(3)).await;
-    let id = service.add_task(DEFAULT_MODEL, json!({}));
-    let mut events = super::client(&service).task(id.as_str()).wait().quickly().events();
+    let scripted = Scripted::new();
+    let text = foreign().replace(KEY, SCRIPTED_KEY);
+    scripted.reply(move |operation, number| {
+        (operation == "getTask" && number <= 3).then(|| Reply::failure(500, &text))
+    });
+    let ids = scripted.create(1).await;
+    let client = built(scripted.builder().retry(once()));
+    let mut events = client.task(ids[0].as_str()).wait().events();
     let mut failed = 0;
     while let Some(event) = events.next().await {
         if let RunEvent::ReadFailed(problem) = event {
             assert_harmless("the event", &problem, false);
-            assert!(!problem.contains(service.key()), "{problem}");
+            assert!(!problem.contains(SCRIPTED_KEY), "{problem}");
             failed += 1;
         }
     }
@@ -249,10 +262,11 @@ async fn identifiers_of_the_service_cannot_steer_a_terminal() {
 
 #[tokio::test]
 async fn a_create_that_failed_on_the_way_names_the_failure_and_says_each_thing_once() {
+    let (_service, controls, client) = start().await;
     for status in [500, 502, 503, 504] {
-        let service = ScriptedService::start().await;
-        service.fault(Route::CreateTask, Fault::failure(status, "maintenance until 5")).await;
-        let run = super::client(&service).model(DEFAULT_MODEL).run(inputs()).quickly();
+        let fault = Fault::status(status).message("maintenance until 5").on(operations::CREATE_TASK);
+        controls.add_fault(fault.once()).expect("it is a fault");
+        let run = client.model(MODEL).run(inputs()).quickly();
         let error = run.await.expect_err("whether it exists is unknown");
         assert!(matches!(error, Error::OutcomeUnknown(_)), "{error:?}");
         let text = error.to_string();
@@ -265,10 +279,10 @@ async fn a_create_that_failed_on_the_way_names_the_failure_and_says_each_thing_o
 
 #[tokio::test]
 async fn three_violations_of_inputs_are_one_line_and_come_once() {
-    let service = ScriptedService::start().await;
+    let (_service, _controls, client) = start().await;
     let wrong =
         inferstore::Inputs::new().set("input_image", IMAGE).set("template", "vshape").set("angle", 91);
-    let run = super::client(&service).model(DEFAULT_MODEL).run(wrong.set("other\u{1b}[2J", foreign()));
+    let run = client.model(MODEL).run(wrong.set("other\u{1b}[2J", foreign()));
     let error = run.await.expect_err("they do not fit");
     let Error::Inputs(invalid) = &error else { panic!("{error:?}") };
     assert_eq!(invalid.violations.len(), 3, "{invalid}");

@@ -5,31 +5,15 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use inferstore::types::TaskStatus;
-use inferstore::{Error, RunEvent, RunEvents, TaskDisposition};
+use inferstore::{Error, Inputs, RunEvent, RunEvents, TaskDisposition};
+use inferstore_api::operations;
+use inferstore_service::Script;
 use serde_json::json;
+use tokio::time::sleep;
 
-use super::{Quickly, client, inputs};
-use crate::support::scripted::{DEFAULT_MODEL, Fault, Route, ScriptedService, Stay, TaskPlan};
-
-#[tokio::test]
-async fn a_run_tells_what_happens_in_order() {
-    let service = ScriptedService::start().await;
-    let plan =
-        TaskPlan::new().queued(Stay::Reads(2)).status("migrating", Stay::Reads(1)).computing(Stay::Reads(1));
-    service.set_plan(DEFAULT_MODEL, plan);
-    let mut events = client(&service).model(DEFAULT_MODEL).run(inputs()).quickly().events();
-    let seen: Vec<_> = all(&mut events)
-        .await
-        .iter()
-        .map(|event| match event {
-            RunEvent::Created(_) => "created".to_owned(),
-            RunEvent::Status(status) => status.to_string(),
-            other => format!("{other:?}"),
-        })
-        .collect();
-    assert_eq!(seen, ["created", "in_queue", "migrating", "computing", "success"]);
-    events.finish().await.expect("it ends well");
-}
+use super::on_the_service::{self, tasks};
+use super::{Quickly, inputs};
+use crate::support::scripted::{MODEL, Reply, Scripted};
 
 /// The events up to the end.
 async fn all(events: &mut RunEvents) -> Vec<RunEvent> {
@@ -40,73 +24,80 @@ async fn all(events: &mut RunEvents) -> Vec<RunEvent> {
     all
 }
 
-#[tokio::test]
-async fn reads_that_fail_for_a_while_do_not_end_a_wait() {
-    let service = ScriptedService::start().await;
-    let client = client(&service);
-    let task = client.model(DEFAULT_MODEL).run(inputs()).quickly().start().await.expect("it is created");
-    let faults = [
-        Fault::html_page(502),
-        Fault::failure(500, "no"),
-        Fault::too_many_requests("0"),
-        Fault::failure(408, "no"),
-        Fault::Garble,
-        Fault::CutBody,
+#[tokio::test(start_paused = true)]
+async fn a_run_reports_every_status_in_order_also_one_that_it_does_not_know() {
+    let scripted = Scripted::new();
+    scripted.service.model(MODEL).takes(Duration::ZERO);
+    let statuses = ["in_queue", "in_queue", "migrating", "computing"];
+    scripted.reply(move |operation, number| {
+        let status = statuses.get(number - 1).filter(|_| operation == "getTask");
+        status.map(|status| Reply::task(status))
+    });
+    let mut events = scripted.client().model(MODEL).run(inputs()).events();
+    let events_seen = all(&mut events).await;
+    let other = RunEvent::Status(TaskStatus::Other("migrating".to_owned()));
+    let expected = [
+        RunEvent::Created("task-1".into()),
+        RunEvent::Status(TaskStatus::InQueue),
+        other,
+        RunEvent::Status(TaskStatus::Computing),
+        RunEvent::Status(TaskStatus::Success),
     ];
-    for fault in faults {
-        service.fault(Route::GetTask, fault.times(7)).await;
-    }
-    let outcome = task.wait().quickly().await.expect("it ends well after all");
-    assert_eq!(&outcome.task, task.id());
-    assert_eq!(service.faults_left(), 0);
+    assert_eq!(events_seen, expected);
+    events.finish().await.expect("it ends well");
 }
 
-#[tokio::test]
-async fn a_task_that_failed_says_why_and_one_that_was_canceled_says_so() {
-    let service = ScriptedService::start().await;
-    let model = client(&service).model(DEFAULT_MODEL);
+#[tokio::test(start_paused = true)]
+async fn a_task_that_failed_has_its_message_and_detail_and_one_that_was_canceled_is_reported_as_that() {
+    let scripted = Scripted::new();
+    let model = scripted.client().model(MODEL);
     let detail = json!({"detail": "unknown image format"});
-    service.set_plan(DEFAULT_MODEL, TaskPlan::new().fails_with("the input is not an image", detail.clone()));
-    let error = model.run(inputs()).quickly().await.expect_err("it failed");
+    scripted.reply_to(
+        "getTask",
+        Reply::success(&json!({
+            "task_id": "task-1", "status": "failed", "message": "the input is not an image",
+            "result": { "result": null, "error": detail },
+        })),
+    );
+    let error = model.run(inputs()).await.expect_err("it failed");
     let Error::TaskFailed(failure) = &error else { panic!("{error:?}") };
     assert_eq!(
         (failure.message.as_deref(), &failure.detail),
         (Some("the input is not an image"), &Some(detail))
     );
     assert_eq!(error.task_id(), Some(&failure.task));
-    service.set_plan(DEFAULT_MODEL, TaskPlan::new().ends_canceled());
-    let error = model.run(inputs()).quickly().await.expect_err("it was canceled");
+    scripted.reply_to("getTask", Reply::task("canceled"));
+    let error = model.run(inputs()).await.expect_err("it was canceled");
     assert!(matches!(error, Error::TaskCanceled(_)), "{error:?}");
 }
 
 #[tokio::test]
 async fn dropping_a_wait_leaves_the_task_alone() {
-    let service = ScriptedService::start().await;
-    service.set_plan(DEFAULT_MODEL, TaskPlan::new().queued(Stay::Reads(1_000)));
-    let model = client(&service).model(DEFAULT_MODEL);
-    let run = tokio::spawn(model.run(inputs()).quickly());
-    service.until_seen(Route::GetTask, 2).await;
+    let (_service, controls, client) = on_the_service::start().await;
+    controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
+    let run = tokio::spawn(client.model(MODEL).run(inputs()).quickly());
+    while controls.seen(operations::GET_TASK) < 2 {
+        sleep(Duration::from_millis(1)).await;
+    }
     run.abort();
     let _ = run.await;
-    assert_eq!((service.created().len(), service.canceled().len()), (1, 0));
+    assert_eq!(controls.tasks().await.expect("they can be counted")["in_queue"], 1);
+    assert_eq!((tasks(&controls).await, controls.seen(operations::CANCEL_TASK)), (1, 0));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn three_hundred_tasks_are_waited_for_with_few_requests_and_each_comes_once() {
     const TASKS: usize = 300;
-    let service = ScriptedService::start().await;
-    let plan = |milliseconds| TaskPlan::new().computing(Stay::For(Duration::from_millis(milliseconds)));
-    let ids: Vec<_> = (0..TASKS)
-        .map(|number| {
-            service.set_plan(DEFAULT_MODEL, plan(100 + 300 * (number as u64 % 3)));
-            service.add_task(DEFAULT_MODEL, json!({"number": number}))
-        })
-        .collect();
-    let client = client(&service);
-    let ended: HashMap<_, _> = client
+    let scripted = Scripted::new();
+    let mut ids = Vec::new();
+    for seconds in [10, 40, 70] {
+        scripted.service.model(MODEL).takes(Duration::from_secs(seconds));
+        ids.extend(scripted.create(TASKS / 3).await);
+    }
+    let ended: HashMap<_, _> = scripted
+        .client()
         .tasks()
         .wait_all(ids.iter().map(String::as_str))
-        .quickly()
         .map(|(task, result)| (task.to_string(), result.map(|outcome| outcome.task.to_string())))
         .collect()
         .await;
@@ -114,118 +105,108 @@ async fn three_hundred_tasks_are_waited_for_with_few_requests_and_each_comes_onc
     for id in &ids {
         assert_eq!(ended.get(id).and_then(|result| result.as_ref().ok()), Some(id));
     }
-    let (pages, reads) = (service.count(Route::ListTasks), service.count(Route::GetTask));
+    let pages = scripted.count("listTasks");
+    let reads = scripted.count("getTask");
     assert!(reads <= TASKS + TASKS / 10, "{reads} reads: each task is read once, when it has ended");
     assert!(pages < TASKS, "{pages} pages");
 }
 
-#[tokio::test]
-async fn many_tasks_survive_faults_and_a_deadline_tells_of_each() {
-    let service = ScriptedService::start().await;
-    service.set_plan(DEFAULT_MODEL, TaskPlan::new().computing(Stay::Reads(1)));
-    let quick: Vec<_> =
-        (0..20).map(|number| service.add_task(DEFAULT_MODEL, json!({"number": number}))).collect();
-    service.set_plan(DEFAULT_MODEL, TaskPlan::new().queued(Stay::Reads(1_000_000)));
-    let stuck: Vec<_> =
-        (0..3).map(|number| service.add_task(DEFAULT_MODEL, json!({"stuck": number}))).collect();
-    service.fault_rate(Route::Any, 0.2, vec![Fault::CloseAfterRequest, Fault::html_page(502)], 7).await;
-    let ended: HashMap<_, _> = client(&service)
+#[tokio::test(start_paused = true)]
+async fn many_tasks_survive_failures_and_each_is_reported_at_the_deadline() {
+    let scripted = Scripted::new();
+    let mut ids = scripted.create(20).await;
+    let client = scripted.client();
+    scripted.service.model("busy").stays_queued();
+    for number in 0..3 {
+        let run = client.model("busy").run(Inputs::new().set("number", number));
+        ids.push(run.start().await.expect("it is created").id().to_string());
+    }
+    scripted.reply(|_, number| match number % 10 {
+        3 => Some(Reply::Lost),
+        8 => Some(Reply::html_page(502)),
+        _ => None,
+    });
+    let ended: HashMap<_, _> = client
         .tasks()
-        .wait_all(quick.iter().chain(&stuck).map(String::as_str))
-        .quickly()
-        .deadline(Duration::from_secs(2))
+        .wait_all(ids.iter().map(String::as_str))
+        .deadline(Duration::from_secs(60))
         .cancel_at_deadline(true)
         .map(|(task, result)| (task.to_string(), result))
         .collect()
         .await;
     assert_eq!(ended.len(), 23);
-    for id in &stuck {
+    for id in &ids[..20] {
+        assert!(ended[id].is_ok(), "{id}: {:?}", ended[id]);
+    }
+    for id in &ids[20..] {
         let Err(error) = &ended[id] else { panic!("{id} has not ended") };
         assert!(matches!(error, Error::DeadlineReached(_)), "{error:?}");
         assert_eq!(error.task_id().map(ToString::to_string).as_ref(), Some(id));
     }
 }
 
-#[tokio::test]
-async fn a_word_of_tomorrow_is_reported_and_is_not_the_end() {
-    let service = ScriptedService::start().await;
-    service.set_plan(DEFAULT_MODEL, TaskPlan::new().status("paused", Stay::Reads(3)));
-    let mut events = client(&service).model(DEFAULT_MODEL).run(inputs()).quickly().events();
-    let seen = all(&mut events).await;
-    events.finish().await.expect("it ends well");
-    assert!(
-        seen.iter()
-            .any(|event| matches!(event, RunEvent::Status(TaskStatus::Other(word)) if word == "paused"))
-    );
-}
-
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_task_that_another_process_created_can_be_followed_to_its_end() {
-    let service = ScriptedService::start().await;
-    service.set_plan(DEFAULT_MODEL, TaskPlan::new().queued(Stay::Reads(1)).computing(Stay::Reads(1)));
-    let id = service.add_task(DEFAULT_MODEL, json!({}));
-    let mut events = client(&service).task(id.as_str()).wait().quickly().events();
+    let scripted = Scripted::new();
+    let ids = scripted.create(1).await;
+    let mut events = scripted.client().task(ids[0].as_str()).wait().events();
     let seen = all(&mut events).await;
     let outcome = events.finish().await.expect("it ends well");
     let [RunEvent::Status(first), .., RunEvent::Status(last)] = &seen[..] else { panic!("{seen:?}") };
     assert_ne!(first, last);
-    assert_eq!((last, outcome.task.as_str()), (&TaskStatus::Success, id.as_str()));
-    let error = client(&service).task("..").wait().quickly().events().finish().await;
+    assert_eq!((last, outcome.task.as_str()), (&TaskStatus::Success, ids[0].as_str()));
+    let error = scripted.client().task("..").wait().events().finish().await;
     assert!(matches!(error, Err(Error::InvalidArgument(_))), "{error:?}");
 }
 
-#[tokio::test]
-async fn the_deadline_tells_what_became_of_the_cancel() {
-    let too_late = || Fault::failure(409, "it is being computed");
-    for (fault, expected) in [
+#[tokio::test(start_paused = true)]
+async fn the_outcome_of_the_cancel_is_reported_at_the_deadline() {
+    for (reply, expected) in [
         (None, TaskDisposition::Canceled),
-        (Some(too_late()), TaskDisposition::StillRunning),
-        (Some(Fault::Stall), TaskDisposition::CancelUnknown),
+        (Some(Reply::failure(409, "it is being computed")), TaskDisposition::StillRunning),
+        (Some(Reply::Late(Duration::from_secs(600))), TaskDisposition::CancelUnknown),
     ] {
-        let service = ScriptedService::start().await;
-        service.set_plan(DEFAULT_MODEL, TaskPlan::new().queued(Stay::Reads(1_000_000)));
-        let id = service.add_task(DEFAULT_MODEL, json!({}));
-        if let Some(fault) = fault {
-            service.fault(Route::CancelTask, fault.always()).await;
+        let scripted = Scripted::new();
+        scripted.service.model("busy").stays_queued();
+        if let Some(reply) = reply {
+            scripted.reply_to("cancelTask", reply);
         }
-        let wait = client(&service).task(id).wait().quickly().deadline(Duration::from_secs(1));
-        let error = wait.cancel_at_deadline(true).await.expect_err("it stays in the queue");
+        let run = scripted.client().model("busy").run(inputs()).deadline(Duration::from_secs(10));
+        let error = run.cancel_at_deadline(true).await.expect_err("it stays in the queue");
         let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
         assert_eq!(reached.disposition, expected);
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn of_many_tasks_one_that_cannot_be_and_one_that_stays_are_reported_and_nothing_is_canceled() {
-    let service = ScriptedService::start().await;
-    service.set_plan(DEFAULT_MODEL, TaskPlan::new().queued(Stay::Reads(1_000_000)));
-    let id = service.add_task(DEFAULT_MODEL, json!({}));
-    let ended: HashMap<_, _> = client(&service)
+    let scripted = Scripted::new();
+    scripted.service.model(MODEL).takes(Duration::from_secs(3_600));
+    let ids = scripted.create(1).await;
+    let ended: HashMap<_, _> = scripted
+        .client()
         .tasks()
-        .wait_all([id.as_str(), ".."])
-        .quickly()
-        .deadline(Duration::from_millis(300))
+        .wait_all([ids[0].as_str(), ".."])
+        .deadline(Duration::from_secs(60))
         .map(|(task, result)| (task.to_string(), result.err()))
         .collect()
         .await;
     assert!(matches!(ended[".."], Some(Error::InvalidArgument(_))), "{ended:?}");
-    let Some(Error::DeadlineReached(reached)) = &ended[&id] else { panic!("{ended:?}") };
-    assert_eq!((reached.disposition, service.canceled().len()), (TaskDisposition::StillRunning, 0));
+    let Some(Error::DeadlineReached(reached)) = &ended[&ids[0]] else { panic!("{ended:?}") };
+    assert_eq!((reached.disposition, scripted.count("cancelTask")), (TaskDisposition::StillRunning, 0));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn tasks_far_apart_are_read_by_themselves_and_reads_that_fail_are_repeated() {
-    let service = ScriptedService::start().await;
-    let first = service.add_task(DEFAULT_MODEL, json!({"number": 0}));
-    for number in 0..150 {
-        service.add_task("another-model", json!({"number": number}));
-    }
-    service.set_plan(DEFAULT_MODEL, TaskPlan::new().computing(Stay::Reads(2)));
-    let last = service.add_task(DEFAULT_MODEL, json!({"number": 1}));
-    service.fault(Route::GetTask, Fault::failure(500, "no").times(3)).await;
-    let both = [first.as_str(), last.as_str()];
-    let all: Vec<_> = client(&service).tasks().wait_all(both).quickly().collect().await;
-    let ended: Vec<_> = all.iter().map(|(task, result)| (task.to_string(), result.is_ok())).collect();
-    assert_eq!(ended, [(first, true), (last, true)]);
-    assert!(service.count(Route::ListTasks) <= 3, "a page for each would cost more");
+    let scripted = Scripted::new();
+    let ids = scripted.create(152).await;
+    scripted.reply(|operation, number| {
+        (operation == "getTask" && number <= 3).then(|| Reply::failure(500, "no"))
+    });
+    let both = [ids[0].as_str(), ids[151].as_str()];
+    let all: Vec<_> = scripted.client().tasks().wait_all(both).collect().await;
+    let mut ended: Vec<_> = all.iter().map(|(task, result)| (task.as_str(), result.is_ok())).collect();
+    ended.sort_unstable();
+    assert_eq!(ended, [(both[0], true), (both[1], true)]);
+    assert!(scripted.count("listTasks") <= 3, "a page for each would cost more");
 }

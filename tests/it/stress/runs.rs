@@ -123,12 +123,12 @@ const DEADLINE: Duration = Duration::from_millis(400);
 
 /// What a caller learned of a run that could not end.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Told {
+enum Reported {
     NotCreated,
     Canceled(String),
-    GoesOn(String),
+    StillRunning(String),
     /// It may have been canceled.
-    CancelUnanswered(String),
+    CancelUnknown(String),
     /// No read has shown it.
     Unread(String),
     /// The outcome is unknown; these may be it.
@@ -167,24 +167,24 @@ async fn deadlines_hold_under_the_same_faults_and_what_is_reported_of_each_task_
         latest = latest.max(late);
         let mut of_this_run = by_image.remove(&image(number)).unwrap_or_default();
         let word = match reported {
-            Told::NotCreated => "not created",
-            Told::Canceled(id) => {
+            Reported::NotCreated => "not created",
+            Reported::Canceled(id) => {
                 assert!(of_this_run.remove(&(id, "canceled".to_owned())), "{number}: {of_this_run:?}");
                 "canceled"
             }
-            Told::GoesOn(id) => {
+            Reported::StillRunning(id) => {
                 assert!(of_this_run.remove(&(id, "in_queue".to_owned())), "{number}: {of_this_run:?}");
                 "goes on"
             }
-            Told::CancelUnanswered(id) => {
+            Reported::CancelUnknown(id) => {
                 of_this_run.retain(|(of_this_run, _)| *of_this_run != id);
                 "cancel unanswered"
             }
-            Told::Unread(id) => {
+            Reported::Unread(id) => {
                 assert!(of_this_run.remove(&(id, "in_queue".to_owned())), "{number}: {of_this_run:?}");
                 "unread"
             }
-            Told::Unknown(candidates) => {
+            Reported::Unknown(candidates) => {
                 assert!(of_this_run.len() <= 1, "created twice: {number}: {of_this_run:?}");
                 let known = |(id, _): &(String, String)| candidates.contains(id);
                 assert!(candidates.is_empty() || of_this_run.iter().all(known), "{candidates:?}");
@@ -202,22 +202,22 @@ async fn deadlines_hold_under_the_same_faults_and_what_is_reported_of_each_task_
     ));
 }
 
-fn reported(error: &Error) -> Told {
+fn reported(error: &Error) -> Reported {
     let id = || error.task_id().expect("the error carries the task").to_string();
     match error {
         Error::DeadlineReached(reached) => match reached.disposition {
-            TaskDisposition::Canceled => Told::Canceled(id()),
-            TaskDisposition::StillRunning => Told::GoesOn(id()),
-            TaskDisposition::NotCreated => Told::NotCreated,
-            TaskDisposition::CancelUnknown => Told::CancelUnanswered(id()),
-            TaskDisposition::Unknown => Told::Unread(id()),
+            TaskDisposition::Canceled => Reported::Canceled(id()),
+            TaskDisposition::StillRunning => Reported::StillRunning(id()),
+            TaskDisposition::NotCreated => Reported::NotCreated,
+            TaskDisposition::CancelUnknown => Reported::CancelUnknown(id()),
+            TaskDisposition::Unknown => Reported::Unread(id()),
             _ => panic!("{error:?}"),
         },
         Error::OutcomeUnknown(unknown) => {
-            Told::Unknown(unknown.candidates.iter().map(ToString::to_string).collect())
+            Reported::Unknown(unknown.candidates.iter().map(ToString::to_string).collect())
         }
         // There was no time left to repeat what was refused.
-        Error::Api(_) if error.task_id().is_none() => Told::NotCreated,
+        Error::Api(_) if error.task_id().is_none() => Reported::NotCreated,
         _ => panic!("{error:?}"),
     }
 }

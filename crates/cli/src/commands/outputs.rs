@@ -321,7 +321,7 @@ fn show(saved: &[Saved], session: &Session) -> Result {
         return Ok(());
     }
     for (_, path) in saved {
-        crate::view::show(&session.environment.folder.join(path), &session.environment)?;
+        crate::view::show(&session.environment.folder.join(path), session)?;
     }
     Ok(())
 }

@@ -251,11 +251,11 @@ fn the_demo_runs_from_beginning_to_end() {
             "low-light-enhancement-output_image.png",
         ]
     );
-    let told = without_ports(&ended.stdout);
-    let (told, afterwards) = told.split_once("\n\nHow to go on:").expect("it ends with how to go on");
+    let shown = without_ports(&ended.stdout);
+    let (shown, afterwards) = shown.split_once("\n\nHow to go on:").expect("it ends with how to go on");
     assert!(afterwards.contains("inferstore serve"), "{afterwards}");
     let readme = without_ports(include_str!("../../../../README.md"));
-    assert!(readme.contains(told), "the README shows another run than this one: {told}");
+    assert!(readme.contains(shown), "the README shows another run than this one: {shown}");
 }
 
 #[test]

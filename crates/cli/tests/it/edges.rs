@@ -144,7 +144,7 @@ fn a_profile_that_is_named_comes_before_the_environment() {
     let ended = local.cli.call("balance --profile othr");
     assert_eq!(ended.code, exit::USAGE);
     assert!(ended.stderr.contains("did you mean `other`?"), "{ended}");
-    local.cli.set("INFERSTORE_PROFILE", "nobody");
+    local.cli.set("INFERSTORE_PROFILE", "unknown");
     assert_eq!(local.cli.call("balance").code, exit::USAGE, "an unknown profile of the environment");
 }
 

@@ -21,7 +21,7 @@ fn what_is_wrong_with_the_command_line_is_told() {
             "balance",
             "balance --base-url https://host.example",
             "balance --base-url http://host.example/api/v1 --api-key x",
-            "balance --profile nobody",
+            "balance --profile unknown",
         ])
     );
 }
@@ -92,15 +92,15 @@ fn the_end_of_a_task_is_the_exit_code() {
     assert_eq!(late.code, exit::DEADLINE, "{late}");
     let newest = cli.call("task list --limit 1 --format quiet").stdout;
     assert_eq!(late.stdout, newest, "the task is on standard output");
-    let told = cli.transcript(&[&format!("task wait {} --deadline 1s --cancel-at-deadline", newest.trim())]);
-    insta::assert_snapshot!("deadline", told);
+    let wait = cli.transcript(&[&format!("task wait {} --deadline 1s --cancel-at-deadline", newest.trim())]);
+    insta::assert_snapshot!("deadline", wait);
 }
 
 #[test]
-fn a_service_that_does_not_answer_is_told() {
+fn a_service_that_is_not_reached_is_an_error() {
     let _filters = filters();
     let mut cli = Cli::new();
-    // Taken, and free again: nobody listens there.
+    // Taken, and free again: there is no listener.
     let free = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     let address = free.local_addr().expect("it has an address");
     drop(free);
@@ -125,6 +125,6 @@ fn no_failure_prints_the_key() {
         let typed = command.contains("the-key");
         assert!(typed || !ended.to_string().contains("the-key-of-the-tests"), "{ended}");
     }
-    let wrong = local.cli.call("balance --api-key planted-key-that-nobody-knows --verbose");
+    let wrong = local.cli.call("balance --api-key planted-key-of-no-account --verbose");
     assert!(!wrong.to_string().contains("planted"), "{wrong}");
 }

@@ -15,7 +15,7 @@ fn the_mistakes_of_a_first_hour() {
     let base_url = local.service().base_url().to_owned();
     let storage = format!("balance --base-url {}", local.service().storage_url());
     let no_root = format!("balance --base-url {}", base_url.trim_end_matches("/api/v1"));
-    let mut told = vec![Cli::new().transcript(&["models list", "login"])];
+    let mut transcripts = vec![Cli::new().transcript(&["models list", "login"])];
     let mistakes = [
         "balance --api-key wrong",
         &no_root,
@@ -28,7 +28,7 @@ fn the_mistakes_of_a_first_hour() {
         "run haze-removal hazy.png hazy.png",
         "run haze-removal missing.png",
         "run haze-removal folder",
-        "run haze-removal input_image=@~nobody/hazy.png",
+        "run haze-removal input_image=@~unknown/hazy.png",
         "run haze-removal notes.txt",
         "run haze-removal fake.png",
         "run haze-removal input_image=@hazy.png input_image=@fake.png",
@@ -40,10 +40,10 @@ fn the_mistakes_of_a_first_hour() {
         "files list sampels",
         "rnu haze-removal",
     ];
-    told.push(local.cli.transcript(&mistakes));
+    transcripts.push(local.cli.transcript(&mistakes));
     local.cli.set("INFERSTORE_BASE_URL", &closed());
-    told.push(local.cli.transcript(&["balance"]));
-    insta::assert_snapshot!("mistakes", told.join("\n"));
+    transcripts.push(local.cli.transcript(&["balance"]));
+    insta::assert_snapshot!("mistakes", transcripts.join("\n"));
 }
 
 #[test]

@@ -21,9 +21,9 @@ fn a_key_is_checked_stored_and_never_printed() {
     let (mut local, base_url) = logged_out();
     local.cli.stdin(KEY);
     let login = format!("login --base-url {base_url} --profile work");
-    let told = local.cli.transcript(&["balance", &login, "balance --format quiet", "profile list"]);
-    insta::assert_snapshot!("login", told);
-    assert!(!told.contains(KEY));
+    let transcript = local.cli.transcript(&["balance", &login, "balance --format quiet", "profile list"]);
+    insta::assert_snapshot!("login", transcript);
+    assert!(!transcript.contains(KEY));
 }
 
 #[cfg(unix)]

@@ -144,15 +144,15 @@ impl Cli {
         Ended { code, stdout: stdout.text(), stderr: stderr.text() }
     }
 
-    /// Calls one command after the other, and tells everything that they printed.
+    /// Calls one command after the other, and returns everything that they printed.
     pub(crate) fn transcript(&self, commands: &[&str]) -> String {
-        let told = |command: &&str| {
+        let called = |command: &&str| {
             let ended = self.call(command);
             let has_hint = ["\nhint: ", "try '--help'"].iter().any(|hint| ended.stderr.contains(hint));
             assert!(ended.code == 0 || has_hint, "every failure says what to try: {ended}");
             format!("$ inferstore {command}\n{ended}")
         };
-        self.without_folder(&commands.iter().map(told).collect::<Vec<_>>().join("\n"))
+        self.without_folder(&commands.iter().map(called).collect::<Vec<_>>().join("\n"))
     }
 
     pub(crate) fn without_folder(&self, text: &str) -> String {
@@ -171,7 +171,7 @@ impl fmt::Display for Ended {
     }
 }
 
-/// What differs from run to run and matters to nobody.
+/// Replaces what differs from run to run.
 pub(crate) fn filters() -> insta::internals::SettingsBindDropGuard {
     let mut settings = insta::Settings::clone_current();
     for (pattern, replacement) in [

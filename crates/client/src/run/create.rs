@@ -52,7 +52,7 @@ const MAX_CONCURRENT_READS: usize = 8;
 /// # }
 /// ```
 ///
-/// Two prepared runs with the same inputs are told apart by their uploaded files. Those without files
+/// Two prepared runs with the same inputs are distinguished by their uploaded files. Those without files
 /// are not, but each becomes one task: a task that is known already is never adopted again. Make known
 /// what a journal lists with [`Tasks::claim`](crate::Tasks::claim) before the first `adopt_or_start`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

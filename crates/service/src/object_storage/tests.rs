@@ -87,7 +87,7 @@ async fn members_alone_upload_into_the_storage_of_their_organization() -> Outcom
     app.database.add_member(organization.id, member.id).await?;
 
     assert_eq!(presign(&service, &stranger, Some("studio")).await?.0, 403);
-    assert_eq!(presign(&service, &member_key, Some("nobody")).await?.0, 403);
+    assert_eq!(presign(&service, &member_key, Some("unknown")).await?.0, 403);
     assert_eq!(presign(&service, &stranger, Some("member")).await?.0, 403);
     let (status, target) = presign(&service, &member_key, Some("studio")).await?;
     assert_eq!((status, put(&target).await?.0), (200, 200));
@@ -114,7 +114,7 @@ async fn members_alone_upload_into_the_storage_of_their_organization() -> Outcom
     assert_eq!(total(&service, &organization_key).await?, 0);
 
     // With the organization's key the name changes nothing, whatever it is.
-    let (status, target) = presign(&service, &organization_key, Some("nobody")).await?;
+    let (status, target) = presign(&service, &organization_key, Some("unknown")).await?;
     assert_eq!((status, put(&target).await?.0), (200, 200));
     assert_eq!(total(&service, &organization_key).await?, 1);
     Ok(())

@@ -196,7 +196,12 @@ async fn with_all_permission_to_repeat_every_create_ends_in_exactly_one_task() {
     // Permission does not reach a service that is not there. A conflict stays one. What may still land is
     // why the permission is off by default, and permitting retries of refusals states that they are
     // true.
-    let beyond = ["cut before connecting", "not done, answered with 409", "done, answered with 503"];
+    let beyond = [
+        "cut before connecting",
+        "not done, answered with 200 that says fail",
+        "not done, answered with 409",
+        "done, answered with 503",
+    ];
     let mut points = points();
     points.retain(|point| {
         !matches!(point.task, TaskDisposition::Hidden | TaskDisposition::Open)

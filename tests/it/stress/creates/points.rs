@@ -39,7 +39,7 @@ pub(crate) enum TaskDisposition {
     /// There is one or none: the caller gets it, or learns that the outcome is unknown.
     Open,
     /// There is one, and the caller learns that the create was refused: that is a lie, and a client
-    /// that believes no refusal could never tell anybody that nothing was created.
+    /// that believes no refusal could never report that nothing was created.
     Hidden,
 }
 
@@ -47,13 +47,13 @@ pub(crate) enum TaskDisposition {
 const NEVER: Duration = Duration::from_secs(600);
 
 /// The timeout of clients there. The others have the usual one.
-const PATIENCE: Duration = Duration::from_secs(1);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Point {
     /// How long a client waits for an answer.
     pub(crate) fn client_timeout(&self) -> Duration {
         match self.name.starts_with(SILENT) {
-            true => PATIENCE,
+            true => CLIENT_TIMEOUT,
             false => Duration::from_secs(60),
         }
     }
@@ -94,6 +94,11 @@ pub(crate) fn points() -> Vec<Point> {
             TaskDisposition::Adopted,
         ),
         ("not done, answer is half of a JSON", Fault::status(200).body(JSON, HALF), TaskDisposition::None),
+        (
+            "not done, answered with 200 that says fail",
+            Fault::status(200).body(JSON, FAIL),
+            TaskDisposition::None,
+        ),
         ("not answered in time, not done", Fault::delay(NEVER), TaskDisposition::None),
         ("not answered in time, done", Fault::delay(NEVER).after_commit(), TaskDisposition::Late),
     ];
@@ -109,6 +114,9 @@ const JSON: &str = "application/json";
 
 /// The beginning of an answer that would have named the task.
 const HALF: &str = r#"{"status":"success","message":"created","data":{"data":"3f"#;
+
+/// A failure in the place of a success.
+const FAIL: &str = r#"{"status":"fail","message":"no"}"#;
 
 /// Every status that something in between may answer with, before and after the task exists.
 fn statuses() -> impl Iterator<Item = Point> {

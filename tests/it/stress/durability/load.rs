@@ -95,10 +95,10 @@ fn picture(number: u8) -> Vec<u8> {
 
 /// What the service has acknowledged so far, over all its lives.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Acknowledged(Arc<Mutex<Told>>);
+pub(crate) struct Acknowledged(Arc<Mutex<Known>>);
 
 #[derive(Debug, Default)]
-struct Told {
+struct Known {
     /// The picture that tasks read.
     picture: String,
     /// How many creates were sent, answered or not.
@@ -112,7 +112,7 @@ struct Told {
 }
 
 impl Acknowledged {
-    fn reported<Result>(&self, read: impl FnOnce(&mut Told) -> Result) -> Result {
+    fn reported<Result>(&self, read: impl FnOnce(&mut Known) -> Result) -> Result {
         read(&mut self.0.lock().expect("no test thread has failed"))
     }
 

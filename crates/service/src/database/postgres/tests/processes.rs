@@ -299,7 +299,7 @@ async fn a_database_that_goes_away_fails_requests_and_is_used_again_when_it_is_b
         process.credit(fixture.customer, credit, NOW).await.unwrap();
     }
     assert_eq!(process.purses(fixture.customer).await.unwrap().free.smallest(), 3);
-    let nowhere = "postgres://nobody:hidden-password@127.0.0.1:9/none";
+    let nowhere = "postgres://unknown:hidden-password@127.0.0.1:9/none";
     let refused = PostgresDatabase::open(nowhere).await.err().unwrap();
     assert!(!format!("{refused} {refused:?}").contains("hidden-password"));
     let invalid = connect::config("postgres://user:hidden-password@:x/none").err().unwrap();
