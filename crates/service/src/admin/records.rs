@@ -56,7 +56,7 @@ pub(crate) struct TaskOverview {
     pub(crate) task: String,
     pub(crate) account: String,
     pub(crate) model: String,
-    pub(crate) status: &'static str,
+    pub(crate) status: Status,
     pub(crate) price: Money,
     pub(crate) cost: Option<Money>,
     pub(crate) message: Option<String>,

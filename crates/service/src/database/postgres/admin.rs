@@ -31,7 +31,7 @@ fn task(row: &Row) -> Result<TaskOverview, tokio_postgres::Error> {
         task: row.try_get(0)?,
         account: row.try_get(1)?,
         model: row.try_get(2)?,
-        status: row.try_get::<_, Status>(3)?.word(),
+        status: row.try_get(3)?,
         price: row.try_get(4)?,
         cost: row.try_get(5)?,
         message: row.try_get(6)?,

@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::SqliteDatabase;
 use super::movements::purses;
-use super::statements::Statements as _;
+use super::statements::{Statements as _, record};
 use crate::Error;
 use crate::accounts::{Account, AccountId, Accounts, KeptKey, NewAccount};
 use crate::clock::Moment;
@@ -16,13 +16,7 @@ const BY_USERNAME: &str =
 
 /// Reads an account from the first columns of a row.
 fn account(row: &Row<'_>) -> rusqlite::Result<Account> {
-    Ok(Account {
-        id: row.get(0)?,
-        username: row.get(1)?,
-        scope: row.get(2)?,
-        wallet_address: row.get(3)?,
-        bucket: row.get(4)?,
-    })
+    Ok(record!(row, Account: id username scope wallet_address bucket))
 }
 
 #[async_trait]
@@ -33,8 +27,7 @@ impl Accounts for SqliteDatabase {
     }
 
     async fn account(&self, username: &str) -> Result<Option<Account>, Error> {
-        let username = username.to_owned();
-        self.read(move |db| Ok(db.first(BY_USERNAME, [username], account)?)).await
+        self.first(BY_USERNAME, [username.to_owned()], account).await
     }
 
     async fn accounts(&self) -> Result<Vec<(Account, Purses)>, Error> {
@@ -53,12 +46,8 @@ impl Accounts for SqliteDatabase {
     }
 
     async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<(), Error> {
-        self.write(move |db| {
-            let insert = "INSERT INTO members (organization, person) VALUES (?, ?) ON CONFLICT DO NOTHING";
-            db.run(insert, params![organization, person])?;
-            Ok(())
-        })
-        .await
+        let insert = "INSERT INTO members (organization, person) VALUES (?, ?) ON CONFLICT DO NOTHING";
+        self.run(insert, (organization, person)).await.map(drop)
     }
 
     async fn remove_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error> {
@@ -72,11 +61,8 @@ impl Accounts for SqliteDatabase {
     }
 
     async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error> {
-        self.read(move |db| {
-            let member = "SELECT 1 FROM members WHERE organization = ? AND person = ?";
-            Ok(db.is_there(member, params![organization, person])?)
-        })
-        .await
+        let member = "SELECT 1 FROM members WHERE organization = ? AND person = ?";
+        Ok(self.first(member, (organization, person), |_| Ok(())).await?.is_some())
     }
 
     async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<(), Error> {
@@ -86,30 +72,22 @@ impl Accounts for SqliteDatabase {
     }
 
     async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool, Error> {
-        let id = id.to_owned();
         let _invalidation = self.caches.keys.invalidate();
-        self.write(move |db| {
-            let revoke = "UPDATE api_keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL";
-            Ok(db.run(revoke, params![now, id])? > 0)
-        })
-        .await
+        let revoke = "UPDATE api_keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL";
+        Ok(self.run(revoke, (now, id.to_owned())).await? > 0)
     }
 
     async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>, Error> {
-        let by_id = id.to_owned();
-        let read = || self.read(move |db| key(db, &by_id));
+        let select = "SELECT accounts.id, username, scope, wallet_address, bucket, api_keys.id, hash \
+             FROM api_keys JOIN accounts ON accounts.id = api_keys.account \
+             WHERE api_keys.id = ? AND revoked_at IS NULL";
+        let read = || {
+            self.first(select, [id.to_owned()], |row| {
+                Ok((KeptKey { id: row.get(5)?, hash: row.get(6)? }, account(row)?))
+            })
+        };
         self.caches.keys.get_or_read(id, read).await
     }
-}
-
-fn key(db: &Connection, id: &str) -> Result<Option<(KeptKey, Account)>, Error> {
-    Ok(db.first(
-        "SELECT accounts.id, username, scope, wallet_address, bucket, api_keys.id, hash \
-         FROM api_keys JOIN accounts ON accounts.id = api_keys.account \
-         WHERE api_keys.id = ? AND revoked_at IS NULL",
-        [id],
-        |row| Ok((KeptKey { id: row.get(5)?, hash: row.get(6)? }, account(row)?)),
-    )?)
 }
 
 pub(super) fn add_account(db: &Connection, new: &NewAccount, now: Moment) -> Result<Account, Error> {

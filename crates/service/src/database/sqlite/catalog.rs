@@ -6,9 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 
-use super::statements::Statements as _;
+use super::SqliteDatabase;
+use super::statements::{Statements as _, column, record};
 use super::values::Json;
-use super::{SqliteDatabase, signed, unsigned};
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::catalog::{
@@ -34,16 +34,7 @@ const MATCHING: &str = "AND (instr(folded_name, ?2) > 0 OR instr(folded_descript
 
 /// Reads what lists show of a model from the first columns of a row.
 fn summary(row: &Row<'_>) -> rusqlite::Result<ModelSummary> {
-    Ok(ModelSummary {
-        id: row.get(0)?,
-        name: row.get(1)?,
-        username: row.get(2)?,
-        description: row.get(3)?,
-        is_official: row.get(4)?,
-        is_verified: row.get(5)?,
-        visibility: row.get(6)?,
-        price: row.get(7)?,
-    })
+    Ok(record!(row, ModelSummary: id name username description is_official is_verified visibility price))
 }
 
 /// Which parts a list has, and what else it asks of a model.
@@ -115,18 +106,14 @@ impl Catalog for SqliteDatabase {
     }
 
     async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool, Error> {
-        let model = model.to_owned();
         let _invalidation = self.caches.models.invalidate();
-        self.write(move |db| {
-            let is_public = change.visibility.map(|visibility| visibility == Visibility::Public);
-            let update = "UPDATE models SET price = coalesce(?, price), is_public = coalesce(?, is_public), \
-                          is_verified = coalesce(?, is_verified), \
-                          is_playground = coalesce(?, is_playground), updated_at = ? WHERE id = ?";
-            let values =
-                params![change.price, is_public, change.is_verified, change.is_playground, now, model];
-            Ok(db.run(update, values)? > 0)
-        })
-        .await
+        let ModelChange { price, visibility, is_verified, is_playground } = change;
+        let is_public = visibility.map(|visibility| visibility == Visibility::Public);
+        let update = "UPDATE models SET price = coalesce(?, price), is_public = coalesce(?, is_public), \
+                      is_verified = coalesce(?, is_verified), \
+                      is_playground = coalesce(?, is_playground), updated_at = ? WHERE id = ?";
+        let values = (price, is_public, is_verified, is_playground, now, model.to_owned());
+        Ok(self.run(update, values).await? > 0)
     }
 }
 
@@ -136,9 +123,9 @@ fn models(db: &Connection, search: &Search) -> Result<(Vec<ModelSummary>, u64), 
     let statement = List::new(search.filter, search.sort, text.is_some());
     // One transaction, so that the count belongs to the page.
     let snapshot = db.unchecked_transaction()?;
-    let total = snapshot.one(&statement.count, params![search.caller, text], |row| row.get(0))?;
-    let params = params![search.caller, text, since, search.limit, signed(search.offset)];
-    Ok((snapshot.all(&statement.page, params, summary)?, unsigned(total)))
+    let total = snapshot.one(&statement.count, params![search.caller, text], column)?;
+    let params = params![search.caller, text, since, search.limit, search.offset];
+    Ok((snapshot.all(&statement.page, params, summary)?, total))
 }
 
 /// The statements of a list: for the account ?1, the text ?2, trends since ?3, limit ?4 and offset ?5.
@@ -209,8 +196,7 @@ fn publish(db: &Connection, models: &[NewModel], existing: Existing) -> Result<u
         if existing == Existing::Keep && !put {
             continue;
         }
-        let owner: AccountId =
-            db.one("SELECT owner FROM models WHERE id = ?", [&model.id], |row| row.get(0))?;
+        let owner: AccountId = db.one("SELECT owner FROM models WHERE id = ?", [&model.id], column)?;
         // A version that the operator published in the place of a built-in one stays.
         let is_superseded = existing == Existing::Refresh && has_version(db, model)?;
         let is_due = owner == model.owner && !is_superseded;

@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params};
 
+use super::SqliteDatabase;
 use super::movements::meter_storage;
-use super::statements::Statements as _;
+use super::statements::{Statements as _, column, record};
 use super::values::json;
-use super::{SqliteDatabase, signed, unsigned};
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
@@ -17,49 +17,26 @@ use crate::object_storage::{
     Files, Object, OutputLimits, OutputStored, Stored, StoredFile, Target, TargetsOf, Usage, category,
 };
 
+const TARGET: &str = "id, owner, payer, bucket, folder, key, mime, size, expires_at, is_void";
+
+/// Reads a target from the columns of `TARGET`.
 fn target(row: &Row<'_>) -> rusqlite::Result<Target> {
-    Ok(Target {
-        id: row.get("id")?,
-        owner: row.get("owner")?,
-        payer: row.get("payer")?,
-        bucket: row.get("bucket")?,
-        folder: row.get("folder")?,
-        key: row.get("key")?,
-        mime: row.get("mime")?,
-        size: unsigned(row.get("size")?),
-        expires_at: row.get("expires_at")?,
-        is_void: row.get("is_void")?,
-    })
+    Ok(record!(row, Target: id owner payer bucket folder key mime size expires_at is_void))
 }
 
 #[async_trait]
 impl Files for SqliteDatabase {
     async fn add_target(&self, target: &Target) -> Result<(), Error> {
-        let target = target.clone();
-        self.write(move |db| {
-            db.run(
-                "INSERT INTO upload_targets (id, owner, payer, bucket, folder, key, mime, size, expires_at) \
-                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                params![
-                    target.id,
-                    target.owner,
-                    target.payer,
-                    target.bucket,
-                    target.folder,
-                    target.key,
-                    target.mime,
-                    signed(target.size),
-                    target.expires_at,
-                ],
-            )?;
-            Ok(())
-        })
-        .await
+        let insert = "INSERT INTO upload_targets (id, owner, payer, bucket, folder, key, mime, size, expires_at) \
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        let Target { id, owner, payer, bucket, folder, key, mime, size, expires_at, .. } = target.clone();
+        self.run(insert, (id, owner, payer, bucket, folder, key, mime, size, expires_at)).await.map(drop)
     }
 
     async fn target(&self, id: &str) -> Result<Option<Target>, Error> {
         let id = id.to_owned();
-        self.read(move |db| Ok(db.first("SELECT * FROM upload_targets WHERE id = ?", [id], target)?)).await
+        let select = format!("SELECT {TARGET} FROM upload_targets WHERE id = ?");
+        self.read(move |db| Ok(db.first(&select, [id], target)?)).await
     }
 
     async fn pending_targets(
@@ -79,7 +56,7 @@ impl Files for SqliteDatabase {
             TargetsOf::Everyone => ("true", Value::Null, Value::Null),
         };
         let select = format!(
-            "SELECT * FROM upload_targets WHERE {condition} AND expires_at > ?3 AND expires_at <= ?4 \
+            "SELECT {TARGET} FROM upload_targets WHERE {condition} AND expires_at > ?3 AND expires_at <= ?4 \
              AND is_used = 0 AND is_void = 0 ORDER BY expires_at DESC, id LIMIT ?5"
         );
         self.read(move |db| Ok(db.all(&select, params![first, second, expiry.0, expiry.1, limit], target)?))
@@ -102,8 +79,10 @@ impl Files for SqliteDatabase {
     }
 
     async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>, Error> {
-        let (bucket, key) = (bucket.to_owned(), key.to_owned());
-        self.read(move |db| object(db, &bucket, &key)).await
+        let select = "SELECT bucket, key, blob, mime, size, etag, created_at FROM objects \
+                      WHERE bucket = ? AND key = ?";
+        let read = |row: &Row<'_>| Ok(record!(row, Object: bucket key blob mime size etag created_at));
+        self.first(select, [bucket.to_owned(), key.to_owned()], read).await
     }
 
     async fn files(
@@ -120,14 +99,9 @@ impl Files for SqliteDatabase {
     }
 
     async fn usage(&self, owner: AccountId) -> Result<Usage, Error> {
-        self.read(move |db| {
-            let sums = "SELECT coalesce(sum(files), 0), coalesce(sum(bytes), 0) \
-                        FROM folder_usage WHERE owner = ?";
-            Ok(db.one(sums, [owner], |row| {
-                Ok(Usage { files: unsigned(row.get(0)?), bytes: unsigned(row.get(1)?) })
-            })?)
-        })
-        .await
+        let sums = "SELECT coalesce(sum(files), 0), coalesce(sum(bytes), 0) FROM folder_usage WHERE owner = ?";
+        let usage = self.first(sums, [owner], |row| Ok(record!(row, Usage: files bytes)));
+        Ok(usage.await?.unwrap_or_default())
     }
 
     async fn delete_file(
@@ -146,36 +120,15 @@ impl Files for SqliteDatabase {
     }
 
     async fn forget_targets(&self, before: Moment) -> Result<u64, Error> {
-        self.write(move |db| Ok(db.run("DELETE FROM upload_targets WHERE expires_at < ?", [before])? as u64))
-            .await
+        Ok(self.run("DELETE FROM upload_targets WHERE expires_at < ?", [before]).await? as u64)
     }
 
     async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>, Error> {
-        let blobs = json(blobs);
-        self.read(move |db| {
-            let known = "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM objects WHERE blob = value) \
-                         OR EXISTS (SELECT 1 FROM upload_targets \
-                                    WHERE id = value AND is_used = 0 AND is_void = 0)";
-            Ok(db.all(known, [blobs], |row| row.get(0))?.into_iter().collect())
-        })
-        .await
+        let known = "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM objects WHERE blob = value) \
+                     OR EXISTS (SELECT 1 FROM upload_targets \
+                                WHERE id = value AND is_used = 0 AND is_void = 0)";
+        Ok(self.all(known, [json(blobs)], column).await?.into_iter().collect())
     }
-}
-
-fn object(db: &Connection, bucket: &str, key: &str) -> Result<Option<Object>, Error> {
-    let select = "SELECT bucket, key, blob, mime, size, etag, created_at FROM objects \
-                  WHERE bucket = ? AND key = ?";
-    Ok(db.first(select, [bucket, key], |row| {
-        Ok(Object {
-            bucket: row.get(0)?,
-            key: row.get(1)?,
-            blob: row.get(2)?,
-            mime: row.get(3)?,
-            size: unsigned(row.get(4)?),
-            etag: row.get(5)?,
-            created_at: row.get(6)?,
-        })
-    })?)
 }
 
 /// A page in the order in which files were stored, and how many there are in all.
@@ -189,16 +142,16 @@ fn files(
 ) -> Result<(Vec<StoredFile>, u64), Error> {
     // One transaction, so that the count belongs to the page.
     let snapshot = db.unchecked_transaction()?;
-    let total: i64 = snapshot.one(
+    let total: u64 = snapshot.one(
         "SELECT coalesce(sum(files), 0) FROM folder_usage \
          WHERE owner = ?1 AND folder = ?2 AND (?3 IS NULL OR category = ?3)",
         params![owner, folder, category],
-        |row| row.get(0),
+        column,
     )?;
     // The offset is counted in an index, from the nearer end, before any row is read. One statement for each of
     // the indexes.
-    let offset = signed(offset).min(total);
-    let limit = i64::from(limit).min(total - offset);
+    let offset = offset.min(total);
+    let limit = u64::from(limit).min(total - offset);
     let is_near_end = offset > total / 2;
     let skipped = if is_near_end { total - offset - limit } else { offset };
     let direction = if is_near_end { "DESC" } else { "ASC" };
@@ -209,17 +162,9 @@ fn files(
          ORDER BY sequence {direction} LIMIT ?4 OFFSET ?5) ORDER BY sequence"
     );
     let files = snapshot.all(&page, params![owner, folder, category, limit, skipped], |row| {
-        Ok(StoredFile {
-            id: row.get(0)?,
-            bucket: row.get(1)?,
-            folder: row.get(2)?,
-            key: row.get(3)?,
-            mime: row.get(4)?,
-            size: unsigned(row.get(5)?),
-            created_at: row.get(6)?,
-        })
+        Ok(record!(row, StoredFile: id bucket folder key mime size created_at))
     })?;
-    Ok((files, unsigned(total)))
+    Ok((files, total))
 }
 
 fn store_upload(db: &Connection, target_id: &str, id: &str, object: &Object) -> Result<Stored, Error> {
@@ -227,18 +172,18 @@ fn store_upload(db: &Connection, target_id: &str, id: &str, object: &Object) -> 
     if db.is_there(standing, [target_id])? {
         // As long as a used target stands, the file is the one that it stored.
         let same = "SELECT 1 FROM objects WHERE bucket = ? AND key = ? AND etag = ? AND size = ?";
-        let is_same = params![object.bucket, object.key, object.etag, signed(object.size)];
+        let is_same = params![object.bucket, object.key, object.etag, object.size];
         return Ok(if db.is_there(same, is_same)? { Stored::Again } else { Stored::Different });
     }
-    let used = "UPDATE upload_targets SET is_used = 1 WHERE id = ? AND is_void = 0 RETURNING *";
-    let Some(target) = db.first(used, [target_id], target)? else { return Ok(Stored::Void) };
+    let used = format!("UPDATE upload_targets SET is_used = 1 WHERE id = ? AND is_void = 0 RETURNING {TARGET}");
+    let Some(target) = db.first(&used, [target_id], target)? else { return Ok(Stored::Void) };
     // A repeated upload to a target from before must not undo this one.
     let void =
         "UPDATE upload_targets SET is_void = 1 WHERE bucket = ? AND key = ? AND is_used = 1 AND id <> ?";
     db.run(void, [&object.bucket, &object.key, target_id])?;
     let replaced = remove(db, &object.bucket, &object.key, object.created_at)?;
     insert(db, id, object, Some(&target))?;
-    meter_storage(db, target.payer, signed(object.size), object.created_at)?;
+    meter_storage(db, target.payer, object.size.cast_signed(), object.created_at)?;
     Ok(Stored::Kept { replaced })
 }
 
@@ -257,9 +202,9 @@ fn store_output(
     // What follows `/` in the order of characters is `0`.
     let others = "SELECT count(*), coalesce(sum(size), 0) FROM objects \
                   WHERE bucket = ?1 AND key > ?2 || '/' AND key < ?2 || '0' AND key <> ?3";
-    let (count, bytes): (i64, i64) =
+    let (count, bytes): (u64, u64) =
         db.one(others, [&object.bucket, lease, &object.key], |row| row.try_into())?;
-    if unsigned(count) >= limits.count || unsigned(bytes) + object.size > limits.bytes {
+    if count >= limits.count || bytes + object.size > limits.bytes {
         return Ok(OutputStored::TooMany);
     }
     let replaced = remove(db, &object.bucket, &object.key, object.created_at)?;
@@ -280,10 +225,10 @@ fn remove_outputs(db: &Connection, before: Moment) -> Result<Vec<String>, Error>
     let failed = "DELETE FROM objects WHERE lease IS NOT NULL AND NOT EXISTS ( \
                   SELECT 1 FROM tasks WHERE id = substr(lease, 1, instr(lease, '/') - 1) \
                   AND lease = id || '/' || attempt AND status = 'computing') RETURNING blob";
-    let mut blobs = db.all(failed, [], |row| row.get(0))?;
+    let mut blobs = db.all(failed, [], column)?;
     let old = "DELETE FROM objects WHERE sequence IN ( \
                SELECT sequence FROM objects WHERE owner IS NULL AND created_at < ? LIMIT 1000) RETURNING blob";
-    blobs.extend(db.all(old, [before], |row| row.get(0))?);
+    blobs.extend(db.all(old, [before], column)?);
     Ok(blobs)
 }
 
@@ -330,7 +275,7 @@ fn insert(db: &Connection, id: &str, object: &Object, target: Option<&Target>) -
             target.map(|target| &target.folder),
             category(&object.mime),
             object.mime,
-            signed(object.size),
+            object.size,
             object.etag,
             object.blob,
             object.created_at,

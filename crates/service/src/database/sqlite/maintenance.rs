@@ -4,12 +4,12 @@ use std::fs::{self, OpenOptions};
 use std::path::Path;
 
 use async_trait::async_trait;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use super::accounts::{add_account, add_key};
 use super::ledger::credit;
 use super::replacement::replace;
-use super::statements::Statements as _;
+use super::statements::{Statements as _, column};
 use super::{SqliteDatabase, path};
 use crate::Error;
 use crate::clock::Moment;
@@ -19,8 +19,7 @@ use crate::ledger::Credit;
 #[async_trait]
 impl Settings for SqliteDatabase {
     async fn setting(&self, name: &str) -> Result<Option<String>, Error> {
-        let name = name.to_owned();
-        self.read(move |db| setting(db, &name)).await
+        self.first(SETTING, [name.to_owned()], column).await
     }
 
     async fn setting_or(&self, name: &str, value: &str) -> Result<String, Error> {
@@ -44,23 +43,15 @@ impl Maintenance for SqliteDatabase {
     }
 
     async fn first_key_shown(&self, id: &str) -> Result<(), Error> {
-        let id = id.to_owned();
-        self.write(move |db| {
-            db.run("DELETE FROM settings WHERE name = ? AND value = ?", params![UNSHOWN_KEY, id])?;
-            Ok(())
-        })
-        .await
+        let delete = "DELETE FROM settings WHERE name = ? AND value = ?";
+        self.run(delete, (UNSHOWN_KEY, id.to_owned())).await.map(drop)
     }
 
     async fn check_writer(&self) -> Result<(), Error> {
-        self.write(|db| {
-            // An empty transaction would not touch the disk.
-            let write = "INSERT INTO settings (name, value) VALUES ('health check', '') \
-                         ON CONFLICT DO UPDATE SET value = excluded.value";
-            db.run(write, [])?;
-            Ok(())
-        })
-        .await
+        // An empty transaction would not touch the disk.
+        let write = "INSERT INTO settings (name, value) VALUES ('health check', '') \
+                     ON CONFLICT DO UPDATE SET value = excluded.value";
+        self.run(write, []).await.map(drop)
     }
 
     async fn backup_to(&self, file: &Path) -> Result<(), Error> {
@@ -80,8 +71,10 @@ impl Maintenance for SqliteDatabase {
     }
 }
 
+const SETTING: &str = "SELECT value FROM settings WHERE name = ?";
+
 fn setting(db: &Connection, name: &str) -> Result<Option<String>, Error> {
-    Ok(db.first("SELECT value FROM settings WHERE name = ?", [name], |row| row.get(0))?)
+    Ok(db.first(SETTING, [name], column)?)
 }
 
 fn bootstrap(db: &Connection, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped, Error> {
@@ -96,7 +89,7 @@ fn bootstrap(db: &Connection, begin: &Bootstrap, now: Moment) -> Result<Bootstra
         db.run("INSERT INTO settings (name, value) VALUES (?, ?)", [FIRST_ACCOUNT, username])?;
     }
     if is_key_new {
-        let owner = db.one("SELECT id FROM accounts WHERE username = ?", [username], |row| row.get(0))?;
+        let owner = db.one("SELECT id FROM accounts WHERE username = ?", [username], column)?;
         add_key(db, owner, &begin.key, now)?;
         db.run("INSERT OR REPLACE INTO settings (name, value) VALUES (?, ?)", [UNSHOWN_KEY, &begin.key.id])?;
     }

@@ -129,7 +129,7 @@ fn migrate(writer: &Connection, doing: &str) -> Result<(), Error> {
         for sql in &SCHEMA[applied..] {
             tx.execute_batch(sql)?;
         }
-        tx.pragma_update(None, "user_version", signed(SCHEMA.len() as u64))?;
+        tx.pragma_update(None, "user_version", SCHEMA.len())?;
         tx.commit()
     };
     if applied == SCHEMA.len() { Ok(()) } else { upgrade().map_err(failed) }
@@ -139,16 +139,6 @@ fn migrate(writer: &Connection, doing: &str) -> Result<(), Error> {
 fn path(file: &Path) -> Result<String, Error> {
     let text = file.to_str().map(str::to_owned);
     text.ok_or_else(|| Error::new("copying the database", format!("{} is not UTF-8", file.display())))
-}
-
-/// A count or size that the database keeps as a signed number.
-fn unsigned(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or(0)
-}
-
-/// A count or size as the database keeps it.
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// A failure of SQLite: says what to try when the disk is full or cannot be written.

@@ -10,7 +10,7 @@ use rusqlite::{Connection, params};
 
 use super::SqliteDatabase;
 use super::movements::move_money;
-use super::statements::Statements as _;
+use super::statements::{Statements as _, column};
 use super::values::json;
 use crate::Error;
 use crate::accounts::AccountId;
@@ -63,11 +63,11 @@ impl Queue for SqliteDatabase {
         let select = "SELECT created_at FROM tasks WHERE sequence = ( \
                         SELECT min((SELECT min(sequence) FROM tasks WHERE status = 'in_queue' \
                                     AND model = turns.model AND account = turns.account)) FROM turns)";
-        self.read(move |db| Ok(db.first(select, [], |row| row.get(0))?)).await
+        self.first(select, [], column).await
     }
 
     async fn depths(&self) -> Result<Vec<(Status, u64)>, Error> {
-        self.read(read::depths).await
+        self.all("SELECT status, tasks FROM task_counts", [], |row| row.try_into()).await
     }
 
     async fn claim(&self, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Claim>, Error> {
@@ -85,16 +85,9 @@ impl Queue for SqliteDatabase {
     }
 
     async fn release(&self, node: &str, task: &str, attempt: i64, now: Moment) -> Result<(), Error> {
-        let (node, task) = (node.to_owned(), task.to_owned());
-        self.write(move |db| {
-            db.run(
-                "UPDATE tasks SET lease_until = ?, releases = releases + 1 \
-                 WHERE id = ? AND status = 'computing' AND node = ? AND attempt = ?",
-                params![now.0 - 1, task, node, attempt],
-            )?;
-            Ok(())
-        })
-        .await
+        let release = "UPDATE tasks SET lease_until = ?, releases = releases + 1 \
+             WHERE id = ? AND status = 'computing' AND node = ? AND attempt = ?";
+        self.run(release, (now.0 - 1, task.to_owned(), node.to_owned(), attempt)).await.map(drop)
     }
 
     async fn fail_abandoned(
@@ -114,17 +107,9 @@ impl Queue for SqliteDatabase {
         until: Moment,
         oldest: Option<Moment>,
     ) -> Result<bool, Error> {
-        let (node, task) = (node.to_owned(), task.to_owned());
-        self.write(move |db| {
-            let prolonged = db.run(
-                "UPDATE tasks SET lease_until = ? \
-                 WHERE id = ? AND status = 'computing' AND node = ? AND attempt = ? \
-                 AND coalesce(leased_at >= ?, 1)",
-                params![until, task, node, attempt, oldest],
-            )?;
-            Ok(prolonged > 0)
-        })
-        .await
+        let prolong = "UPDATE tasks SET lease_until = ? \
+             WHERE id = ? AND status = 'computing' AND node = ? AND attempt = ? AND coalesce(leased_at >= ?, 1)";
+        Ok(self.run(prolong, (until, task.to_owned(), node.to_owned(), attempt, oldest)).await? > 0)
     }
 
     async fn finish(
@@ -140,21 +125,14 @@ impl Queue for SqliteDatabase {
     }
 
     async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState, Error> {
-        let (node, task) = (node.to_owned(), task.to_owned());
-        self.read(move |db| {
-            let lease = db.first(
-                "SELECT status, output_format FROM tasks JOIN versions ON versions.id = tasks.version \
-                 WHERE tasks.id = ? AND node = ? AND attempt = ?",
-                params![task, node, attempt],
-                |row| row.try_into(),
-            )?;
-            Ok(match lease {
-                Some((Status::Computing, output_format)) => LeaseState::Running { output_format },
-                Some(_) => LeaseState::Ended,
-                None => LeaseState::Lost,
-            })
+        let select = "SELECT status, output_format FROM tasks JOIN versions ON versions.id = tasks.version \
+             WHERE tasks.id = ? AND node = ? AND attempt = ?";
+        let of_lease = (task.to_owned(), node.to_owned(), attempt);
+        Ok(match self.first(select, of_lease, |row| row.try_into()).await? {
+            Some((Status::Computing, output_format)) => LeaseState::Running { output_format },
+            Some(_) => LeaseState::Ended,
+            None => LeaseState::Lost,
         })
-        .await
     }
 
     async fn node_seen(&self, node: &str, models: &[String], now: Moment) -> Result<(), Error> {
@@ -172,27 +150,12 @@ impl Queue for SqliteDatabase {
 
     async fn node_gone(&self, node: &str, now: Moment) -> Result<(), Error> {
         let node = node.to_owned();
-        self.write(move |db| {
-            db.run("DELETE FROM nodes WHERE id = ?", [&node])?;
-            let expire = "UPDATE tasks SET lease_until = ? WHERE status = 'computing' AND node = ?";
-            db.run(expire, params![now.0 - 1, node])?;
-            Ok(())
-        })
-        .await
+        self.write(move |db| node_ended(db, &node, 0, now)).await
     }
 
     async fn node_left(&self, node: &str, now: Moment) -> Result<(), Error> {
         let node = node.to_owned();
-        self.write(move |db| {
-            db.run("DELETE FROM nodes WHERE id = ?", [&node])?;
-            db.run(
-                "UPDATE tasks SET lease_until = ?, releases = releases + 1 \
-                 WHERE status = 'computing' AND node = ?",
-                params![now.0 - 1, node],
-            )?;
-            Ok(())
-        })
-        .await
+        self.write(move |db| node_ended(db, &node, 1, now)).await
     }
 
     async fn delete_ended_tasks(&self, ended_before: Moment, now: Moment) -> Result<usize, Error> {
@@ -209,6 +172,14 @@ impl Queue for SqliteDatabase {
         }
         Ok(deleted)
     }
+}
+
+/// Forgets a node and expires its leases, which count as released or not.
+fn node_ended(db: &Connection, node: &str, releases: i64, now: Moment) -> Result<(), Error> {
+    db.run("DELETE FROM nodes WHERE id = ?", [node])?;
+    let expire = "UPDATE tasks SET lease_until = ?, releases = releases + ? WHERE status = 'computing' AND node = ?";
+    db.run(expire, params![now.0 - 1, releases, node])?;
+    Ok(())
 }
 
 fn cancel(db: &Connection, account: AccountId, id: &str, now: Moment) -> Result<Cancel, Error> {

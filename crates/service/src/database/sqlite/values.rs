@@ -78,6 +78,16 @@ impl FromSql for Json {
     }
 }
 
+/// Names, which are kept as a JSON array.
+pub(super) struct Names(pub(super) Vec<String>);
+
+impl FromSql for Names {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let read = serde_json::from_str(value.as_str()?);
+        read.map(Self).map_err(|cause| FromSqlError::Other(Box::new(cause)))
+    }
+}
+
 /// Names as a JSON array, which `json_each` reads.
 pub(super) fn json(names: &[String]) -> String {
     serde_json::json!(names).to_string()

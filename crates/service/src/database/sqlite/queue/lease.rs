@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::super::statements::Statements as _;
+use super::super::statements::{Statements as _, record};
 use super::super::values::json;
 use super::{charge, refund};
 use crate::Error;
@@ -162,16 +162,7 @@ fn lease(db: &Connection, sequence: i64, node: &str, rules: LeaseRules, now: Mom
         "SELECT tasks.id, tasks.model, input, input_format, output_format, attempt \
          FROM tasks JOIN versions ON versions.id = tasks.version WHERE sequence = ?",
         [sequence],
-        |row| {
-            Ok(Lease {
-                task: row.get(0)?,
-                model: row.get(1)?,
-                input: row.get(2)?,
-                input_format: row.get(3)?,
-                output_format: row.get(4)?,
-                attempt: row.get(5)?,
-            })
-        },
+        |row| Ok(record!(row, Lease: task model input input_format output_format attempt)),
     )?)
 }
 
