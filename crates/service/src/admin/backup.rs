@@ -43,12 +43,12 @@ impl Admin {
 
 async fn write(app: &App, folder: &Path) -> Result<Backup, Error> {
     // Blobs that the copy names stay until they are copied, even when their rows are deleted meanwhile.
-    let blobs = app.objects.pause_deletions();
+    let _paused = app.objects.pause_deletions();
     let copy = folder.join("inferstore.db");
     app.database.backup_to(&copy).await?;
     let names = app.database.blobs_of(&copy).await?;
     let objects = names.len() as u64;
-    let missing = blobs.copy_blobs(names, &folder.join("objects")).await?;
+    let missing = app.objects.copy_blobs(names, &folder.join("objects")).await?;
     Ok(Backup { objects, missing })
 }
 

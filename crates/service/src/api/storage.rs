@@ -81,7 +81,7 @@ async fn presign(
     app.database.add_target(&target).await?;
     Ok(Success::data(PresignedUpload {
         endpoint: presigned.endpoint,
-        download_url: app.objects.download_url(&target.bucket, &target.key),
+        download_url: app.objects.locations.url(&target.bucket, &target.key),
         fields: presigned.fields,
     }))
 }
@@ -189,7 +189,7 @@ async fn list(
     let (files, total) =
         app.database.files(account.id, &folder, query.category.as_deref(), page, page_size).await?;
     let record = |file: StoredFile| FileRecord {
-        download_url: app.objects.download_url(&file.bucket, &file.key),
+        download_url: app.objects.locations.url(&file.bucket, &file.key),
         file,
         status: true,
         is_expired: false,
@@ -218,7 +218,7 @@ async fn remove(
 ) -> Result<Success<()>, Failure> {
     let url = body.value.url;
     let unknown = || Failure::not_found("file", &url);
-    let (bucket, key) = app.objects.locate(&url).ok_or_else(unknown)?;
+    let (bucket, key) = app.objects.locations.locate(&url).ok_or_else(unknown)?;
     app.objects.settle(&app, TargetsOf::Object { bucket: &bucket, key: &key }).await?;
     let blob = app.database.delete_file(account.id, &bucket, &key, app.clock.now()).await?;
     app.objects.delete_blob(&blob.ok_or_else(unknown)?).await;

@@ -186,7 +186,7 @@ impl Service {
             serve(listener, api::router(&app));
         }
         if let Some(listener) = storage_listener {
-            serve(listener, Objects::router(&app));
+            serve(listener, object_storage::router(&app));
         }
         if let Some(listener) = operations_listener {
             serve(listener, operations::router(&app));
@@ -229,7 +229,7 @@ impl Service {
 
     /// Where object storage is, as others reach it.
     pub fn storage_url(&self) -> &str {
-        self.app.objects.url()
+        self.app.objects.locations.address()
     }
 
     /// Where `/health` and `/metrics` are, if anywhere.

@@ -43,7 +43,7 @@ impl TaskInputs {
             .map_err(|cause| Error::new("reading the inputs of a task", cause))?;
         let declared = Format::kept(&lease.input_format)?;
         let source = |name: &str, value| match (declared.get(name).map(|descriptor| descriptor.kind), value) {
-            (Some(Kind::File), Value::String(url)) => match app.objects.locate(&url) {
+            (Some(Kind::File), Value::String(url)) => match app.objects.locations.locate(&url) {
                 Some((bucket, key)) => Source::Stored { bucket, key },
                 None => Source::Remote(url),
             },

@@ -7,7 +7,6 @@
 //! The bytes are in a folder, or in a bucket of a remote object store. A bucket receives uploads and serves
 //! downloads itself, unless `direct=false` is set: then a target is pending until its object is found (`settling`).
 
-mod backup;
 mod blobs;
 #[cfg(feature = "fuzzed")]
 pub(crate) mod fuzzed;
@@ -33,7 +32,7 @@ pub(crate) use blobs::open as open_blobs;
 pub(crate) use location::address;
 pub(crate) use objects::{Objects, outlast_outage};
 pub(crate) use outputs::OutputError;
-pub(crate) use s3_api::{Code, S3Error};
+pub(crate) use s3_api::{Code, S3Error, router};
 pub use s3_config::S3Config;
 pub(crate) use settling::SETTLING_INTERVAL;
 

@@ -2,19 +2,18 @@
 
 use std::io::{self, ErrorKind};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use futures_util::TryStreamExt;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::backup::Backups;
-use super::blobs::{BlobWriter, Blobs, ByteStream, Direct, OpenBlob, OpenedBlobs};
+use super::blobs::{Blobs, ByteStream, OpenBlob, OpenedBlobs};
 use super::location::Locations;
-use super::s3_api::{self, Presigned, Signer};
+use super::s3_api::{Presigned, Signer};
 use super::settling::Settled;
 use super::{Object, Target, TargetsOf};
 use crate::Error;
@@ -24,13 +23,14 @@ use crate::random::Randomness;
 
 /// The object store of one service.
 pub(crate) struct Objects {
-    pub(super) locations: Locations,
+    pub(crate) locations: Locations,
     pub(super) signer: Signer,
     pub(super) blobs: Arc<dyn Blobs>,
     pub(super) database: Arc<dyn Database>,
     /// Forms whose fields are being read, and whose signature is not known yet.
     pub(super) unsigned_forms: Semaphore,
-    pub(super) backups: Backups,
+    /// Cloned by each backup that runs.
+    deletions: Arc<()>,
     pub(super) settled: Settled,
 }
 
@@ -82,40 +82,14 @@ impl Objects {
             blobs: blobs.0,
             database,
             settled: Settled::default(),
-            backups: Backups::default(),
+            deletions: Arc::default(),
             unsigned_forms: Semaphore::new(max_unsigned_forms),
         })
     }
 
-    /// The address that others reach the object store at.
-    pub(crate) fn url(&self) -> &str {
-        self.locations.address()
-    }
-
-    /// The permanent URL of an object.
-    pub(crate) fn download_url(&self, bucket: &str, key: &str) -> String {
-        self.locations.url(bucket, key)
-    }
-
-    /// Returns the bucket and the key behind a URL of this object store; both are empty when it names no object.
-    /// None for URLs of others.
-    pub(crate) fn locate(&self, url: &str) -> Option<(String, String)> {
-        self.locations.locate(url)
-    }
-
-    /// Serves the object store.
-    pub(crate) fn router(app: &Arc<App>) -> Router {
-        s3_api::router(app)
-    }
-
-    /// What signs uploads and downloads that go straight to a remote store, if they do.
-    pub(super) fn direct(&self) -> Option<&Direct> {
-        self.blobs.direct()
-    }
-
     /// Signs a target for so long.
     pub(crate) fn presign(&self, target: &Target, life: Duration) -> Result<Presigned, Error> {
-        if let Some(direct) = self.direct() {
+        if let Some(direct) = self.blobs.direct() {
             return direct.presign(target, life);
         }
         let path = self.locations.path(&target.bucket, &target.key);
@@ -142,13 +116,23 @@ impl Objects {
 
     /// Removes a blob that no object refers to any more; while a backup runs, it is left to the sweeper.
     pub(crate) async fn delete_blob(&self, name: &str) {
-        if !self.backups.are_running() {
+        if !self.are_deletions_paused() {
             self.blobs.remove(name).await;
         }
     }
 
-    pub(super) fn begin(&self) -> Result<Box<dyn BlobWriter>, Error> {
-        self.blobs.begin()
+    /// Copies blobs into the folder of another object store. Returns how many are missing.
+    pub(crate) async fn copy_blobs(&self, names: Vec<String>, folder: &Path) -> Result<u64, Error> {
+        self.blobs.copy_to(names, folder).await
+    }
+
+    /// Keeps every blob that has a row now until the result is dropped: unneeded blobs stay for the sweeper.
+    pub(crate) fn pause_deletions(&self) -> Arc<()> {
+        Arc::clone(&self.deletions)
+    }
+
+    pub(super) fn are_deletions_paused(&self) -> bool {
+        Arc::strong_count(&self.deletions) > 1
     }
 }
 

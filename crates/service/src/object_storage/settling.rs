@@ -38,7 +38,7 @@ impl Objects {
     /// Makes files of what was uploaded to pending targets. There is nothing to do where this process receives
     /// the uploads.
     pub(crate) async fn settle(&self, app: &App, of: TargetsOf<'_>) -> Result<(), Error> {
-        let Some(direct) = self.direct() else { return Ok(()) };
+        let Some(direct) = self.blobs.direct() else { return Ok(()) };
         let expiry = (app.clock.now().before(LATE_UPLOADS), Moment(i64::MAX));
         let targets = self.database.pending_targets(of, expiry, MAX_PENDING).await?;
         self.settle_targets(app, direct, targets).await
@@ -47,7 +47,7 @@ impl Objects {
     /// The same for targets that expire before the job runs the next time, and for those whose last upload has
     /// ended.
     pub(crate) async fn settle_expiring(&self, app: &App) -> Result<(), Error> {
-        let Some(direct) = self.direct() else { return Ok(()) };
+        let Some(direct) = self.blobs.direct() else { return Ok(()) };
         let now = app.clock.now();
         let windows = [
             (&self.settled.in_time, now.after(SETTLING_INTERVAL * 2)),

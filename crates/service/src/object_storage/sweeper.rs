@@ -56,7 +56,7 @@ impl Objects {
         let known = self.known(&names).await?;
         for name in names.iter().filter(|name| !known.contains(*name)) {
             // A backup may need a blob whose row was deleted after the backup began.
-            if !self.backups.are_running() {
+            if !self.are_deletions_paused() {
                 self.blobs.set_aside(name, today).await?;
                 orphans += 1;
             }

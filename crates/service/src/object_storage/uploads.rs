@@ -62,7 +62,7 @@ pub(super) async fn receive(
 ) -> Result<String, S3Error> {
     let busy = || S3Error::new(Code::SlowDown, "Please reduce your request rate.");
     let _permit = app.uploads.try_acquire(target.payer).ok_or_else(busy)?;
-    let mut incoming = app.objects.begin()?;
+    let mut incoming = app.objects.blobs.begin()?;
     let mut throughput = MinThroughput::new(app.config.limits.upload_idle);
     while let Some(chunk) = throughput.next(&mut body).await? {
         incoming.write(chunk?).await?;

@@ -49,14 +49,7 @@ pub(super) async fn put_file(
     let body = request.into_body().into_data_stream();
     let timeout = app.config.limits.upload_idle;
     let url = app.objects.receive_output(&app, stored, timeout, body).await.map_err(|error| match error {
-        OutputError::TooLarge => {
-            Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "a file has at most 104857600 bytes")
-        }
-        OutputError::TooMany => {
-            Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "this lease has stored as many outputs as it may")
-        }
-        OutputError::TooSlow => Failure::new(StatusCode::REQUEST_TIMEOUT, "the file took too long to arrive"),
-        OutputError::CutOff => Failure::new(StatusCode::BAD_REQUEST, "the file was cut off"),
+        OutputError::Refused(status, message) => Failure::new(status, message),
         OutputError::Failed(cause) => cause.into(),
     })?;
     Ok(Success::data(StoredFile { url }))

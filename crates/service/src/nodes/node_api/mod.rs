@@ -88,7 +88,7 @@ async fn register(
         node,
         lease_seconds: app.config.lease.as_secs_f64(),
         run_seconds: app.config.limits.run.as_secs_f64(),
-        storage_url: app.objects.url().to_owned(),
+        storage_url: app.objects.locations.address().to_owned(),
     }))
 }
 

@@ -67,7 +67,7 @@ async fn respond(app: &Arc<App>, request: Request) -> Result<Response<Body>, S3E
     let (head, body) = request.into_parts();
     match head.method {
         Method::GET | Method::HEAD => read::read(app, &head).await,
-        Method::PUT | Method::POST if app.objects.direct().is_some() => Err(not_allowed()),
+        Method::PUT | Method::POST if app.objects.blobs.direct().is_some() => Err(not_allowed()),
         Method::PUT => put::upload(app, &head, body).await,
         Method::POST if form::is_form(&head.headers) => form::upload(app, &head, body).await,
         Method::POST | Method::DELETE => Err(S3Error::new(Code::AccessDenied, "Access Denied")),
