@@ -73,8 +73,8 @@ pub use controls::{
 pub use error::Error;
 pub use inferstore_models as model;
 pub use ledger::{Audit, Credit, Money, NotMoney};
-pub use lifecycle::cluster::{DatabaseUrl, NotADatabase, NotARole, Roles};
-pub use lifecycle::config::{Config, CorsOrigin, Data, FirstAccount, Limits, NotAnOrigin};
+pub use lifecycle::cluster::{DatabaseUrl, NotASetting, Roles};
+pub use lifecycle::config::{Config, CorsOrigin, Data, FirstAccount, Limits};
 pub use lifecycle::service::Service;
 pub use models::serve_models;
 pub use object_storage::S3Config;

@@ -24,7 +24,7 @@ struct Balance {
     wallet_address: String,
 }
 
-async fn balance(State(app): State<Arc<App>>, Caller(account): Caller) -> Result<Success<Balance>, Failure> {
+async fn balance(State(app): State<Arc<App>>, Caller(account, _): Caller) -> Result<Success<Balance>, Failure> {
     let purses = app.database.purses(account.id).await?;
     Ok(Success::data(Balance {
         balance: purses.balance,

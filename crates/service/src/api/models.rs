@@ -41,7 +41,7 @@ struct ListRequest {
 
 async fn list(
     State(app): State<Arc<App>>,
-    Caller(account): Caller,
+    Caller(account, _): Caller,
     ApiJson { value: body, .. }: ApiJson<ListRequest>,
 ) -> Result<Success<Page<ModelSummary>>, Failure> {
     let limit = body.limit.unwrap_or(10);
@@ -76,7 +76,7 @@ pub(super) async fn find_model(app: &App, caller: &Account, id: &str) -> Result<
 
 async fn read(
     State(app): State<Arc<App>>,
-    Caller(account): Caller,
+    Caller(account, _): Caller,
     ApiPath(id): ApiPath,
 ) -> Result<Success<Model>, Failure> {
     Ok(Success::data(find_model(&app, &account, &id).await?.model.clone()))
@@ -92,7 +92,7 @@ struct TaskCost {
 
 async fn cost(
     State(app): State<Arc<App>>,
-    Caller(account): Caller,
+    Caller(account, _): Caller,
     ApiPath(id): ApiPath,
 ) -> Result<Success<TaskCost>, Failure> {
     let found = find_model(&app, &account, &id).await?;
@@ -101,7 +101,7 @@ async fn cost(
 
 async fn serving(
     State(app): State<Arc<App>>,
-    Caller(account): Caller,
+    Caller(account, _): Caller,
     ApiPath(id): ApiPath,
 ) -> Result<Success<Serving>, Failure> {
     find_model(&app, &account, &id).await?;
@@ -121,7 +121,7 @@ struct Versioning {
 
 async fn versioning(
     State(app): State<Arc<App>>,
-    Caller(account): Caller,
+    Caller(account, _): Caller,
     ApiPath(id): ApiPath,
 ) -> Result<Success<Versioning>, Failure> {
     let version = find_model(&app, &account, &id).await?.version.clone();

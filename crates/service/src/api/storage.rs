@@ -43,7 +43,7 @@ struct PresignedUpload {
 
 async fn presign(
     State(app): State<Arc<App>>,
-    Caller(account): Caller,
+    Caller(account, _): Caller,
     body: ApiJson<PresignBody>,
 ) -> Result<Success<PresignedUpload>, Failure> {
     let PresignBody { folder, mime, name, size, org_username } = body.value;
@@ -170,7 +170,7 @@ struct FilePage {
 
 async fn list(
     State(app): State<Arc<App>>,
-    Caller(account): Caller,
+    Caller(account, _): Caller,
     ApiPath(folder): ApiPath,
     ApiQuery(query): ApiQuery<ListQuery>,
 ) -> Result<Success<FilePage>, Failure> {
@@ -201,7 +201,7 @@ async fn list(
     }))
 }
 
-async fn statistics(State(app): State<Arc<App>>, Caller(account): Caller) -> Result<Success<Usage>, Failure> {
+async fn statistics(State(app): State<Arc<App>>, Caller(account, _): Caller) -> Result<Success<Usage>, Failure> {
     app.objects.settle(&app, TargetsOf::Owner(account.id)).await?;
     Ok(Success::data(app.database.usage(account.id).await?))
 }
@@ -213,7 +213,7 @@ struct DeleteBody {
 
 async fn remove(
     State(app): State<Arc<App>>,
-    Caller(account): Caller,
+    Caller(account, _): Caller,
     body: ApiJson<DeleteBody>,
 ) -> Result<Success<()>, Failure> {
     let url = body.value.url;

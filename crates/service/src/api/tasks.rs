@@ -33,7 +33,7 @@ struct CreatedTask {
 
 async fn create(
     State(app): State<Arc<App>>,
-    Caller(account): Caller,
+    Caller(account, _): Caller,
     ApiPath(model): ApiPath,
     input: ApiJson<Inputs>,
 ) -> Result<Success<CreatedTask>, Failure> {
@@ -86,7 +86,7 @@ struct HistoryQuery {
 
 async fn history(
     State(app): State<Arc<App>>,
-    Caller(account): Caller,
+    Caller(account, _): Caller,
     ApiQuery(query): ApiQuery<HistoryQuery>,
 ) -> Result<Success<Page<TaskSummary>>, Failure> {
     let limit = query.limit.unwrap_or(10);
@@ -106,7 +106,7 @@ struct TaskRecord<'a> {
 
 async fn read(
     State(app): State<Arc<App>>,
-    Caller(account): Caller,
+    Caller(account, _): Caller,
     ApiPath(id): ApiPath,
 ) -> Result<Response, Failure> {
     let task = app.database.task(account.id, &id).await?.ok_or_else(|| Failure::not_found("task", &id))?;
@@ -133,7 +133,7 @@ async fn read(
 
 async fn cancel(
     State(app): State<Arc<App>>,
-    Caller(account): Caller,
+    Caller(account, _): Caller,
     ApiPath(id): ApiPath,
 ) -> Result<Success<()>, Failure> {
     match app.database.cancel(account.id, &id, app.clock.now()).await? {

@@ -30,20 +30,6 @@ pub(crate) trait Database:
 {
 }
 
-impl<T> Database for T where
-    T: Accounts
-        + AdminDatabase
-        + Catalog
-        + Files
-        + Ledger
-        + Maintenance
-        + Queue
-        + Registry
-        + Settings
-        + Sharing
-{
-}
-
 /// Whether an acknowledged write survives the loss of power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {

@@ -2,16 +2,15 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
+use http_body_util::BodyExt as _;
 use hyper::Response;
-use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use hyper::body::{Body as HttpBody, Incoming};
 use hyper::header::{CONNECTION, EXPECT, HeaderValue};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -19,7 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use super::connections::{Connection, Connections, OpenConnection, RequestGuard};
+use super::connections::{Connection, Connections, OpenConnection};
 use super::drain::{DrainOnDrop, MAX_DRAIN};
 use super::request;
 use super::stream::TimedStream;
@@ -156,7 +155,10 @@ struct Edge {
 }
 
 impl Edge {
-    async fn respond(self, request: Request<Incoming>) -> Result<Response<GuardedBody>, HangUp> {
+    async fn respond(
+        self,
+        request: Request<Incoming>,
+    ) -> Result<Response<impl HttpBody<Data = Bytes, Error = axum::Error>>, HangUp> {
         let guard = self.connection.begin_request().ok_or(HangUp)?;
         let mut response = match request::defect(&request) {
             Some(message) => request::bad_request(message),
@@ -185,7 +187,12 @@ impl Edge {
         {
             response.headers_mut().insert("keep-alive", keep_alive);
         }
-        Ok(response.map(|body| GuardedBody { body, _guard: guard }))
+        // The request is in progress until its response was written.
+        let guarded = move |cause| {
+            let _ = &guard;
+            cause
+        };
+        Ok(response.map(|body| body.map_err(guarded)))
     }
 }
 
@@ -193,30 +200,4 @@ async fn route(router: Router, request: Request) -> Response<Body> {
     let response: Result<_, Infallible> = router.oneshot(request).await;
     let Ok(response) = response;
     response
-}
-
-/// The body of a response: the request is in progress until it was written.
-struct GuardedBody {
-    body: Body,
-    _guard: RequestGuard,
-}
-
-impl HttpBody for GuardedBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }

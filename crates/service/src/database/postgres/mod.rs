@@ -33,6 +33,7 @@ use super::cache::Cache;
 use crate::Error;
 use crate::accounts::{Account, KeptKey};
 use crate::catalog::Published;
+use crate::database::Database;
 use changes::Changes;
 use failure::Failure;
 use tls::Tls;
@@ -53,6 +54,8 @@ struct Caches {
     keys: Cache<(KeptKey, Account)>,
     models: Cache<Arc<Published>>,
 }
+
+impl Database for PostgresDatabase {}
 
 impl PostgresDatabase {
     /// Connects to the database of this URL, and brings its schema up to date.

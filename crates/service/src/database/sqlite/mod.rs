@@ -29,7 +29,7 @@ use super::cache::Cache;
 use crate::Error;
 use crate::accounts::{Account, KeptKey};
 use crate::catalog::Published;
-use crate::database::Durability;
+use crate::database::{Database, Durability};
 use crate::error::DiskFailure;
 use checkpoints::Checkpoints;
 use group_commit::Writer;
@@ -69,6 +69,8 @@ struct Caches {
     keys: Cache<(KeptKey, Account)>,
     models: Cache<Arc<Published>>,
 }
+
+impl Database for SqliteDatabase {}
 
 impl SqliteDatabase {
     /// Opens the file, creates it if it is missing, and brings its schema up to date.
