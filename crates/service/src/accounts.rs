@@ -10,6 +10,7 @@ use crate::Error;
 use crate::clock::Moment;
 use crate::ledger::{Money, Purses};
 use crate::random::Randomness;
+use crate::words::words;
 
 /// The name of the account that publishes the official models, and that storage is paid to.
 pub(crate) const OPERATOR: &str = "inferstore";
@@ -18,29 +19,16 @@ pub(crate) const OPERATOR: &str = "inferstore";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct AccountId(pub(crate) i64);
 
-/// Whose an account is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Scope {
-    /// A person's.
-    #[default]
-    Personal,
-    /// An organization's, which people may be members of.
-    Organization,
-}
-
-impl Scope {
-    /// The word for it.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Personal => "personal",
-            Self::Organization => "organization",
-        }
-    }
-
-    pub(crate) fn from_word(word: &str) -> Option<Self> {
-        [Self::Personal, Self::Organization].into_iter().find(|scope| scope.word() == word)
+words! {
+    /// Whose an account is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Scope {
+        /// A person's.
+        #[default]
+        Personal = "personal",
+        /// An organization's, which people may be members of.
+        Organization = "organization",
     }
 }
 

@@ -62,6 +62,7 @@ mod object_storage;
 mod operations;
 mod queue;
 mod random;
+mod words;
 
 pub use accounts::{AccountOverview, Scope};
 pub use admin::{Admin, AdminClient, AdminError, Backup};

@@ -12,41 +12,24 @@ pub use money::{Money, NotMoney};
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
+use crate::words::words;
 
-/// Where an account keeps money.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Purse {
-    /// What was paid in and may be spent.
-    Balance,
-    /// What was given and may be spent; it is spent first.
-    Free,
-    /// What is set aside for tasks that have not ended.
-    Held,
-    /// What is owed; its sum is never above zero.
-    Debt,
-    /// What published models have earned.
-    Earnings,
-    /// What the operator took for storage.
-    Revenue,
-}
-
-impl Purse {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Balance, Self::Free, Self::Held, Self::Debt, Self::Earnings, Self::Revenue];
-
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Balance => "balance",
-            Self::Free => "free",
-            Self::Held => "held",
-            Self::Debt => "debt",
-            Self::Earnings => "earnings",
-            Self::Revenue => "revenue",
-        }
-    }
-
-    pub(crate) fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|purse| purse.word() == word)
+words! {
+    /// Where an account keeps money.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub(crate) enum Purse {
+        /// What was paid in and may be spent.
+        Balance = "balance",
+        /// What was given and may be spent; it is spent first.
+        Free = "free",
+        /// What is set aside for tasks that have not ended.
+        Held = "held",
+        /// What is owed; its sum is never above zero.
+        Debt = "debt",
+        /// What published models have earned.
+        Earnings = "earnings",
+        /// What the operator took for storage.
+        Revenue = "revenue",
     }
 }
 
@@ -101,42 +84,28 @@ pub(crate) struct Split {
     pub(crate) balance: Money,
 }
 
-/// Why money moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reason {
-    /// The operator credited the account.
-    Credit,
-    /// A task was created, and its price set aside.
-    Reserve,
-    /// A task failed or was canceled, and its price given back.
-    Release,
-    /// A task succeeded, and its price went to the publisher of the model.
-    Charge,
-    /// The operator returned the charge of a task.
-    Refund,
-    /// Files were stored.
-    Storage,
-    /// A credit paid a debt.
-    Settle,
-    /// A tester set what a purse holds.
-    Set,
-    /// Old movements were added up.
-    Carried,
-}
-
-impl Reason {
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Credit => "credit",
-            Self::Reserve => "reserve",
-            Self::Release => "release",
-            Self::Charge => "charge",
-            Self::Refund => "refund",
-            Self::Storage => "storage",
-            Self::Settle => "settle",
-            Self::Set => "set",
-            Self::Carried => "carried",
-        }
+words! {
+    /// Why money moved.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum Reason {
+        /// The operator credited the account.
+        Credit = "credit",
+        /// A task was created, and its price set aside.
+        Reserve = "reserve",
+        /// A task failed or was canceled, and its price given back.
+        Release = "release",
+        /// A task succeeded, and its price went to the publisher of the model.
+        Charge = "charge",
+        /// The operator returned the charge of a task.
+        Refund = "refund",
+        /// Files were stored.
+        Storage = "storage",
+        /// A credit paid a debt.
+        Settle = "settle",
+        /// A tester set what a purse holds.
+        Set = "set",
+        /// Old movements were added up.
+        Carried = "carried",
     }
 }
 

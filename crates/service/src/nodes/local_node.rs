@@ -113,19 +113,17 @@ impl Claiming<'_> {
     /// A lease as the local node runs it.
     pub(super) fn claimed(&self, lease: Lease) -> DispatchedTask {
         #[cfg(feature = "controls")]
-        if let Some(held) = &self.held {
-            let replacement = held.replacement(&lease.model);
-            return DispatchedTask::Local(ClaimedTask {
-                lease,
-                interrupted: held.interrupted(),
-                replacement,
-            });
-        }
+        let (interrupted, replacement) = match &self.held {
+            Some(held) => (held.interrupted(), held.replacement(&lease.model)),
+            None => (self.node.interrupted.clone(), None),
+        };
+        #[cfg(not(feature = "controls"))]
+        let interrupted = self.node.interrupted.clone();
         DispatchedTask::Local(ClaimedTask {
             lease,
-            interrupted: self.node.interrupted.clone(),
+            interrupted,
             #[cfg(feature = "controls")]
-            replacement: None,
+            replacement,
         })
     }
 }

@@ -11,36 +11,19 @@ use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::ledger::{Money, as_number};
+use crate::words::words;
 
-/// What has become of a task. Statuses go from `Queued` over `Computing` to one of the other three.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Status {
-    #[serde(rename = "in_queue")]
-    Queued,
-    Computing,
-    Success,
-    Failed,
-    Canceled,
-}
-
-impl Status {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Queued, Self::Computing, Self::Success, Self::Failed, Self::Canceled];
-
-    /// As the API and the database spell it.
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Queued => "in_queue",
-            Self::Computing => "computing",
-            Self::Success => "success",
-            Self::Failed => "failed",
-            Self::Canceled => "canceled",
-        }
-    }
-
-    pub(crate) fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.word() == word)
+words! {
+    /// What has become of a task. Statuses go from `Queued` over `Computing` to one of the other three.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub(crate) enum Status {
+        #[serde(rename = "in_queue")]
+        Queued = "in_queue",
+        Computing = "computing",
+        Success = "success",
+        Failed = "failed",
+        Canceled = "canceled",
     }
 }
 

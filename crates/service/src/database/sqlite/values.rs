@@ -51,14 +51,9 @@ macro_rules! words {
 
 words! {
     Purse: "purse";
+    Reason: "reason";
     Scope: "scope";
     Status: "status";
-}
-
-impl ToSql for Reason {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(self.word().into())
-    }
 }
 
 /// As the column `is_public`.
