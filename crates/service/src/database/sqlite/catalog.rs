@@ -51,20 +51,33 @@ const fn parts(filter: Option<Filter>) -> (&'static [&'static str], &'static str
     }
 }
 
-/// What a list is ordered by: columns of its own, and their order with the `number` of publication.
-const fn order(sort: Sort) -> (&'static str, &'static str) {
+/// What a list is ordered by: a column as its `place`, or None for what trends, and the `number` of publication.
+const fn order(sort: Sort) -> (Option<&'static str>, &'static str) {
     match sort {
-        Sort::CreatedOldest => ("created_at AS place", "place, number"),
-        Sort::Created => ("created_at AS place", "place DESC, number DESC"),
-        Sort::Modified => ("updated_at AS place", "place DESC, number DESC"),
-        Sort::Likes => ("likes AS place", "place DESC, number"),
-        Sort::Downloads => ("downloads AS place", "place DESC, number"),
-        Sort::Trending => (
-            "coalesce((SELECT sum(tasks) FROM model_days WHERE model = models.id AND day > ?3), 0) AS place, \
-             likes AS next",
-            "place DESC, next DESC, number",
-        ),
+        Sort::CreatedOldest => (Some("created_at"), "place, number"),
+        Sort::Created => (Some("created_at"), "place DESC, number DESC"),
+        Sort::Modified => (Some("updated_at"), "place DESC, number DESC"),
+        Sort::Likes => (Some("likes"), "place DESC, number"),
+        Sort::Downloads => (Some("downloads"), "place DESC, number"),
+        Sort::Trending => (None, "place DESC, next DESC, number"),
     }
+}
+
+/// The places of the models for which a condition holds, up to the end of the page. What trends is computed for models
+/// that were used, and the others are in the order of their likes.
+fn places(place: Option<&str>, condition: &str) -> String {
+    if let Some(place) = place {
+        return format!("SELECT {place} AS place, sequence AS number FROM models WHERE {condition}");
+    }
+    format!(
+        "SELECT place, likes AS next, sequence AS number FROM (SELECT model, sum(tasks) AS place \
+         FROM model_days INDEXED BY model_days_by_day WHERE day > ?3 GROUP BY model) AS used \
+         CROSS JOIN models ON models.id = used.model WHERE {condition} \
+         UNION ALL SELECT * FROM ( \
+           SELECT 0 AS place, likes AS next, sequence AS number FROM models WHERE {condition} \
+           AND NOT EXISTS (SELECT 1 FROM model_days WHERE model = models.id AND day > ?3) \
+           ORDER BY next DESC, number LIMIT ?4 + ?5)"
+    )
 }
 
 #[async_trait]
@@ -124,7 +137,9 @@ fn models(db: &Connection, search: &Search) -> Result<(Vec<ModelSummary>, u64), 
     // One transaction, so that the count belongs to the page.
     let snapshot = db.unchecked_transaction()?;
     let total = snapshot.one(&statement.count, params![search.caller, text], column)?;
-    let params = params![search.caller, text, since, search.limit, search.offset];
+    // There are not more models, and a sum with the limit stays an integer.
+    let offset = search.offset.min(u32::MAX.into());
+    let params = params![search.caller, text, since, search.limit, offset];
     Ok((snapshot.all(&statement.page, params, summary)?, total))
 }
 
@@ -138,7 +153,7 @@ impl List {
     pub(super) fn new(filter: Option<Filter>, sort: Sort, has_text: bool) -> Self {
         let (parts, more) = parts(filter);
         let matching = if has_text { MATCHING } else { "" };
-        let (columns, order) = order(sort);
+        let (place, order) = order(sort);
         let each = |select: &dyn Fn(&str) -> String, between: &str| {
             parts.iter().map(|part| select(part)).collect::<Vec<_>>().join(between)
         };
@@ -150,8 +165,7 @@ impl List {
         let counts = each(&|part| format!("coalesce(({}), 0)", count(part)), " + ");
         // Both parameters are named, whether the parts name them or not.
         let count = format!("SELECT {counts}, ?1, ?2");
-        let select = format!("SELECT {columns}, sequence AS number FROM models");
-        let keys = each(&|part| format!("{select} WHERE {part} {more} {matching}"), " UNION ALL ");
+        let keys = each(&|part| places(place, &format!("{part} {more} {matching}")), " UNION ALL ");
         let page = format!(
             "SELECT {SUMMARY} FROM ({keys} ORDER BY {order} LIMIT ?4 OFFSET ?5) AS page \
              CROSS JOIN models ON models.sequence = page.number \
