@@ -127,6 +127,11 @@ pub(crate) trait Maintenance: Send + Sync {
     async fn replace_from(&self, backup: &Path) -> Result<Vec<String>, Error>;
     /// Closes the database in order; later calls fail.
     async fn close(&self);
+    /// How many transactions were committed, where the engine counts them.
+    #[cfg(test)]
+    fn commits(&self) -> usize {
+        0
+    }
 }
 
 /// What a service begins with.

@@ -81,11 +81,16 @@ impl Workers {
         self.idle().await
     }
 
+    /// Whether a claimed task waits for a worker.
+    pub(super) fn are_needed(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0
+    }
+
     /// Returns when a claimed task waits for a worker.
     pub(super) async fn needed(&self) {
         let mut needed = std::pin::pin!(self.needed.notified());
         needed.as_mut().enable();
-        if self.waiting.load(Ordering::SeqCst) == 0 {
+        if !self.are_needed() {
             needed.await;
         }
     }

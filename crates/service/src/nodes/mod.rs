@@ -114,7 +114,7 @@ async fn claim_and_run(app: Arc<App>, tasks: TaskTracker, stop: CancellationToke
             () = app.node.workers.needed() => {}
             task = app.dispatcher.local_task(app.node.name()) => {
                 let Some(task) = task else { return };
-                tasks.spawn(run::run(Arc::clone(&app), task, slots));
+                tasks.spawn(run::run(Arc::clone(&app), task, slots, stop.clone()));
             }
         }
     }

@@ -154,6 +154,15 @@ pub(crate) enum Ending {
     Error { message: String, detail: String },
 }
 
+/// The end of a task under a lease.
+#[derive(Debug, Clone)]
+pub(crate) struct End {
+    pub(crate) node: String,
+    pub(crate) task: String,
+    pub(crate) attempt: i64,
+    pub(crate) ending: Ending,
+}
+
 /// How claims behave.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeaseRules {
@@ -241,6 +250,21 @@ pub(crate) trait Queue: Send + Sync {
         ending: &Ending,
         now: Moment,
     ) -> Result<bool, Error>;
+    /// Ends tasks and claims others, all in one commit where the engine has one writer: `finish` for each end, then
+    /// `claim`.
+    async fn finish_and_claim(
+        &self,
+        ends: &[End],
+        slots: &[Slot],
+        rules: LeaseRules,
+        now: Moment,
+    ) -> Result<(Vec<bool>, Vec<Claim>), Error> {
+        let mut ended = Vec::new();
+        for End { node, task, attempt, ending } in ends {
+            ended.push(self.finish(node, task, *attempt, ending, now).await?);
+        }
+        Ok((ended, self.claim(slots, rules, now).await?))
+    }
 
     /// What has become of a lease, for a node that asks again.
     async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState, Error>;

@@ -159,7 +159,7 @@ pub(crate) async fn tasks_of_all_accounts_are_listed_newest_first(engine: impl E
     assert_eq!(listed(queued).await, [&*third]);
 
     let task = database.any_task(&first).await.unwrap().unwrap();
-    assert_eq!((&*task.overview.account, task.overview.status), ("customer", "success"));
+    assert_eq!((&*task.overview.account, task.overview.status), ("customer", Status::Success));
     assert_eq!((task.input.get(), task.output.unwrap().get()), ("{}", r#"{"said":"hello"}"#));
     assert!(task.error.is_none() && !task.overview.is_refunded);
     assert_eq!((task.overview.created_at, task.overview.updated_at), (Moment(1), Moment(4)));

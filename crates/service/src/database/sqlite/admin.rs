@@ -97,7 +97,7 @@ impl AdminDatabase for SqliteDatabase {
         let id = id.to_owned();
         self.read(move |db| {
             Ok(db.first(&format!("{TASK} WHERE tasks.id = ?"), [id], |row| {
-                let json = |column| Ok(row.get::<_, Option<Json>>(column)?.map(|json| json.0));
+                let json = |column| row.get::<_, Option<Json>>(column).map(|json| json.map(|json| json.0));
                 let input = row.get::<_, Json>(12)?.0;
                 Ok(TaskDetail { overview: task(row)?, input, output: json(13)?, error: json(14)? })
             })?)

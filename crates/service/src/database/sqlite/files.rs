@@ -99,7 +99,8 @@ impl Files for SqliteDatabase {
     }
 
     async fn usage(&self, owner: AccountId) -> Result<Usage, Error> {
-        let sums = "SELECT coalesce(sum(files), 0), coalesce(sum(bytes), 0) FROM folder_usage WHERE owner = ?";
+        let sums =
+            "SELECT coalesce(sum(files), 0), coalesce(sum(bytes), 0) FROM folder_usage WHERE owner = ?";
         let usage = self.first(sums, [owner], |row| Ok(record!(row, Usage: files bytes)));
         Ok(usage.await?.unwrap_or_default())
     }
@@ -175,7 +176,8 @@ fn store_upload(db: &Connection, target_id: &str, id: &str, object: &Object) -> 
         let is_same = params![object.bucket, object.key, object.etag, object.size];
         return Ok(if db.is_there(same, is_same)? { Stored::Again } else { Stored::Different });
     }
-    let used = format!("UPDATE upload_targets SET is_used = 1 WHERE id = ? AND is_void = 0 RETURNING {TARGET}");
+    let used =
+        format!("UPDATE upload_targets SET is_used = 1 WHERE id = ? AND is_void = 0 RETURNING {TARGET}");
     let Some(target) = db.first(&used, [target_id], target)? else { return Ok(Stored::Void) };
     // A repeated upload to a target from before must not undo this one.
     let void =

@@ -44,14 +44,24 @@ pub(super) struct Writer {
     jobs: Arc<Mutex<Option<Sender<Job>>>>,
     /// Resolves when the connection is closed.
     closed: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
+    #[cfg(test)]
+    pub(super) commits: Arc<std::sync::atomic::AtomicUsize>,
 }
 
 impl Writer {
     pub(super) fn spawn(connection: Connection, checkpoints: Checkpoints) -> Result<Self, Error> {
         let (jobs, waiting) = channel();
         let (on_close, closed) = oneshot::channel();
+        #[cfg(test)]
+        let commits = Arc::<std::sync::atomic::AtomicUsize>::default();
+        #[cfg(test)]
+        let counted = Arc::clone(&commits);
+        let committed = move || {
+            #[cfg(test)]
+            counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        };
         let run = move || {
-            run(&connection, &waiting);
+            run(&connection, &waiting, committed);
             drop(checkpoints);
             drop(connection);
             // Fails when the caller has gone.
@@ -60,7 +70,12 @@ impl Writer {
         let spawned = thread::Builder::new().name("database".to_owned()).spawn(run);
         spawned.map_err(|cause| Error::new("starting the thread of the database", cause))?;
         let closed = Arc::new(Mutex::new(Some(closed)));
-        Ok(Self { jobs: Arc::new(Mutex::new(Some(jobs))), closed })
+        Ok(Self {
+            jobs: Arc::new(Mutex::new(Some(jobs))),
+            closed,
+            #[cfg(test)]
+            commits,
+        })
     }
 
     fn send(&self, job: Job) -> Result<(), Error> {
@@ -126,7 +141,7 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
 }
 
 /// Takes jobs until there can be no more.
-fn run(db: &Connection, jobs: &Receiver<Job>) {
+fn run(db: &Connection, jobs: &Receiver<Job>, committed: impl Fn()) {
     while let Ok(job) = jobs.recv() {
         let mut next = Some(job);
         let mut batch = Vec::new();
@@ -135,6 +150,7 @@ fn run(db: &Connection, jobs: &Receiver<Job>) {
             next = if batch.len() < MAX_BATCH { jobs.try_recv().ok() } else { None };
         }
         commit(db, batch);
+        committed();
         if let Some(Job::Exclusive(work)) = next {
             work(db);
         }

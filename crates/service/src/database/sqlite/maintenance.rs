@@ -65,6 +65,11 @@ impl Maintenance for SqliteDatabase {
         self.exclusively(move |db| replace(db, &backup)).await
     }
 
+    #[cfg(test)]
+    fn commits(&self) -> usize {
+        self.writer.commits.load(std::sync::atomic::Ordering::SeqCst)
+    }
+
     async fn close(&self) {
         self.readers.close().await;
         self.writer.close().await;

@@ -52,7 +52,8 @@ impl Registry for SqliteDatabase {
 
     async fn node_key(&self, id: &str) -> Result<Option<(KeptKey, String)>, Error> {
         let select = "SELECT id, hash, name FROM node_keys WHERE id = ? AND revoked_at IS NULL";
-        let read = |row: &rusqlite::Row<'_>| Ok((KeptKey { id: row.get(0)?, hash: row.get(1)? }, row.get(2)?));
+        let read =
+            |row: &rusqlite::Row<'_>| Ok((KeptKey { id: row.get(0)?, hash: row.get(1)? }, row.get(2)?));
         self.first(select, [id.to_owned()], read).await
     }
 

@@ -17,8 +17,8 @@ use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::ledger::{Purse, Reason, Split};
 use crate::queue::{
-    Cancel, Claim, Created, Ending, InsufficientBalance, LeaseRules, LeaseState, NewTask, Queue, Serving,
-    Slot, Status, Task, TaskSummary,
+    Cancel, Claim, Created, End, Ending, InsufficientBalance, LeaseRules, LeaseState, NewTask, Queue,
+    Serving, Slot, Status, Task, TaskSummary,
 };
 
 #[async_trait]
@@ -124,6 +124,22 @@ impl Queue for SqliteDatabase {
         self.write(move |db| lease::finish(db, &node, &task, attempt, &ending, now)).await
     }
 
+    async fn finish_and_claim(
+        &self,
+        ends: &[End],
+        slots: &[Slot],
+        rules: LeaseRules,
+        now: Moment,
+    ) -> Result<(Vec<bool>, Vec<Claim>), Error> {
+        let (ends, slots) = (ends.to_vec(), slots.to_vec());
+        self.write(move |db| {
+            let finish = |end: &End| lease::finish(db, &end.node, &end.task, end.attempt, &end.ending, now);
+            let ended = ends.iter().map(finish).collect::<Result<_, _>>()?;
+            Ok((ended, lease::claim(db, &slots, rules, now)?))
+        })
+        .await
+    }
+
     async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState, Error> {
         let select = "SELECT status, output_format FROM tasks JOIN versions ON versions.id = tasks.version \
              WHERE tasks.id = ? AND node = ? AND attempt = ?";
@@ -177,7 +193,8 @@ impl Queue for SqliteDatabase {
 /// Forgets a node and expires its leases, which count as released or not.
 fn node_ended(db: &Connection, node: &str, releases: i64, now: Moment) -> Result<(), Error> {
     db.run("DELETE FROM nodes WHERE id = ?", [node])?;
-    let expire = "UPDATE tasks SET lease_until = ?, releases = releases + ? WHERE status = 'computing' AND node = ?";
+    let expire =
+        "UPDATE tasks SET lease_until = ?, releases = releases + ? WHERE status = 'computing' AND node = ?";
     db.run(expire, params![now.0 - 1, releases, node])?;
     Ok(())
 }
