@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
 use axum::routing::get;
 use serde::Serialize;
 
@@ -24,7 +23,7 @@ struct Balance {
     wallet_address: String,
 }
 
-async fn balance(State(app): State<Arc<App>>, Caller(account, _): Caller) -> Result<Success<Balance>, Failure> {
+async fn balance(Caller { app, account, .. }: Caller) -> Result<Success<Balance>, Failure> {
     let purses = app.database.purses(account.id).await?;
     Ok(Success::data(Balance {
         balance: purses.balance,

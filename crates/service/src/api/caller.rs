@@ -13,7 +13,11 @@ use crate::lifecycle::app::App;
 
 /// The account behind the API key, and the permit that its request has until the handler ends. A handler that takes
 /// one responds with 401 to everyone else.
-pub(crate) struct Caller(pub(crate) Account, pub(crate) Permit);
+pub(crate) struct Caller {
+    pub(crate) app: Arc<App>,
+    pub(crate) account: Account,
+    _permit: Permit,
+}
 
 impl FromRequestParts<Arc<App>> for Caller {
     type Rejection = Failure;
@@ -28,7 +32,7 @@ impl FromRequestParts<Arc<App>> for Caller {
         match app.database.key(&key_id(text)).await? {
             Some((kept, account)) if kept.is_of(text) => {
                 let permit = admit(parts, app, &account)?;
-                Ok(Self(account, permit))
+                Ok(Self { app: Arc::clone(app), account, _permit: permit })
             }
             _ => Err(refused()),
         }

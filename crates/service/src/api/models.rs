@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
 use axum::routing::{get, post};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -40,8 +39,7 @@ struct ListRequest {
 }
 
 async fn list(
-    State(app): State<Arc<App>>,
-    Caller(account, _): Caller,
+    Caller { app, account, .. }: Caller,
     ApiJson { value: body, .. }: ApiJson<ListRequest>,
 ) -> Result<Success<Page<ModelSummary>>, Failure> {
     let limit = body.limit.unwrap_or(10);
@@ -74,11 +72,7 @@ pub(super) async fn find_model(app: &App, caller: &Account, id: &str) -> Result<
     if may_see { Ok(found) } else { Err(unknown()) }
 }
 
-async fn read(
-    State(app): State<Arc<App>>,
-    Caller(account, _): Caller,
-    ApiPath(id): ApiPath,
-) -> Result<Success<Model>, Failure> {
+async fn read(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Result<Success<Model>, Failure> {
     Ok(Success::data(find_model(&app, &account, &id).await?.model.clone()))
 }
 
@@ -91,8 +85,7 @@ struct TaskCost {
 }
 
 async fn cost(
-    State(app): State<Arc<App>>,
-    Caller(account, _): Caller,
+    Caller { app, account, .. }: Caller,
     ApiPath(id): ApiPath,
 ) -> Result<Success<TaskCost>, Failure> {
     let found = find_model(&app, &account, &id).await?;
@@ -100,8 +93,7 @@ async fn cost(
 }
 
 async fn serving(
-    State(app): State<Arc<App>>,
-    Caller(account, _): Caller,
+    Caller { app, account, .. }: Caller,
     ApiPath(id): ApiPath,
 ) -> Result<Success<Serving>, Failure> {
     find_model(&app, &account, &id).await?;
@@ -120,8 +112,7 @@ struct Versioning {
 }
 
 async fn versioning(
-    State(app): State<Arc<App>>,
-    Caller(account, _): Caller,
+    Caller { app, account, .. }: Caller,
     ApiPath(id): ApiPath,
 ) -> Result<Success<Versioning>, Failure> {
     let version = find_model(&app, &account, &id).await?.version.clone();

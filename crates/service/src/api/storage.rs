@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::{delete, get, post};
 use serde::{Deserialize, Serialize};
@@ -42,8 +41,7 @@ struct PresignedUpload {
 }
 
 async fn presign(
-    State(app): State<Arc<App>>,
-    Caller(account, _): Caller,
+    Caller { app, account, .. }: Caller,
     body: ApiJson<PresignBody>,
 ) -> Result<Success<PresignedUpload>, Failure> {
     let PresignBody { folder, mime, name, size, org_username } = body.value;
@@ -169,8 +167,7 @@ struct FilePage {
 }
 
 async fn list(
-    State(app): State<Arc<App>>,
-    Caller(account, _): Caller,
+    Caller { app, account, .. }: Caller,
     ApiPath(folder): ApiPath,
     ApiQuery(query): ApiQuery<ListQuery>,
 ) -> Result<Success<FilePage>, Failure> {
@@ -201,7 +198,7 @@ async fn list(
     }))
 }
 
-async fn statistics(State(app): State<Arc<App>>, Caller(account, _): Caller) -> Result<Success<Usage>, Failure> {
+async fn statistics(Caller { app, account, .. }: Caller) -> Result<Success<Usage>, Failure> {
     app.objects.settle(&app, TargetsOf::Owner(account.id)).await?;
     Ok(Success::data(app.database.usage(account.id).await?))
 }
@@ -212,8 +209,7 @@ struct DeleteBody {
 }
 
 async fn remove(
-    State(app): State<Arc<App>>,
-    Caller(account, _): Caller,
+    Caller { app, account, .. }: Caller,
     body: ApiJson<DeleteBody>,
 ) -> Result<Success<()>, Failure> {
     let url = body.value.url;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{delete, get, post};
@@ -32,8 +31,7 @@ struct CreatedTask {
 }
 
 async fn create(
-    State(app): State<Arc<App>>,
-    Caller(account, _): Caller,
+    Caller { app, account, .. }: Caller,
     ApiPath(model): ApiPath,
     input: ApiJson<Inputs>,
 ) -> Result<Success<CreatedTask>, Failure> {
@@ -85,8 +83,7 @@ struct HistoryQuery {
 }
 
 async fn history(
-    State(app): State<Arc<App>>,
-    Caller(account, _): Caller,
+    Caller { app, account, .. }: Caller,
     ApiQuery(query): ApiQuery<HistoryQuery>,
 ) -> Result<Success<Page<TaskSummary>>, Failure> {
     let limit = query.limit.unwrap_or(10);
@@ -104,11 +101,7 @@ struct TaskRecord<'a> {
     task: &'a Task,
 }
 
-async fn read(
-    State(app): State<Arc<App>>,
-    Caller(account, _): Caller,
-    ApiPath(id): ApiPath,
-) -> Result<Response, Failure> {
+async fn read(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Result<Response, Failure> {
     let task = app.database.task(account.id, &id).await?.ok_or_else(|| Failure::not_found("task", &id))?;
     let or_null = |json: &Option<String>| json.clone().unwrap_or_else(|| "null".to_owned());
     let result = match task.status {
@@ -131,11 +124,7 @@ async fn read(
     with_stored_json(message, &TaskRecord { id: &task.id, task: &task }, &stored)
 }
 
-async fn cancel(
-    State(app): State<Arc<App>>,
-    Caller(account, _): Caller,
-    ApiPath(id): ApiPath,
-) -> Result<Success<()>, Failure> {
+async fn cancel(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Result<Success<()>, Failure> {
     match app.database.cancel(account.id, &id, app.clock.now()).await? {
         Cancel::Canceled => Ok(Success::done("canceled")),
         Cancel::Unknown => Err(Failure::not_found("task", &id)),

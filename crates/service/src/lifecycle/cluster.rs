@@ -13,7 +13,9 @@ impl FromStr for DatabaseUrl {
     fn from_str(text: &str) -> Result<Self, NotASetting> {
         match text.split_once("://") {
             Some(("postgres" | "postgresql", _)) => Ok(Self(text.to_owned())),
-            _ => Err(NotASetting("a database is named by a URL, such as postgres://user:password@host:5432/name")),
+            _ => Err(NotASetting(
+                "a database is named by a URL, such as postgres://user:password@host:5432/name",
+            )),
         }
     }
 }

@@ -142,9 +142,9 @@ impl FromStr for CorsOrigin {
         let is_origin = Url::parse(text).is_ok_and(|url| url.origin().ascii_serialization() == text);
         match HeaderValue::from_str(text) {
             Ok(value) if is_origin || text == "*" => Ok(Self(value)),
-            _ => {
-                Err(NotASetting("an origin is a scheme, a host and a port, such as https://app.example, or *"))
-            }
+            _ => Err(NotASetting(
+                "an origin is a scheme, a host and a port, such as https://app.example, or *",
+            )),
         }
     }
 }
