@@ -72,6 +72,21 @@ pub(crate) struct Target {
     pub(crate) is_void: bool,
 }
 
+impl Target {
+    /// The object of its file.
+    fn object(&self, blob: String, etag: String, now: Moment) -> Object {
+        Object {
+            bucket: self.bucket.clone(),
+            key: self.key.clone(),
+            blob,
+            mime: self.mime.clone(),
+            size: self.size,
+            etag,
+            created_at: now,
+        }
+    }
+}
+
 /// Bytes in the object store, with what is needed to serve them.
 #[derive(Debug, Clone)]
 pub(crate) struct Object {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::blobs::{Direct, Stat};
-use super::{Object, Objects, Stored, Target, TargetsOf};
+use super::{Objects, Stored, Target, TargetsOf};
 use crate::Error;
 use crate::clock::Moment;
 use crate::lifecycle::app::App;
@@ -114,15 +114,7 @@ impl Objects {
         if !is_own && !self.database.is_member(target.owner, target.payer).await? {
             return Ok(());
         }
-        let object = Object {
-            bucket: target.bucket.clone(),
-            key: target.key.clone(),
-            blob: target.id.clone(),
-            mime: target.mime.clone(),
-            size: stat.size,
-            etag: stat.etag,
-            created_at: app.clock.now(),
-        };
+        let object = target.object(target.id.clone(), stat.etag, app.clock.now());
         // Another process may have settled it meanwhile, which is as good.
         let stored = self.database.store_upload(&target.id, &app.random.uuid()?, &object).await?;
         if let Stored::Kept { replaced: Some(replaced) } = stored {
