@@ -6,6 +6,7 @@ mod cache;
 mod conformance;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod records;
 mod sqlite;
 
 use std::path::Path;

@@ -13,6 +13,7 @@ use super::values::Hash;
 use crate::Error;
 use crate::accounts::{Account, AccountId, Accounts, KeptKey, NewAccount};
 use crate::clock::Moment;
+use crate::database::records::record;
 use crate::ledger::Purses;
 
 const BY_USERNAME: &str =
@@ -20,13 +21,7 @@ const BY_USERNAME: &str =
 
 /// Reads an account from the first columns of a row.
 fn account(row: &Row) -> Result<Account, tokio_postgres::Error> {
-    Ok(Account {
-        id: row.try_get(0)?,
-        username: row.try_get(1)?,
-        scope: row.try_get(2)?,
-        wallet_address: row.try_get(3)?,
-        bucket: row.try_get(4)?,
-    })
+    Ok(record!(try_get row, Account: id username scope wallet_address bucket))
 }
 
 #[async_trait]

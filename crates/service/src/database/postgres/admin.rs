@@ -18,6 +18,7 @@ use crate::admin::{
     AdminDatabase, KeyOverview, ModelOverview, NodeOverview, Refund, TaskDetail, TaskFilter, TaskOverview,
 };
 use crate::clock::Moment;
+use crate::database::records::record;
 use crate::ledger::{Money, Purse, Reason};
 use crate::queue::Status;
 
@@ -27,20 +28,8 @@ const TASK: &str = "SELECT tasks.id, username, model, status, price, cost, messa
      FROM tasks JOIN accounts ON accounts.id = tasks.account";
 
 fn task(row: &Row) -> Result<TaskOverview, tokio_postgres::Error> {
-    Ok(TaskOverview {
-        task: row.try_get(0)?,
-        account: row.try_get(1)?,
-        model: row.try_get(2)?,
-        status: row.try_get(3)?,
-        price: row.try_get(4)?,
-        cost: row.try_get(5)?,
-        message: row.try_get(6)?,
-        node: row.try_get(7)?,
-        attempt: row.try_get(8)?,
-        created_at: row.try_get(9)?,
-        updated_at: row.try_get(10)?,
-        is_refunded: row.try_get(11)?,
-    })
+    Ok(record!(try_get row, TaskOverview: task account model status price cost message node attempt
+                                          created_at updated_at is_refunded))
 }
 
 #[async_trait]
@@ -49,8 +38,7 @@ impl AdminDatabase for PostgresDatabase {
         let select = "SELECT id, created_at, revoked_at FROM api_keys WHERE account = $1 \
                       ORDER BY created_at DESC, id";
         read!(self, |db| all(db, select, &[&account], |row| {
-            let (key, created_at, revoked_at) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-            Ok(KeyOverview { key, created_at, revoked_at })
+            Ok(record!(try_get row, KeyOverview: key created_at revoked_at))
         }))
     }
 
@@ -79,18 +67,8 @@ impl AdminDatabase for PostgresDatabase {
              FROM models JOIN accounts ON accounts.id = owner ORDER BY sequence LIMIT $1 OFFSET $2";
         let (limit, offset) = (i64::from(limit), signed(offset));
         read!(self, |db| all(db, select, &[&limit, &offset], |row| {
-            Ok(ModelOverview {
-                model: row.try_get(0)?,
-                publisher: row.try_get(1)?,
-                name: row.try_get(2)?,
-                price: row.try_get(3)?,
-                visibility: row.try_get(4)?,
-                is_official: row.try_get(5)?,
-                is_verified: row.try_get(6)?,
-                is_playground: row.try_get(7)?,
-                created_at: row.try_get(8)?,
-                updated_at: row.try_get(9)?,
-            })
+            Ok(record!(try_get row, ModelOverview: model publisher name price visibility is_official
+                                                   is_verified is_playground created_at updated_at))
         }))
     }
 

@@ -20,6 +20,7 @@ use crate::catalog::{
     Search, Sort, Version, Visibility, folded,
 };
 use crate::clock::Moment;
+use crate::database::records::record;
 
 /// How far back `trending` looks.
 const TRENDING_DAYS: u32 = 7;
@@ -35,16 +36,8 @@ const MATCHING: &str = "AND (strpos(folded_name, $2) > 0 OR strpos(folded_descri
 
 /// Reads what lists show of a model, from a column on.
 fn summary(row: &Row, from: usize) -> Result<ModelSummary, tokio_postgres::Error> {
-    Ok(ModelSummary {
-        id: row.try_get(from)?,
-        name: row.try_get(from + 1)?,
-        username: row.try_get(from + 2)?,
-        description: row.try_get(from + 3)?,
-        is_official: row.try_get(from + 4)?,
-        is_verified: row.try_get(from + 5)?,
-        visibility: row.try_get(from + 6)?,
-        price: row.try_get(from + 7)?,
-    })
+    Ok(record!(try_get row from from, ModelSummary: id name username description is_official is_verified
+                                                    visibility price))
 }
 
 /// Which parts a list has, and what else it asks of a model.

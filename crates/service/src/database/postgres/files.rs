@@ -15,6 +15,7 @@ use super::values::{signed, unsigned};
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
+use crate::database::records::record;
 use crate::object_storage::{
     Files, Object, OutputLimits, OutputStored, Stored, StoredFile, Target, TargetsOf, Usage, category,
 };
@@ -23,18 +24,7 @@ const TARGET: &str = "SELECT id, owner, payer, bucket, folder, key, mime, size, 
      FROM upload_targets WHERE id = $1";
 
 fn target(row: &Row) -> Result<Target, tokio_postgres::Error> {
-    Ok(Target {
-        id: row.try_get(0)?,
-        owner: row.try_get(1)?,
-        payer: row.try_get(2)?,
-        bucket: row.try_get(3)?,
-        folder: row.try_get(4)?,
-        key: row.try_get(5)?,
-        mime: row.try_get(6)?,
-        size: unsigned(row.try_get(7)?),
-        expires_at: row.try_get(8)?,
-        is_void: row.try_get(9)?,
-    })
+    Ok(record!(try_get row, Target: id owner payer bucket folder key mime size/unsigned expires_at is_void))
 }
 
 #[async_trait]
@@ -119,7 +109,7 @@ impl Files for PostgresDatabase {
         let sums = "SELECT coalesce(sum(files), 0)::bigint, coalesce(sum(bytes), 0)::bigint \
                     FROM folder_usage WHERE owner = $1";
         read!(self, |db| one(db, sums, &[&owner], |row| {
-            Ok(Usage { files: unsigned(row.try_get(0)?), bytes: unsigned(row.try_get(1)?) })
+            Ok(record!(try_get row, Usage: files/unsigned bytes/unsigned))
         }))
     }
 
@@ -153,15 +143,7 @@ async fn object(db: &impl GenericClient, bucket: &str, key: &str) -> Result<Opti
     let select = "SELECT bucket, key, blob, mime, size, etag, created_at FROM objects \
                   WHERE bucket = $1 AND key = $2";
     first(db, select, &[&bucket, &key], |row| {
-        Ok(Object {
-            bucket: row.try_get(0)?,
-            key: row.try_get(1)?,
-            blob: row.try_get(2)?,
-            mime: row.try_get(3)?,
-            size: unsigned(row.try_get(4)?),
-            etag: row.try_get(5)?,
-            created_at: row.try_get(6)?,
-        })
+        Ok(record!(try_get row, Object: bucket key blob mime size/unsigned etag created_at))
     })
     .await
 }
@@ -192,15 +174,10 @@ async fn files(
         all(db, &sql, &[&owner, &folder, &category, &limit, &offset], |row| {
             let id: Option<String> = row.try_get(1)?;
             let file = match id {
-                Some(id) => Some(StoredFile {
-                    id,
-                    bucket: row.try_get(2)?,
-                    folder: row.try_get(3)?,
-                    key: row.try_get(4)?,
-                    mime: row.try_get(5)?,
-                    size: unsigned(row.try_get(6)?),
-                    created_at: row.try_get(7)?,
-                }),
+                Some(_) => {
+                    Some(record!(try_get row from 1, StoredFile: id bucket folder key mime size/unsigned
+                                                                        created_at))
+                }
                 None => None,
             };
             Ok((row.try_get(0)?, file))

@@ -8,6 +8,7 @@ use super::statements::{first, one, run};
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
+use crate::database::records::record;
 use crate::ledger::{Money, Purse, Purses, Reason};
 
 /// One side of a movement; None is the world outside.
@@ -29,14 +30,7 @@ const PURSES: &str = "SELECT balance, free, held, debt, \
      FROM purses WHERE account = $1";
 
 pub(super) fn read_purses(row: &Row, from: usize) -> Result<Purses, tokio_postgres::Error> {
-    Ok(Purses {
-        balance: row.try_get(from)?,
-        free: row.try_get(from + 1)?,
-        held: row.try_get(from + 2)?,
-        debt: row.try_get(from + 3)?,
-        earnings: row.try_get(from + 4)?,
-        revenue: row.try_get(from + 5)?,
-    })
+    Ok(record!(try_get row from from, Purses: balance free held debt earnings revenue))
 }
 
 /// The contents of an account's purses.

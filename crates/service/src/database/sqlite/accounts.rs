@@ -5,10 +5,11 @@ use rusqlite::{Connection, Row, params};
 
 use super::SqliteDatabase;
 use super::movements::purses;
-use super::statements::{Statements as _, record};
+use super::statements::Statements as _;
 use crate::Error;
 use crate::accounts::{Account, AccountId, Accounts, KeptKey, NewAccount};
 use crate::clock::Moment;
+use crate::database::records::record;
 use crate::ledger::Purses;
 
 const BY_USERNAME: &str =
@@ -16,7 +17,7 @@ const BY_USERNAME: &str =
 
 /// Reads an account from the first columns of a row.
 fn account(row: &Row<'_>) -> rusqlite::Result<Account> {
-    Ok(record!(row, Account: id username scope wallet_address bucket))
+    Ok(record!(get row, Account: id username scope wallet_address bucket))
 }
 
 #[async_trait]

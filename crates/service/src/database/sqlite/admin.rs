@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OpenFlags, params};
 
 use super::movements::{move_money, purses};
-use super::statements::{Statements as _, column, record};
+use super::statements::{Statements as _, column};
 use super::values::{Json, Names};
 use super::{SqliteDatabase, connect};
 use crate::Error;
@@ -15,6 +15,7 @@ use crate::admin::{
     AdminDatabase, KeyOverview, ModelOverview, NodeOverview, Refund, TaskDetail, TaskFilter, TaskOverview,
 };
 use crate::clock::Moment;
+use crate::database::records::record;
 use crate::ledger::{Money, Purse, Reason};
 use crate::queue::Status;
 
@@ -24,7 +25,7 @@ const TASK: &str = "SELECT tasks.id, username, model, status, price, cost, messa
      FROM tasks JOIN accounts ON accounts.id = tasks.account";
 
 fn task(row: &rusqlite::Row<'_>) -> rusqlite::Result<TaskOverview> {
-    Ok(record!(row, TaskOverview: task account model status price cost message node attempt
+    Ok(record!(get row, TaskOverview: task account model status price cost message node attempt
                                   created_at updated_at is_refunded))
 }
 
@@ -33,7 +34,7 @@ impl AdminDatabase for SqliteDatabase {
     async fn keys(&self, account: AccountId) -> Result<Vec<KeyOverview>, Error> {
         let select = "SELECT id, created_at, revoked_at FROM api_keys WHERE account = ? \
                       ORDER BY created_at DESC, id";
-        self.all(select, [account], |row| Ok(record!(row, KeyOverview: key created_at revoked_at))).await
+        self.all(select, [account], |row| Ok(record!(get row, KeyOverview: key created_at revoked_at))).await
     }
 
     async fn keys_like(&self, beginning: &str) -> Result<Vec<String>, Error> {
@@ -61,7 +62,7 @@ impl AdminDatabase for SqliteDatabase {
              is_playground, models.created_at, updated_at \
              FROM models JOIN accounts ON accounts.id = owner ORDER BY sequence LIMIT ? OFFSET ?";
         self.all(select, (limit, offset), |row| {
-            Ok(record!(row, ModelOverview: model publisher name price visibility is_official is_verified
+            Ok(record!(get row, ModelOverview: model publisher name price visibility is_official is_verified
                                            is_playground created_at updated_at))
         })
         .await
@@ -135,7 +136,7 @@ fn refund(db: &Connection, task: &str, now: Moment) -> Result<Refund, Error> {
         "SELECT account, username, publisher, status, held_free, held_balance \
          FROM tasks JOIN accounts ON accounts.id = account WHERE tasks.id = ?",
         [task],
-        |row| Ok(record!(row, Charged: account username publisher status free balance)),
+        |row| Ok(record!(get row, Charged: account username publisher status free balance)),
     )?;
     let Some(charged) = charged else { return Ok(Refund::Unknown) };
     let overflow = || Error::new("refunding a task", "its price is out of range");

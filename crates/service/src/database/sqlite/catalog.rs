@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 
 use super::SqliteDatabase;
-use super::statements::{Statements as _, column, record};
+use super::statements::{Statements as _, column};
 use super::values::Json;
 use crate::Error;
 use crate::accounts::AccountId;
@@ -16,6 +16,7 @@ use crate::catalog::{
     Search, Sort, Version, Visibility, folded,
 };
 use crate::clock::Moment;
+use crate::database::records::record;
 
 /// How far back `trending` looks.
 const TRENDING_DAYS: u32 = 7;
@@ -34,7 +35,7 @@ const MATCHING: &str = "AND (instr(folded_name, ?2) > 0 OR instr(folded_descript
 
 /// Reads what lists show of a model from the first columns of a row.
 fn summary(row: &Row<'_>) -> rusqlite::Result<ModelSummary> {
-    Ok(record!(row, ModelSummary: id name username description is_official is_verified visibility price))
+    Ok(record!(get row, ModelSummary: id name username description is_official is_verified visibility price))
 }
 
 /// Which parts a list has, and what else it asks of a model.

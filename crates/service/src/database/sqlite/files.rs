@@ -8,11 +8,12 @@ use rusqlite::{Connection, Row, params};
 
 use super::SqliteDatabase;
 use super::movements::meter_storage;
-use super::statements::{Statements as _, column, record};
+use super::statements::{Statements as _, column};
 use super::values::json;
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
+use crate::database::records::record;
 use crate::object_storage::{
     Files, Object, OutputLimits, OutputStored, Stored, StoredFile, Target, TargetsOf, Usage, category,
 };
@@ -21,7 +22,7 @@ const TARGET: &str = "id, owner, payer, bucket, folder, key, mime, size, expires
 
 /// Reads a target from the columns of `TARGET`.
 fn target(row: &Row<'_>) -> rusqlite::Result<Target> {
-    Ok(record!(row, Target: id owner payer bucket folder key mime size expires_at is_void))
+    Ok(record!(get row, Target: id owner payer bucket folder key mime size expires_at is_void))
 }
 
 #[async_trait]
@@ -81,7 +82,7 @@ impl Files for SqliteDatabase {
     async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>, Error> {
         let select = "SELECT bucket, key, blob, mime, size, etag, created_at FROM objects \
                       WHERE bucket = ? AND key = ?";
-        let read = |row: &Row<'_>| Ok(record!(row, Object: bucket key blob mime size etag created_at));
+        let read = |row: &Row<'_>| Ok(record!(get row, Object: bucket key blob mime size etag created_at));
         self.first(select, [bucket.to_owned(), key.to_owned()], read).await
     }
 
@@ -101,7 +102,7 @@ impl Files for SqliteDatabase {
     async fn usage(&self, owner: AccountId) -> Result<Usage, Error> {
         let sums =
             "SELECT coalesce(sum(files), 0), coalesce(sum(bytes), 0) FROM folder_usage WHERE owner = ?";
-        let usage = self.first(sums, [owner], |row| Ok(record!(row, Usage: files bytes)));
+        let usage = self.first(sums, [owner], |row| Ok(record!(get row, Usage: files bytes)));
         Ok(usage.await?.unwrap_or_default())
     }
 
@@ -163,7 +164,7 @@ fn files(
          ORDER BY sequence {direction} LIMIT ?4 OFFSET ?5) ORDER BY sequence"
     );
     let files = snapshot.all(&page, params![owner, folder, category, limit, skipped], |row| {
-        Ok(record!(row, StoredFile: id bucket folder key mime size created_at))
+        Ok(record!(get row, StoredFile: id bucket folder key mime size created_at))
     })?;
     Ok((files, total))
 }

@@ -42,20 +42,6 @@ impl Statements for Connection {
     }
 }
 
-/// Returns a record whose fields are columns of a row in this order, from the first one or from another.
-macro_rules! record {
-    ($row:ident, $type:ident: $($field:ident)*) => {
-        record!($row from 0, $type: $($field)*)
-    };
-    ($row:ident from $first:literal, $type:ident: $($field:ident)*) => {{
-        let mut columns = $first..;
-        let mut next = || columns.next().unwrap_or(usize::MAX);
-        $type { $($field: $row.get(next())?),* }
-    }};
-}
-
-pub(super) use record;
-
 /// Reads the first column.
 pub(super) fn column<T: rusqlite::types::FromSql>(row: &Row<'_>) -> Result<T> {
     row.get(0)

@@ -12,6 +12,7 @@ use super::end::Expired;
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
+use crate::database::records::record;
 use crate::queue::{Claim, Lease, LeaseRules, Slot};
 
 /// How many expired leases are looked at for each slot.
@@ -76,14 +77,7 @@ const LEASE_QUEUED: &str = "WITH found AS ( \
        WHERE turns.account = passing.account AND turns.model = passing.model) ";
 
 fn lease(row: &Row) -> Result<Lease, tokio_postgres::Error> {
-    Ok(Lease {
-        task: row.try_get(0)?,
-        model: row.try_get(1)?,
-        input: row.try_get(2)?,
-        input_format: row.try_get(3)?,
-        output_format: row.try_get(4)?,
-        attempt: row.try_get(5)?,
-    })
+    Ok(record!(try_get row, Lease: task model input input_format output_format attempt))
 }
 
 /// Slots that may claim the same tasks: those of one node, or of any when no node has a limit of its own.

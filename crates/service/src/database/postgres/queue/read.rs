@@ -8,6 +8,7 @@ use super::super::values::{signed, unsigned};
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
+use crate::database::records::record;
 use crate::nodes::FORGOTTEN_AFTER;
 use crate::queue::{Serving, Status, Task, TaskSummary};
 
@@ -23,20 +24,8 @@ pub(super) async fn task(
          FROM tasks JOIN versions ON versions.id = tasks.version WHERE tasks.id = $1 AND account = $2",
         &[&id, &account],
         |row| {
-            Ok(Task {
-                id: row.try_get(0)?,
-                status: row.try_get(1)?,
-                cost: row.try_get(2)?,
-                message: row.try_get(3)?,
-                input: row.try_get(4)?,
-                input_format: row.try_get(5)?,
-                output_format: row.try_get(6)?,
-                output: row.try_get(7)?,
-                error: row.try_get(8)?,
-                created_at: row.try_get(9)?,
-                updated_at: row.try_get(10)?,
-                node: row.try_get(11)?,
-            })
+            Ok(record!(try_get row, Task: id status cost message input input_format output_format output error
+                                          created_at updated_at node))
         },
     )
     .await
@@ -61,14 +50,8 @@ pub(super) async fn history(
         |row| {
             let id: Option<String> = row.try_get(1)?;
             let task = match id {
-                Some(id) => Some(TaskSummary {
-                    task_id: id,
-                    status: row.try_get(2)?,
-                    model_id: row.try_get(3)?,
-                    cost: row.try_get(4)?,
-                    created_at: row.try_get(5)?,
-                    updated_at: row.try_get(6)?,
-                }),
+                Some(_) => Some(record!(try_get row from 1, TaskSummary: task_id status model_id cost
+                                                                         created_at updated_at)),
                 None => None,
             };
             Ok((row.try_get(0)?, task))

@@ -2,12 +2,13 @@
 
 use rusqlite::{Connection, params};
 
-use super::super::statements::{Statements as _, record};
+use super::super::statements::Statements as _;
 use super::super::values::json;
 use super::{charge, refund};
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
+use crate::database::records::record;
 use crate::queue::{Claim, Ending, Lease, LeaseRules, Slot};
 
 /// The lowest turn of an account that has tasks of a model and runs fewer tasks than it may: one step in an
@@ -162,7 +163,7 @@ fn lease(db: &Connection, sequence: i64, node: &str, rules: LeaseRules, now: Mom
         "SELECT tasks.id, tasks.model, input, input_format, output_format, attempt \
          FROM tasks JOIN versions ON versions.id = tasks.version WHERE sequence = ?",
         [sequence],
-        |row| Ok(record!(row, Lease: task model input input_format output_format attempt)),
+        |row| Ok(record!(get row, Lease: task model input input_format output_format attempt)),
     )?)
 }
 

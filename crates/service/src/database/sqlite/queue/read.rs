@@ -2,10 +2,11 @@
 
 use rusqlite::{Connection, params};
 
-use super::super::statements::{Statements as _, record};
+use super::super::statements::Statements as _;
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
+use crate::database::records::record;
 use crate::queue::{Serving, Task, TaskSummary};
 
 pub(super) fn task(db: &Connection, account: AccountId, id: &str) -> Result<Option<Task>, Error> {
@@ -13,7 +14,7 @@ pub(super) fn task(db: &Connection, account: AccountId, id: &str) -> Result<Opti
          error, tasks.created_at, updated_at, node \
          FROM tasks JOIN versions ON versions.id = tasks.version WHERE tasks.id = ? AND account = ?";
     Ok(db.first(select, params![id, account], |row| {
-        Ok(record!(row, Task: id status cost message input input_format output_format output error
+        Ok(record!(get row, Task: id status cost message input input_format output_format output error
                               created_at updated_at node))
     })?)
 }
@@ -34,7 +35,7 @@ pub(super) fn history(
         "SELECT id, status, model, coalesce(cost, 0), created_at, updated_at FROM tasks \
          WHERE account = ? AND place >= ? ORDER BY place LIMIT ?",
         params![account, first.saturating_add_unsigned(offset), limit],
-        |row| Ok(record!(row, TaskSummary: task_id status model_id cost created_at updated_at)),
+        |row| Ok(record!(get row, TaskSummary: task_id status model_id cost created_at updated_at)),
     )?;
     Ok((page, next.abs_diff(first)))
 }
@@ -53,6 +54,6 @@ pub(super) fn serving(db: &Connection, model: &str, since: Moment) -> Result<Ser
                    FROM consumers WHERE consumers.account IS NOT NULL) \
                  SELECT count(account) FROM consumers)",
         params![model, since],
-        |row| Ok(record!(row, Serving: serving consumers)),
+        |row| Ok(record!(get row, Serving: serving consumers)),
     )?)
 }
