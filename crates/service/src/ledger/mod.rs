@@ -129,6 +129,50 @@ pub struct Audit {
     pub faults: Vec<String>,
 }
 
+/// What an account stores, and what it has stored and is not charged for yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Meter {
+    pub(crate) stored_bytes: i64,
+    /// Byte-seconds are kept in two columns: a terabyte makes more than 2^63 of them in four months.
+    pub(crate) byte_seconds: i64,
+    pub(crate) gib_seconds: i64,
+    /// Up to when they count, in whole seconds since the first one.
+    pub(crate) metered_at: Moment,
+}
+
+impl Meter {
+    /// How far a clock may go back before storage is metered from its new time on. Writes are not committed in the
+    /// order of their moments, so a little is normal.
+    const CLOCK_TOLERANCE: i64 = 60_000;
+    const GIB: i128 = 1 << 30;
+
+    /// Meters up to now, and changes how much is stored from now on.
+    pub(crate) fn advance(&mut self, change: i64, now: Moment) {
+        let elapsed = now.0.saturating_sub(self.metered_at.0);
+        let seconds = elapsed.max(0) / 1000;
+        self.keep(self.uncharged() + i128::from(self.stored_bytes) * i128::from(seconds));
+        let is_set_back = elapsed < -Self::CLOCK_TOLERANCE;
+        self.metered_at = if is_set_back { now } else { Moment(self.metered_at.0 + seconds * 1000) };
+        self.stored_bytes += change;
+    }
+
+    /// Takes the charge for what is not charged yet; less than a smallest unit stays.
+    pub(crate) fn charge(&mut self, rate: StorageRate) -> Money {
+        let (charge, left) = rate.charge(self.uncharged());
+        self.keep(left);
+        charge
+    }
+
+    fn uncharged(&self) -> i128 {
+        i128::from(self.gib_seconds) * Self::GIB + i128::from(self.byte_seconds)
+    }
+
+    fn keep(&mut self, byte_seconds: i128) {
+        self.gib_seconds = i64::try_from(byte_seconds / Self::GIB).unwrap_or(i64::MAX);
+        self.byte_seconds = i64::try_from(byte_seconds % Self::GIB).unwrap_or(0);
+    }
+}
+
 /// What storing files costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StorageRate {

@@ -42,6 +42,13 @@ pub(crate) struct NewTask {
     pub(crate) input: String,
 }
 
+impl NewTask {
+    /// Why it fails when the balance does not cover it.
+    pub(crate) fn insufficient(&self, spendable: Money) -> String {
+        format!("insufficient balance: the model costs {}, and {spendable} can be spent", self.price)
+    }
+}
+
 /// What happens to a task that the balance does not cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InsufficientBalance {
@@ -152,6 +159,20 @@ pub(crate) enum Ending {
     Output(String),
     /// What went wrong: a message for people, and JSON with the detail.
     Error { message: String, detail: String },
+}
+
+/// Why a task fails that no node can end.
+pub(crate) const ABANDONED: &str =
+    "the node that ran this task fell silent, and no other node serves the model";
+
+/// Why a task fails that no node has ended.
+pub(crate) fn not_survived(attempts: i64) -> String {
+    format!("no node survived this task: {attempts} leases of it expired")
+}
+
+/// The detail of a failure of which there is no more to say than its message.
+pub(crate) fn detail_of(message: &str) -> String {
+    serde_json::json!({ "message": message }).to_string()
 }
 
 /// The end of a task under a lease.

@@ -1,7 +1,6 @@
 //! Models and their versions in PostgreSQL.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use deadpool_postgres::{GenericClient, Transaction};
@@ -21,9 +20,6 @@ use crate::catalog::{
 };
 use crate::clock::Moment;
 use crate::database::records::record;
-
-/// How far back `trending` looks.
-const TRENDING_DAYS: u32 = 7;
 
 /// Models that are visible, in parts that each have an index.
 const PUBLIC: &str = "is_public";
@@ -146,8 +142,7 @@ fn list(filter: Option<Filter>, sort: Sort, has_text: bool) -> String {
 }
 
 async fn models(db: &impl GenericClient, search: &Search) -> Result<(Vec<ModelSummary>, u64), Failure> {
-    let text = search.text.as_deref().map(folded).filter(|text| !text.is_empty());
-    let since = search.now.before(Duration::from_hours(24 * u64::from(TRENDING_DAYS))).day();
+    let (text, since) = (search.folded_text(), search.trending_since());
     let sql = list(search.filter, search.sort, text.is_some());
     let (limit, offset) = (i64::from(search.limit), signed(search.offset));
     let rows: Vec<(i64, Option<ModelSummary>)> =

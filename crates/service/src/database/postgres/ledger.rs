@@ -7,9 +7,7 @@ use futures_util::{StreamExt as _, stream};
 use super::PostgresDatabase;
 use super::audit::audit;
 use super::failure::{Failure, read, statement, transaction};
-use super::movements::{
-    Movement, Side, add_changes, keep_uncharged, lock, meter_storage, move_money, purses,
-};
+use super::movements::{Movement, Side, add_changes, keep_meter, lock, meter_storage, move_money, purses};
 use super::statements::{all, column, one};
 use crate::Error;
 use crate::accounts::{AccountId, OPERATOR};
@@ -151,8 +149,9 @@ async fn charge_storage(
     rate: StorageRate,
     now: Moment,
 ) -> Result<bool, Failure> {
-    let (charge, left) = rate.charge(meter_storage(tx, account, 0, now).await?);
-    keep_uncharged(tx, account, left).await?;
+    let mut meter = meter_storage(tx, account, 0, now).await?;
+    let charge = meter.charge(rate);
+    keep_meter(tx, account, &meter).await?;
     if charge.is_positive() {
         bill(tx, account, charge, now).await?;
     }

@@ -15,8 +15,8 @@ use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::queue::{
-    Cancel, Claim, Created, Ending, InsufficientBalance, LeaseRules, LeaseState, NewTask, Queue, Serving,
-    Slot, Status, Task, TaskSummary,
+    ABANDONED, Cancel, Claim, Created, Ending, InsufficientBalance, LeaseRules, LeaseState, NewTask, Queue,
+    Serving, Slot, Status, Task, TaskSummary,
 };
 
 #[async_trait]
@@ -109,8 +109,7 @@ impl Queue for PostgresDatabase {
         ))?;
         let mut failed = 0;
         for task in &abandoned {
-            let message = "the node that ran this task fell silent, and no other node serves the model";
-            failed += usize::from(self.fail(task, message.to_owned(), expired_before, now).await?);
+            failed += usize::from(self.fail(task, ABANDONED.to_owned(), expired_before, now).await?);
         }
         Ok(failed)
     }

@@ -1,7 +1,6 @@
 //! Models and their versions in SQLite.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
@@ -17,9 +16,6 @@ use crate::catalog::{
 };
 use crate::clock::Moment;
 use crate::database::records::record;
-
-/// How far back `trending` looks.
-const TRENDING_DAYS: u32 = 7;
 
 const SUMMARY: &str = "models.id, name, username, description, is_official, is_verified, is_public, price";
 
@@ -132,8 +128,7 @@ impl Catalog for SqliteDatabase {
 }
 
 fn models(db: &Connection, search: &Search) -> Result<(Vec<ModelSummary>, u64), Error> {
-    let text = search.text.as_deref().map(folded).filter(|text| !text.is_empty());
-    let since = search.now.before(Duration::from_hours(24 * u64::from(TRENDING_DAYS))).day();
+    let (text, since) = (search.folded_text(), search.trending_since());
     let statement = List::new(search.filter, search.sort, text.is_some());
     // One transaction, so that the count belongs to the page.
     let snapshot = db.unchecked_transaction()?;

@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::SqliteDatabase;
 use super::group_commit::MAX_BATCH;
-use super::movements::{Side, keep_uncharged, meter_storage, move_money, purses, record};
+use super::movements::{Side, keep_meter, meter_storage, move_money, purses, record};
 use super::statements::Statements as _;
 use crate::Error;
 use crate::accounts::{AccountId, OPERATOR};
@@ -231,8 +231,9 @@ fn charge_storage(
     rate: StorageRate,
     now: Moment,
 ) -> Result<bool, Error> {
-    let (charge, left) = rate.charge(meter_storage(db, account, 0, now)?);
-    keep_uncharged(db, account, left)?;
+    let mut meter = meter_storage(db, account, 0, now)?;
+    let charge = meter.charge(rate);
+    keep_meter(db, account, &meter)?;
     if charge.is_positive() {
         bill(db, account, charge, now)?;
     }

@@ -13,7 +13,7 @@ use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::record;
-use crate::queue::{Claim, Lease, LeaseRules, Slot};
+use crate::queue::{Claim, Lease, LeaseRules, Slot, not_survived};
 
 /// How many expired leases are looked at for each slot.
 const EXPIRED_PER_SLOT: i64 = 8;
@@ -184,8 +184,7 @@ impl PostgresDatabase {
                         break;
                     }
                 } else {
-                    let message = format!("no node survived this task: {attempts} leases of it expired");
-                    self.fail(task, message, now, now).await?;
+                    self.fail(task, not_survived(*attempts), now, now).await?;
                 }
             }
             if claimable > 0 {

@@ -9,7 +9,7 @@ use super::super::statements::{column, one};
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::queue::Ending;
+use crate::queue::{Ending, detail_of};
 
 /// A task whose lease has expired, with what it must still be when it is failed for that.
 pub(super) struct Expired {
@@ -119,7 +119,7 @@ impl PostgresDatabase {
         expired_before: Moment,
         now: Moment,
     ) -> Result<bool, Error> {
-        let detail = serde_json::json!({ "message": message }).to_string();
+        let detail = detail_of(&message);
         let before = Some(expired_before);
         statement!(self, |db| one(
             db,

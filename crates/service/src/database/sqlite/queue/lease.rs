@@ -9,7 +9,7 @@ use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::record;
-use crate::queue::{Claim, Ending, Lease, LeaseRules, Slot};
+use crate::queue::{ABANDONED, Claim, Ending, Lease, LeaseRules, Slot, detail_of, not_survived};
 
 /// The lowest turn of an account that has tasks of a model and runs fewer tasks than it may: one step in an
 /// index for each model, however many tasks are queued, and one for each account that is at its limit.
@@ -109,7 +109,7 @@ fn claim_one(db: &Connection, slot: &Slot, rules: LeaseRules, now: Moment) -> Re
         if attempts < rules.attempts {
             return lease(db, sequence, node, rules, now).map(Some);
         }
-        fail(db, &id, format!("no node survived this task: {attempts} leases of it expired"), now)?;
+        fail(db, &id, not_survived(attempts), now)?;
     }
     loop {
         let next = params![models, rules.max_running, node, slot.max_running];
@@ -141,15 +141,13 @@ pub(super) fn fail_abandoned(
         |row| row.get(0),
     )?;
     for id in &abandoned {
-        let message = "the node that ran this task fell silent, and no other node serves the model";
-        fail(db, id, message.to_owned(), now)?;
+        fail(db, id, ABANDONED.to_owned(), now)?;
     }
     Ok(abandoned.len())
 }
 
 fn fail(db: &Connection, task: &str, message: String, now: Moment) -> Result<(), Error> {
-    let detail = serde_json::json!({ "message": message }).to_string();
-    end(db, task, &Ending::Error { message, detail }, now)
+    end(db, task, &Ending::Error { detail: detail_of(&message), message }, now)
 }
 
 fn lease(db: &Connection, sequence: i64, node: &str, rules: LeaseRules, now: Moment) -> Result<Lease, Error> {
