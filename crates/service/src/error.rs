@@ -5,6 +5,9 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::io::{self, ErrorKind};
 
+/// What the parts of the service return.
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// A failure of the service itself, as opposed to a request that it refuses.
 #[derive(Debug)]
 pub struct Error {

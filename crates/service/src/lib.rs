@@ -72,6 +72,7 @@ pub use controls::{
     Amounts, Controls, ControlsConfig, Effect, Fault, JournalEntry, KeptFault, Operation, Script, Side, Then,
 };
 pub use error::Error;
+pub(crate) use error::Result;
 pub use inferstore_models as model;
 pub use ledger::{Audit, Credit, Money, NotMoney};
 pub use lifecycle::cluster::{DatabaseUrl, NotASetting, Roles};

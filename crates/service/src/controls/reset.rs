@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Controls;
-use crate::Error;
 use crate::database::Database;
 use crate::object_storage::Objects;
+use crate::{Error, Result};
 
 /// What a reset goes back to: a copy of the database without files.
 pub(super) struct Baseline {
@@ -35,7 +35,7 @@ impl Controls {
     ///
     /// # Errors
     /// When the database cannot be used.
-    pub async fn reset(&self) -> Result<(), Error> {
+    pub async fn reset(&self) -> Result<()> {
         let (tester, app) = (&self.tester, &self.app);
         let kept = tester.baseline.kept.lock().await;
         tester.faults.reset();
@@ -61,7 +61,7 @@ impl Controls {
     ///
     /// # Errors
     /// When the database cannot be copied.
-    pub async fn set_baseline(&self) -> Result<(), Error> {
+    pub async fn set_baseline(&self) -> Result<()> {
         let baseline = &self.tester.baseline;
         let mut kept = baseline.kept.lock().await;
         match std::fs::remove_file(&baseline.copy) {

@@ -22,8 +22,8 @@ use super::connections::{Connection, Connections, OpenConnection};
 use super::drain::{DrainOnDrop, MAX_DRAIN};
 use super::request;
 use super::stream::TimedStream;
-use crate::Error;
 use crate::lifecycle::config::Limits;
+use crate::{Error, Result};
 
 /// The number of bytes that are read ahead of a handler.
 const CONNECTION_BUFFER: usize = 64 * 1024;
@@ -64,7 +64,7 @@ pub(crate) struct Shared {
 }
 
 impl Listener {
-    pub(crate) async fn bind(address: SocketAddr) -> Result<Self, Error> {
+    pub(crate) async fn bind(address: SocketAddr) -> Result<Self> {
         let failed = |cause| {
             Error::new(format!("listening on {address}"), cause)
                 .with_hint("choose another port for this listener, or an address of this machine")
@@ -75,7 +75,7 @@ impl Listener {
     }
 
     /// Binds an address that may be left out.
-    pub(crate) async fn bind_if_set(address: Option<SocketAddr>) -> Result<Option<Self>, Error> {
+    pub(crate) async fn bind_if_set(address: Option<SocketAddr>) -> Result<Option<Self>> {
         match address {
             Some(address) => Self::bind(address).await.map(Some),
             None => Ok(None),

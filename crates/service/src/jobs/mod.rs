@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::Error;
+use crate::Result;
 use crate::ledger::StorageRate;
 use crate::lifecycle::app::App;
 use crate::object_storage::SETTLING_INTERVAL;
@@ -27,7 +27,7 @@ struct Job {
     /// The first run comes after one interval, unless it is due at the start.
     is_due_at_start: bool,
     interval: Duration,
-    run: for<'a> fn(&'a App) -> BoxFuture<'a, Result<(), Error>>,
+    run: for<'a> fn(&'a App) -> BoxFuture<'a, Result<()>>,
 }
 
 fn jobs(app: &App) -> [Job; 6] {
@@ -46,7 +46,7 @@ fn jobs(app: &App) -> [Job; 6] {
 }
 
 /// Charges every account for what it stored since the last time.
-async fn bill_storage(app: &App) -> Result<(), Error> {
+async fn bill_storage(app: &App) -> Result<()> {
     let rate = StorageRate { per_gib_day: app.config.storage_price_per_gib_day };
     let charged = app.database.charge_storage(rate, app.clock.now()).await?;
     tracing::debug!(charged, "storage is billed");
@@ -55,7 +55,7 @@ async fn bill_storage(app: &App) -> Result<(), Error> {
 
 /// Fails tasks whose node fell silent and whose model no live node serves, so that their price does not stay
 /// reserved.
-async fn fail_abandoned(app: &App) -> Result<(), Error> {
+async fn fail_abandoned(app: &App) -> Result<()> {
     let now = app.clock.now();
     let live_since = now.before(app.config.lease);
     let failed = app.database.fail_abandoned(now.before(app.config.lease_grace), live_since, now).await?;
@@ -66,7 +66,7 @@ async fn fail_abandoned(app: &App) -> Result<(), Error> {
 }
 
 /// Retention: deletes tasks that ended long ago and adds old movements of money up, if the settings say so.
-async fn delete_old(app: &App) -> Result<(), Error> {
+async fn delete_old(app: &App) -> Result<()> {
     let now = app.clock.now();
     if let Some(age) = app.config.task_retention {
         let deleted = app.database.delete_ended_tasks(now.before(age), now).await?;
@@ -99,7 +99,7 @@ pub(crate) fn start(app: &Arc<App>, running: &TaskTracker, stop: &CancellationTo
 }
 
 /// Runs the job, unless another process of those that share the database did so within the interval.
-async fn run_if_due(app: &App, job: &Job) -> Result<(), Error> {
+async fn run_if_due(app: &App, job: &Job) -> Result<()> {
     match app.database.begin_job(job.name, job.interval, app.clock.now()).await? {
         true => (job.run)(app).await,
         false => Ok(()),
@@ -107,7 +107,7 @@ async fn run_if_due(app: &App, job: &Job) -> Result<(), Error> {
 }
 
 /// Runs every job now, for a clock that was set ahead.
-pub(crate) async fn run_all(app: &App) -> Result<(), Error> {
+pub(crate) async fn run_all(app: &App) -> Result<()> {
     for job in jobs(app) {
         (job.run)(app).await?;
     }

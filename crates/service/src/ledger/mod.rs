@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use money::as_number;
 pub use money::{Money, NotMoney};
 
-use crate::Error;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::words::words;
@@ -202,23 +202,18 @@ impl StorageRate {
 /// What the store knows of money. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Ledger: Send + Sync {
-    async fn purses(&self, account: AccountId) -> Result<Purses, Error>;
-    async fn credit(&self, account: AccountId, credit: Credit, now: Moment) -> Result<(), Error>;
+    async fn purses(&self, account: AccountId) -> Result<Purses>;
+    async fn credit(&self, account: AccountId, credit: Credit, now: Moment) -> Result<()>;
     /// Sets what purses hold, for testers: the difference comes from outside, or goes there.
-    async fn set_purses(
-        &self,
-        account: AccountId,
-        amounts: &[(Purse, Money)],
-        now: Moment,
-    ) -> Result<(), Error>;
+    async fn set_purses(&self, account: AccountId, amounts: &[(Purse, Money)], now: Moment) -> Result<()>;
     /// Charges every account for what it stored since it was last charged. What the balance does not
     /// cover becomes debt. Returns how many accounts were charged.
-    async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64, Error>;
+    async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64>;
     /// Adds up the movements from before a moment that belong to no task: for accounts that have many of them, one
     /// for each pair of purses stays. Returns how many were added up.
-    async fn carry_movements(&self, before: Moment, now: Moment) -> Result<usize, Error>;
+    async fn carry_movements(&self, before: Moment, now: Moment) -> Result<usize>;
     /// Recomputes every balance from the movements, and every hold from the tasks.
-    async fn audit(&self) -> Result<Audit, Error>;
+    async fn audit(&self) -> Result<Audit>;
 }
 
 #[cfg(test)]

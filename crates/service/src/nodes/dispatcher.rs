@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::RETRY_INTERVAL;
 use super::local_node::{ClaimedTask, Claiming};
-use crate::Error;
+use crate::Result;
 use crate::lifecycle::app::App;
 use crate::queue::{Claim, End, Lease, LeaseRules, Slot};
 
@@ -276,7 +276,7 @@ async fn touch_waiting_nodes(app: &App) {
 }
 
 /// Claims tasks for the slots that may find one; returns whether there may be more.
-async fn dispatch(app: &App) -> Result<bool, Error> {
+async fn dispatch(app: &App) -> Result<bool> {
     let dispatcher = &app.dispatcher;
     let unwanted = std::mem::take(&mut dispatcher.waiting().unwanted);
     for (node, lease) in &unwanted {

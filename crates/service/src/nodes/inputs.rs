@@ -9,12 +9,12 @@ use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 
 use super::run::Failed;
-use crate::Error;
 use crate::catalog::{Format, Kind};
 use crate::lifecycle::app::App;
 use crate::lifecycle::config::Data;
 use crate::object_storage::outlast_outage;
 use crate::queue::Lease;
+use crate::{Error, Result};
 
 /// A URL that stands for a host that never responds: no such host may be on this machine.
 #[cfg(test)]
@@ -97,7 +97,7 @@ impl TaskInputs {
 }
 
 /// A file without a name, beside the data: `/tmp` may be in memory.
-fn temporary_file(app: &App) -> Result<File, Error> {
+fn temporary_file(app: &App) -> Result<File> {
     let file = match &app.config.data {
         Data::Ephemeral => tempfile::tempfile(),
         Data::Folder(folder) => tempfile::tempfile_in(folder),
@@ -105,7 +105,7 @@ fn temporary_file(app: &App) -> Result<File, Error> {
     file.map(File::from_std).map_err(|cause| Error::keeping("creating a file for an input", cause))
 }
 
-async fn fetched(file: File) -> Result<Vec<u8>, Error> {
+async fn fetched(file: File) -> Result<Vec<u8>> {
     let failed = |cause| Error::new("reading a fetched input", cause);
     let mut file = file.into_std().await;
     file.seek(SeekFrom::Start(0)).map_err(failed)?;

@@ -10,7 +10,7 @@ use super::DispatchedTask;
 #[cfg(unix)]
 use super::model_processes::ModelProcesses;
 use super::outside::OutsideModels;
-use crate::Error;
+use crate::Result;
 #[cfg(feature = "controls")]
 use crate::controls::{Held, Replacement, Switch};
 use crate::lifecycle::app::App;
@@ -167,14 +167,14 @@ impl LocalNode {
         &self.name
     }
 
-    pub(super) fn start(&self, models: Models, config: &Config) -> Result<(), Error> {
+    pub(super) fn start(&self, models: Models, config: &Config) -> Result<()> {
         #[cfg(unix)]
         if let Some(processes) = ModelProcesses::new(config)? {
             let _ = self.processes.set(processes);
         }
         #[cfg(not(unix))]
         if config.model_process.is_some() {
-            return Err(Error::new("starting the model process", "this system has no process groups"));
+            return Err(crate::Error::new("starting the model process", "this system has no process groups"));
         }
         let _ = self.models.set(Arc::new(models));
         Ok(())
@@ -251,7 +251,7 @@ impl LocalNode {
     }
 
     /// Records that the node is alive and which models it serves; nothing when it is down.
-    pub(crate) async fn heartbeat(&self, app: &App) -> Result<(), Error> {
+    pub(crate) async fn heartbeat(&self, app: &App) -> Result<()> {
         let models = self.names();
         #[cfg(feature = "controls")]
         let held = self.held().await;
@@ -267,7 +267,7 @@ impl LocalNode {
     }
 
     /// Removes the node from those that serve models; the tasks that it had leased are released.
-    pub(crate) async fn deregister(&self, app: &App) -> Result<(), Error> {
+    pub(crate) async fn deregister(&self, app: &App) -> Result<()> {
         app.database.node_left(&self.name, app.clock.now()).await
     }
 }

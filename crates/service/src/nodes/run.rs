@@ -12,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 use super::inputs::TaskInputs;
 use super::local_node::{ClaimedTask, LocalNode};
 use super::{OUTPUTS, RETRY_INTERVAL};
-use crate::Error;
 use crate::catalog::Format;
 #[cfg(feature = "controls")]
 use crate::controls::Replacement;
@@ -20,6 +19,7 @@ use crate::lifecycle::app::App;
 use crate::models::Runner;
 use crate::object_storage::outlast_outage;
 use crate::queue::{End, Ending, Lease};
+use crate::{Error, Result};
 
 /// What a task takes of the local node before it is known whether its inputs have to be fetched.
 pub(super) struct Slots {
@@ -91,7 +91,7 @@ async fn finish(
     ending: &Ending,
     slots: &mut Slots,
     stop: &CancellationToken,
-) -> (Result<bool, Error>, Option<ClaimedTask>) {
+) -> (Result<bool>, Option<ClaimedTask>) {
     // Where processes share the database, each statement commits by itself.
     if !app.database.is_shared() && slots.are_enough(&app.node) {
         let (node, task) = (app.node.name().to_owned(), lease.task.clone());
@@ -104,7 +104,7 @@ async fn finish(
     (finish_alone(app, lease, ending).await, None)
 }
 
-async fn finish_alone(app: &App, lease: &Lease, ending: &Ending) -> Result<bool, Error> {
+async fn finish_alone(app: &App, lease: &Lease, ending: &Ending) -> Result<bool> {
     let until = Instant::now() + app.config.lease;
     loop {
         let finished =

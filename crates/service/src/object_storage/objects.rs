@@ -16,10 +16,10 @@ use super::location::Locations;
 use super::s3_api::{Presigned, Signer};
 use super::settling::Settled;
 use super::{Object, Target, TargetsOf};
-use crate::Error;
 use crate::database::Database;
 use crate::lifecycle::app::App;
 use crate::random::Randomness;
+use crate::{Error, Result};
 
 /// The object store of one service.
 pub(crate) struct Objects {
@@ -47,7 +47,7 @@ impl OpenObject {
     }
 
     /// Reads all bytes.
-    pub(crate) async fn bytes(self) -> Result<Vec<u8>, Error> {
+    pub(crate) async fn bytes(self) -> Result<Vec<u8>> {
         let size = self.object.size;
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
         let doing = "reading a stored file";
@@ -72,7 +72,7 @@ impl Objects {
         address: String,
         max_unsigned_forms: usize,
         random: &Randomness,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let signing_secret = database.setting_or("signing secret", &random.word(40)?).await?;
         let url_secret = database.setting_or("download URL secret", &random.word(40)?).await?;
         let former = former_addresses(&*database, &address).await?;
@@ -88,7 +88,7 @@ impl Objects {
     }
 
     /// Signs a target for so long.
-    pub(crate) fn presign(&self, target: &Target, life: Duration) -> Result<Presigned, Error> {
+    pub(crate) fn presign(&self, target: &Target, life: Duration) -> Result<Presigned> {
         if let Some(direct) = self.blobs.direct() {
             return direct.presign(target, life);
         }
@@ -97,13 +97,13 @@ impl Objects {
     }
 
     /// Finds an object; None when there is none with this key.
-    pub(super) async fn find(&self, app: &App, bucket: &str, key: &str) -> Result<Option<Object>, Error> {
+    pub(super) async fn find(&self, app: &App, bucket: &str, key: &str) -> Result<Option<Object>> {
         self.settle(app, TargetsOf::Object { bucket, key }).await?;
         self.database.object(bucket, key).await
     }
 
     /// Opens an object; None when there is none with this key.
-    pub(crate) async fn read(&self, app: &App, bucket: &str, key: &str) -> Result<Option<OpenObject>, Error> {
+    pub(crate) async fn read(&self, app: &App, bucket: &str, key: &str) -> Result<Option<OpenObject>> {
         // A blob can be gone when its object was replaced after its row was read. Then there is a new row.
         for _ in 0..3 {
             let Some(object) = self.find(app, bucket, key).await? else { return Ok(None) };
@@ -122,7 +122,7 @@ impl Objects {
     }
 
     /// Copies blobs into the folder of another object store. Returns how many are missing.
-    pub(crate) async fn copy_blobs(&self, names: Vec<String>, folder: &Path) -> Result<u64, Error> {
+    pub(crate) async fn copy_blobs(&self, names: Vec<String>, folder: &Path) -> Result<u64> {
         self.blobs.copy_to(names, folder).await
     }
 
@@ -141,9 +141,7 @@ const MAX_OUTAGE: Duration = Duration::from_secs(2 * 60);
 const OUTAGE_POLL: Duration = Duration::from_secs(1);
 
 /// Tries again while the object store cannot be reached: a task that runs does not fail for that.
-pub(crate) async fn outlast_outage<T, F: Future<Output = Result<T, Error>>>(
-    attempt: impl Fn() -> F,
-) -> Result<T, Error> {
+pub(crate) async fn outlast_outage<T, F: Future<Output = Result<T>>>(attempt: impl Fn() -> F) -> Result<T> {
     let until = Instant::now() + MAX_OUTAGE;
     loop {
         match attempt().await {
@@ -157,7 +155,7 @@ pub(crate) async fn outlast_outage<T, F: Future<Output = Result<T, Error>>>(
 }
 
 /// Returns the other addresses that download URLs have had, and remembers this one.
-async fn former_addresses(database: &dyn Database, address: &str) -> Result<Vec<String>, Error> {
+async fn former_addresses(database: &dyn Database, address: &str) -> Result<Vec<String>> {
     let mut former = Vec::new();
     let mut is_known = false;
     for number in 1.. {

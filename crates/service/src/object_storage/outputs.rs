@@ -9,9 +9,9 @@ use futures_util::Stream;
 
 use super::blobs::BlobWriter;
 use super::{MAX_FILE, Object, Objects, OutputLimits, OutputStored};
-use crate::Error;
 use crate::http::slow_clients::{MinThroughput, TooSlow};
 use crate::lifecycle::app::App;
+use crate::{Error, Result};
 
 /// Why an output is not stored.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Objects {
         key: &str,
         mime: &str,
         bytes: impl Into<Bytes>,
-    ) -> Result<String, Error> {
+    ) -> Result<String> {
         let mut incoming = self.blobs.begin()?;
         incoming.write(bytes.into()).await?;
         let stored = self.commit_output(app, (bucket, key, mime), incoming).await;

@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::Error;
+use crate::{Error, Result};
 
 /// The upper bounds of the latency histogram, in seconds.
 const LATENCY_BUCKETS: [f64; 13] =
@@ -87,7 +87,7 @@ impl Metrics {
     }
 
     /// The metrics as text.
-    pub(super) fn encode(&self) -> Result<String, Error> {
+    pub(super) fn encode(&self) -> Result<String> {
         let mut text = String::new();
         encode(&mut text, &self.registry).map_err(|cause| Error::new("encoding the metrics", cause))?;
         Ok(text)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::ledger::{Money, as_number};
@@ -226,32 +226,22 @@ pub(crate) trait Queue: Send + Sync {
         otherwise: InsufficientBalance,
         max_unfinished: u32,
         now: Moment,
-    ) -> Result<Created, Error>;
-    async fn task(&self, account: AccountId, id: &str) -> Result<Option<Task>, Error>;
+    ) -> Result<Created>;
+    async fn task(&self, account: AccountId, id: &str) -> Result<Option<Task>>;
     /// A page of the account's tasks, oldest first, and how many there are in all.
-    async fn history(
-        &self,
-        account: AccountId,
-        limit: u32,
-        offset: u64,
-    ) -> Result<(Vec<TaskSummary>, u64), Error>;
+    async fn history(&self, account: AccountId, limit: u32, offset: u64) -> Result<(Vec<TaskSummary>, u64)>;
     /// Cancels a task that is still queued, and gives its price back.
-    async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel, Error>;
+    async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel>;
 
     /// Leases a task for each slot, in one transaction: first one whose lease has expired, then one of the
     /// account whose turn it is. Accounts take turns, however many tasks each has; the tasks of one account
     /// are claimed in the order of their creation. A task that was leased too often fails instead.
-    async fn claim(&self, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Claim>, Error>;
+    async fn claim(&self, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Claim>>;
     /// Ends a lease in order: the task can be claimed at once, and the lease does not count as an attempt.
-    async fn release(&self, node: &str, task: &str, attempt: i64, now: Moment) -> Result<(), Error>;
+    async fn release(&self, node: &str, task: &str, attempt: i64, now: Moment) -> Result<()>;
     /// Fails the tasks whose lease expired before a moment and whose model no node seen since `live_since`
     /// serves, and gives their prices back. Returns how many.
-    async fn fail_abandoned(
-        &self,
-        expired_before: Moment,
-        live_since: Moment,
-        now: Moment,
-    ) -> Result<usize, Error>;
+    async fn fail_abandoned(&self, expired_before: Moment, live_since: Moment, now: Moment) -> Result<usize>;
     /// Prolongs a lease; false when it is no longer the node's, or began before the oldest that is prolonged.
     async fn heartbeat(
         &self,
@@ -260,7 +250,7 @@ pub(crate) trait Queue: Send + Sync {
         attempt: i64,
         until: Moment,
         oldest: Option<Moment>,
-    ) -> Result<bool, Error>;
+    ) -> Result<bool>;
     /// Ends a task and moves its money; false when the lease is no longer the node's, and then nothing
     /// happens.
     async fn finish(
@@ -270,7 +260,7 @@ pub(crate) trait Queue: Send + Sync {
         attempt: i64,
         ending: &Ending,
         now: Moment,
-    ) -> Result<bool, Error>;
+    ) -> Result<bool>;
     /// Ends tasks and claims others, all in one commit where the engine has one writer: `finish` for each end, then
     /// `claim`.
     async fn finish_and_claim(
@@ -279,7 +269,7 @@ pub(crate) trait Queue: Send + Sync {
         slots: &[Slot],
         rules: LeaseRules,
         now: Moment,
-    ) -> Result<(Vec<bool>, Vec<Claim>), Error> {
+    ) -> Result<(Vec<bool>, Vec<Claim>)> {
         let mut ended = Vec::new();
         for End { node, task, attempt, ending } in ends {
             ended.push(self.finish(node, task, *attempt, ending, now).await?);
@@ -288,24 +278,24 @@ pub(crate) trait Queue: Send + Sync {
     }
 
     /// What has become of a lease, for a node that asks again.
-    async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState, Error>;
+    async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState>;
 
     /// Notes that a node is alive and which models it runs.
-    async fn node_seen(&self, node: &str, models: &[String], now: Moment) -> Result<(), Error>;
+    async fn node_seen(&self, node: &str, models: &[String], now: Moment) -> Result<()>;
     /// Forgets a node that died; what it had leased can be claimed at once.
-    async fn node_gone(&self, node: &str, now: Moment) -> Result<(), Error>;
+    async fn node_gone(&self, node: &str, now: Moment) -> Result<()>;
     /// Forgets a node that ends in order; what it had leased is released.
-    async fn node_left(&self, node: &str, now: Moment) -> Result<(), Error>;
+    async fn node_left(&self, node: &str, now: Moment) -> Result<()>;
     /// Deletes the oldest tasks of each account up to the first one that has not ended before a moment. Their
     /// movements of money are added up. Returns how many tasks.
-    async fn delete_ended_tasks(&self, ended_before: Moment, now: Moment) -> Result<usize, Error>;
+    async fn delete_ended_tasks(&self, ended_before: Moment, now: Moment) -> Result<usize>;
     /// Whether a node seen since then runs the model, and how many accounts have tasks on it that have
     /// not ended.
-    async fn serving(&self, model: &str, since: Moment) -> Result<Serving, Error>;
+    async fn serving(&self, model: &str, since: Moment) -> Result<Serving>;
     /// How many tasks there are of each status.
-    async fn depths(&self) -> Result<Vec<(Status, u64)>, Error>;
+    async fn depths(&self) -> Result<Vec<(Status, u64)>>;
     /// Since when the task has waited that has waited longest.
-    async fn oldest_queued(&self) -> Result<Option<Moment>, Error>;
+    async fn oldest_queued(&self) -> Result<Option<Moment>>;
 }
 
 /// Whether a model is served, and how many use it.

@@ -10,11 +10,11 @@ use super::failure::{Failure, read, statement, transaction};
 use super::movements::read_purses;
 use super::statements::{all, first, is_there, one, run};
 use super::values::Hash;
-use crate::Error;
 use crate::accounts::{Account, AccountId, Accounts, KeptKey, NewAccount};
 use crate::clock::Moment;
 use crate::database::records::record;
 use crate::ledger::Purses;
+use crate::{Error, Result};
 
 const BY_USERNAME: &str =
     "SELECT id, username, scope, wallet_address, bucket FROM accounts WHERE username = $1";
@@ -26,15 +26,15 @@ fn account(row: &Row) -> Result<Account, tokio_postgres::Error> {
 
 #[async_trait]
 impl Accounts for PostgresDatabase {
-    async fn add_account(&self, new: &NewAccount, now: Moment) -> Result<Account, Error> {
+    async fn add_account(&self, new: &NewAccount, now: Moment) -> Result<Account> {
         transaction!(self, |tx| add_account(tx, new, now))
     }
 
-    async fn account(&self, username: &str) -> Result<Option<Account>, Error> {
+    async fn account(&self, username: &str) -> Result<Option<Account>> {
         read!(self, |db| first(db, BY_USERNAME, &[&username], account))
     }
 
-    async fn accounts(&self) -> Result<Vec<(Account, Purses)>, Error> {
+    async fn accounts(&self) -> Result<Vec<(Account, Purses)>> {
         // One statement, so that money that moves meanwhile is not seen twice.
         let select = "SELECT id, username, scope, wallet_address, bucket, balance, free, held, debt, \
              earnings + coalesce(more_earnings, 0)::bigint, revenue + coalesce(more_revenue, 0)::bigint \
@@ -45,12 +45,12 @@ impl Accounts for PostgresDatabase {
         read!(self, |db| all(db, select, &[], |row| Ok((account(row)?, read_purses(row, 5)?))))
     }
 
-    async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<(), Error> {
+    async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<()> {
         let insert = "INSERT INTO members (organization, person) VALUES ($1, $2) ON CONFLICT DO NOTHING";
         statement!(self, |db| run(db, insert, &[&organization, &person])).map(|_| ())
     }
 
-    async fn remove_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error> {
+    async fn remove_member(&self, organization: AccountId, person: AccountId) -> Result<bool> {
         let removed = statement!(self, |db| one(
             db,
             "WITH removed AS (DELETE FROM members WHERE organization = $1 AND person = $2 RETURNING 1), \
@@ -62,12 +62,12 @@ impl Accounts for PostgresDatabase {
         Ok(removed > 0)
     }
 
-    async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error> {
+    async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool> {
         let member = "SELECT 1 FROM members WHERE organization = $1 AND person = $2";
         read!(self, |db| is_there(db, member, &[&organization, &person]))
     }
 
-    async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<(), Error> {
+    async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<()> {
         let added = {
             let _invalidation = self.caches.keys.invalidate();
             statement!(self, |db| add_key(db, owner, key, now))
@@ -76,7 +76,7 @@ impl Accounts for PostgresDatabase {
         added
     }
 
-    async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool, Error> {
+    async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool> {
         let revoked = {
             let _invalidation = self.caches.keys.invalidate();
             let revoke = "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
@@ -86,7 +86,7 @@ impl Accounts for PostgresDatabase {
         Ok(revoked? > 0)
     }
 
-    async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>, Error> {
+    async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>> {
         let read = || async { read!(self, |db| key(db, id)) };
         self.caches.keys.get_or_read(id, read).await
     }

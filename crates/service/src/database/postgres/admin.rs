@@ -12,7 +12,6 @@ use super::maintenance::left_to_postgres;
 use super::movements::{Movement, add_changes, lock, move_money, purses};
 use super::statements::{all, column, first, is_there};
 use super::values::{Json, signed};
-use crate::Error;
 use crate::accounts::{AccountId, Scope};
 use crate::admin::{
     AdminDatabase, KeyOverview, ModelOverview, NodeOverview, Refund, TaskDetail, TaskFilter, TaskOverview,
@@ -21,6 +20,7 @@ use crate::clock::Moment;
 use crate::database::records::record;
 use crate::ledger::{Money, Purse, Reason};
 use crate::queue::Status;
+use crate::{Error, Result};
 
 const TASK: &str = "SELECT tasks.id, username, model, status, price, cost, message, node, attempt, \
      tasks.created_at, updated_at, \
@@ -34,7 +34,7 @@ fn task(row: &Row) -> Result<TaskOverview, tokio_postgres::Error> {
 
 #[async_trait]
 impl AdminDatabase for PostgresDatabase {
-    async fn keys(&self, account: AccountId) -> Result<Vec<KeyOverview>, Error> {
+    async fn keys(&self, account: AccountId) -> Result<Vec<KeyOverview>> {
         let select = "SELECT id, created_at, revoked_at FROM api_keys WHERE account = $1 \
                       ORDER BY created_at DESC, id";
         read!(self, |db| all(db, select, &[&account], |row| {
@@ -42,12 +42,12 @@ impl AdminDatabase for PostgresDatabase {
         }))
     }
 
-    async fn keys_like(&self, beginning: &str) -> Result<Vec<String>, Error> {
+    async fn keys_like(&self, beginning: &str) -> Result<Vec<String>> {
         let select = "SELECT id FROM api_keys WHERE revoked_at IS NULL AND starts_with(id, $1) LIMIT 2";
         read!(self, |db| all(db, select, &[&beginning], column))
     }
 
-    async fn memberships(&self, account: AccountId, scope: Scope) -> Result<Vec<String>, Error> {
+    async fn memberships(&self, account: AccountId, scope: Scope) -> Result<Vec<String>> {
         let select = match scope {
             Scope::Organization => {
                 "SELECT username FROM members JOIN accounts ON accounts.id = person \
@@ -61,7 +61,7 @@ impl AdminDatabase for PostgresDatabase {
         read!(self, |db| all(db, select, &[&account], column))
     }
 
-    async fn all_models(&self, limit: u32, offset: u64) -> Result<Vec<ModelOverview>, Error> {
+    async fn all_models(&self, limit: u32, offset: u64) -> Result<Vec<ModelOverview>> {
         let select = "SELECT models.id, username, name, price, is_public, is_official, is_verified, \
              is_playground, models.created_at, updated_at \
              FROM models JOIN accounts ON accounts.id = owner ORDER BY sequence LIMIT $1 OFFSET $2";
@@ -72,7 +72,7 @@ impl AdminDatabase for PostgresDatabase {
         }))
     }
 
-    async fn nodes(&self) -> Result<Vec<NodeOverview>, Error> {
+    async fn nodes(&self) -> Result<Vec<NodeOverview>> {
         let select = "SELECT node_keys.name, nodes.id, seen_at, created_at, revoked_at, models, \
              ARRAY(SELECT model FROM node_models WHERE node = nodes.id ORDER BY model) \
              FROM node_keys FULL JOIN nodes ON nodes.key = node_keys.name \
@@ -101,7 +101,7 @@ impl AdminDatabase for PostgresDatabase {
         named.collect()
     }
 
-    async fn all_tasks(&self, filter: TaskFilter) -> Result<Vec<TaskOverview>, Error> {
+    async fn all_tasks(&self, filter: TaskFilter) -> Result<Vec<TaskOverview>> {
         let sql = format!(
             "{TASK} WHERE {} AND {} ORDER BY sequence DESC LIMIT $3 OFFSET $4",
             if filter.account.is_some() { "account = $1" } else { "$1::bigint IS NULL" },
@@ -111,7 +111,7 @@ impl AdminDatabase for PostgresDatabase {
         read!(self, |db| all(db, &sql, &[&filter.account, &filter.status, &limit, &offset], task))
     }
 
-    async fn any_task(&self, id: &str) -> Result<Option<TaskDetail>, Error> {
+    async fn any_task(&self, id: &str) -> Result<Option<TaskDetail>> {
         let sql = format!("{TASK} WHERE tasks.id = $1");
         read!(self, |db| first(db, &sql, &[&id], |row| {
             let json = |json: Option<Json>| json.map(|json| json.0);
@@ -124,11 +124,11 @@ impl AdminDatabase for PostgresDatabase {
         }))
     }
 
-    async fn refund(&self, task: &str, now: Moment) -> Result<Refund, Error> {
+    async fn refund(&self, task: &str, now: Moment) -> Result<Refund> {
         transaction!(self, |tx| refund(tx, task, now))
     }
 
-    async fn blobs_of(&self, _: &Path) -> Result<Vec<String>, Error> {
+    async fn blobs_of(&self, _: &Path) -> Result<Vec<String>> {
         Err(left_to_postgres("reading a backup"))
     }
 }

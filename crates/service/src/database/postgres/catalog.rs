@@ -12,7 +12,7 @@ use super::changes::Change;
 use super::failure::{Failure, read, statement, transaction};
 use super::statements::{all, column, first, is_there, one, run};
 use super::values::{Json, signed, unsigned};
-use crate::Error;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::catalog::{
     Catalog, Existing, Filter, Format, Model, ModelChange, ModelSummary, NewModel, NewVersion, Published,
@@ -68,16 +68,16 @@ const fn order(sort: Sort) -> (&'static str, &'static str) {
 
 #[async_trait]
 impl Catalog for PostgresDatabase {
-    async fn models(&self, search: &Search) -> Result<(Vec<ModelSummary>, u64), Error> {
+    async fn models(&self, search: &Search) -> Result<(Vec<ModelSummary>, u64)> {
         read!(self, |db| models(db, search))
     }
 
-    async fn published(&self, id: &str) -> Result<Option<Arc<Published>>, Error> {
+    async fn published(&self, id: &str) -> Result<Option<Arc<Published>>> {
         let read = || async { read!(self, |db| published(db, id)) };
         self.caches.models.get_or_read(id, read).await
     }
 
-    async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64, Error> {
+    async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64> {
         let changed = {
             let _invalidation = self.caches.models.invalidate();
             transaction!(self, |tx| publish(tx, models, existing))
@@ -92,7 +92,7 @@ impl Catalog for PostgresDatabase {
         model: &str,
         version: &NewVersion,
         now: Moment,
-    ) -> Result<Option<bool>, Error> {
+    ) -> Result<Option<bool>> {
         let published = {
             let _invalidation = self.caches.models.invalidate();
             transaction!(self, |tx| publish_version(tx, owner, model, version, now))
@@ -101,7 +101,7 @@ impl Catalog for PostgresDatabase {
         published
     }
 
-    async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool, Error> {
+    async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool> {
         let is_public = change.visibility.map(|visibility| visibility == Visibility::Public);
         let ModelChange { price, is_verified, is_playground, .. } = change;
         let changed = {

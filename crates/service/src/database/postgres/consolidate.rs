@@ -4,7 +4,7 @@
 use super::PostgresDatabase;
 use super::failure::{Failure, statement, transaction};
 use super::statements::{all, column, one, run};
-use crate::Error;
+use crate::Result;
 
 /// How many rows one transaction adds up.
 const BATCH: i64 = 5_000;
@@ -47,7 +47,7 @@ const DELETE_TURNS: &str = "DELETE FROM turns USING unnest($1::bigint[], $2::tex
        AND tasks.model = turns.model AND tasks.account = turns.account)";
 
 impl PostgresDatabase {
-    pub(super) async fn add_up(&self) -> Result<(), Error> {
+    pub(super) async fn add_up(&self) -> Result<()> {
         for sum in [ADD_PURSE_CHANGES, ADD_MODEL_USES] {
             loop {
                 let added: i64 = statement!(self, |db| one(db, sum, &[&BATCH], column))?;

@@ -12,7 +12,7 @@ use super::failure::{Failure, read, statement, transaction};
 use super::movements::{lock, meter_storage};
 use super::statements::{all, column, first, is_there, one, run};
 use super::values::{signed, unsigned};
-use crate::Error;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::record;
@@ -29,7 +29,7 @@ fn target(row: &Row) -> Result<Target, tokio_postgres::Error> {
 
 #[async_trait]
 impl Files for PostgresDatabase {
-    async fn add_target(&self, target: &Target) -> Result<(), Error> {
+    async fn add_target(&self, target: &Target) -> Result<()> {
         statement!(self, |db| run(
             db,
             "INSERT INTO upload_targets (id, owner, payer, bucket, folder, key, mime, size, expires_at) \
@@ -49,7 +49,7 @@ impl Files for PostgresDatabase {
         .map(|_| ())
     }
 
-    async fn target(&self, id: &str) -> Result<Option<Target>, Error> {
+    async fn target(&self, id: &str) -> Result<Option<Target>> {
         read!(self, |db| first(db, TARGET, &[&id], target))
     }
 
@@ -58,7 +58,7 @@ impl Files for PostgresDatabase {
         of: TargetsOf<'_>,
         (after, until): (Moment, Moment),
         limit: u32,
-    ) -> Result<Vec<Target>, Error> {
+    ) -> Result<Vec<Target>> {
         let limit = i64::from(limit);
         let (condition, more): (&str, Vec<&(dyn ToSql + Sync)>) = match &of {
             TargetsOf::Owner(owner) => ("AND owner = $4", vec![owner]),
@@ -76,20 +76,15 @@ impl Files for PostgresDatabase {
         read!(self, |db| all(db, &sql, &params, target))
     }
 
-    async fn store_upload(&self, target: &str, id: &str, object: &Object) -> Result<Stored, Error> {
+    async fn store_upload(&self, target: &str, id: &str, object: &Object) -> Result<Stored> {
         transaction!(self, |tx| store_upload(tx, target, id, object))
     }
 
-    async fn store_output(
-        &self,
-        id: &str,
-        object: &Object,
-        limits: OutputLimits,
-    ) -> Result<OutputStored, Error> {
+    async fn store_output(&self, id: &str, object: &Object, limits: OutputLimits) -> Result<OutputStored> {
         transaction!(self, |tx| store_output(tx, id, object, limits))
     }
 
-    async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>, Error> {
+    async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>> {
         read!(self, |db| object(db, bucket, key))
     }
 
@@ -100,12 +95,12 @@ impl Files for PostgresDatabase {
         category: Option<&str>,
         page: u64,
         page_size: u32,
-    ) -> Result<(Vec<StoredFile>, u64), Error> {
+    ) -> Result<(Vec<StoredFile>, u64)> {
         let offset = page.saturating_sub(1).saturating_mul(u64::from(page_size));
         read!(self, |db| files(db, owner, (folder, category), offset, page_size))
     }
 
-    async fn usage(&self, owner: AccountId) -> Result<Usage, Error> {
+    async fn usage(&self, owner: AccountId) -> Result<Usage> {
         let sums = "SELECT coalesce(sum(files), 0)::bigint, coalesce(sum(bytes), 0)::bigint \
                     FROM folder_usage WHERE owner = $1";
         read!(self, |db| one(db, sums, &[&owner], |row| {
@@ -119,19 +114,19 @@ impl Files for PostgresDatabase {
         bucket: &str,
         key: &str,
         now: Moment,
-    ) -> Result<Option<String>, Error> {
+    ) -> Result<Option<String>> {
         transaction!(self, |tx| delete_file(tx, owner, (bucket, key), now))
     }
 
-    async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>, Error> {
+    async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>> {
         transaction!(self, |tx| remove_outputs(tx, before))
     }
 
-    async fn forget_targets(&self, before: Moment) -> Result<u64, Error> {
+    async fn forget_targets(&self, before: Moment) -> Result<u64> {
         statement!(self, |db| run(db, "DELETE FROM upload_targets WHERE expires_at < $1", &[&before]))
     }
 
-    async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>, Error> {
+    async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>> {
         let known = "SELECT blob FROM objects WHERE blob = ANY ($1) UNION ALL \
                      SELECT id FROM upload_targets WHERE id = ANY ($1) AND NOT is_used AND NOT is_void";
         let known: Vec<String> = read!(self, |db| all(db, known, &[&blobs], column))?;

@@ -4,7 +4,7 @@ use deadpool_postgres::{Pool, Transaction};
 
 use super::failure::Failure;
 use super::statements::{first, run};
-use crate::Error;
+use crate::{Error, Result};
 
 /// The schema, version by version. Only ever added to.
 const SCHEMA: &[&str] = &[include_str!("schema.sql")];
@@ -16,7 +16,7 @@ const COMPATIBLE_WITH: i64 = 1;
 /// The lock that a migration holds until it is committed.
 const LOCK: i64 = 7_317_140_166_020_125;
 
-pub(super) async fn migrate(pool: &Pool) -> Result<(), Error> {
+pub(super) async fn migrate(pool: &Pool) -> Result<()> {
     let migrated = async {
         let mut connection = pool.get().await?;
         if is_current(&applied(&connection).await?)? {
@@ -53,7 +53,7 @@ fn newest() -> i64 {
 }
 
 /// Whether there is nothing to do. A newer schema is refused unless it says that this version can work with it.
-fn is_current(applied: &Option<(i64, i64)>) -> Result<bool, Error> {
+fn is_current(applied: &Option<(i64, i64)>) -> Result<bool> {
     let Some((version, compatible)) = *applied else { return Ok(false) };
     if compatible > newest() {
         let cause = format!(

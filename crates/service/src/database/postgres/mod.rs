@@ -30,10 +30,10 @@ use deadpool_postgres::Pool;
 use tokio_util::sync::DropGuard;
 
 use super::cache::Cache;
-use crate::Error;
 use crate::accounts::{Account, KeptKey};
 use crate::catalog::Published;
 use crate::database::Database;
+use crate::{Error, Result};
 use changes::Changes;
 use failure::Failure;
 use tls::Tls;
@@ -59,7 +59,7 @@ impl Database for PostgresDatabase {}
 
 impl PostgresDatabase {
     /// Connects to the database of this URL, and brings its schema up to date.
-    pub(crate) async fn open(url: &str) -> Result<Self, Error> {
+    pub(crate) async fn open(url: &str) -> Result<Self> {
         let config = connect::config(url)?;
         let tls = Tls::new().map_err(|cause| Error::new("preparing TLS to the database", cause))?;
         let pool = connect::pool(&config, tls.clone())?;

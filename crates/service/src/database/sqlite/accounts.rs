@@ -6,11 +6,11 @@ use rusqlite::{Connection, Row, params};
 use super::SqliteDatabase;
 use super::movements::purses;
 use super::statements::Statements as _;
-use crate::Error;
 use crate::accounts::{Account, AccountId, Accounts, KeptKey, NewAccount};
 use crate::clock::Moment;
 use crate::database::records::record;
 use crate::ledger::Purses;
+use crate::{Error, Result};
 
 const BY_USERNAME: &str =
     "SELECT id, username, scope, wallet_address, bucket FROM accounts WHERE username = ?";
@@ -22,16 +22,16 @@ fn account(row: &Row<'_>) -> rusqlite::Result<Account> {
 
 #[async_trait]
 impl Accounts for SqliteDatabase {
-    async fn add_account(&self, new: &NewAccount, now: Moment) -> Result<Account, Error> {
+    async fn add_account(&self, new: &NewAccount, now: Moment) -> Result<Account> {
         let new = new.clone();
         self.write(move |db| add_account(db, &new, now)).await
     }
 
-    async fn account(&self, username: &str) -> Result<Option<Account>, Error> {
+    async fn account(&self, username: &str) -> Result<Option<Account>> {
         self.first(BY_USERNAME, [username.to_owned()], account).await
     }
 
-    async fn accounts(&self) -> Result<Vec<(Account, Purses)>, Error> {
+    async fn accounts(&self) -> Result<Vec<(Account, Purses)>> {
         self.read(|db| {
             // A transaction, so that money that moves meanwhile is not seen twice.
             let snapshot = db.unchecked_transaction()?;
@@ -46,12 +46,12 @@ impl Accounts for SqliteDatabase {
         .await
     }
 
-    async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<(), Error> {
+    async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<()> {
         let insert = "INSERT INTO members (organization, person) VALUES (?, ?) ON CONFLICT DO NOTHING";
         self.run(insert, (organization, person)).await.map(drop)
     }
 
-    async fn remove_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error> {
+    async fn remove_member(&self, organization: AccountId, person: AccountId) -> Result<bool> {
         self.write(move |db| {
             let both = params![organization, person];
             let removed = db.run("DELETE FROM members WHERE organization = ? AND person = ?", both)?;
@@ -61,24 +61,24 @@ impl Accounts for SqliteDatabase {
         .await
     }
 
-    async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error> {
+    async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool> {
         let member = "SELECT 1 FROM members WHERE organization = ? AND person = ?";
         Ok(self.first(member, (organization, person), |_| Ok(())).await?.is_some())
     }
 
-    async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<(), Error> {
+    async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<()> {
         let key = key.clone();
         let _invalidation = self.caches.keys.invalidate();
         self.write(move |db| add_key(db, owner, &key, now)).await
     }
 
-    async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool, Error> {
+    async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool> {
         let _invalidation = self.caches.keys.invalidate();
         let revoke = "UPDATE api_keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL";
         Ok(self.run(revoke, (now, id.to_owned())).await? > 0)
     }
 
-    async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>, Error> {
+    async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>> {
         let select = "SELECT accounts.id, username, scope, wallet_address, bucket, api_keys.id, hash \
              FROM api_keys JOIN accounts ON accounts.id = api_keys.account \
              WHERE api_keys.id = ? AND revoked_at IS NULL";
@@ -91,7 +91,7 @@ impl Accounts for SqliteDatabase {
     }
 }
 
-pub(super) fn add_account(db: &Connection, new: &NewAccount, now: Moment) -> Result<Account, Error> {
+pub(super) fn add_account(db: &Connection, new: &NewAccount, now: Moment) -> Result<Account> {
     db.run(
         "INSERT INTO accounts (username, scope, wallet_address, bucket, created_at, metered_at) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?5) ON CONFLICT (username) DO NOTHING",
@@ -100,7 +100,7 @@ pub(super) fn add_account(db: &Connection, new: &NewAccount, now: Moment) -> Res
     Ok(db.one(BY_USERNAME, [&new.username], account)?)
 }
 
-pub(super) fn add_key(db: &Connection, owner: AccountId, key: &KeptKey, now: Moment) -> Result<(), Error> {
+pub(super) fn add_key(db: &Connection, owner: AccountId, key: &KeptKey, now: Moment) -> Result<()> {
     let added = db.run(
         "INSERT INTO api_keys (id, account, hash, created_at) VALUES (?, ?, ?, ?) \
          ON CONFLICT (id) DO UPDATE SET revoked_at = NULL \

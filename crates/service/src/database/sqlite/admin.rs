@@ -9,7 +9,6 @@ use super::movements::{move_money, purses};
 use super::statements::{Statements as _, column};
 use super::values::{Json, Names};
 use super::{SqliteDatabase, connect};
-use crate::Error;
 use crate::accounts::{AccountId, Scope};
 use crate::admin::{
     AdminDatabase, KeyOverview, ModelOverview, NodeOverview, Refund, TaskDetail, TaskFilter, TaskOverview,
@@ -18,6 +17,7 @@ use crate::clock::Moment;
 use crate::database::records::record;
 use crate::ledger::{Money, Purse, Reason};
 use crate::queue::Status;
+use crate::{Error, Result};
 
 const TASK: &str = "SELECT tasks.id, username, model, status, price, cost, message, node, attempt, \
      tasks.created_at, updated_at, \
@@ -31,19 +31,19 @@ fn task(row: &rusqlite::Row<'_>) -> rusqlite::Result<TaskOverview> {
 
 #[async_trait]
 impl AdminDatabase for SqliteDatabase {
-    async fn keys(&self, account: AccountId) -> Result<Vec<KeyOverview>, Error> {
+    async fn keys(&self, account: AccountId) -> Result<Vec<KeyOverview>> {
         let select = "SELECT id, created_at, revoked_at FROM api_keys WHERE account = ? \
                       ORDER BY created_at DESC, id";
         self.all(select, [account], |row| Ok(record!(get row, KeyOverview: key created_at revoked_at))).await
     }
 
-    async fn keys_like(&self, beginning: &str) -> Result<Vec<String>, Error> {
+    async fn keys_like(&self, beginning: &str) -> Result<Vec<String>> {
         let select = "SELECT id FROM api_keys WHERE revoked_at IS NULL \
                       AND substr(id, 1, length(?1)) = ?1 LIMIT 2";
         self.all(select, [beginning.to_owned()], column).await
     }
 
-    async fn memberships(&self, account: AccountId, scope: Scope) -> Result<Vec<String>, Error> {
+    async fn memberships(&self, account: AccountId, scope: Scope) -> Result<Vec<String>> {
         let select = match scope {
             Scope::Organization => {
                 "SELECT username FROM members JOIN accounts ON accounts.id = person \
@@ -57,7 +57,7 @@ impl AdminDatabase for SqliteDatabase {
         self.all(select, [account], column).await
     }
 
-    async fn all_models(&self, limit: u32, offset: u64) -> Result<Vec<ModelOverview>, Error> {
+    async fn all_models(&self, limit: u32, offset: u64) -> Result<Vec<ModelOverview>> {
         let select = "SELECT models.id, username, name, price, is_public, is_official, is_verified, \
              is_playground, models.created_at, updated_at \
              FROM models JOIN accounts ON accounts.id = owner ORDER BY sequence LIMIT ? OFFSET ?";
@@ -68,7 +68,7 @@ impl AdminDatabase for SqliteDatabase {
         .await
     }
 
-    async fn nodes(&self) -> Result<Vec<NodeOverview>, Error> {
+    async fn nodes(&self) -> Result<Vec<NodeOverview>> {
         let select = "SELECT node_keys.name, nodes.id, seen_at, created_at, revoked_at, iif(nodes.id IS NULL, \
                models, (SELECT json_group_array(model) FROM node_models WHERE node = nodes.id)) \
              FROM node_keys FULL JOIN nodes ON nodes.key = node_keys.name \
@@ -81,7 +81,7 @@ impl AdminDatabase for SqliteDatabase {
         .await
     }
 
-    async fn all_tasks(&self, filter: TaskFilter) -> Result<Vec<TaskOverview>, Error> {
+    async fn all_tasks(&self, filter: TaskFilter) -> Result<Vec<TaskOverview>> {
         self.read(move |db| {
             let sql = format!(
                 "{TASK} WHERE {} AND {} ORDER BY sequence DESC LIMIT ?3 OFFSET ?4",
@@ -94,7 +94,7 @@ impl AdminDatabase for SqliteDatabase {
         .await
     }
 
-    async fn any_task(&self, id: &str) -> Result<Option<TaskDetail>, Error> {
+    async fn any_task(&self, id: &str) -> Result<Option<TaskDetail>> {
         let id = id.to_owned();
         self.read(move |db| {
             Ok(db.first(&format!("{TASK} WHERE tasks.id = ?"), [id], |row| {
@@ -106,12 +106,12 @@ impl AdminDatabase for SqliteDatabase {
         .await
     }
 
-    async fn refund(&self, task: &str, now: Moment) -> Result<Refund, Error> {
+    async fn refund(&self, task: &str, now: Moment) -> Result<Refund> {
         let task = task.to_owned();
         self.write(move |db| refund(db, &task, now)).await
     }
 
-    async fn blobs_of(&self, backup: &Path) -> Result<Vec<String>, Error> {
+    async fn blobs_of(&self, backup: &Path) -> Result<Vec<String>> {
         let backup = backup.to_owned();
         self.read(move |_| {
             let copy = connect(&backup, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
@@ -131,7 +131,7 @@ struct Charged {
     balance: Money,
 }
 
-fn refund(db: &Connection, task: &str, now: Moment) -> Result<Refund, Error> {
+fn refund(db: &Connection, task: &str, now: Moment) -> Result<Refund> {
     let charged = db.first(
         "SELECT account, username, publisher, status, held_free, held_balance \
          FROM tasks JOIN accounts ON accounts.id = account WHERE tasks.id = ?",

@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row, params};
 use super::SqliteDatabase;
 use super::statements::{Statements as _, column};
 use super::values::Json;
-use crate::Error;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::catalog::{
     Catalog, Existing, Filter, Format, Model, ModelChange, ModelSummary, NewModel, NewVersion, Published,
@@ -79,18 +79,18 @@ fn places(place: Option<&str>, condition: &str) -> String {
 
 #[async_trait]
 impl Catalog for SqliteDatabase {
-    async fn models(&self, search: &Search) -> Result<(Vec<ModelSummary>, u64), Error> {
+    async fn models(&self, search: &Search) -> Result<(Vec<ModelSummary>, u64)> {
         let search = search.clone();
         self.read(move |db| models(db, &search)).await
     }
 
-    async fn published(&self, id: &str) -> Result<Option<Arc<Published>>, Error> {
+    async fn published(&self, id: &str) -> Result<Option<Arc<Published>>> {
         let by_id = id.to_owned();
         let read = || self.read(move |db| published(db, &by_id));
         self.caches.models.get_or_read(id, read).await
     }
 
-    async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64, Error> {
+    async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64> {
         let models = models.to_vec();
         let _invalidation = self.caches.models.invalidate();
         self.write(move |db| publish(db, &models, existing)).await
@@ -102,7 +102,7 @@ impl Catalog for SqliteDatabase {
         model: &str,
         version: &NewVersion,
         now: Moment,
-    ) -> Result<Option<bool>, Error> {
+    ) -> Result<Option<bool>> {
         let (model, version) = (model.to_owned(), version.clone());
         let _invalidation = self.caches.models.invalidate();
         self.write(move |db| {
@@ -115,7 +115,7 @@ impl Catalog for SqliteDatabase {
         .await
     }
 
-    async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool, Error> {
+    async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool> {
         let _invalidation = self.caches.models.invalidate();
         let ModelChange { price, visibility, is_verified, is_playground } = change;
         let is_public = visibility.map(|visibility| visibility == Visibility::Public);
@@ -127,7 +127,7 @@ impl Catalog for SqliteDatabase {
     }
 }
 
-fn models(db: &Connection, search: &Search) -> Result<(Vec<ModelSummary>, u64), Error> {
+fn models(db: &Connection, search: &Search) -> Result<(Vec<ModelSummary>, u64)> {
     let (text, since) = (search.folded_text(), search.trending_since());
     let statement = List::new(search.filter, search.sort, text.is_some());
     // One transaction, so that the count belongs to the page.
@@ -171,7 +171,7 @@ impl List {
     }
 }
 
-fn published(db: &Connection, id: &str) -> Result<Option<Arc<Published>>, Error> {
+fn published(db: &Connection, id: &str) -> Result<Option<Arc<Published>>> {
     let select = format!(
         "SELECT {SUMMARY}, owner, metadata, models.created_at, updated_at, \
          versions.id, commit_hash, input_format, output_format \
@@ -199,7 +199,7 @@ fn published(db: &Connection, id: &str) -> Result<Option<Arc<Published>>, Error>
     Ok(Some(Arc::new(Published { model, version, inputs })))
 }
 
-fn publish(db: &Connection, models: &[NewModel], existing: Existing) -> Result<u64, Error> {
+fn publish(db: &Connection, models: &[NewModel], existing: Existing) -> Result<u64> {
     let mut changed = 0;
     for model in models {
         let put = put_model(db, model, existing)?;
@@ -217,7 +217,7 @@ fn publish(db: &Connection, models: &[NewModel], existing: Existing) -> Result<u
 }
 
 /// Whether the model is new or has changed.
-fn put_model(db: &Connection, model: &NewModel, existing: Existing) -> Result<bool, Error> {
+fn put_model(db: &Connection, model: &NewModel, existing: Existing) -> Result<bool> {
     let replaced = match existing {
         Existing::Replace => {
             ", is_public = excluded.is_public, price = excluded.price, likes = excluded.likes, \
@@ -268,13 +268,13 @@ fn put_model(db: &Connection, model: &NewModel, existing: Existing) -> Result<bo
 }
 
 /// Whether the version of the model was published before, active or not.
-fn has_version(db: &Connection, model: &NewModel) -> Result<bool, Error> {
+fn has_version(db: &Connection, model: &NewModel) -> Result<bool> {
     let version = "SELECT 1 FROM versions WHERE model = ? AND commit_hash = ?";
     Ok(db.is_there(version, [&model.id, &model.version.commit_hash])?)
 }
 
 /// Makes the version the active one, which updates the model; false when it was already.
-fn put_version(db: &Connection, model: &str, version: &NewVersion, now: Moment) -> Result<bool, Error> {
+fn put_version(db: &Connection, model: &str, version: &NewVersion, now: Moment) -> Result<bool> {
     let active = "SELECT 1 FROM versions WHERE model = ? AND is_active = 1 AND commit_hash = ?";
     if db.is_there(active, [model, &version.commit_hash])? {
         return Ok(false);

@@ -10,7 +10,7 @@ use super::SqliteDatabase;
 use super::movements::meter_storage;
 use super::statements::{Statements as _, column};
 use super::values::json;
-use crate::Error;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::record;
@@ -27,14 +27,14 @@ fn target(row: &Row<'_>) -> rusqlite::Result<Target> {
 
 #[async_trait]
 impl Files for SqliteDatabase {
-    async fn add_target(&self, target: &Target) -> Result<(), Error> {
+    async fn add_target(&self, target: &Target) -> Result<()> {
         let insert = "INSERT INTO upload_targets (id, owner, payer, bucket, folder, key, mime, size, expires_at) \
              VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
         let Target { id, owner, payer, bucket, folder, key, mime, size, expires_at, .. } = target.clone();
         self.run(insert, (id, owner, payer, bucket, folder, key, mime, size, expires_at)).await.map(drop)
     }
 
-    async fn target(&self, id: &str) -> Result<Option<Target>, Error> {
+    async fn target(&self, id: &str) -> Result<Option<Target>> {
         let id = id.to_owned();
         let select = format!("SELECT {TARGET} FROM upload_targets WHERE id = ?");
         self.read(move |db| Ok(db.first(&select, [id], target)?)).await
@@ -45,7 +45,7 @@ impl Files for SqliteDatabase {
         of: TargetsOf<'_>,
         expiry: (Moment, Moment),
         limit: u32,
-    ) -> Result<Vec<Target>, Error> {
+    ) -> Result<Vec<Target>> {
         let (condition, first, second) = match of {
             TargetsOf::Owner(owner) => ("owner = ?1", Value::from(owner.0), Value::Null),
             TargetsOf::Folder(owner, folder) => {
@@ -64,22 +64,17 @@ impl Files for SqliteDatabase {
             .await
     }
 
-    async fn store_upload(&self, target_id: &str, id: &str, object: &Object) -> Result<Stored, Error> {
+    async fn store_upload(&self, target_id: &str, id: &str, object: &Object) -> Result<Stored> {
         let (target_id, id, object) = (target_id.to_owned(), id.to_owned(), object.clone());
         self.write(move |db| store_upload(db, &target_id, &id, &object)).await
     }
 
-    async fn store_output(
-        &self,
-        id: &str,
-        object: &Object,
-        limits: OutputLimits,
-    ) -> Result<OutputStored, Error> {
+    async fn store_output(&self, id: &str, object: &Object, limits: OutputLimits) -> Result<OutputStored> {
         let (id, object) = (id.to_owned(), object.clone());
         self.write(move |db| store_output(db, &id, &object, limits)).await
     }
 
-    async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>, Error> {
+    async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>> {
         let select = "SELECT bucket, key, blob, mime, size, etag, created_at FROM objects \
                       WHERE bucket = ? AND key = ?";
         let read = |row: &Row<'_>| Ok(record!(get row, Object: bucket key blob mime size etag created_at));
@@ -93,13 +88,13 @@ impl Files for SqliteDatabase {
         category: Option<&str>,
         page: u64,
         page_size: u32,
-    ) -> Result<(Vec<StoredFile>, u64), Error> {
+    ) -> Result<(Vec<StoredFile>, u64)> {
         let offset = page.saturating_sub(1).saturating_mul(u64::from(page_size));
         let (folder, category) = (folder.to_owned(), category.map(str::to_owned));
         self.read(move |db| files(db, owner, &folder, category.as_deref(), offset, page_size)).await
     }
 
-    async fn usage(&self, owner: AccountId) -> Result<Usage, Error> {
+    async fn usage(&self, owner: AccountId) -> Result<Usage> {
         let sums =
             "SELECT coalesce(sum(files), 0), coalesce(sum(bytes), 0) FROM folder_usage WHERE owner = ?";
         let usage = self.first(sums, [owner], |row| Ok(record!(get row, Usage: files bytes)));
@@ -112,20 +107,20 @@ impl Files for SqliteDatabase {
         bucket: &str,
         key: &str,
         now: Moment,
-    ) -> Result<Option<String>, Error> {
+    ) -> Result<Option<String>> {
         let (bucket, key) = (bucket.to_owned(), key.to_owned());
         self.write(move |db| delete_file(db, owner, &bucket, &key, now)).await
     }
 
-    async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>, Error> {
+    async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>> {
         self.write(move |db| remove_outputs(db, before)).await
     }
 
-    async fn forget_targets(&self, before: Moment) -> Result<u64, Error> {
+    async fn forget_targets(&self, before: Moment) -> Result<u64> {
         Ok(self.run("DELETE FROM upload_targets WHERE expires_at < ?", [before]).await? as u64)
     }
 
-    async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>, Error> {
+    async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>> {
         let known = "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM objects WHERE blob = value) \
                      OR EXISTS (SELECT 1 FROM upload_targets \
                                 WHERE id = value AND is_used = 0 AND is_void = 0)";
@@ -141,7 +136,7 @@ fn files(
     category: Option<&str>,
     offset: u64,
     limit: u32,
-) -> Result<(Vec<StoredFile>, u64), Error> {
+) -> Result<(Vec<StoredFile>, u64)> {
     // One transaction, so that the count belongs to the page.
     let snapshot = db.unchecked_transaction()?;
     let total: u64 = snapshot.one(
@@ -169,7 +164,7 @@ fn files(
     Ok((files, total))
 }
 
-fn store_upload(db: &Connection, target_id: &str, id: &str, object: &Object) -> Result<Stored, Error> {
+fn store_upload(db: &Connection, target_id: &str, id: &str, object: &Object) -> Result<Stored> {
     let standing = "SELECT 1 FROM upload_targets WHERE id = ? AND is_used = 1 AND is_void = 0";
     if db.is_there(standing, [target_id])? {
         // As long as a used target stands, the file is the one that it stored.
@@ -195,12 +190,7 @@ fn lease_of(key: &str) -> &str {
     key.rsplit_once('/').map_or(key, |(lease, _)| lease)
 }
 
-fn store_output(
-    db: &Connection,
-    id: &str,
-    object: &Object,
-    limits: OutputLimits,
-) -> Result<OutputStored, Error> {
+fn store_output(db: &Connection, id: &str, object: &Object, limits: OutputLimits) -> Result<OutputStored> {
     let lease = lease_of(&object.key);
     // What follows `/` in the order of characters is `0`.
     let others = "SELECT count(*), coalesce(sum(size), 0) FROM objects \
@@ -219,7 +209,7 @@ fn store_output(
     Ok(OutputStored::Kept { replaced })
 }
 
-fn remove_outputs(db: &Connection, before: Moment) -> Result<Vec<String>, Error> {
+fn remove_outputs(db: &Connection, before: Moment) -> Result<Vec<String>> {
     // The outputs of a success stay until they are old.
     let settled = "UPDATE objects SET lease = NULL WHERE lease IS NOT NULL AND EXISTS ( \
                    SELECT 1 FROM tasks WHERE id = substr(lease, 1, instr(lease, '/') - 1) \
@@ -241,7 +231,7 @@ fn delete_file(
     bucket: &str,
     key: &str,
     now: Moment,
-) -> Result<Option<String>, Error> {
+) -> Result<Option<String>> {
     let own = "SELECT 1 FROM objects WHERE bucket = ?1 AND key = ?2 AND (owner = ?3 OR output_of = ?3)";
     if !db.is_there(own, params![bucket, key, owner])? {
         return Ok(None);
@@ -253,7 +243,7 @@ fn delete_file(
 }
 
 /// Removes the object with the key, if there is one, and returns its blob.
-fn remove(db: &Connection, bucket: &str, key: &str, now: Moment) -> Result<Option<String>, Error> {
+fn remove(db: &Connection, bucket: &str, key: &str, now: Moment) -> Result<Option<String>> {
     let delete = "DELETE FROM objects WHERE bucket = ? AND key = ? RETURNING payer, size, blob";
     let removed: Option<(Option<AccountId>, i64, String)> =
         db.first(delete, [bucket, key], |row| row.try_into())?;
@@ -265,7 +255,7 @@ fn remove(db: &Connection, bucket: &str, key: &str, now: Moment) -> Result<Optio
 }
 
 /// Adds an object: a file that was uploaded to a target, or what a model produced.
-fn insert(db: &Connection, id: &str, object: &Object, target: Option<&Target>) -> Result<(), Error> {
+fn insert(db: &Connection, id: &str, object: &Object, target: Option<&Target>) -> Result<()> {
     db.run(
         "INSERT INTO objects (id, bucket, key, owner, payer, folder, category, mime, size, etag, blob, \
          created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

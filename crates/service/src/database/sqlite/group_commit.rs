@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::SqliteDatabase;
 use super::checkpoints::Checkpoints;
 use super::statements::Statements as _;
-use crate::Error;
+use crate::{Error, Result};
 
 /// How many writes share a commit at most, so that the first of them does not wait long.
 pub(super) const MAX_BATCH: usize = 64;
@@ -49,7 +49,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn spawn(connection: Connection, checkpoints: Checkpoints) -> Result<Self, Error> {
+    pub(super) fn spawn(connection: Connection, checkpoints: Checkpoints) -> Result<Self> {
         let (jobs, waiting) = channel();
         let (on_close, closed) = oneshot::channel();
         #[cfg(test)]
@@ -78,7 +78,7 @@ impl Writer {
         })
     }
 
-    fn send(&self, job: Job) -> Result<(), Error> {
+    fn send(&self, job: Job) -> Result<()> {
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let sent = jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
         if sent { Ok(()) } else { Err(lost()) }
@@ -103,8 +103,8 @@ impl SqliteDatabase {
     /// committed. Nothing of it stays when it fails or panics. It is done even if the caller goes away.
     pub(super) async fn write<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, Error> {
+        work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let (respond, response) = oneshot::channel();
         self.writer.send(Job::Write(Box::new(move |transaction| {
             let result = match transaction {
@@ -124,8 +124,8 @@ impl SqliteDatabase {
     /// Runs something with the connection that writes to itself, outside of a transaction.
     pub(super) async fn exclusively<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, Error> {
+        work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let (respond, response) = oneshot::channel();
         self.writer.send(Job::Exclusive(Box::new(move |db| {
             let _ = respond.send(guarded(|| work(db)));
@@ -135,7 +135,7 @@ impl SqliteDatabase {
 }
 
 /// A panic fails the one write, and the thread goes on: SQLite's state does not depend on ours.
-fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let panicked = |_| Err(Error::new("writing to the database", "the service has a defect: it panicked"));
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(panicked)
 }

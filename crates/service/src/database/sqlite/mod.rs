@@ -26,11 +26,11 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::cache::Cache;
-use crate::Error;
 use crate::accounts::{Account, KeptKey};
 use crate::catalog::Published;
 use crate::database::{Database, Durability};
 use crate::error::DiskFailure;
+use crate::{Error, Result};
 use checkpoints::Checkpoints;
 use group_commit::Writer;
 use readers::Readers;
@@ -75,7 +75,7 @@ impl Database for SqliteDatabase {}
 
 impl SqliteDatabase {
     /// Opens the file, creates it if it is missing, and brings its schema up to date.
-    pub(crate) async fn open(file: &Path, durability: Durability) -> Result<Self, Error> {
+    pub(crate) async fn open(file: &Path, durability: Durability) -> Result<Self> {
         let doing = format!("opening the database {}", file.display());
         let file = file.to_owned();
         let opened = tokio::task::spawn_blocking(move || {
@@ -115,7 +115,7 @@ fn connect(file: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-fn migrate(writer: &Connection, doing: &str) -> Result<(), Error> {
+fn migrate(writer: &Connection, doing: &str) -> Result<()> {
     let failed = |cause| failure(doing, cause);
     let version: u32 = writer.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
     let applied = version as usize;
@@ -139,7 +139,7 @@ fn migrate(writer: &Connection, doing: &str) -> Result<(), Error> {
 }
 
 /// A path as text, which SQLite takes.
-fn path(file: &Path) -> Result<String, Error> {
+fn path(file: &Path) -> Result<String> {
     let text = file.to_str().map(str::to_owned);
     text.ok_or_else(|| Error::new("copying the database", format!("{} is not UTF-8", file.display())))
 }

@@ -4,11 +4,11 @@ use rusqlite::ffi::SQLITE_CONSTRAINT_DATATYPE;
 use rusqlite::{Connection, params};
 
 use super::statements::Statements as _;
-use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::record;
 use crate::ledger::{Meter, Money, Purse, Purses, Reason};
+use crate::{Error, Result};
 
 /// One side of a movement; None is the world outside.
 pub(super) type Side = Option<(AccountId, Purse)>;
@@ -23,7 +23,7 @@ pub(super) fn move_money(
     reason: Reason,
     task: Option<&str>,
     now: Moment,
-) -> Result<(), Error> {
+) -> Result<()> {
     if amount == Money::ZERO {
         return Ok(());
     }
@@ -46,7 +46,7 @@ pub(super) fn record(
     reason: Reason,
     task: Option<&str>,
     now: Moment,
-) -> Result<(), Error> {
+) -> Result<()> {
     let account = |side: Side| side.map(|(account, _)| account);
     let purse = |side: Side| side.map(|(_, purse)| purse);
     db.run(
@@ -57,7 +57,7 @@ pub(super) fn record(
     Ok(())
 }
 
-fn add(db: &Connection, account: AccountId, purse: Purse, amount: i64) -> Result<(), Error> {
+fn add(db: &Connection, account: AccountId, purse: Purse, amount: i64) -> Result<()> {
     // Two statements, since the check of the table would judge the row to be inserted, not the sum.
     let update = "UPDATE purses SET amount = amount + ?3 WHERE account = ?1 AND purse = ?2";
     let updated = db.run(update, params![account, purse, amount]).map_err(|cause| match cause {
@@ -75,7 +75,7 @@ fn add(db: &Connection, account: AccountId, purse: Purse, amount: i64) -> Result
 }
 
 /// The contents of an account's purses, as the transaction sees them.
-pub(super) fn purses(db: &Connection, account: AccountId) -> Result<Purses, Error> {
+pub(super) fn purses(db: &Connection, account: AccountId) -> Result<Purses> {
     let select = "SELECT purse, amount FROM purses WHERE account = ?";
     let rows: Vec<(Purse, Money)> = db.all(select, [account], |row| row.try_into())?;
     let mut purses = Purses::default();
@@ -87,12 +87,7 @@ pub(super) fn purses(db: &Connection, account: AccountId) -> Result<Purses, Erro
 
 /// Meters what an account has stored up to now, and changes how much it stores from now on. To be called in the
 /// transaction that stores or deletes a file.
-pub(super) fn meter_storage(
-    db: &Connection,
-    account: AccountId,
-    change: i64,
-    now: Moment,
-) -> Result<Meter, Error> {
+pub(super) fn meter_storage(db: &Connection, account: AccountId, change: i64, now: Moment) -> Result<Meter> {
     let select = "SELECT stored_bytes, byte_seconds, gib_seconds, metered_at FROM accounts WHERE id = ?";
     let mut meter = db.one(select, [account], |row| {
         Ok(record!(get row, Meter: stored_bytes byte_seconds gib_seconds metered_at))
@@ -102,7 +97,7 @@ pub(super) fn meter_storage(
     Ok(meter)
 }
 
-pub(super) fn keep_meter(db: &Connection, account: AccountId, meter: &Meter) -> Result<(), Error> {
+pub(super) fn keep_meter(db: &Connection, account: AccountId, meter: &Meter) -> Result<()> {
     let update = "UPDATE accounts SET stored_bytes = ?, byte_seconds = ?, gib_seconds = ?, metered_at = ? WHERE id = ?";
     let Meter { stored_bytes, byte_seconds, gib_seconds, metered_at } = meter;
     db.run(update, params![stored_bytes, byte_seconds, gib_seconds, metered_at, account])?;

@@ -6,7 +6,7 @@ use rusqlite::params;
 use super::SqliteDatabase;
 use super::statements::{Statements as _, column};
 use super::values::{Names, json};
-use crate::Error;
+use crate::Result;
 use crate::accounts::KeptKey;
 use crate::clock::Moment;
 use crate::nodes::{FORGOTTEN_AFTER, KnownNode, Registry};
@@ -19,7 +19,7 @@ impl Registry for SqliteDatabase {
         key: &KeptKey,
         models: Option<&[String]>,
         now: Moment,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool> {
         let add = "INSERT INTO node_keys (name, id, hash, created_at, models) VALUES (?1, ?2, ?3, ?4, ?5) \
              ON CONFLICT (name) DO UPDATE SET id = excluded.id, hash = excluded.hash, \
              created_at = excluded.created_at, models = excluded.models, revoked_at = NULL \
@@ -28,13 +28,13 @@ impl Registry for SqliteDatabase {
         Ok(added.await? > 0)
     }
 
-    async fn models_of_node_key(&self, name: &str) -> Result<Option<Vec<String>>, Error> {
+    async fn models_of_node_key(&self, name: &str) -> Result<Option<Vec<String>>> {
         let select = "SELECT models FROM node_keys WHERE name = ?";
         let models: Option<Option<Names>> = self.first(select, [name.to_owned()], column).await?;
         Ok(models.flatten().map(|names| names.0))
     }
 
-    async fn revoke_node_key(&self, name: &str, now: Moment) -> Result<bool, Error> {
+    async fn revoke_node_key(&self, name: &str, now: Moment) -> Result<bool> {
         let name = name.to_owned();
         self.write(move |db| {
             let revoke = "UPDATE node_keys SET revoked_at = ? WHERE name = ? AND revoked_at IS NULL";
@@ -50,14 +50,14 @@ impl Registry for SqliteDatabase {
         .await
     }
 
-    async fn node_key(&self, id: &str) -> Result<Option<(KeptKey, String)>, Error> {
+    async fn node_key(&self, id: &str) -> Result<Option<(KeptKey, String)>> {
         let select = "SELECT id, hash, name FROM node_keys WHERE id = ? AND revoked_at IS NULL";
         let read =
             |row: &rusqlite::Row<'_>| Ok((KeptKey { id: row.get(0)?, hash: row.get(1)? }, row.get(2)?));
         self.first(select, [id.to_owned()], read).await
     }
 
-    async fn add_node(&self, node: &str, key: &str, models: &[String], now: Moment) -> Result<(), Error> {
+    async fn add_node(&self, node: &str, key: &str, models: &[String], now: Moment) -> Result<()> {
         let (node, key, models) = (node.to_owned(), key.to_owned(), json(models));
         self.write(move |db| {
             let forget = "DELETE FROM nodes WHERE key IS NOT NULL AND seen_at < ?";
@@ -69,7 +69,7 @@ impl Registry for SqliteDatabase {
         .await
     }
 
-    async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>, Error> {
+    async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>> {
         let select = "SELECT model, seen_at FROM nodes JOIN node_models ON node_models.node = nodes.id \
              WHERE nodes.id = ? AND nodes.key = ?";
         let rows: Vec<(String, Moment)> =
@@ -79,13 +79,13 @@ impl Registry for SqliteDatabase {
         Ok(Some(KnownNode { models, seen_at }))
     }
 
-    async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>, Error> {
+    async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>> {
         let select = "SELECT DISTINCT model FROM node_models JOIN nodes ON nodes.id = node_models.node \
              WHERE nodes.key IS NOT NULL AND seen_at >= ?";
         self.all(select, [since], column).await
     }
 
-    async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<(), Error> {
+    async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<()> {
         let touch = "UPDATE nodes SET seen_at = ? WHERE id IN (SELECT value FROM json_each(?))";
         self.run(touch, (now, json(nodes))).await.map(drop)
     }

@@ -9,7 +9,7 @@ use super::super::PostgresDatabase;
 use super::super::failure::{read, statement};
 use super::super::statements::{all, column};
 use super::end::Expired;
-use crate::Error;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::record;
@@ -112,7 +112,7 @@ impl PostgresDatabase {
         slots: &[Slot],
         rules: LeaseRules,
         now: Moment,
-    ) -> Result<Vec<Claim>, Error> {
+    ) -> Result<Vec<Claim>> {
         let nodes: Vec<&str> = slots.iter().map(|slot| &*slot.node).collect();
         let registered = "SELECT id FROM nodes WHERE id = ANY ($1)";
         let known: Vec<String> = read!(self, |db| all(db, registered, &[&nodes], column))?;
@@ -148,7 +148,7 @@ impl PostgresDatabase {
         rules: LeaseRules,
         now: Moment,
         leases: &mut Vec<Lease>,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         self.claim_expired(group, rules, now, leases).await?;
         while leases.len() < group.slots.len() {
             let before = leases.len();
@@ -167,7 +167,7 @@ impl PostgresDatabase {
         rules: LeaseRules,
         now: Moment,
         leases: &mut Vec<Lease>,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let wanted = i64::try_from(group.slots.len()).unwrap_or(i64::MAX);
         let models = &*group.slots[0].models;
         let most = wanted.saturating_mul(EXPIRED_PER_SLOT);
@@ -214,7 +214,7 @@ impl PostgresDatabase {
         rules: LeaseRules,
         now: Moment,
         leases: &mut Vec<Lease>,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let slot = group.slots[0];
         let models = &*slot.models;
         let free = group.slots.len() - leases.len();

@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use super::super::PostgresDatabase;
 use super::super::failure::{Failure, statement};
 use super::super::statements::{column, one};
-use crate::Error;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::queue::{Ending, detail_of};
@@ -118,7 +118,7 @@ impl PostgresDatabase {
         message: String,
         expired_before: Moment,
         now: Moment,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool> {
         let detail = detail_of(&message);
         let before = Some(expired_before);
         statement!(self, |db| one(

@@ -4,7 +4,7 @@ use rusqlite::{Connection, params};
 
 use super::super::movements::{move_money, purses};
 use super::super::statements::Statements as _;
-use crate::Error;
+use crate::Result;
 use crate::clock::Moment;
 use crate::ledger::{Purse, Reason};
 use crate::queue::{Created, InsufficientBalance, NewTask, Status, detail_of};
@@ -15,7 +15,7 @@ pub(super) fn create(
     otherwise: InsufficientBalance,
     max_unfinished: u32,
     now: Moment,
-) -> Result<Created, Error> {
+) -> Result<Created> {
     let at_the_limit = "SELECT 1 FROM accounts WHERE id = ? AND unfinished >= ?";
     if db.is_there(at_the_limit, params![task.account, max_unfinished])? {
         return Ok(Created::TooManyUnfinished);

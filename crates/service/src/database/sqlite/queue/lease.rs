@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 use super::super::statements::Statements as _;
 use super::super::values::json;
 use super::{charge, refund};
-use crate::Error;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::record;
@@ -32,12 +32,7 @@ pub(in super::super) const EXPIRED: &str = "SELECT sequence, id, attempt - relea
      ORDER BY lease_until LIMIT 1";
 
 /// Whether there may be a task for one of the slots.
-pub(super) fn is_there_work(
-    db: &Connection,
-    slots: &[Slot],
-    rules: LeaseRules,
-    now: Moment,
-) -> Result<bool, Error> {
+pub(super) fn is_there_work(db: &Connection, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<bool> {
     for slot in distinct(slots) {
         let models = json(&slot.models);
         let turn = params![models, rules.max_running, slot.node, slot.max_running];
@@ -65,12 +60,7 @@ fn what_it_finds(slot: &Slot) -> (&[String], u32) {
     (&slot.models, slot.max_running)
 }
 
-pub(super) fn claim(
-    db: &Connection,
-    slots: &[Slot],
-    rules: LeaseRules,
-    now: Moment,
-) -> Result<Vec<Claim>, Error> {
+pub(super) fn claim(db: &Connection, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Claim>> {
     let mut without_task = Vec::new();
     let mut claims = Vec::new();
     for slot in slots {
@@ -92,15 +82,15 @@ pub(super) fn claim(
 }
 
 /// The claim of a slot for which there is no task.
-pub(super) fn no_task(db: &Connection, slot: &Slot) -> Result<Claim, Error> {
+pub(super) fn no_task(db: &Connection, slot: &Slot) -> Result<Claim> {
     Ok(if is_known(db, slot)? { Claim::NoTask } else { Claim::UnknownNode })
 }
 
-fn is_known(db: &Connection, slot: &Slot) -> Result<bool, Error> {
+fn is_known(db: &Connection, slot: &Slot) -> Result<bool> {
     Ok(db.is_there("SELECT 1 FROM nodes WHERE id = ?", [&slot.node])?)
 }
 
-fn claim_one(db: &Connection, slot: &Slot, rules: LeaseRules, now: Moment) -> Result<Option<Lease>, Error> {
+fn claim_one(db: &Connection, slot: &Slot, rules: LeaseRules, now: Moment) -> Result<Option<Lease>> {
     let (node, models) = (&*slot.node, json(&slot.models));
     loop {
         let expired: Option<(i64, String, i64)> =
@@ -132,7 +122,7 @@ pub(super) fn fail_abandoned(
     expired_before: Moment,
     live_since: Moment,
     now: Moment,
-) -> Result<usize, Error> {
+) -> Result<usize> {
     let abandoned: Vec<String> = db.all(
         "SELECT id FROM tasks WHERE status = 'computing' AND lease_until < ?1 AND NOT EXISTS \
          (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
@@ -146,11 +136,11 @@ pub(super) fn fail_abandoned(
     Ok(abandoned.len())
 }
 
-fn fail(db: &Connection, task: &str, message: String, now: Moment) -> Result<(), Error> {
+fn fail(db: &Connection, task: &str, message: String, now: Moment) -> Result<()> {
     end(db, task, &Ending::Error { detail: detail_of(&message), message }, now)
 }
 
-fn lease(db: &Connection, sequence: i64, node: &str, rules: LeaseRules, now: Moment) -> Result<Lease, Error> {
+fn lease(db: &Connection, sequence: i64, node: &str, rules: LeaseRules, now: Moment) -> Result<Lease> {
     db.run(
         "UPDATE tasks SET updated_at = CASE status WHEN 'in_queue' THEN ?1 ELSE updated_at END, \
          status = 'computing', node = ?2, attempt = attempt + 1, lease_until = ?3, leased_at = ?1 \
@@ -173,7 +163,7 @@ pub(super) fn finish(
     attempt: i64,
     ending: &Ending,
     now: Moment,
-) -> Result<bool, Error> {
+) -> Result<bool> {
     let ours = "SELECT 1 FROM tasks WHERE id = ? AND status = 'computing' AND node = ? AND attempt = ?";
     let is_ours = db.is_there(ours, params![task, node, attempt])?;
     if is_ours {
@@ -182,7 +172,7 @@ pub(super) fn finish(
     Ok(is_ours)
 }
 
-fn end(db: &Connection, task: &str, ending: &Ending, now: Moment) -> Result<(), Error> {
+fn end(db: &Connection, task: &str, ending: &Ending, now: Moment) -> Result<()> {
     match ending {
         Ending::Output(output) => {
             charge(db, task, now)?;

@@ -3,13 +3,13 @@
 use rusqlite::{Connection, params};
 
 use super::super::statements::Statements as _;
-use crate::Error;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::record;
 use crate::queue::{Serving, Task, TaskSummary};
 
-pub(super) fn task(db: &Connection, account: AccountId, id: &str) -> Result<Option<Task>, Error> {
+pub(super) fn task(db: &Connection, account: AccountId, id: &str) -> Result<Option<Task>> {
     let select = "SELECT tasks.id, status, coalesce(cost, 0), message, input, input_format, output_format, output, \
          error, tasks.created_at, updated_at, node \
          FROM tasks JOIN versions ON versions.id = tasks.version WHERE tasks.id = ? AND account = ?";
@@ -26,7 +26,7 @@ pub(super) fn history(
     account: AccountId,
     limit: u32,
     offset: u64,
-) -> Result<(Vec<TaskSummary>, u64), Error> {
+) -> Result<(Vec<TaskSummary>, u64)> {
     // One transaction, so that the count belongs to the page.
     let snapshot = db.unchecked_transaction()?;
     let places = "SELECT first_place, tasks FROM accounts WHERE id = ?";
@@ -41,7 +41,7 @@ pub(super) fn history(
 }
 
 /// Consumers are found by a step in the index for each, however many tasks they have.
-pub(super) fn serving(db: &Connection, model: &str, since: Moment) -> Result<Serving, Error> {
+pub(super) fn serving(db: &Connection, model: &str, since: Moment) -> Result<Serving> {
     Ok(db.one(
         "SELECT EXISTS (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
                         WHERE model = ?1 AND seen_at >= ?2), \
