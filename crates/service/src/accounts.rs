@@ -81,7 +81,7 @@ const PREFIX: &str = "isk";
 /// The smallest length of a key that was not drawn.
 const MIN_CHOSEN_KEY: usize = 16;
 /// How the keys of nodes begin.
-const NODE_PREFIX: &str = "isn";
+pub(crate) const NODE_PREFIX: &str = "isn";
 
 impl NewKey {
     /// Draws a key: `isk_<id>_<secret>`, with 130 random bits in its secret.
@@ -89,12 +89,8 @@ impl NewKey {
         Self::draw_with(PREFIX, random)
     }
 
-    /// Draws a key for nodes, `isn_<id>_<secret>`.
-    pub(crate) fn draw_for_nodes(random: &Randomness) -> Result<Self> {
-        Self::draw_with(NODE_PREFIX, random)
-    }
-
-    fn draw_with(prefix: &str, random: &Randomness) -> Result<Self> {
+    /// Draws a key that begins so: `NODE_PREFIX` for nodes.
+    pub(crate) fn draw_with(prefix: &str, random: &Randomness) -> Result<Self> {
         let id = random.word(12)?;
         let text = format!("{prefix}_{id}_{}", random.word(26)?);
         let hash = hash(&text);

@@ -41,7 +41,7 @@ impl Controls {
         tester.faults.reset();
         tester.switch.scripts.clear();
         let mut node = tester.switch.pause().await;
-        node.set_up(true);
+        node.is_up = true;
         node.interrupt();
         let unneeded = tester.baseline.database.replace_from(&tester.baseline.copy).await?;
         app.clock.set_ahead(kept.clock_ahead);

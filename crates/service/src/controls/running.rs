@@ -64,7 +64,7 @@ impl Controls {
     /// When the database cannot be written.
     pub async fn take_node_down(&self) -> Result<()> {
         let mut node = self.tester.switch.pause().await;
-        node.set_up(false);
+        node.is_up = false;
         node.interrupt();
         self.app.node.deregister(&self.app).await
     }
@@ -74,7 +74,7 @@ impl Controls {
     /// # Errors
     /// When the database cannot be written.
     pub async fn bring_node_up(&self) -> Result<()> {
-        self.tester.switch.pause().await.set_up(true);
+        self.tester.switch.pause().await.is_up = true;
         self.app.node.heartbeat(&self.app).await?;
         self.app.dispatcher.look_for_all();
         Ok(())

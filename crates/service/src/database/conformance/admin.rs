@@ -112,7 +112,7 @@ pub(crate) async fn nodes_are_listed_with_their_keys(engine: impl Engine) {
     let models = [MODEL.to_owned(), "another".to_owned()];
     let keys = [("lab", Some(&models[..])), ("unused", None)];
     for (name, models) in keys {
-        let key = NewKey::draw_for_nodes(&fixture.random).unwrap().kept;
+        let key = NewKey::draw(&fixture.random).unwrap().kept;
         assert!(database.add_node_key(name, &key, models, Moment(1)).await.unwrap());
     }
     database.node_seen(NODE, &models[..1], Moment(2)).await.unwrap();
