@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::routing::{delete, get, post};
 use serde::{Deserialize, Serialize};
 
-use super::{ApiJson, ApiPath, ApiQuery, Caller, Failure, Success, place, present};
+use super::{ApiJson, ApiPath, ApiQuery, Caller, Done, Failure, Success, place, present};
 use crate::accounts::{Account, Scope};
 use crate::lifecycle::app::App;
 use crate::object_storage::{FOLDERS, MAX_FILE, MAX_KEY, StoredFile, Target, TargetsOf, Usage};
@@ -40,10 +40,7 @@ struct PresignedUpload {
     fields: String,
 }
 
-async fn presign(
-    Caller { app, account, .. }: Caller,
-    body: ApiJson<PresignBody>,
-) -> Result<Success<PresignedUpload>, Failure> {
+async fn presign(Caller { app, account, .. }: Caller, body: ApiJson<PresignBody>) -> Done<PresignedUpload> {
     let PresignBody { folder, mime, name, size, org_username } = body.value;
     if !FOLDERS.contains(&folder.as_str()) {
         return Err(Failure::unprocessable(format!("folder must be one of {}", FOLDERS.join(", "))));
@@ -170,7 +167,7 @@ async fn list(
     Caller { app, account, .. }: Caller,
     ApiPath(folder): ApiPath,
     ApiQuery(query): ApiQuery<ListQuery>,
-) -> Result<Success<FilePage>, Failure> {
+) -> Done<FilePage> {
     let (page, page_size) = (query.page.unwrap_or(1), query.page_size.unwrap_or(10));
     let longest = app.config.limits.files_page;
     if page == 0 {
@@ -198,7 +195,7 @@ async fn list(
     }))
 }
 
-async fn statistics(Caller { app, account, .. }: Caller) -> Result<Success<Usage>, Failure> {
+async fn statistics(Caller { app, account, .. }: Caller) -> Done<Usage> {
     app.objects.settle(&app, TargetsOf::Owner(account.id)).await?;
     Ok(Success::data(app.database.usage(account.id).await?))
 }
@@ -208,10 +205,7 @@ struct DeleteBody {
     url: String,
 }
 
-async fn remove(
-    Caller { app, account, .. }: Caller,
-    body: ApiJson<DeleteBody>,
-) -> Result<Success<()>, Failure> {
+async fn remove(Caller { app, account, .. }: Caller, body: ApiJson<DeleteBody>) -> Done {
     let url = body.value.url;
     let unknown = || Failure::not_found("file", &url);
     let (bucket, key) = app.objects.locations.locate(&url).ok_or_else(unknown)?;

@@ -9,7 +9,7 @@ use axum::routing::{delete, get, post};
 use serde::{Deserialize, Serialize};
 
 use super::models::find_model;
-use super::{ApiJson, ApiPath, ApiQuery, Caller, Failure, Page, Success, place, with_stored_json};
+use super::{ApiJson, ApiPath, ApiQuery, Caller, Done, Failure, Page, Success, place, with_stored_json};
 use crate::catalog::{Inputs, check_inputs};
 use crate::lifecycle::app::App;
 use crate::nodes::is_local;
@@ -34,7 +34,7 @@ async fn create(
     Caller { app, account, .. }: Caller,
     ApiPath(model): ApiPath,
     input: ApiJson<Inputs>,
-) -> Result<Success<CreatedTask>, Failure> {
+) -> Done<CreatedTask> {
     let found = find_model(&app, &account, &model).await?;
     check_inputs(&found.inputs, &input.value)
         .map_err(|violations| Failure::unprocessable(violations.join("; ")))?;
@@ -85,7 +85,7 @@ struct HistoryQuery {
 async fn history(
     Caller { app, account, .. }: Caller,
     ApiQuery(query): ApiQuery<HistoryQuery>,
-) -> Result<Success<Page<TaskSummary>>, Failure> {
+) -> Done<Page<TaskSummary>> {
     let limit = query.limit.unwrap_or(10);
     if !(1..=MAX_PAGE).contains(&limit) {
         return Err(Failure::unprocessable(format!("limit must lie between 1 and {MAX_PAGE}")));
@@ -124,7 +124,7 @@ async fn read(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Resu
     with_stored_json(message, &TaskRecord { id: &task.id, task: &task }, &stored)
 }
 
-async fn cancel(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Result<Success<()>, Failure> {
+async fn cancel(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Done {
     match app.database.cancel(account.id, &id, app.clock.now()).await? {
         Cancel::Canceled => Ok(Success::done("canceled")),
         Cancel::Unknown => Err(Failure::not_found("task", &id)),

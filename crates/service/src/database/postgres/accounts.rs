@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 
 use super::PostgresDatabase;
 use super::changes::Change;
-use super::failure::{Failure, read, statement, transaction};
+use super::failure::{Outcome, read, statement, transaction};
 use super::movements::read_purses;
 use super::statements::{all, first, is_there, one, run};
 use super::values::Hash;
@@ -92,7 +92,7 @@ impl Accounts for PostgresDatabase {
     }
 }
 
-async fn key(db: &impl GenericClient, id: &str) -> Result<Option<(KeptKey, Account)>, Failure> {
+async fn key(db: &impl GenericClient, id: &str) -> Outcome<Option<(KeptKey, Account)>> {
     first(
         db,
         "SELECT accounts.id, username, scope, wallet_address, bucket, api_keys.id, hash \
@@ -105,11 +105,7 @@ async fn key(db: &impl GenericClient, id: &str) -> Result<Option<(KeptKey, Accou
 }
 
 /// Adds an account with its purses, inside a transaction.
-pub(super) async fn add_account(
-    db: &impl GenericClient,
-    new: &NewAccount,
-    now: Moment,
-) -> Result<Account, Failure> {
+pub(super) async fn add_account(db: &impl GenericClient, new: &NewAccount, now: Moment) -> Outcome<Account> {
     run(
         db,
         "WITH added AS ( \
@@ -127,7 +123,7 @@ pub(super) async fn add_key(
     owner: AccountId,
     key: &KeptKey,
     now: Moment,
-) -> Result<(), Failure> {
+) -> Outcome {
     let added = run(
         db,
         "INSERT INTO api_keys (id, account, hash, created_at) VALUES ($1, $2, $3, $4) \

@@ -7,7 +7,7 @@ use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 
 use super::PostgresDatabase;
-use super::failure::{Failure, read, transaction};
+use super::failure::{Outcome, read, transaction};
 use super::maintenance::left_to_postgres;
 use super::movements::{Movement, add_changes, lock, move_money, purses};
 use super::statements::{all, column, first, is_there};
@@ -144,7 +144,7 @@ struct Charged {
     balance: Money,
 }
 
-async fn refund(tx: &Transaction<'_>, task: &str, now: Moment) -> Result<Refund, Failure> {
+async fn refund(tx: &Transaction<'_>, task: &str, now: Moment) -> Outcome<Refund> {
     let charged = first(
         tx,
         "SELECT sequence, account, username, publisher, status, held_free, held_balance \

@@ -9,7 +9,7 @@ use tokio_postgres::types::ToSql;
 
 use super::PostgresDatabase;
 use super::changes::Change;
-use super::failure::{Failure, read, statement, transaction};
+use super::failure::{Outcome, read, statement, transaction};
 use super::statements::{all, column, first, is_there, one, run};
 use super::values::{Json, signed, unsigned};
 use crate::Result;
@@ -141,7 +141,7 @@ fn list(filter: Option<Filter>, sort: Sort, has_text: bool) -> String {
     )
 }
 
-async fn models(db: &impl GenericClient, search: &Search) -> Result<(Vec<ModelSummary>, u64), Failure> {
+async fn models(db: &impl GenericClient, search: &Search) -> Outcome<(Vec<ModelSummary>, u64)> {
     let (text, since) = (search.folded_text(), search.trending_since());
     let sql = list(search.filter, search.sort, text.is_some());
     let (limit, offset) = (i64::from(search.limit), signed(search.offset));
@@ -156,7 +156,7 @@ async fn models(db: &impl GenericClient, search: &Search) -> Result<(Vec<ModelSu
     Ok((rows.into_iter().filter_map(|(_, model)| model).collect(), unsigned(total)))
 }
 
-async fn published(db: &impl GenericClient, id: &str) -> Result<Option<Arc<Published>>, Failure> {
+async fn published(db: &impl GenericClient, id: &str) -> Outcome<Option<Arc<Published>>> {
     let found = first(
         db,
         "SELECT models.id, name, username, description, is_official, is_verified, is_public, price, owner, \
@@ -187,7 +187,7 @@ async fn published(db: &impl GenericClient, id: &str) -> Result<Option<Arc<Publi
     Ok(Some(Arc::new(Published { model, version, inputs })))
 }
 
-async fn publish(tx: &Transaction<'_>, models: &[NewModel], existing: Existing) -> Result<u64, Failure> {
+async fn publish(tx: &Transaction<'_>, models: &[NewModel], existing: Existing) -> Outcome<u64> {
     // Several processes that start at once publish the same models: in one order, one process after the other.
     tx.batch_execute("LOCK TABLE models IN SHARE ROW EXCLUSIVE MODE").await?;
     let mut changed = 0;
@@ -213,7 +213,7 @@ async fn publish_version(
     model: &str,
     version: &NewVersion,
     now: Moment,
-) -> Result<Option<bool>, Failure> {
+) -> Outcome<Option<bool>> {
     let own = "SELECT 1 FROM models WHERE id = $1 AND owner = $2 FOR UPDATE";
     match is_there(tx, own, &[&model, &owner]).await? {
         true => put_version(tx, model, version, now).await.map(Some),
@@ -222,7 +222,7 @@ async fn publish_version(
 }
 
 /// Whether the model is new or has changed.
-async fn put_model(tx: &Transaction<'_>, model: &NewModel, existing: Existing) -> Result<bool, Failure> {
+async fn put_model(tx: &Transaction<'_>, model: &NewModel, existing: Existing) -> Outcome<bool> {
     let replaced = match existing {
         Existing::Replace => {
             ", is_public = excluded.is_public, price = excluded.price, likes = excluded.likes, \
@@ -275,18 +275,13 @@ async fn put_model(tx: &Transaction<'_>, model: &NewModel, existing: Existing) -
 }
 
 /// Whether the version of the model was published before, active or not.
-async fn has_version(tx: &Transaction<'_>, model: &NewModel) -> Result<bool, Failure> {
+async fn has_version(tx: &Transaction<'_>, model: &NewModel) -> Outcome<bool> {
     let version = "SELECT 1 FROM versions WHERE model = $1 AND commit_hash = $2";
     is_there(tx, version, &[&model.id, &model.version.commit_hash]).await
 }
 
 /// Makes the version the active one, which updates the model; false when it was already.
-async fn put_version(
-    tx: &Transaction<'_>,
-    model: &str,
-    version: &NewVersion,
-    now: Moment,
-) -> Result<bool, Failure> {
+async fn put_version(tx: &Transaction<'_>, model: &str, version: &NewVersion, now: Moment) -> Outcome<bool> {
     let active = "SELECT 1 FROM versions WHERE model = $1 AND is_active AND commit_hash = $2";
     if is_there(tx, active, &[&model, &version.commit_hash]).await? {
         return Ok(false);

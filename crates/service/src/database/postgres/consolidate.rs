@@ -2,7 +2,7 @@
 //! that any process may run at any time.
 
 use super::PostgresDatabase;
-use super::failure::{Failure, statement, transaction};
+use super::failure::{Outcome, statement, transaction};
 use super::statements::{all, column, one, run};
 use crate::Result;
 
@@ -65,7 +65,7 @@ impl PostgresDatabase {
     }
 }
 
-async fn delete_idle_turns(tx: &deadpool_postgres::Transaction<'_>) -> Result<u64, Failure> {
+async fn delete_idle_turns(tx: &deadpool_postgres::Transaction<'_>) -> Outcome<u64> {
     let idle: Vec<(i64, String)> =
         all(tx, IDLE_TURNS, &[&BATCH], |row| Ok((row.try_get(0)?, row.try_get(1)?))).await?;
     let (accounts, models): (Vec<i64>, Vec<String>) = idle.into_iter().unzip();

@@ -26,6 +26,9 @@ pub(super) enum Failure {
     Service(Error),
 }
 
+/// What work on a connection returns.
+pub(super) type Outcome<T = ()> = Result<T, Failure>;
+
 impl From<tokio_postgres::Error> for Failure {
     fn from(cause: tokio_postgres::Error) -> Self {
         Self::Postgres(cause)

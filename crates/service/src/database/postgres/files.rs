@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::PostgresDatabase;
-use super::failure::{Failure, read, statement, transaction};
+use super::failure::{Outcome, read, statement, transaction};
 use super::movements::{lock, meter_storage};
 use super::statements::{all, column, first, is_there, one, run};
 use super::values::{signed, unsigned};
@@ -134,7 +134,7 @@ impl Files for PostgresDatabase {
     }
 }
 
-async fn object(db: &impl GenericClient, bucket: &str, key: &str) -> Result<Option<Object>, Failure> {
+async fn object(db: &impl GenericClient, bucket: &str, key: &str) -> Outcome<Option<Object>> {
     let select = "SELECT bucket, key, blob, mime, size, etag, created_at FROM objects \
                   WHERE bucket = $1 AND key = $2";
     first(db, select, &[&bucket, &key], |row| {
@@ -151,7 +151,7 @@ async fn files(
     (folder, category): (&str, Option<&str>),
     offset: u64,
     limit: u32,
-) -> Result<(Vec<StoredFile>, u64), Failure> {
+) -> Outcome<(Vec<StoredFile>, u64)> {
     // The offset is counted in an index, before any row is read. One statement for each of the indexes.
     let of_category = if category.is_some() { "AND category = $3" } else { "" };
     let sql = format!(
@@ -182,12 +182,7 @@ async fn files(
     Ok((rows.into_iter().filter_map(|(_, file)| file).collect(), unsigned(total)))
 }
 
-async fn store_upload(
-    tx: &Transaction<'_>,
-    target_id: &str,
-    id: &str,
-    object: &Object,
-) -> Result<Stored, Failure> {
+async fn store_upload(tx: &Transaction<'_>, target_id: &str, id: &str, object: &Object) -> Outcome<Stored> {
     // Two uploads to one target at once: the second one finds it used.
     let locked = format!("{TARGET} FOR UPDATE");
     let found =
@@ -216,12 +211,7 @@ async fn store_upload(
 }
 
 /// Locks the object with the key and the purses of those who pay for it, before and after.
-async fn lock_payers(
-    tx: &Transaction<'_>,
-    bucket: &str,
-    key: &str,
-    next: Option<AccountId>,
-) -> Result<(), Failure> {
+async fn lock_payers(tx: &Transaction<'_>, bucket: &str, key: &str, next: Option<AccountId>) -> Outcome {
     let select = "SELECT payer FROM objects WHERE bucket = $1 AND key = $2 FOR UPDATE";
     let payer: Option<Option<AccountId>> = first(tx, select, &[&bucket, &key], column).await?;
     let payers: Vec<AccountId> = payer.flatten().into_iter().chain(next).collect();
@@ -238,7 +228,7 @@ async fn store_output(
     id: &str,
     object: &Object,
     limits: OutputLimits,
-) -> Result<OutputStored, Failure> {
+) -> Outcome<OutputStored> {
     let lease = lease_of(&object.key);
     // What follows `/` in the order of characters is `0`.
     let others = "SELECT count(*), coalesce(sum(size), 0)::bigint FROM objects \
@@ -254,7 +244,7 @@ async fn store_output(
     Ok(OutputStored::Kept { replaced })
 }
 
-async fn remove_outputs(tx: &Transaction<'_>, before: Moment) -> Result<Vec<String>, Failure> {
+async fn remove_outputs(tx: &Transaction<'_>, before: Moment) -> Outcome<Vec<String>> {
     // The outputs of a success stay until they are old.
     let settled = "UPDATE objects SET lease = NULL WHERE lease IS NOT NULL AND EXISTS ( \
                    SELECT 1 FROM tasks WHERE id = split_part(lease, '/', 1) \
@@ -275,7 +265,7 @@ async fn delete_file(
     owner: AccountId,
     (bucket, key): (&str, &str),
     now: Moment,
-) -> Result<Option<String>, Failure> {
+) -> Outcome<Option<String>> {
     // Targets before objects, as everywhere.
     let own = "SELECT 1 FROM objects WHERE bucket = $1 AND key = $2 AND (owner = $3 OR output_of = $3)";
     if !is_there(tx, own, &[&bucket, &key, &owner]).await? {
@@ -290,12 +280,7 @@ async fn delete_file(
 }
 
 /// Removes the object with the key, if there is one, and returns its blob.
-async fn remove(
-    tx: &Transaction<'_>,
-    bucket: &str,
-    key: &str,
-    now: Moment,
-) -> Result<Option<String>, Failure> {
+async fn remove(tx: &Transaction<'_>, bucket: &str, key: &str, now: Moment) -> Outcome<Option<String>> {
     type Removed = (Option<AccountId>, i64, String);
     let delete = "WITH removed AS ( \
            DELETE FROM objects WHERE bucket = $1 AND key = $2 \
@@ -321,7 +306,7 @@ enum Owner<'a> {
     Lease(&'a str),
 }
 
-async fn insert(tx: &Transaction<'_>, id: &str, object: &Object, from: Owner<'_>) -> Result<(), Failure> {
+async fn insert(tx: &Transaction<'_>, id: &str, object: &Object, from: Owner<'_>) -> Outcome {
     let (target, lease) = match from {
         Owner::Target(target) => (Some(target), None),
         Owner::Lease(lease) => (None, Some(lease)),

@@ -6,7 +6,7 @@ use futures_util::{StreamExt as _, stream};
 
 use super::PostgresDatabase;
 use super::audit::audit;
-use super::failure::{Failure, read, statement, transaction};
+use super::failure::{Outcome, read, statement, transaction};
 use super::movements::{Movement, Side, add_changes, keep_meter, lock, meter_storage, move_money, purses};
 use super::statements::{all, column, one};
 use crate::accounts::{AccountId, OPERATOR};
@@ -90,7 +90,7 @@ async fn set_purses(
     account: AccountId,
     amounts: &[(Purse, Money)],
     now: Moment,
-) -> Result<(), Failure> {
+) -> Outcome {
     lock(tx, &[account]).await?;
     add_changes(tx, account).await?;
     for (purse, wanted) in amounts {
@@ -105,12 +105,7 @@ async fn set_purses(
     Ok(())
 }
 
-pub(super) async fn credit(
-    tx: &Transaction<'_>,
-    account: AccountId,
-    credit: Credit,
-    now: Moment,
-) -> Result<(), Failure> {
+pub(super) async fn credit(tx: &Transaction<'_>, account: AccountId, credit: Credit, now: Moment) -> Outcome {
     lock(tx, &[account]).await?;
     let given = |amount, purse| Movement {
         amount,
@@ -142,7 +137,7 @@ async fn charge_storage(
     account: AccountId,
     rate: StorageRate,
     now: Moment,
-) -> Result<bool, Failure> {
+) -> Outcome<bool> {
     let mut meter = meter_storage(tx, account, 0, now).await?;
     let charge = meter.charge(rate);
     keep_meter(tx, account, &meter).await?;
@@ -153,7 +148,7 @@ async fn charge_storage(
 }
 
 /// Takes a bill from free credits, then from the balance; the rest becomes debt.
-async fn bill(tx: &Transaction<'_>, account: AccountId, charge: Money, now: Moment) -> Result<(), Failure> {
+async fn bill(tx: &Transaction<'_>, account: AccountId, charge: Money, now: Moment) -> Outcome {
     let operator: AccountId =
         one(tx, "SELECT id FROM accounts WHERE username = $1", &[&OPERATOR], column).await?;
     let to: Side = Some((operator, Purse::Revenue));

@@ -7,7 +7,7 @@ use deadpool_postgres::{GenericClient, Transaction};
 
 use super::PostgresDatabase;
 use super::accounts::{add_account, add_key};
-use super::failure::{Failure, read, statement, transaction};
+use super::failure::{Outcome, read, statement, transaction};
 use super::ledger::credit;
 use super::statements::{column, first, one, run};
 use crate::clock::Moment;
@@ -66,11 +66,11 @@ pub(super) fn left_to_postgres(doing: &str) -> Error {
     Error::new(doing, cause).with_hint("pg_dump, pg_basebackup or the backups of the provider of the server")
 }
 
-async fn setting(db: &impl GenericClient, name: &str) -> Result<Option<String>, Failure> {
+async fn setting(db: &impl GenericClient, name: &str) -> Outcome<Option<String>> {
     first(db, "SELECT value FROM settings WHERE name = $1", &[&name], column).await
 }
 
-async fn bootstrap(tx: &Transaction<'_>, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped, Failure> {
+async fn bootstrap(tx: &Transaction<'_>, begin: &Bootstrap, now: Moment) -> Outcome<Bootstrapped> {
     // One start at a time; settings can be read meanwhile.
     tx.batch_execute("LOCK TABLE settings IN SHARE ROW EXCLUSIVE MODE").await?;
     let operator = add_account(tx, &begin.operator, now).await?;

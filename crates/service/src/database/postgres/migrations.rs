@@ -2,7 +2,7 @@
 
 use deadpool_postgres::{Pool, Transaction};
 
-use super::failure::Failure;
+use super::failure::{Failure, Outcome};
 use super::statements::{first, run};
 use crate::{Error, Result};
 
@@ -37,7 +37,7 @@ pub(super) async fn migrate(pool: &Pool) -> Result<()> {
 }
 
 /// The version of the schema, and the oldest one that is compatible with it; None when there is no schema yet.
-async fn applied(db: &impl deadpool_postgres::GenericClient) -> Result<Option<(i64, i64)>, Failure> {
+async fn applied(db: &impl deadpool_postgres::GenericClient) -> Outcome<Option<(i64, i64)>> {
     // A lookup by `to_regclass` may come from a cache that a commit of another process has not reached yet.
     let exists = "SELECT 1 FROM pg_class WHERE relname = 'schema_version' AND relkind = 'r' \
                   AND pg_table_is_visible(oid)";
@@ -66,7 +66,7 @@ fn is_current(applied: &Option<(i64, i64)>) -> Result<bool> {
     Ok(version >= newest())
 }
 
-async fn upgrade(tx: &Transaction<'_>) -> Result<(), Failure> {
+async fn upgrade(tx: &Transaction<'_>) -> Outcome {
     // Another process may take its time for a large table.
     tx.batch_execute("SET LOCAL lock_timeout = '10min'").await?;
     run(tx, "SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;

@@ -35,7 +35,7 @@ use crate::catalog::Published;
 use crate::database::Database;
 use crate::{Error, Result};
 use changes::Changes;
-use failure::Failure;
+use failure::Outcome;
 use tls::Tls;
 
 /// The database in PostgreSQL. Clones share its connections.
@@ -70,7 +70,7 @@ impl PostgresDatabase {
         Ok(Self { pool, caches, changes, _stop: stop })
     }
 
-    async fn connection(&self) -> Result<deadpool_postgres::Client, Failure> {
+    async fn connection(&self) -> Outcome<deadpool_postgres::Client> {
         Ok(self.pool.get().await?)
     }
 }

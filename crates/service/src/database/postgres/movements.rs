@@ -3,7 +3,7 @@
 use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 
-use super::failure::Failure;
+use super::failure::Outcome;
 use super::statements::{first, one, run};
 use crate::Error;
 use crate::accounts::AccountId;
@@ -15,7 +15,7 @@ use crate::ledger::{Meter, Money, Purse, Purses, Reason};
 pub(super) type Side = Option<(AccountId, Purse)>;
 
 /// Locks the purses of accounts, always in the same order, so that transactions wait for each other in no circle.
-pub(super) async fn lock(tx: &Transaction<'_>, accounts: &[AccountId]) -> Result<(), Failure> {
+pub(super) async fn lock(tx: &Transaction<'_>, accounts: &[AccountId]) -> Outcome {
     let lock = "SELECT account FROM purses WHERE account = ANY ($1) ORDER BY account FOR UPDATE";
     run(tx, lock, &[&accounts]).await?;
     Ok(())
@@ -37,12 +37,12 @@ pub(super) fn read_purses(row: &Row, from: usize) -> Result<Purses, tokio_postgr
 pub(super) async fn purses(
     db: &impl deadpool_postgres::GenericClient,
     account: AccountId,
-) -> Result<Purses, Failure> {
+) -> Outcome<Purses> {
     Ok(first(db, PURSES, &[&account], |row| read_purses(row, 0)).await?.unwrap_or_default())
 }
 
 /// Adds what is still to be added to the purses of an account, which the transaction has locked.
-pub(super) async fn add_changes(tx: &Transaction<'_>, account: AccountId) -> Result<(), Failure> {
+pub(super) async fn add_changes(tx: &Transaction<'_>, account: AccountId) -> Outcome {
     run(
         tx,
         "WITH added AS (DELETE FROM purse_changes WHERE account = $1 RETURNING purse, amount) \
@@ -68,7 +68,7 @@ pub(super) struct Movement {
 
 /// Moves an amount from one purse to another and writes the row that proves it. Nothing moves when the amount is
 /// zero.
-pub(super) async fn move_money(tx: &Transaction<'_>, movement: Movement, now: Moment) -> Result<(), Failure> {
+pub(super) async fn move_money(tx: &Transaction<'_>, movement: Movement, now: Moment) -> Outcome {
     let Movement { amount, from, to, reason, task } = movement;
     if amount == Money::ZERO {
         return Ok(());
@@ -96,7 +96,7 @@ pub(super) async fn move_money(tx: &Transaction<'_>, movement: Movement, now: Mo
     Ok(())
 }
 
-async fn add(tx: &Transaction<'_>, account: AccountId, purse: Purse, amount: i64) -> Result<(), Failure> {
+async fn add(tx: &Transaction<'_>, account: AccountId, purse: Purse, amount: i64) -> Outcome {
     let column = purse.word();
     let update = format!("UPDATE purses SET {column} = {column} + $2 WHERE account = $1");
     match run(tx, &update, &[&account, &amount]).await? {
@@ -112,7 +112,7 @@ pub(super) async fn meter_storage(
     account: AccountId,
     change: i64,
     now: Moment,
-) -> Result<Meter, Failure> {
+) -> Outcome<Meter> {
     let select = "SELECT stored_bytes, byte_seconds, gib_seconds, metered_at FROM purses WHERE account = $1 FOR UPDATE";
     let mut meter = one(tx, select, &[&account], |row| {
         Ok(record!(try_get row, Meter: stored_bytes byte_seconds gib_seconds metered_at))
@@ -123,11 +123,7 @@ pub(super) async fn meter_storage(
     Ok(meter)
 }
 
-pub(super) async fn keep_meter(
-    tx: &Transaction<'_>,
-    account: AccountId,
-    meter: &Meter,
-) -> Result<(), Failure> {
+pub(super) async fn keep_meter(tx: &Transaction<'_>, account: AccountId, meter: &Meter) -> Outcome {
     let update = "UPDATE purses SET stored_bytes = $2, byte_seconds = $3, gib_seconds = $4, metered_at = $5 \
                   WHERE account = $1";
     let Meter { stored_bytes, byte_seconds, gib_seconds, metered_at } = meter;

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use deadpool_postgres::Transaction;
 
 use super::PostgresDatabase;
-use super::failure::{Failure, read, statement, transaction};
+use super::failure::{Outcome, read, statement, transaction};
 use super::statements::{all, first, one, run};
 use super::values::{Hash, json};
 use crate::accounts::KeptKey;
@@ -98,13 +98,7 @@ impl Registry for PostgresDatabase {
     }
 }
 
-async fn add_node(
-    tx: &Transaction<'_>,
-    node: &str,
-    key: &str,
-    models: &[String],
-    now: Moment,
-) -> Result<(), Failure> {
+async fn add_node(tx: &Transaction<'_>, node: &str, key: &str, models: &[String], now: Moment) -> Outcome {
     let forget = "DELETE FROM nodes WHERE key IS NOT NULL AND seen_at < $1";
     run(tx, forget, &[&now.before(FORGOTTEN_AFTER)]).await?;
     run(tx, "INSERT INTO nodes (id, seen_at, key) VALUES ($1, $2, $3)", &[&node, &now, &key]).await?;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::key::NodeKey;
 use super::output::{self, Outputs};
 use super::{known, lost};
-use crate::api::{ApiJson, ApiPath, Failure, Success, is_mime};
+use crate::api::{ApiJson, ApiPath, Done, Failure, Success, is_mime};
 use crate::catalog::Format;
 use crate::lifecycle::app::App;
 use crate::nodes::OUTPUTS;
@@ -34,7 +34,7 @@ pub(super) async fn put_file(
     NodeKey(key): NodeKey,
     ApiPath((node, task, attempt, file)): ApiPath<(String, String, i64, String)>,
     request: Request,
-) -> Result<Success<StoredFile>, Failure> {
+) -> Done<StoredFile> {
     known(&app, &key, &node).await?;
     let LeaseState::Running { output_format } = app.database.lease_state(&node, &task, attempt).await? else {
         return Err(lost());
@@ -88,7 +88,7 @@ pub(super) async fn finish(
     NodeKey(key): NodeKey,
     ApiPath((node, task, attempt)): ApiPath<(String, String, i64)>,
     body: ApiJson<Finish>,
-) -> Result<Success<()>, Failure> {
+) -> Done {
     known(&app, &key, &node).await?;
     let output_format = match app.database.lease_state(&node, &task, attempt).await? {
         LeaseState::Running { output_format } => output_format,

@@ -2,7 +2,7 @@
 
 use deadpool_postgres::GenericClient;
 
-use super::super::failure::Failure;
+use super::super::failure::Outcome;
 use super::super::statements::{first, run};
 use crate::Error;
 use crate::clock::Moment;
@@ -44,7 +44,7 @@ pub(super) async fn create(
     task: &NewTask,
     max_unfinished: u32,
     now: Moment,
-) -> Result<Created, Failure> {
+) -> Outcome<Created> {
     type Row = (Money, Money, i64, Option<i64>);
     let max_unfinished = i64::from(max_unfinished);
     let created: Option<Row> = first(
@@ -81,7 +81,7 @@ pub(super) async fn create_failed(
     task: &NewTask,
     spendable: Money,
     now: Moment,
-) -> Result<(), Failure> {
+) -> Outcome {
     let message = task.insufficient(spendable);
     let detail = detail_of(&message);
     run(

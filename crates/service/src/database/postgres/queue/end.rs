@@ -4,7 +4,7 @@ use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 
 use super::super::PostgresDatabase;
-use super::super::failure::{Failure, statement};
+use super::super::failure::{Outcome, statement};
 use super::super::statements::{column, one};
 use crate::Result;
 use crate::accounts::AccountId;
@@ -90,7 +90,7 @@ pub(super) async fn cancel(
     account: AccountId,
     id: &str,
     now: Moment,
-) -> Result<bool, Failure> {
+) -> Outcome<bool> {
     one(db, CANCEL, &[&id, &account, &now], column).await
 }
 
@@ -100,7 +100,7 @@ pub(super) async fn finish(
     (node, task, attempt): (&str, &str, i64),
     ending: &Ending,
     now: Moment,
-) -> Result<bool, Failure> {
+) -> Outcome<bool> {
     match ending {
         Ending::Output(output) => one(db, SUCCEED, &[&task, &node, &attempt, &output, &now], column).await,
         Ending::Error { message, detail } => {

@@ -2,7 +2,7 @@
 
 use deadpool_postgres::{GenericClient, Transaction};
 
-use super::super::failure::Failure;
+use super::super::failure::Outcome;
 use super::super::statements::{all, first, one, run};
 use super::super::values::{signed, unsigned};
 use crate::Error;
@@ -12,11 +12,7 @@ use crate::database::records::record;
 use crate::nodes::FORGOTTEN_AFTER;
 use crate::queue::{Serving, Status, Task, TaskSummary};
 
-pub(super) async fn task(
-    db: &impl GenericClient,
-    account: AccountId,
-    id: &str,
-) -> Result<Option<Task>, Failure> {
+pub(super) async fn task(db: &impl GenericClient, account: AccountId, id: &str) -> Outcome<Option<Task>> {
     first(
         db,
         "SELECT tasks.id, status, coalesce(cost, 0), message, input, input_format, output_format, output, error, \
@@ -38,7 +34,7 @@ pub(super) async fn history(
     account: AccountId,
     limit: u32,
     offset: u64,
-) -> Result<(Vec<TaskSummary>, u64), Failure> {
+) -> Outcome<(Vec<TaskSummary>, u64)> {
     let rows: Vec<(i64, Option<TaskSummary>)> = all(
         db,
         "SELECT purses.tasks - first_place, page.* FROM purses LEFT JOIN LATERAL ( \
@@ -65,7 +61,7 @@ pub(super) async fn history(
 }
 
 /// Consumers are found by a step in the index for each that has queued tasks, however many these are.
-pub(super) async fn serving(db: &impl GenericClient, model: &str, since: Moment) -> Result<Serving, Failure> {
+pub(super) async fn serving(db: &impl GenericClient, model: &str, since: Moment) -> Outcome<Serving> {
     one(
         db,
         "SELECT EXISTS (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
@@ -83,7 +79,7 @@ pub(super) async fn serving(db: &impl GenericClient, model: &str, since: Moment)
 
 /// Unfinished tasks alone: those that have ended would have to be counted one by one, or in a row that every
 /// transaction touches.
-pub(super) async fn depths(db: &impl GenericClient) -> Result<Vec<(Status, u64)>, Failure> {
+pub(super) async fn depths(db: &impl GenericClient) -> Outcome<Vec<(Status, u64)>> {
     all(
         db,
         "SELECT 'in_queue', count(*) FROM tasks WHERE status = 'in_queue' \
@@ -95,12 +91,7 @@ pub(super) async fn depths(db: &impl GenericClient) -> Result<Vec<(Status, u64)>
 }
 
 /// Notes that a node of a process is alive, and forgets those of processes that ended long ago.
-pub(super) async fn node_seen(
-    tx: &Transaction<'_>,
-    node: &str,
-    models: &[String],
-    now: Moment,
-) -> Result<(), Failure> {
+pub(super) async fn node_seen(tx: &Transaction<'_>, node: &str, models: &[String], now: Moment) -> Outcome {
     let forget = "DELETE FROM nodes WHERE key IS NULL AND seen_at < $1 AND id <> $2";
     run(tx, forget, &[&now.before(FORGOTTEN_AFTER), &node]).await?;
     let seen = "INSERT INTO nodes (id, seen_at) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET seen_at = $2";
