@@ -191,7 +191,8 @@ impl Dispatcher {
         let mut is_full = false;
         for waiter in slots.drain(..) {
             let Some(slot) = waiter.slot.as_ref().or(local).cloned() else {
-                left.push_back(waiter);
+                // The local node claims nothing: a slot that does not wait has no task.
+                left.extend(Some(waiter).filter(|waiter| waiter.waits));
                 continue;
             };
             let mut counts = queued.iter_mut().filter(|(_, count)| **count > 0);
