@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::Error;
 use crate::clock::Moment;
 use crate::ledger::{Money, Purses};
 use crate::random::Randomness;
+use crate::words::words;
+use crate::{Error, Result};
 
 /// The name of the account that publishes the official models, and that storage is paid to.
 pub(crate) const OPERATOR: &str = "inferstore";
@@ -18,29 +19,16 @@ pub(crate) const OPERATOR: &str = "inferstore";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct AccountId(pub(crate) i64);
 
-/// Whose an account is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Scope {
-    /// A person's.
-    #[default]
-    Personal,
-    /// An organization's, which people may be members of.
-    Organization,
-}
-
-impl Scope {
-    /// The word for it.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Personal => "personal",
-            Self::Organization => "organization",
-        }
-    }
-
-    pub(crate) fn from_word(word: &str) -> Option<Self> {
-        [Self::Personal, Self::Organization].into_iter().find(|scope| scope.word() == word)
+words! {
+    /// Whose an account is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Scope {
+        /// A person's.
+        #[default]
+        Personal = "personal",
+        /// An organization's, which people may be members of.
+        Organization = "organization",
     }
 }
 
@@ -93,20 +81,16 @@ const PREFIX: &str = "isk";
 /// The smallest length of a key that was not drawn.
 const MIN_CHOSEN_KEY: usize = 16;
 /// How the keys of nodes begin.
-const NODE_PREFIX: &str = "isn";
+pub(crate) const NODE_PREFIX: &str = "isn";
 
 impl NewKey {
     /// Draws a key: `isk_<id>_<secret>`, with 130 random bits in its secret.
-    pub(crate) fn draw(random: &Randomness) -> Result<Self, Error> {
+    pub(crate) fn draw(random: &Randomness) -> Result<Self> {
         Self::draw_with(PREFIX, random)
     }
 
-    /// Draws a key for nodes, `isn_<id>_<secret>`.
-    pub(crate) fn draw_for_nodes(random: &Randomness) -> Result<Self, Error> {
-        Self::draw_with(NODE_PREFIX, random)
-    }
-
-    fn draw_with(prefix: &str, random: &Randomness) -> Result<Self, Error> {
+    /// Draws a key that begins so: `NODE_PREFIX` for nodes.
+    pub(crate) fn draw_with(prefix: &str, random: &Randomness) -> Result<Self> {
         let id = random.word(12)?;
         let text = format!("{prefix}_{id}_{}", random.word(26)?);
         let hash = hash(&text);
@@ -115,7 +99,7 @@ impl NewKey {
 
     /// Takes a key that was chosen, not drawn, for a service whose key is known beforehand. The whole text
     /// identifies it, hashed, if it is not of the form that the service draws.
-    pub(crate) fn chosen(text: &str) -> Result<Self, Error> {
+    pub(crate) fn chosen(text: &str) -> Result<Self> {
         let is_sendable = text.bytes().all(|byte| byte.is_ascii_graphic());
         if !is_sendable || text.len() < MIN_CHOSEN_KEY {
             let cause = format!("a key has at least {MIN_CHOSEN_KEY} visible ASCII characters and no spaces");
@@ -150,23 +134,23 @@ fn hash(text: &str) -> [u8; 32] {
 #[async_trait]
 pub(crate) trait Accounts: Send + Sync {
     /// Adds an account, or returns the one that has this name already.
-    async fn add_account(&self, account: &NewAccount, now: Moment) -> Result<Account, Error>;
-    async fn account(&self, username: &str) -> Result<Option<Account>, Error>;
+    async fn add_account(&self, account: &NewAccount, now: Moment) -> Result<Account>;
+    async fn account(&self, username: &str) -> Result<Option<Account>>;
     /// All accounts with what is in their purses, as of one moment, the oldest first.
-    async fn accounts(&self) -> Result<Vec<(Account, Purses)>, Error>;
+    async fn accounts(&self) -> Result<Vec<(Account, Purses)>>;
     /// Makes a person a member of an organization.
-    async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<(), Error>;
+    async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<()>;
     /// Ends a membership, and voids the upload targets that the person has asked for; false when there was
     /// none.
-    async fn remove_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error>;
-    async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error>;
+    async fn remove_member(&self, organization: AccountId, person: AccountId) -> Result<bool>;
+    async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool>;
     /// Adds a key, or makes it valid again; fails when its identifier is that of another key.
-    async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<(), Error>;
+    async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<()>;
     /// Revokes a key by its identifier; false when there is none that is valid.
-    async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool, Error>;
+    async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool>;
     /// The valid key with this identifier, and the account that it belongs to. A key that another process
     /// has revoked may be valid for up to ten seconds more.
-    async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>, Error>;
+    async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>>;
 }
 
 /// An account to be added.
@@ -179,7 +163,7 @@ pub(crate) struct NewAccount {
 }
 
 impl NewAccount {
-    pub(crate) fn draw(username: &str, scope: Scope, random: &Randomness) -> Result<Self, Error> {
+    pub(crate) fn draw(username: &str, scope: Scope, random: &Randomness) -> Result<Self> {
         Ok(Self {
             username: username.to_owned(),
             scope,

@@ -14,11 +14,11 @@ pub(crate) struct Moment(pub(crate) i64);
 
 impl Moment {
     pub(crate) fn after(self, span: Duration) -> Self {
-        Self(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+        Self(self.0.saturating_add(milliseconds(span)))
     }
 
     pub(crate) fn before(self, span: Duration) -> Self {
-        Self(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+        Self(self.0.saturating_sub(milliseconds(span)))
     }
 
     /// The day since 1970 in UTC.
@@ -101,10 +101,8 @@ impl Clock {
 
     /// Sets the clock further ahead.
     pub(crate) fn advance(&self, span: Duration) {
-        let span = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
-        let _ = self
-            .ahead
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |ahead| Some(ahead.saturating_add(span)));
+        let further = |ahead: i64| Some(ahead.saturating_add(milliseconds(span)));
+        let _ = self.ahead.fetch_update(Ordering::Relaxed, Ordering::Relaxed, further);
     }
 }
 

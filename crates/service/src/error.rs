@@ -5,11 +5,16 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::io::{self, ErrorKind};
 
+type Cause = Box<dyn StdError + Send + Sync>;
+
+/// What the parts of the service return.
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// A failure of the service itself, as opposed to a request that it refuses.
 #[derive(Debug)]
 pub struct Error {
     doing: String,
-    cause: Box<dyn StdError + Send + Sync>,
+    cause: Cause,
     disk: Option<DiskFailure>,
     hint: Option<&'static str>,
     is_unavailable: bool,
@@ -25,24 +30,18 @@ pub(crate) enum DiskFailure {
 
 impl Error {
     /// Something failed while `doing` it (a phrase like "opening the database").
-    pub(crate) fn new(doing: impl Into<String>, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+    pub(crate) fn new(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
         Self { doing: doing.into(), cause: cause.into(), disk: None, hint: None, is_unavailable: false }
     }
 
     /// The same for an engine that others keep, such as an object store, and that is busy or cannot be reached:
     /// a retry may succeed.
-    pub(crate) fn unavailable(
-        doing: impl Into<String>,
-        cause: impl Into<Box<dyn StdError + Send + Sync>>,
-    ) -> Self {
+    pub(crate) fn unavailable(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
         Self { is_unavailable: true, ..Self::new(doing, cause) }
     }
 
     /// The same for what concerns the data folder: it says what to try when that is full or not writable.
-    pub(crate) fn keeping(
-        doing: impl Into<String>,
-        cause: impl Into<Box<dyn StdError + Send + Sync>>,
-    ) -> Self {
+    pub(crate) fn keeping(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
         let error = Self::new(doing, cause);
         Self { disk: DiskFailure::behind(&*error.cause), ..error }
     }

@@ -62,6 +62,7 @@ mod object_storage;
 mod operations;
 mod queue;
 mod random;
+mod words;
 
 pub use accounts::{AccountOverview, Scope};
 pub use admin::{Admin, AdminClient, AdminError, Backup};
@@ -71,10 +72,11 @@ pub use controls::{
     Amounts, Controls, ControlsConfig, Effect, Fault, JournalEntry, KeptFault, Operation, Script, Side, Then,
 };
 pub use error::Error;
+pub(crate) use error::Result;
 pub use inferstore_models as model;
 pub use ledger::{Audit, Credit, Money, NotMoney};
-pub use lifecycle::cluster::{DatabaseUrl, NotADatabase, NotARole, Roles};
-pub use lifecycle::config::{Config, CorsOrigin, Data, FirstAccount, Limits, NotAnOrigin};
+pub use lifecycle::cluster::{DatabaseUrl, NotASetting, Roles};
+pub use lifecycle::config::{Config, CorsOrigin, Data, FirstAccount, Limits};
 pub use lifecycle::service::Service;
 pub use models::serve_models;
 pub use object_storage::S3Config;

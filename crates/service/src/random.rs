@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::Error;
+use crate::{Error, Result};
 
 /// The characters of identifiers: no look-alikes, no case to lose. There are 32, so five bits choose one.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
@@ -20,14 +20,14 @@ impl Randomness {
     }
 
     /// An identifier or secret of so many characters, five bits each.
-    pub(crate) fn word(&self, length: usize) -> Result<String, Error> {
+    pub(crate) fn word(&self, length: usize) -> Result<String> {
         let mut bytes = vec![0; length];
         self.fill(&mut bytes)?;
         Ok(bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect())
     }
 
     /// A version 4 UUID.
-    pub(crate) fn uuid(&self) -> Result<String, Error> {
+    pub(crate) fn uuid(&self) -> Result<String> {
         let mut bytes = [0; 16];
         self.fill(&mut bytes)?;
         bytes[6] = bytes[6] & 0x0f | 0x40;
@@ -49,7 +49,7 @@ impl Randomness {
         }
     }
 
-    fn fill(&self, bytes: &mut [u8]) -> Result<(), Error> {
+    fn fill(&self, bytes: &mut [u8]) -> Result<()> {
         match &self.seeded {
             Some(rng) => rng.lock().unwrap_or_else(PoisonError::into_inner).fill(bytes),
             None => getrandom::fill(bytes).map_err(|cause| Error::new("drawing random bytes", cause))?,

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::Admin;
-use crate::Error;
 use crate::lifecycle::app::App;
+use crate::{Error, Result};
 
 /// What a backup holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -27,7 +27,7 @@ impl Admin {
     ///
     /// # Errors
     /// When the folder is not empty or cannot be written.
-    pub async fn backup(&self, folder: &Path) -> Result<Backup, Error> {
+    pub async fn backup(&self, folder: &Path) -> Result<Backup> {
         let doing = || format!("writing a backup to {}", folder.display());
         let prepared = prepare(folder).map_err(|cause| Error::keeping(doing(), cause))?;
         if !prepared {
@@ -41,14 +41,14 @@ impl Admin {
     }
 }
 
-async fn write(app: &App, folder: &Path) -> Result<Backup, Error> {
+async fn write(app: &App, folder: &Path) -> Result<Backup> {
     // Blobs that the copy names stay until they are copied, even when their rows are deleted meanwhile.
-    let blobs = app.objects.pause_deletions();
+    let _paused = app.objects.pause_deletions();
     let copy = folder.join("inferstore.db");
     app.database.backup_to(&copy).await?;
     let names = app.database.blobs_of(&copy).await?;
     let objects = names.len() as u64;
-    let missing = blobs.copy_blobs(names, &folder.join("objects")).await?;
+    let missing = app.objects.copy_blobs(names, &folder.join("objects")).await?;
     Ok(Backup { objects, missing })
 }
 

@@ -32,7 +32,6 @@ use crate::{Error, Service};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct AdminClient {
     transport: Transport,
 }
@@ -44,16 +43,6 @@ enum Transport {
         router: Router,
         service: Box<Service>,
     },
-}
-
-impl fmt::Debug for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            #[cfg(unix)]
-            Self::Running(_) => "Running",
-            Self::Stopped { .. } => "Stopped",
-        })
-    }
 }
 
 /// A call of the operator that failed.

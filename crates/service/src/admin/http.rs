@@ -60,7 +60,7 @@ fn not_found(message: impl Into<String>) -> DetailedFailure {
     Failure::new(StatusCode::NOT_FOUND, message).into()
 }
 
-type Done<T = Value> = Result<Success<T>, DetailedFailure>;
+type Done<T = Value> = crate::api::Done<T, DetailedFailure>;
 
 async fn accounts(admin: Admin) -> Done {
     let accounts = admin.accounts().await?;

@@ -19,7 +19,7 @@ pub(crate) use records::{
     AdminDatabase, KeyOverview, ModelOverview, NodeOverview, Refund, TaskDetail, TaskFilter, TaskOverview,
 };
 
-use crate::accounts::{Account, AccountOverview, NewAccount, NewKey, Scope, key_id};
+use crate::accounts::{Account, AccountOverview, NODE_PREFIX, NewAccount, NewKey, Scope, key_id};
 use crate::ledger::{Audit, Credit, Money, Purses};
 use crate::lifecycle::app::App;
 use crate::object_storage::TargetsOf;
@@ -185,7 +185,7 @@ impl Admin {
         if name.trim().is_empty() {
             return Err(Error::new(doing(), "a key needs a name"));
         }
-        let key = NewKey::draw_for_nodes(&self.app.random)?;
+        let key = NewKey::draw_with(NODE_PREFIX, &self.app.random)?;
         match self.app.database.add_node_key(name, &key.kept, models, self.app.clock.now()).await? {
             true => Ok(key.text),
             false => Err(Error::new(doing(), "the name has a valid key; revoke it first")),

@@ -2,9 +2,9 @@
 //! costs. Like everything that the operator can do, this is for programs that embed the service.
 
 use super::Admin;
-use crate::Error;
 use crate::catalog::{Existing, ModelChange, ModelSpec, NewVersion, checked_formats};
 use crate::ledger::Money;
+use crate::{Error, Result};
 
 impl Admin {
     /// Publishes a new model under an account, which earns what its tasks cost. Returns the hash of its
@@ -13,7 +13,7 @@ impl Admin {
     /// # Errors
     /// When there is no such account, the model cannot be published as it is (it says why), its identifier
     /// is taken, or the database cannot be written.
-    pub async fn publish_model(&self, username: &str, spec: ModelSpec) -> Result<String, Error> {
+    pub async fn publish_model(&self, username: &str, spec: ModelSpec) -> Result<String> {
         let owner = self.account(username, "publishing a model").await?;
         let model = spec.to_model(&owner, self.app.clock.now())?;
         let commit_hash = model.version.commit_hash.clone();
@@ -39,7 +39,7 @@ impl Admin {
         model: &str,
         input_format: &str,
         output_format: &str,
-    ) -> Result<String, Error> {
+    ) -> Result<String> {
         let doing = || format!("publishing a version of the model {model:?}");
         let owner = self.account(username, "publishing a version of a model").await?;
         let (inputs, outputs) =
@@ -55,7 +55,7 @@ impl Admin {
     ///
     /// # Errors
     /// When there is no such model, the price is below zero, or the database cannot be written.
-    pub async fn change_model(&self, model: &str, change: ModelChange) -> Result<(), Error> {
+    pub async fn change_model(&self, model: &str, change: ModelChange) -> Result<()> {
         let failed = |cause: &str| Error::new(format!("changing the model {model:?}"), cause);
         if change.price.is_some_and(|price| price < Money::ZERO) {
             return Err(failed("a price is not below zero"));

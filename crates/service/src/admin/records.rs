@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::Error;
+use crate::Result;
 use crate::accounts::{AccountId, Scope};
 use crate::catalog::Visibility;
 use crate::clock::Moment;
@@ -56,7 +56,7 @@ pub(crate) struct TaskOverview {
     pub(crate) task: String,
     pub(crate) account: String,
     pub(crate) model: String,
-    pub(crate) status: &'static str,
+    pub(crate) status: Status,
     pub(crate) price: Money,
     pub(crate) cost: Option<Money>,
     pub(crate) message: Option<String>,
@@ -108,21 +108,21 @@ pub(crate) enum Refund {
 #[async_trait]
 pub(crate) trait AdminDatabase: Send + Sync {
     /// The keys of an account, the newest first.
-    async fn keys(&self, account: AccountId) -> Result<Vec<KeyOverview>, Error>;
+    async fn keys(&self, account: AccountId) -> Result<Vec<KeyOverview>>;
     /// The valid keys whose identifiers begin like this, two at most.
-    async fn keys_like(&self, beginning: &str) -> Result<Vec<String>, Error>;
+    async fn keys_like(&self, beginning: &str) -> Result<Vec<String>>;
     /// The members of an organization, or the organizations that a person is a member of.
-    async fn memberships(&self, account: AccountId, scope: Scope) -> Result<Vec<String>, Error>;
+    async fn memberships(&self, account: AccountId, scope: Scope) -> Result<Vec<String>>;
     /// A page of all models in the order of their publication.
-    async fn all_models(&self, limit: u32, offset: u64) -> Result<Vec<ModelOverview>, Error>;
+    async fn all_models(&self, limit: u32, offset: u64) -> Result<Vec<ModelOverview>>;
     /// The keys of nodes and the nodes that are known with each.
-    async fn nodes(&self) -> Result<Vec<NodeOverview>, Error>;
+    async fn nodes(&self) -> Result<Vec<NodeOverview>>;
     /// A page of the tasks of all accounts, the newest first.
-    async fn all_tasks(&self, filter: TaskFilter) -> Result<Vec<TaskOverview>, Error>;
+    async fn all_tasks(&self, filter: TaskFilter) -> Result<Vec<TaskOverview>>;
     /// A task of any account.
-    async fn any_task(&self, id: &str) -> Result<Option<TaskDetail>, Error>;
+    async fn any_task(&self, id: &str) -> Result<Option<TaskDetail>>;
     /// Returns the charge of a task from the earnings of its publisher to the purses that it came from, once.
-    async fn refund(&self, task: &str, now: Moment) -> Result<Refund, Error>;
+    async fn refund(&self, task: &str, now: Moment) -> Result<Refund>;
     /// The blobs that a backup names.
-    async fn blobs_of(&self, backup: &Path) -> Result<Vec<String>, Error>;
+    async fn blobs_of(&self, backup: &Path) -> Result<Vec<String>>;
 }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
 use axum::routing::get;
 use serde::Serialize;
 
-use super::{Caller, Failure, Success};
+use super::{Caller, Done, Success};
 use crate::ledger::Money;
 use crate::lifecycle::app::App;
 
@@ -24,7 +23,7 @@ struct Balance {
     wallet_address: String,
 }
 
-async fn balance(State(app): State<Arc<App>>, Caller(account): Caller) -> Result<Success<Balance>, Failure> {
+async fn balance(Caller { app, account, .. }: Caller) -> Done<Balance> {
     let purses = app.database.purses(account.id).await?;
     Ok(Success::data(Balance {
         balance: purses.balance,

@@ -11,8 +11,13 @@ use crate::accounts::{Account, key_id};
 use crate::http::account_limit::Permit;
 use crate::lifecycle::app::App;
 
-/// The account behind the API key. A handler that takes one responds with 401 to everyone else.
-pub(crate) struct Caller(pub(crate) Account);
+/// The account behind the API key, and the permit that its request has until the handler ends. A handler that takes
+/// one responds with 401 to everyone else.
+pub(crate) struct Caller {
+    pub(crate) app: Arc<App>,
+    pub(crate) account: Account,
+    _permit: Permit,
+}
 
 impl FromRequestParts<Arc<App>> for Caller {
     type Rejection = Failure;
@@ -26,8 +31,8 @@ impl FromRequestParts<Arc<App>> for Caller {
         let text = sent_key(parts, "x-api-key").ok_or_else(refused)?;
         match app.database.key(&key_id(text)).await? {
             Some((kept, account)) if kept.is_of(text) => {
-                admit(parts, app, &account)?;
-                Ok(Self(account))
+                let permit = admit(parts, app, &account)?;
+                Ok(Self { app: Arc::clone(app), account, _permit: permit })
             }
             _ => Err(refused()),
         }
@@ -41,8 +46,8 @@ pub(crate) fn sent_key<'a>(parts: &'a Parts, header: &str) -> Option<&'a str> {
     sent.next().is_none().then_some(text)
 }
 
-/// Holds the account to its limits until the response, and names it to the access log.
-fn admit(parts: &Parts, app: &App, account: &Account) -> Result<(), Failure> {
+/// Holds the account to its limits, and names it to the access log.
+fn admit(parts: &Parts, app: &App, account: &Account) -> Result<Permit, Failure> {
     if let Some(limit) = &app.request_rate {
         limit.check(account.id).map_err(Failure::too_fast)?;
     }
@@ -51,10 +56,7 @@ fn admit(parts: &Parts, app: &App, account: &Account) -> Result<(), Failure> {
     if let Some(slot) = parts.extensions.get::<CallerSlot>() {
         let _ = slot.0.set(account.username.clone());
     }
-    if let Some(slot) = parts.extensions.get::<PermitSlot>() {
-        let _ = slot.0.set(permit);
-    }
-    Ok(())
+    Ok(permit)
 }
 
 /// Where a request keeps the name of its caller, for the access log.
@@ -67,7 +69,3 @@ impl CallerSlot {
         self.0.get().map_or("", String::as_str)
     }
 }
-
-/// Where a request keeps the permit of its account while it is in progress.
-#[derive(Clone, Default)]
-pub(super) struct PermitSlot(Arc<OnceLock<Permit>>);

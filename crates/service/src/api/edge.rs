@@ -12,7 +12,7 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 use tracing::Instrument;
 
 use super::Failure;
-use super::caller::{CallerSlot, PermitSlot};
+use super::caller::CallerSlot;
 use crate::lifecycle::app::App;
 use crate::lifecycle::config::CorsOrigin;
 use crate::operations::metrics::label;
@@ -60,35 +60,30 @@ pub(crate) async fn observe(State(app): State<Arc<App>>, mut request: Request, n
     response
 }
 
-/// Responds with 503 when too many requests are in progress, and frees the permits of this one at its end.
-pub(crate) async fn limit_requests(
-    State(app): State<Arc<App>>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let account_permit = PermitSlot::default();
-    request.extensions_mut().insert(account_permit.clone());
-    let response = match app.requests.try_acquire() {
+/// Responds with 503 when too many requests are in progress.
+pub(crate) async fn limit_requests(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    match app.requests.try_acquire() {
         Ok(_permit) => next.run(request).await,
         Err(_) => Failure::busy().into_response(),
-    };
-    drop(account_permit);
-    response
+    }
 }
 
-/// CORS for the origins of the settings; None when there are none. A preflight needs no key.
+/// CORS of the API for the origins of the settings; None when there are none. A preflight needs no key.
 pub(super) fn cors(origins: &[CorsOrigin]) -> Option<CorsLayer> {
+    let layer = cors_of(origins)?
+        .allow_methods([Method::GET, Method::POST, Method::DELETE])
+        .allow_headers([HeaderName::from_static("x-api-key"), CONTENT_TYPE])
+        .expose_headers([REQUEST_ID, RETRY_AFTER]);
+    Some(layer)
+}
+
+/// CORS for some origins, without methods and headers; None when there are no origins.
+pub(crate) fn cors_of(origins: &[CorsOrigin]) -> Option<CorsLayer> {
     let listed: Vec<_> = origins.iter().map(|origin| origin.0.clone()).collect();
     let allowed = match listed.is_empty() {
         true => return None,
         false if listed.iter().any(|origin| origin == "*") => AllowOrigin::any(),
         false => AllowOrigin::list(listed),
     };
-    let layer = CorsLayer::new()
-        .allow_origin(allowed)
-        .allow_methods([Method::GET, Method::POST, Method::DELETE])
-        .allow_headers([HeaderName::from_static("x-api-key"), CONTENT_TYPE])
-        .expose_headers([REQUEST_ID, RETRY_AFTER])
-        .max_age(PREFLIGHT_MAX_AGE);
-    Some(layer)
+    Some(CorsLayer::new().allow_origin(allowed).max_age(PREFLIGHT_MAX_AGE))
 }

@@ -20,9 +20,9 @@ use tower::util::option_layer;
 
 pub(crate) use body::{ApiJson, ApiPath, ApiQuery, place, present};
 pub(crate) use caller::{Caller, sent_key};
-pub(crate) use edge::{RequestId, observe};
+pub(crate) use edge::{RequestId, cors_of, observe};
 pub(crate) use response::{
-    DetailedFailure, Failure, Page, Success, unknown_path, with_stored_json, wrong_method,
+    DetailedFailure, Done, Failure, Page, Success, unknown_path, with_stored_json, wrong_method,
 };
 pub(crate) use storage::is_mime;
 

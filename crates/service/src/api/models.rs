@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
 use axum::routing::{get, post};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{ApiJson, ApiPath, Caller, Failure, Page, Success, place, present};
+use super::{ApiJson, ApiPath, Caller, Done, Failure, Page, Success, place, present};
 use crate::accounts::Account;
 use crate::catalog::{Filter, Model, ModelSummary, Published, Search, Sort, Visibility};
 use crate::ledger::{Money, as_number};
@@ -40,10 +39,9 @@ struct ListRequest {
 }
 
 async fn list(
-    State(app): State<Arc<App>>,
-    Caller(account): Caller,
+    Caller { app, account, .. }: Caller,
     ApiJson { value: body, .. }: ApiJson<ListRequest>,
-) -> Result<Success<Page<ModelSummary>>, Failure> {
+) -> Done<Page<ModelSummary>> {
     let limit = body.limit.unwrap_or(10);
     let largest = app.config.limits.models_page;
     if !(1..=largest).contains(&limit) {
@@ -74,11 +72,7 @@ pub(super) async fn find_model(app: &App, caller: &Account, id: &str) -> Result<
     if may_see { Ok(found) } else { Err(unknown()) }
 }
 
-async fn read(
-    State(app): State<Arc<App>>,
-    Caller(account): Caller,
-    ApiPath(id): ApiPath,
-) -> Result<Success<Model>, Failure> {
+async fn read(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Done<Model> {
     Ok(Success::data(find_model(&app, &account, &id).await?.model.clone()))
 }
 
@@ -90,20 +84,12 @@ struct TaskCost {
     unit: &'static str,
 }
 
-async fn cost(
-    State(app): State<Arc<App>>,
-    Caller(account): Caller,
-    ApiPath(id): ApiPath,
-) -> Result<Success<TaskCost>, Failure> {
+async fn cost(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Done<TaskCost> {
     let found = find_model(&app, &account, &id).await?;
     Ok(Success::data(TaskCost { cost: found.model.summary.price, symbol: "$", unit: "USD" }))
 }
 
-async fn serving(
-    State(app): State<Arc<App>>,
-    Caller(account): Caller,
-    ApiPath(id): ApiPath,
-) -> Result<Success<Serving>, Failure> {
+async fn serving(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Done<Serving> {
     find_model(&app, &account, &id).await?;
     // A node that was silent for the length of a lease has lost its tasks: it counts as gone.
     let since = app.clock.now().before(app.config.lease);
@@ -119,11 +105,7 @@ struct Versioning {
     output_format: Box<RawValue>,
 }
 
-async fn versioning(
-    State(app): State<Arc<App>>,
-    Caller(account): Caller,
-    ApiPath(id): ApiPath,
-) -> Result<Success<Versioning>, Failure> {
+async fn versioning(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Done<Versioning> {
     let version = find_model(&app, &account, &id).await?.version.clone();
     Ok(Success::data(Versioning {
         model_id: id,

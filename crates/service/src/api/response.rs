@@ -28,6 +28,9 @@ pub(crate) struct Success<T> {
     data: Option<T>,
 }
 
+/// What a handler returns.
+pub(crate) type Done<T = (), E = Failure> = std::result::Result<Success<T>, E>;
+
 impl<T: Serialize> Success<T> {
     pub(crate) const fn data(data: T) -> Self {
         Self { status: "success", message: "ok", data: Some(data) }

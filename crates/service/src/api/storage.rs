@@ -6,12 +6,11 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::{delete, get, post};
 use serde::{Deserialize, Serialize};
 
-use super::{ApiJson, ApiPath, ApiQuery, Caller, Failure, Success, place, present};
+use super::{ApiJson, ApiPath, ApiQuery, Caller, Done, Failure, Success, place, present};
 use crate::accounts::{Account, Scope};
 use crate::lifecycle::app::App;
 use crate::object_storage::{FOLDERS, MAX_FILE, MAX_KEY, StoredFile, Target, TargetsOf, Usage};
@@ -41,11 +40,7 @@ struct PresignedUpload {
     fields: String,
 }
 
-async fn presign(
-    State(app): State<Arc<App>>,
-    Caller(account): Caller,
-    body: ApiJson<PresignBody>,
-) -> Result<Success<PresignedUpload>, Failure> {
+async fn presign(Caller { app, account, .. }: Caller, body: ApiJson<PresignBody>) -> Done<PresignedUpload> {
     let PresignBody { folder, mime, name, size, org_username } = body.value;
     if !FOLDERS.contains(&folder.as_str()) {
         return Err(Failure::unprocessable(format!("folder must be one of {}", FOLDERS.join(", "))));
@@ -81,7 +76,7 @@ async fn presign(
     app.database.add_target(&target).await?;
     Ok(Success::data(PresignedUpload {
         endpoint: presigned.endpoint,
-        download_url: app.objects.download_url(&target.bucket, &target.key),
+        download_url: app.objects.locations.url(&target.bucket, &target.key),
         fields: presigned.fields,
     }))
 }
@@ -169,11 +164,10 @@ struct FilePage {
 }
 
 async fn list(
-    State(app): State<Arc<App>>,
-    Caller(account): Caller,
+    Caller { app, account, .. }: Caller,
     ApiPath(folder): ApiPath,
     ApiQuery(query): ApiQuery<ListQuery>,
-) -> Result<Success<FilePage>, Failure> {
+) -> Done<FilePage> {
     let (page, page_size) = (query.page.unwrap_or(1), query.page_size.unwrap_or(10));
     let longest = app.config.limits.files_page;
     if page == 0 {
@@ -189,7 +183,7 @@ async fn list(
     let (files, total) =
         app.database.files(account.id, &folder, query.category.as_deref(), page, page_size).await?;
     let record = |file: StoredFile| FileRecord {
-        download_url: app.objects.download_url(&file.bucket, &file.key),
+        download_url: app.objects.locations.url(&file.bucket, &file.key),
         file,
         status: true,
         is_expired: false,
@@ -201,7 +195,7 @@ async fn list(
     }))
 }
 
-async fn statistics(State(app): State<Arc<App>>, Caller(account): Caller) -> Result<Success<Usage>, Failure> {
+async fn statistics(Caller { app, account, .. }: Caller) -> Done<Usage> {
     app.objects.settle(&app, TargetsOf::Owner(account.id)).await?;
     Ok(Success::data(app.database.usage(account.id).await?))
 }
@@ -211,14 +205,10 @@ struct DeleteBody {
     url: String,
 }
 
-async fn remove(
-    State(app): State<Arc<App>>,
-    Caller(account): Caller,
-    body: ApiJson<DeleteBody>,
-) -> Result<Success<()>, Failure> {
+async fn remove(Caller { app, account, .. }: Caller, body: ApiJson<DeleteBody>) -> Done {
     let url = body.value.url;
     let unknown = || Failure::not_found("file", &url);
-    let (bucket, key) = app.objects.locate(&url).ok_or_else(unknown)?;
+    let (bucket, key) = app.objects.locations.locate(&url).ok_or_else(unknown)?;
     app.objects.settle(&app, TargetsOf::Object { bucket: &bucket, key: &key }).await?;
     let blob = app.database.delete_file(account.id, &bucket, &key, app.clock.now()).await?;
     app.objects.delete_blob(&blob.ok_or_else(unknown)?).await;

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{delete, get, post};
 use serde::{Deserialize, Serialize};
 
 use super::models::find_model;
-use super::{ApiJson, ApiPath, ApiQuery, Caller, Failure, Page, Success, place, with_stored_json};
+use super::{ApiJson, ApiPath, ApiQuery, Caller, Done, Failure, Page, Success, place, with_stored_json};
 use crate::catalog::{Inputs, check_inputs};
 use crate::lifecycle::app::App;
 use crate::nodes::is_local;
@@ -32,11 +31,10 @@ struct CreatedTask {
 }
 
 async fn create(
-    State(app): State<Arc<App>>,
-    Caller(account): Caller,
+    Caller { app, account, .. }: Caller,
     ApiPath(model): ApiPath,
     input: ApiJson<Inputs>,
-) -> Result<Success<CreatedTask>, Failure> {
+) -> Done<CreatedTask> {
     let found = find_model(&app, &account, &model).await?;
     check_inputs(&found.inputs, &input.value)
         .map_err(|violations| Failure::unprocessable(violations.join("; ")))?;
@@ -85,10 +83,9 @@ struct HistoryQuery {
 }
 
 async fn history(
-    State(app): State<Arc<App>>,
-    Caller(account): Caller,
+    Caller { app, account, .. }: Caller,
     ApiQuery(query): ApiQuery<HistoryQuery>,
-) -> Result<Success<Page<TaskSummary>>, Failure> {
+) -> Done<Page<TaskSummary>> {
     let limit = query.limit.unwrap_or(10);
     if !(1..=MAX_PAGE).contains(&limit) {
         return Err(Failure::unprocessable(format!("limit must lie between 1 and {MAX_PAGE}")));
@@ -104,11 +101,7 @@ struct TaskRecord<'a> {
     task: &'a Task,
 }
 
-async fn read(
-    State(app): State<Arc<App>>,
-    Caller(account): Caller,
-    ApiPath(id): ApiPath,
-) -> Result<Response, Failure> {
+async fn read(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Result<Response, Failure> {
     let task = app.database.task(account.id, &id).await?.ok_or_else(|| Failure::not_found("task", &id))?;
     let or_null = |json: &Option<String>| json.clone().unwrap_or_else(|| "null".to_owned());
     let result = match task.status {
@@ -131,11 +124,7 @@ async fn read(
     with_stored_json(message, &TaskRecord { id: &task.id, task: &task }, &stored)
 }
 
-async fn cancel(
-    State(app): State<Arc<App>>,
-    Caller(account): Caller,
-    ApiPath(id): ApiPath,
-) -> Result<Success<()>, Failure> {
+async fn cancel(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Done {
     match app.database.cancel(account.id, &id, app.clock.now()).await? {
         Cancel::Canceled => Ok(Success::done("canceled")),
         Cancel::Unknown => Err(Failure::not_found("task", &id)),

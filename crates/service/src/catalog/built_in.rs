@@ -4,7 +4,7 @@
 use inferstore_models::built_in;
 
 use super::{Existing, ModelSpec, NewModel};
-use crate::Error;
+use crate::Result;
 use crate::accounts::Account;
 use crate::clock::Moment;
 use crate::database::Database;
@@ -33,17 +33,13 @@ const FILES: &[&str] = files! {
 };
 
 /// Adds the built-in models, or brings them up to date.
-pub(crate) async fn publish_built_in(
-    database: &dyn Database,
-    operator: &Account,
-    now: Moment,
-) -> Result<(), Error> {
+pub(crate) async fn publish_built_in(database: &dyn Database, operator: &Account, now: Moment) -> Result<()> {
     let models = built_in_models(operator, now)?;
     database.publish(&models, Existing::Refresh).await?;
     Ok(())
 }
 
-fn built_in_models(operator: &Account, now: Moment) -> Result<Vec<NewModel>, Error> {
+fn built_in_models(operator: &Account, now: Moment) -> Result<Vec<NewModel>> {
     let model = |text: &&str| {
         let mut model = ModelSpec::from_json(text)?.to_model(operator, now)?;
         model.is_verified = built_in().iter().any(|runner| runner.kind() == model.id);
@@ -58,7 +54,7 @@ mod tests {
     use crate::accounts::{AccountId, OPERATOR, Scope};
 
     #[test]
-    fn every_built_in_model_can_be_published_and_has_a_sample_of_every_input() -> Result<(), Error> {
+    fn every_built_in_model_can_be_published_and_has_a_sample_of_every_input() -> Result<()> {
         let operator = Account {
             id: AccountId(1),
             username: OPERATOR.to_owned(),
@@ -71,7 +67,7 @@ mod tests {
         assert!(models.iter().all(|model| model.is_official && model.is_public));
         for text in FILES {
             let spec = ModelSpec::from_json(text)?;
-            let (inputs, _) = spec.checked().map_err(|why| Error::new("checking a model", why))?;
+            let (inputs, _) = spec.checked().map_err(|why| crate::Error::new("checking a model", why))?;
             let has_samples = inputs.parameters().all(|(_, descriptor)| !descriptor.samples.is_empty());
             assert!(has_samples, "{}", spec.id);
         }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::entries::Entries;
-use crate::Error;
+use crate::{Error, Result};
 
 /// The declared inputs or outputs of a model: parameter name to descriptor, by position.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -83,7 +83,7 @@ impl Format {
     }
 
     /// A format as the database keeps it.
-    pub(crate) fn kept(text: &str) -> Result<Self, Error> {
+    pub(crate) fn kept(text: &str) -> Result<Self> {
         serde_json::from_str(text).map_err(|cause| Error::new("reading what a model declares", cause))
     }
 

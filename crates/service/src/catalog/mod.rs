@@ -21,10 +21,10 @@ use sha2::{Digest, Sha256};
 pub(crate) use spec::checked_formats;
 pub use spec::{Metadata, ModelSpec, Visibility};
 
-use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::ledger::{Money, as_number};
+use crate::{Error, Result};
 
 /// A model as lists show it.
 #[derive(Debug, Clone, Serialize)]
@@ -118,7 +118,7 @@ pub(crate) struct NewVersion {
 
 impl NewVersion {
     /// A version is what it declares: its hash is made from the formats.
-    pub(crate) fn new(inputs: &Format, outputs: &Format) -> Result<Self, Error> {
+    pub(crate) fn new(inputs: &Format, outputs: &Format) -> Result<Self> {
         let written = |format: &Format| {
             serde_json::to_string(format).map_err(|cause| Error::new("writing the format of a model", cause))
         };
@@ -149,13 +149,13 @@ pub(crate) enum Existing {
 #[async_trait]
 pub(crate) trait Catalog: Send + Sync {
     /// A page of the models that the caller may see, and how many there are in all.
-    async fn models(&self, search: &Search) -> Result<(Vec<ModelSummary>, u64), Error>;
+    async fn models(&self, search: &Search) -> Result<(Vec<ModelSummary>, u64)>;
     /// A model with what it declares now, also when the caller may not see it. What another process has
     /// changed may be missing for up to ten seconds.
-    async fn published(&self, id: &str) -> Result<Option<Arc<Published>>, Error>;
+    async fn published(&self, id: &str) -> Result<Option<Arc<Published>>>;
     /// Publishes models, all or none, each with its active version. A model of another owner is left as
     /// it is. Returns how many were new or changed.
-    async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64, Error>;
+    async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64>;
     /// Publishes a version and makes it the active one. False when it was already, None when the owner has
     /// no such model.
     async fn publish_version(
@@ -164,7 +164,7 @@ pub(crate) trait Catalog: Send + Sync {
         model: &str,
         version: &NewVersion,
         now: Moment,
-    ) -> Result<Option<bool>, Error>;
+    ) -> Result<Option<bool>>;
     /// Changes a model for tasks from now on; false when there is no such model.
-    async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool, Error>;
+    async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool>;
 }

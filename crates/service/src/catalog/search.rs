@@ -1,5 +1,7 @@
 //! What can be searched for: the words of the API, and how texts are compared.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 
 use crate::accounts::AccountId;
@@ -51,6 +53,21 @@ pub(crate) struct Search {
     pub(crate) offset: u64,
     /// When `trending` looks back from.
     pub(crate) now: Moment,
+}
+
+impl Search {
+    /// How far back `trending` looks.
+    const TRENDING: Duration = Duration::from_hours(7 * 24);
+
+    /// What names and descriptions have to contain, folded; None for anything.
+    pub(crate) fn folded_text(&self) -> Option<String> {
+        self.text.as_deref().map(folded).filter(|text| !text.is_empty())
+    }
+
+    /// The day after which uses count for `trending`.
+    pub(crate) fn trending_since(&self) -> i64 {
+        self.now.before(Self::TRENDING).day()
+    }
 }
 
 /// A text in a form in which it equals itself in any case, in every language: the database knows the

@@ -7,10 +7,10 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::check::json_number;
 use super::format::{Descriptor, Format, Kind, NumConfig};
 use super::{Inputs, NewModel, NewVersion, check_inputs, short_hash};
-use crate::Error;
 use crate::accounts::{Account, OPERATOR};
 use crate::clock::Moment;
 use crate::ledger::Money;
+use crate::{Error, Result};
 
 /// How many parameters a model may have on either side.
 const MOST_PARAMETERS: usize = 100;
@@ -107,12 +107,12 @@ impl ModelSpec {
     ///
     /// # Errors
     /// When it is no JSON, a field is missing, or one is unknown: it says which and where.
-    pub fn from_json(text: &str) -> Result<Self, Error> {
+    pub fn from_json(text: &str) -> Result<Self> {
         serde_json::from_str(text).map_err(|cause| Error::new("reading a model to be published", cause))
     }
 
     /// The model that an account publishes, if it can be. It is official when the operator publishes it.
-    pub(crate) fn to_model(&self, owner: &Account, now: Moment) -> Result<NewModel, Error> {
+    pub(crate) fn to_model(&self, owner: &Account, now: Moment) -> Result<NewModel> {
         let doing = || format!("publishing the model {:?}", self.id);
         let (inputs, outputs) = self.checked().map_err(|why| Error::new(doing(), why))?;
         let metadata =

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::middleware::RequestInfo;
 use super::{Controls, Fault};
-use crate::Error;
+use crate::{Error, Result};
 
 /// A fault that was added and not cleared.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -71,7 +71,7 @@ impl Controls {
     ///
     /// # Errors
     /// When it can be no fault: a status that does not exist, a probability above 1.
-    pub fn add_fault(&self, fault: Fault) -> Result<u64, Error> {
+    pub fn add_fault(&self, fault: Fault) -> Result<u64> {
         if let Some(mistake) = fault.mistake() {
             return Err(Error::new("adding a fault", mistake));
         }

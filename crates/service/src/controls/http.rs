@@ -64,7 +64,7 @@ impl FromRequestParts<Arc<App>> for Controls {
     }
 }
 
-type Done<T = ()> = Result<Success<T>, DetailedFailure>;
+type Done<T = ()> = crate::api::Done<T, DetailedFailure>;
 
 async fn overview(controls: Controls) -> Done<Value> {
     Ok(Success::data(json!({

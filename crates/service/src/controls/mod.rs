@@ -46,12 +46,12 @@ pub use operation::Operation;
 pub use running::Amounts;
 pub use scripts::{Script, Then};
 
-use crate::Error;
 use crate::database::Database;
 use crate::http::listener::Listener;
 use crate::lifecycle::app::App;
 use crate::lifecycle::config::{Config, FREE_PORT};
 use crate::random::Randomness;
+use crate::{Error, Result};
 use faults::Faults;
 use journal::Journal;
 use reset::Baseline;
@@ -99,7 +99,7 @@ impl Tester {
         config: &Config,
         folder: &Path,
         database: &Arc<dyn Database>,
-    ) -> Result<Option<(Arc<Self>, Listener)>, Error> {
+    ) -> Result<Option<(Arc<Self>, Listener)>> {
         let Some(settings) = &config.controls else { return Ok(None) };
         let token = match &settings.token {
             Some(token) if token.is_empty() => {

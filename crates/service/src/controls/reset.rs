@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Controls;
-use crate::Error;
 use crate::database::Database;
 use crate::object_storage::Objects;
+use crate::{Error, Result};
 
 /// What a reset goes back to: a copy of the database without files.
 pub(super) struct Baseline {
@@ -35,13 +35,13 @@ impl Controls {
     ///
     /// # Errors
     /// When the database cannot be used.
-    pub async fn reset(&self) -> Result<(), Error> {
+    pub async fn reset(&self) -> Result<()> {
         let (tester, app) = (&self.tester, &self.app);
         let kept = tester.baseline.kept.lock().await;
         tester.faults.reset();
         tester.switch.scripts.clear();
         let mut node = tester.switch.pause().await;
-        node.set_up(true);
+        node.is_up = true;
         node.interrupt();
         let unneeded = tester.baseline.database.replace_from(&tester.baseline.copy).await?;
         app.clock.set_ahead(kept.clock_ahead);
@@ -61,7 +61,7 @@ impl Controls {
     ///
     /// # Errors
     /// When the database cannot be copied.
-    pub async fn set_baseline(&self) -> Result<(), Error> {
+    pub async fn set_baseline(&self) -> Result<()> {
         let baseline = &self.tester.baseline;
         let mut kept = baseline.kept.lock().await;
         match std::fs::remove_file(&baseline.copy) {

@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::Controls;
-use crate::Error;
 use crate::admin::Admin;
 use crate::clock::Moment;
 use crate::jobs;
 use crate::ledger::{Credit, Money, Purse};
+use crate::{Error, Result};
 
 /// What an account owns and owes, as a tester sets it; None leaves as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -38,7 +38,7 @@ impl Controls {
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub async fn tasks(&self) -> Result<BTreeMap<String, u64>, Error> {
+    pub async fn tasks(&self) -> Result<BTreeMap<String, u64>> {
         let depths = self.app.database.depths().await?;
         Ok(depths.into_iter().map(|(status, tasks)| (status.word().to_owned(), tasks)).collect())
     }
@@ -48,7 +48,7 @@ impl Controls {
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn advance_clock(&self, by: Duration) -> Result<(), Error> {
+    pub async fn advance_clock(&self, by: Duration) -> Result<()> {
         self.app.clock.advance(by);
         // The node was alive all along; without this it would seem to have been silent for so long.
         self.app.node.heartbeat(&self.app).await?;
@@ -62,9 +62,9 @@ impl Controls {
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn take_node_down(&self) -> Result<(), Error> {
+    pub async fn take_node_down(&self) -> Result<()> {
         let mut node = self.tester.switch.pause().await;
-        node.set_up(false);
+        node.is_up = false;
         node.interrupt();
         self.app.node.deregister(&self.app).await
     }
@@ -73,8 +73,8 @@ impl Controls {
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn bring_node_up(&self) -> Result<(), Error> {
-        self.tester.switch.pause().await.set_up(true);
+    pub async fn bring_node_up(&self) -> Result<()> {
+        self.tester.switch.pause().await.is_up = true;
         self.app.node.heartbeat(&self.app).await?;
         self.app.dispatcher.look_for_all();
         Ok(())
@@ -89,7 +89,7 @@ impl Controls {
     ///
     /// # Errors
     /// When there is no such account, the amount is not above zero, or the database cannot be written.
-    pub async fn credit(&self, username: &str, credit: Credit) -> Result<(), Error> {
+    pub async fn credit(&self, username: &str, credit: Credit) -> Result<()> {
         Admin::new(&self.app).credit(username, credit).await
     }
 
@@ -97,7 +97,7 @@ impl Controls {
     ///
     /// # Errors
     /// When there is no such account, an amount is below zero, or the database cannot be written.
-    pub async fn set_balance(&self, username: &str, amounts: Amounts) -> Result<(), Error> {
+    pub async fn set_balance(&self, username: &str, amounts: Amounts) -> Result<()> {
         let doing = "setting a balance";
         let account = Admin::new(&self.app).account(username, doing).await?;
         // What is owed is kept as a negative amount.

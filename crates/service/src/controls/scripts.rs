@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Controls;
-use crate::Error;
 use crate::nodes::Failed;
+use crate::{Error, Result};
 
 /// What becomes of the tasks of a model.
 ///
@@ -192,7 +192,7 @@ impl Controls {
     ///
     /// # Errors
     /// When the script contradicts itself, or the database cannot be written.
-    pub async fn let_model(&self, model: &str, script: Script) -> Result<(), Error> {
+    pub async fn let_model(&self, model: &str, script: Script) -> Result<()> {
         if let Some(mistake) = script.mistake() {
             return Err(Error::new(format!("writing a script for {model:?}"), mistake));
         }
@@ -206,7 +206,7 @@ impl Controls {
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn clear_script(&self, model: &str) -> Result<bool, Error> {
+    pub async fn clear_script(&self, model: &str) -> Result<bool> {
         let was_there = self.tester.switch.scripts.by_model().remove(model).is_some();
         self.scripts_changed().await?;
         Ok(was_there)
@@ -218,7 +218,7 @@ impl Controls {
     }
 
     /// Who serves what is known at once, and tasks that waited are looked at again.
-    async fn scripts_changed(&self) -> Result<(), Error> {
+    async fn scripts_changed(&self) -> Result<()> {
         self.app.node.heartbeat(&self.app).await?;
         self.app.dispatcher.look_for_all();
         Ok(())

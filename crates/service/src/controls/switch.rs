@@ -16,10 +16,13 @@ pub(crate) struct Switch {
     pub(crate) interrupted: CancellationToken,
 }
 
-struct State {
-    is_up: bool,
+/// What a test has switched. As long as it is locked for writing, the local node claims nothing.
+pub(super) struct State {
+    /// Whether the node claims tasks.
+    pub(super) is_up: bool,
     /// Interrupts every task that is running now.
     running: CancellationToken,
+    interrupted: CancellationToken,
 }
 
 /// Holds off a pause while tasks are claimed for the local node.
@@ -28,16 +31,11 @@ pub(crate) struct Held<'a> {
     scripts: &'a Scripts,
 }
 
-/// As long as it is held, the local node claims nothing.
-pub(super) struct Paused<'a> {
-    state: RwLockWriteGuard<'a, State>,
-    interrupted: &'a CancellationToken,
-}
-
 impl Switch {
     pub(super) fn new() -> Self {
         let interrupted = CancellationToken::new();
-        let state = State { is_up: true, running: interrupted.child_token() };
+        let running = interrupted.child_token();
+        let state = State { is_up: true, running, interrupted: interrupted.clone() };
         Self { state: RwLock::new(state), scripts: Arc::default(), interrupted }
     }
 
@@ -46,8 +44,8 @@ impl Switch {
     }
 
     /// Keeps the node from claiming until the result is dropped.
-    pub(super) async fn pause(&self) -> Paused<'_> {
-        Paused { state: self.state.write().await, interrupted: &self.interrupted }
+    pub(super) async fn pause(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().await
     }
 }
 
@@ -77,15 +75,10 @@ impl Held<'_> {
     }
 }
 
-impl Paused<'_> {
+impl State {
     /// Interrupts every task that is running now; its result is discarded.
     pub(super) fn interrupt(&mut self) {
-        self.state.running.cancel();
-        self.state.running = self.interrupted.child_token();
-    }
-
-    /// Switches the node on or off, from the next claim on.
-    pub(super) fn set_up(&mut self, is_up: bool) {
-        self.state.is_up = is_up;
+        self.running.cancel();
+        self.running = self.interrupted.child_token();
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::Error;
+use crate::Result;
 
 /// How long an entry is used without a look at the database.
 const LIFETIME: Duration = Duration::from_secs(10);
@@ -33,9 +33,9 @@ impl<V> Default for Cache<V> {
 
 impl<V: Clone> Cache<V> {
     /// Returns the value of the key, from the cache or else from the database.
-    pub(crate) async fn get_or_read<F>(&self, key: &str, read: impl FnOnce() -> F) -> Result<Option<V>, Error>
+    pub(crate) async fn get_or_read<F>(&self, key: &str, read: impl FnOnce() -> F) -> Result<Option<V>>
     where
-        F: Future<Output = Result<Option<V>, Error>>,
+        F: Future<Output = Result<Option<V>>>,
     {
         let invalidations = {
             let state = self.lock();
@@ -86,12 +86,12 @@ impl<V> Drop for Invalidation<'_, V> {
 mod tests {
     use super::*;
 
-    async fn read(cache: &Cache<u32>, stored: u32) -> Result<Option<u32>, Error> {
+    async fn read(cache: &Cache<u32>, stored: u32) -> Result<Option<u32>> {
         cache.get_or_read("key", || async move { Ok(Some(stored)) }).await
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_entry_is_used_until_it_expires_or_is_invalidated() -> Result<(), Error> {
+    async fn an_entry_is_used_until_it_expires_or_is_invalidated() -> Result<()> {
         let cache = Cache::default();
         assert_eq!(read(&cache, 1).await?, Some(1));
         assert_eq!(read(&cache, 2).await?, Some(1));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_read_that_began_before_a_write_is_not_kept() -> Result<(), Error> {
+    async fn a_read_that_began_before_a_write_is_not_kept() -> Result<()> {
         let cache = Cache::default();
         let begun_before = cache.get_or_read("key", || async {
             drop(cache.invalidate());
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_there_is_read_again_and_the_cache_stays_small() -> Result<(), Error> {
+    async fn what_is_not_there_is_read_again_and_the_cache_stays_small() -> Result<()> {
         let cache = Cache::<u32>::default();
         for number in 0..=MAX_ENTRIES {
             let key = number.to_string();

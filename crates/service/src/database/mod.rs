@@ -6,6 +6,7 @@ mod cache;
 mod conformance;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod records;
 mod sqlite;
 
 use std::path::Path;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::Error;
+use crate::Result;
 use crate::accounts::{Account, Accounts, KeptKey, NewAccount};
 use crate::admin::AdminDatabase;
 use crate::catalog::Catalog;
@@ -30,20 +31,6 @@ pub(crate) trait Database:
 {
 }
 
-impl<T> Database for T where
-    T: Accounts
-        + AdminDatabase
-        + Catalog
-        + Files
-        + Ledger
-        + Maintenance
-        + Queue
-        + Registry
-        + Settings
-        + Sharing
-{
-}
-
 /// Whether an acknowledged write survives the loss of power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
@@ -54,21 +41,21 @@ pub(crate) enum Durability {
 }
 
 /// Opens the database of a data folder, creates it if it is missing, and brings its schema up to date.
-pub(crate) async fn open(folder: &Path, durability: Durability) -> Result<Arc<dyn Database>, Error> {
+pub(crate) async fn open(folder: &Path, durability: Durability) -> Result<Arc<dyn Database>> {
     Ok(Arc::new(sqlite::SqliteDatabase::open(&folder.join("inferstore.db"), durability).await?))
 }
 
 /// Connects to a database that others keep, and brings its schema up to date.
 #[cfg(feature = "postgres")]
-pub(crate) async fn connect(url: &str) -> Result<Arc<dyn Database>, Error> {
+pub(crate) async fn connect(url: &str) -> Result<Arc<dyn Database>> {
     Ok(Arc::new(postgres::PostgresDatabase::open(url).await?))
 }
 
 /// Without the feature `postgres`, there is no engine that others keep.
 #[cfg(not(feature = "postgres"))]
-pub(crate) async fn connect(_: &str) -> Result<Arc<dyn Database>, Error> {
+pub(crate) async fn connect(_: &str) -> Result<Arc<dyn Database>> {
     let cause = "this program was built without PostgreSQL";
-    Err(Error::new("opening the database", cause).with_hint("build it with `--features postgres`"))
+    Err(crate::Error::new("opening the database", cause).with_hint("build it with `--features postgres`"))
 }
 
 /// What several processes over one database need of it. The engine of one process needs nothing.
@@ -79,15 +66,15 @@ pub(crate) trait Sharing: Send + Sync {
         false
     }
     /// The time by the clock that all processes share; None when that is the system's.
-    async fn time(&self) -> Result<Option<Moment>, Error> {
+    async fn time(&self) -> Result<Option<Moment>> {
         Ok(None)
     }
     /// Begins a run of a job in this process; false when one began in any process less than an interval ago.
-    async fn begin_job(&self, _name: &str, _interval: Duration, _now: Moment) -> Result<bool, Error> {
+    async fn begin_job(&self, _name: &str, _interval: Duration, _now: Moment) -> Result<bool> {
         Ok(true)
     }
     /// Adds up what writes have left to be added up, so that they share no row.
-    async fn consolidate(&self) -> Result<(), Error> {
+    async fn consolidate(&self) -> Result<()> {
         Ok(())
     }
     /// Lets other processes know that a task of the model was queued: a hint, which may be lost.
@@ -112,9 +99,9 @@ pub(crate) enum QueueChange {
 #[async_trait]
 pub(crate) trait Settings: Send + Sync {
     /// The value of a setting, if there is one.
-    async fn setting(&self, name: &str) -> Result<Option<String>, Error>;
+    async fn setting(&self, name: &str) -> Result<Option<String>>;
     /// The value of a setting; the given one is kept and returned when there is none yet.
-    async fn setting_or(&self, name: &str, value: &str) -> Result<String, Error>;
+    async fn setting_or(&self, name: &str, value: &str) -> Result<String>;
 }
 
 /// The setting that names the first account, once it was made.
@@ -129,18 +116,23 @@ pub(crate) trait Maintenance: Send + Sync {
     /// Makes sure of everything that a service begins with, in one transaction: of several starts at once,
     /// one credits the first account. The key is added when the database is fresh, and as long as no key of
     /// an earlier start is known to have been shown.
-    async fn bootstrap(&self, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped, Error>;
+    async fn bootstrap(&self, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped>;
     /// Notes that the key which `bootstrap` added was shown, so that no later start adds another.
-    async fn first_key_shown(&self, id: &str) -> Result<(), Error>;
+    async fn first_key_shown(&self, id: &str) -> Result<()>;
     /// Fails when writes are not committed.
-    async fn check_writer(&self) -> Result<(), Error>;
+    async fn check_writer(&self) -> Result<()>;
     /// Writes a copy, as of one moment, into a file that must not exist yet. Reads and writes go on.
-    async fn backup_to(&self, file: &Path) -> Result<(), Error>;
+    async fn backup_to(&self, file: &Path) -> Result<()>;
     /// Replaces everything but files by the contents of a backup, for testers. Tasks that were computing can be
     /// claimed. Returns the blobs of the files that were there.
-    async fn replace_from(&self, backup: &Path) -> Result<Vec<String>, Error>;
+    async fn replace_from(&self, backup: &Path) -> Result<Vec<String>>;
     /// Closes the database in order; later calls fail.
     async fn close(&self);
+    /// How many transactions were committed, where the engine counts them.
+    #[cfg(test)]
+    fn commits(&self) -> usize {
+        0
+    }
 }
 
 /// What a service begins with.

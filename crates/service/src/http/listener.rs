@@ -2,16 +2,15 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
+use http_body_util::BodyExt as _;
 use hyper::Response;
-use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use hyper::body::{Body as HttpBody, Incoming};
 use hyper::header::{CONNECTION, EXPECT, HeaderValue};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -19,12 +18,12 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use super::connections::{Connection, Connections, OpenConnection, RequestGuard};
+use super::connections::{Connection, Connections, OpenConnection};
 use super::drain::{DrainOnDrop, MAX_DRAIN};
 use super::request;
 use super::stream::TimedStream;
-use crate::Error;
 use crate::lifecycle::config::Limits;
+use crate::{Error, Result};
 
 /// The number of bytes that are read ahead of a handler.
 const CONNECTION_BUFFER: usize = 64 * 1024;
@@ -69,7 +68,7 @@ pub(crate) struct Shared {
 }
 
 impl Listener {
-    pub(crate) fn bind(address: SocketAddr) -> Result<Self, Error> {
+    pub(crate) fn bind(address: SocketAddr) -> Result<Self> {
         let failed = |cause| {
             Error::new(format!("listening on {address}"), cause)
                 .with_hint("choose another port for this listener, or an address of this machine")
@@ -80,7 +79,7 @@ impl Listener {
     }
 
     /// Binds an address that may be left out.
-    pub(crate) fn bind_if_set(address: Option<SocketAddr>) -> Result<Option<Self>, Error> {
+    pub(crate) fn bind_if_set(address: Option<SocketAddr>) -> Result<Option<Self>> {
         address.map(Self::bind).transpose()
     }
 
@@ -166,7 +165,10 @@ struct Edge {
 }
 
 impl Edge {
-    async fn respond(self, request: Request<Incoming>) -> Result<Response<GuardedBody>, HangUp> {
+    async fn respond(
+        self,
+        request: Request<Incoming>,
+    ) -> Result<Response<impl HttpBody<Data = Bytes, Error = axum::Error>>, HangUp> {
         let guard = self.connection.begin_request().ok_or(HangUp)?;
         let mut response = match request::defect(&request) {
             Some(message) => request::bad_request(message),
@@ -195,7 +197,12 @@ impl Edge {
         {
             response.headers_mut().insert("keep-alive", keep_alive);
         }
-        Ok(response.map(|body| GuardedBody { body, _guard: guard }))
+        // The request is in progress until its response was written.
+        let guarded = move |cause| {
+            let _ = &guard;
+            cause
+        };
+        Ok(response.map(|body| body.map_err(guarded)))
     }
 }
 
@@ -203,32 +210,6 @@ async fn route(router: Router, request: Request) -> Response<Body> {
     let response: Result<_, Infallible> = router.oneshot(request).await;
     let Ok(response) = response;
     response
-}
-
-/// The body of a response: the request is in progress until it was written.
-struct GuardedBody {
-    body: Body,
-    _guard: RequestGuard,
-}
-
-impl HttpBody for GuardedBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,6 @@
 //! Jobs: what a service does at intervals beside serving requests. A job that fails is logged and runs again
 //! at its next time.
 
-mod expired_leases;
-mod retention;
-mod storage_billing;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +8,8 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::Error;
+use crate::Result;
+use crate::ledger::StorageRate;
 use crate::lifecycle::app::App;
 use crate::object_storage::SETTLING_INTERVAL;
 
@@ -30,49 +27,56 @@ struct Job {
     /// The first run comes after one interval, unless it is due at the start.
     is_due_at_start: bool,
     interval: Duration,
-    run: for<'a> fn(&'a App) -> BoxFuture<'a, Result<(), Error>>,
+    run: for<'a> fn(&'a App) -> BoxFuture<'a, Result<()>>,
 }
 
 fn jobs(app: &App) -> [Job; 6] {
+    let job = |name, interval, run| Job { name, is_due_at_start: false, interval, run };
+    let at_start = |name, interval, run| Job { name, is_due_at_start: true, interval, run };
+    // After a restart, nodes need time to come back.
+    let leases = MAX_LEASE_INTERVAL.min(app.config.lease_grace);
     [
-        Job {
-            name: "storage billing",
-            is_due_at_start: false,
-            interval: app.config.storage_billing_interval,
-            run: |app| Box::pin(storage_billing::run(app)),
-        },
-        Job {
-            name: "expired leases",
-            // After a restart, nodes need time to come back.
-            is_due_at_start: false,
-            interval: MAX_LEASE_INTERVAL.min(app.config.lease_grace),
-            run: |app| Box::pin(expired_leases::run(app)),
-        },
-        Job {
-            name: "retention",
-            is_due_at_start: false,
-            interval: HOUR,
-            run: |app| Box::pin(retention::run(app)),
-        },
-        Job {
-            name: "sweeper",
-            is_due_at_start: true,
-            interval: HOUR,
-            run: |app| Box::pin(app.objects.run_sweeper(app)),
-        },
-        Job {
-            name: "consolidation",
-            is_due_at_start: false,
-            interval: CONSOLIDATION_INTERVAL,
-            run: |app| Box::pin(app.database.consolidate()),
-        },
-        Job {
-            name: "settling",
-            is_due_at_start: true,
-            interval: SETTLING_INTERVAL,
-            run: |app| Box::pin(app.objects.settle_expiring(app)),
-        },
+        job("storage billing", app.config.storage_billing_interval, |app| Box::pin(bill_storage(app))),
+        job("expired leases", leases, |app| Box::pin(fail_abandoned(app))),
+        job("retention", HOUR, |app| Box::pin(delete_old(app))),
+        at_start("sweeper", HOUR, |app| Box::pin(app.objects.run_sweeper(app))),
+        job("consolidation", CONSOLIDATION_INTERVAL, |app| Box::pin(app.database.consolidate())),
+        at_start("settling", SETTLING_INTERVAL, |app| Box::pin(app.objects.settle_expiring(app))),
     ]
+}
+
+/// Charges every account for what it stored since the last time.
+async fn bill_storage(app: &App) -> Result<()> {
+    let rate = StorageRate { per_gib_day: app.config.storage_price_per_gib_day };
+    let charged = app.database.charge_storage(rate, app.clock.now()).await?;
+    tracing::debug!(charged, "storage is billed");
+    Ok(())
+}
+
+/// Fails tasks whose node fell silent and whose model no live node serves, so that their price does not stay
+/// reserved.
+async fn fail_abandoned(app: &App) -> Result<()> {
+    let now = app.clock.now();
+    let live_since = now.before(app.config.lease);
+    let failed = app.database.fail_abandoned(now.before(app.config.lease_grace), live_since, now).await?;
+    if failed > 0 {
+        tracing::warn!(failed, "tasks fail because no node serves their models any more");
+    }
+    Ok(())
+}
+
+/// Retention: deletes tasks that ended long ago and adds old movements of money up, if the settings say so.
+async fn delete_old(app: &App) -> Result<()> {
+    let now = app.clock.now();
+    if let Some(age) = app.config.task_retention {
+        let deleted = app.database.delete_ended_tasks(now.before(age), now).await?;
+        tracing::debug!(deleted, "old tasks are deleted");
+    }
+    if let Some(age) = app.config.movement_retention {
+        let carried = app.database.carry_movements(now.before(age), now).await?;
+        tracing::debug!(carried, "old movements of money are added up");
+    }
+    Ok(())
 }
 
 /// Runs every job at its interval until the service stops.
@@ -95,7 +99,7 @@ pub(crate) fn start(app: &Arc<App>, running: &TaskTracker, stop: &CancellationTo
 }
 
 /// Runs the job, unless another process of those that share the database did so within the interval.
-async fn run_if_due(app: &App, job: &Job) -> Result<(), Error> {
+async fn run_if_due(app: &App, job: &Job) -> Result<()> {
     match app.database.begin_job(job.name, job.interval, app.clock.now()).await? {
         true => (job.run)(app).await,
         false => Ok(()),
@@ -103,7 +107,7 @@ async fn run_if_due(app: &App, job: &Job) -> Result<(), Error> {
 }
 
 /// Runs every job now, for a clock that was set ahead.
-pub(crate) async fn run_all(app: &App) -> Result<(), Error> {
+pub(crate) async fn run_all(app: &App) -> Result<()> {
     for job in jobs(app) {
         (job.run)(app).await?;
     }

@@ -9,44 +9,27 @@ use serde::{Deserialize, Serialize};
 pub(crate) use money::as_number;
 pub use money::{Money, NotMoney};
 
-use crate::Error;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
+use crate::words::words;
 
-/// Where an account keeps money.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Purse {
-    /// What was paid in and may be spent.
-    Balance,
-    /// What was given and may be spent; it is spent first.
-    Free,
-    /// What is set aside for tasks that have not ended.
-    Held,
-    /// What is owed; its sum is never above zero.
-    Debt,
-    /// What published models have earned.
-    Earnings,
-    /// What the operator took for storage.
-    Revenue,
-}
-
-impl Purse {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Balance, Self::Free, Self::Held, Self::Debt, Self::Earnings, Self::Revenue];
-
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Balance => "balance",
-            Self::Free => "free",
-            Self::Held => "held",
-            Self::Debt => "debt",
-            Self::Earnings => "earnings",
-            Self::Revenue => "revenue",
-        }
-    }
-
-    pub(crate) fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|purse| purse.word() == word)
+words! {
+    /// Where an account keeps money.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub(crate) enum Purse {
+        /// What was paid in and may be spent.
+        Balance = "balance",
+        /// What was given and may be spent; it is spent first.
+        Free = "free",
+        /// What is set aside for tasks that have not ended.
+        Held = "held",
+        /// What is owed; its sum is never above zero.
+        Debt = "debt",
+        /// What published models have earned.
+        Earnings = "earnings",
+        /// What the operator took for storage.
+        Revenue = "revenue",
     }
 }
 
@@ -101,42 +84,28 @@ pub(crate) struct Split {
     pub(crate) balance: Money,
 }
 
-/// Why money moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reason {
-    /// The operator credited the account.
-    Credit,
-    /// A task was created, and its price set aside.
-    Reserve,
-    /// A task failed or was canceled, and its price given back.
-    Release,
-    /// A task succeeded, and its price went to the publisher of the model.
-    Charge,
-    /// The operator returned the charge of a task.
-    Refund,
-    /// Files were stored.
-    Storage,
-    /// A credit paid a debt.
-    Settle,
-    /// A tester set what a purse holds.
-    Set,
-    /// Old movements were added up.
-    Carried,
-}
-
-impl Reason {
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Credit => "credit",
-            Self::Reserve => "reserve",
-            Self::Release => "release",
-            Self::Charge => "charge",
-            Self::Refund => "refund",
-            Self::Storage => "storage",
-            Self::Settle => "settle",
-            Self::Set => "set",
-            Self::Carried => "carried",
-        }
+words! {
+    /// Why money moved.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum Reason {
+        /// The operator credited the account.
+        Credit = "credit",
+        /// A task was created, and its price set aside.
+        Reserve = "reserve",
+        /// A task failed or was canceled, and its price given back.
+        Release = "release",
+        /// A task succeeded, and its price went to the publisher of the model.
+        Charge = "charge",
+        /// The operator returned the charge of a task.
+        Refund = "refund",
+        /// Files were stored.
+        Storage = "storage",
+        /// A credit paid a debt.
+        Settle = "settle",
+        /// A tester set what a purse holds.
+        Set = "set",
+        /// Old movements were added up.
+        Carried = "carried",
     }
 }
 
@@ -158,6 +127,50 @@ pub struct Audit {
     pub movements: u64,
     /// One sentence for everything that does not add up; empty when the books are right.
     pub faults: Vec<String>,
+}
+
+/// What an account stores, and what it has stored and is not charged for yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Meter {
+    pub(crate) stored_bytes: i64,
+    /// Byte-seconds are kept in two columns: a terabyte makes more than 2^63 of them in four months.
+    pub(crate) byte_seconds: i64,
+    pub(crate) gib_seconds: i64,
+    /// Up to when they count, in whole seconds since the first one.
+    pub(crate) metered_at: Moment,
+}
+
+impl Meter {
+    /// How far a clock may go back before storage is metered from its new time on. Writes are not committed in the
+    /// order of their moments, so a little is normal.
+    const CLOCK_TOLERANCE: i64 = 60_000;
+    const GIB: i128 = 1 << 30;
+
+    /// Meters up to now, and changes how much is stored from now on.
+    pub(crate) fn advance(&mut self, change: i64, now: Moment) {
+        let elapsed = now.0.saturating_sub(self.metered_at.0);
+        let seconds = elapsed.max(0) / 1000;
+        self.keep(self.uncharged() + i128::from(self.stored_bytes) * i128::from(seconds));
+        let is_set_back = elapsed < -Self::CLOCK_TOLERANCE;
+        self.metered_at = if is_set_back { now } else { Moment(self.metered_at.0 + seconds * 1000) };
+        self.stored_bytes += change;
+    }
+
+    /// Takes the charge for what is not charged yet; less than a smallest unit stays.
+    pub(crate) fn charge(&mut self, rate: StorageRate) -> Money {
+        let (charge, left) = rate.charge(self.uncharged());
+        self.keep(left);
+        charge
+    }
+
+    fn uncharged(&self) -> i128 {
+        i128::from(self.gib_seconds) * Self::GIB + i128::from(self.byte_seconds)
+    }
+
+    fn keep(&mut self, byte_seconds: i128) {
+        self.gib_seconds = i64::try_from(byte_seconds / Self::GIB).unwrap_or(i64::MAX);
+        self.byte_seconds = i64::try_from(byte_seconds % Self::GIB).unwrap_or(0);
+    }
 }
 
 /// What storing files costs.
@@ -189,23 +202,18 @@ impl StorageRate {
 /// What the store knows of money. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Ledger: Send + Sync {
-    async fn purses(&self, account: AccountId) -> Result<Purses, Error>;
-    async fn credit(&self, account: AccountId, credit: Credit, now: Moment) -> Result<(), Error>;
+    async fn purses(&self, account: AccountId) -> Result<Purses>;
+    async fn credit(&self, account: AccountId, credit: Credit, now: Moment) -> Result<()>;
     /// Sets what purses hold, for testers: the difference comes from outside, or goes there.
-    async fn set_purses(
-        &self,
-        account: AccountId,
-        amounts: &[(Purse, Money)],
-        now: Moment,
-    ) -> Result<(), Error>;
+    async fn set_purses(&self, account: AccountId, amounts: &[(Purse, Money)], now: Moment) -> Result<()>;
     /// Charges every account for what it stored since it was last charged. What the balance does not
     /// cover becomes debt. Returns how many accounts were charged.
-    async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64, Error>;
+    async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64>;
     /// Adds up the movements from before a moment that belong to no task: for accounts that have many of them, one
     /// for each pair of purses stays. Returns how many were added up.
-    async fn carry_movements(&self, before: Moment, now: Moment) -> Result<usize, Error>;
+    async fn carry_movements(&self, before: Moment, now: Moment) -> Result<usize>;
     /// Recomputes every balance from the movements, and every hold from the tasks.
-    async fn audit(&self) -> Result<Audit, Error>;
+    async fn audit(&self) -> Result<Audit>;
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What a service begins with: the operator, the catalog, and a first account.
 
-use crate::Error;
+use crate::Result;
 use crate::accounts::{NewAccount, NewKey, OPERATOR, Scope};
 use crate::catalog::publish_built_in;
 use crate::clock::Moment;
@@ -9,7 +9,7 @@ use crate::lifecycle::config::FirstAccount;
 use crate::random::Randomness;
 
 /// Whether the database was filled before.
-pub(crate) async fn is_done(database: &dyn Database) -> Result<bool, Error> {
+pub(crate) async fn is_done(database: &dyn Database) -> Result<bool> {
     Ok(database.setting(FIRST_ACCOUNT).await?.is_some())
 }
 
@@ -20,7 +20,7 @@ pub(crate) async fn bootstrap(
     first: &FirstAccount,
     now: Moment,
     random: &Randomness,
-) -> Result<Option<NewKey>, Error> {
+) -> Result<Option<NewKey>> {
     let key = match &first.api_key {
         Some(text) => NewKey::chosen(text)?,
         None => NewKey::draw(random)?,

@@ -14,7 +14,7 @@ use url::Url;
 #[cfg(feature = "controls")]
 use crate::controls::ControlsConfig;
 use crate::ledger::Money;
-use crate::lifecycle::cluster::{DatabaseUrl, Roles};
+use crate::lifecycle::cluster::{DatabaseUrl, NotASetting, Roles};
 use crate::object_storage::S3Config;
 use crate::queue::InsufficientBalance;
 
@@ -135,29 +135,19 @@ impl CorsOrigin {
 }
 
 impl FromStr for CorsOrigin {
-    type Err = NotAnOrigin;
+    type Err = NotASetting;
 
-    fn from_str(text: &str) -> Result<Self, NotAnOrigin> {
+    fn from_str(text: &str) -> Result<Self, NotASetting> {
         // Browsers send the origin in exactly this spelling.
         let is_origin = Url::parse(text).is_ok_and(|url| url.origin().ascii_serialization() == text);
         match HeaderValue::from_str(text) {
             Ok(value) if is_origin || text == "*" => Ok(Self(value)),
-            _ => Err(NotAnOrigin),
+            _ => Err(NotASetting(
+                "an origin is a scheme, a host and a port, such as https://app.example, or *",
+            )),
         }
     }
 }
-
-/// A text that is not an origin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotAnOrigin;
-
-impl std::fmt::Display for NotAnOrigin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("an origin is a scheme, a host and a port, such as https://app.example, or *")
-    }
-}
-
-impl std::error::Error for NotAnOrigin {}
 
 /// The account that a fresh service begins with, in personal scope.
 #[derive(Clone)]

@@ -5,9 +5,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::Error;
 use crate::error::FolderTaken;
 use crate::lifecycle::config::Data;
+use crate::{Error, Result};
 
 /// How the names of temporary data folders begin.
 const EPHEMERAL_PREFIX: &str = "inferstore-ephemeral-";
@@ -25,7 +25,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    pub(crate) fn open(data: &Data, may_be_unlocked: bool) -> Result<Self, Error> {
+    pub(crate) fn open(data: &Data, may_be_unlocked: bool) -> Result<Self> {
         let (path, temporary) = match data {
             Data::Folder(path) => (path.clone(), None),
             Data::Ephemeral => {
@@ -89,7 +89,7 @@ fn remove_abandoned(parent: &Path, min_age: Duration) {
 }
 
 /// Two services on one folder would destroy its database, so a folder without a lock is refused.
-fn check_lock(lock: Result<(), TryLockError>, may_be_unlocked: bool, action: &str) -> Result<(), Error> {
+fn check_lock(lock: Result<(), TryLockError>, may_be_unlocked: bool, action: &str) -> Result<()> {
     match lock {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(Error::new(action, FolderTaken)),

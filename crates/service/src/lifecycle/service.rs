@@ -179,25 +179,17 @@ impl Service {
             shutdown_timeout: app.config.shutdown_timeout,
             stop: stop.clone(),
         };
-        let serve = |listener: Listener, router| {
-            running.spawn(listener.serve(router, shared.clone()));
+        let serve = |listener: Option<Listener>, router| {
+            if let Some(listener) = listener {
+                running.spawn(listener.serve(router, shared.clone()));
+            }
         };
-        if let Some(listener) = api_listener {
-            serve(listener, api::router(&app));
-        }
-        if let Some(listener) = storage_listener {
-            serve(listener, Objects::router(&app));
-        }
-        if let Some(listener) = operations_listener {
-            serve(listener, operations::router(&app));
-        }
-        if let Some(listener) = nodes_listener {
-            serve(listener, nodes::router(&app, &stop));
-        }
+        serve(api_listener, api::router(&app));
+        serve(storage_listener, object_storage::router(&app));
+        serve(operations_listener, operations::router(&app));
+        serve(nodes_listener, nodes::router(&app, &stop));
         #[cfg(feature = "controls")]
-        if let Some(listener) = controls_listener {
-            serve(listener, controls::router(&app));
-        }
+        serve(controls_listener, controls::router(&app));
         if serves && roles.jobs {
             jobs::start(&app, &running, &stop);
         }
@@ -229,7 +221,7 @@ impl Service {
 
     /// Where object storage is, as others reach it.
     pub fn storage_url(&self) -> &str {
-        self.app.objects.url()
+        self.app.objects.locations.address()
     }
 
     /// Where `/health` and `/metrics` are, if anywhere.

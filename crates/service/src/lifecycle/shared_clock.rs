@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::Error;
+use crate::Result;
 use crate::clock::{Clock, Moment};
 use crate::database::Database;
 use crate::lifecycle::app::App;
@@ -16,7 +16,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const MAX_ROUND_TRIP: Duration = Duration::from_millis(200);
 
 /// Returns the clock of the database, where there is one, or else that of the system.
-pub(super) async fn start(database: &dyn Database) -> Result<Clock, Error> {
+pub(super) async fn start(database: &dyn Database) -> Result<Clock> {
     Ok(database.time().await?.map(Clock::following).unwrap_or_default())
 }
 
@@ -33,7 +33,7 @@ pub(super) async fn follow(app: Arc<App>) {
 }
 
 /// Reads the clock, and when it was read: half-way between question and response.
-async fn look(database: &dyn Database) -> Result<Option<(Moment, Instant)>, Error> {
+async fn look(database: &dyn Database) -> Result<Option<(Moment, Instant)>> {
     let asked = Instant::now();
     let shown = database.time().await?;
     let round_trip = asked.elapsed();

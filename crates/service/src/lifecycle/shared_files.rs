@@ -5,16 +5,16 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use crate::Error;
 use crate::database::Database;
 use crate::random::Randomness;
+use crate::{Error, Result};
 
 /// The setting of the database, and the file in the data folder, that name the one folder with the files.
 const SETTING: &str = "folder of files";
 const MARKER: &str = "folder-id";
 
 /// Refuses a second folder of files over a shared database.
-pub(super) async fn check(folder: &Path, database: &dyn Database) -> Result<(), Error> {
+pub(super) async fn check(folder: &Path, database: &dyn Database) -> Result<()> {
     if !database.is_shared() {
         return Ok(());
     }

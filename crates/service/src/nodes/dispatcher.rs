@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::RETRY_INTERVAL;
 use super::local_node::{ClaimedTask, Claiming};
-use crate::Error;
+use crate::Result;
 use crate::lifecycle::app::App;
-use crate::queue::{Claim, Lease, LeaseRules, Slot};
+use crate::queue::{Claim, End, Lease, LeaseRules, Slot};
 
 /// How many slots share one transaction.
 const MAX_BATCH: usize = 64;
@@ -39,6 +39,14 @@ struct Waiting {
     look_for_all: bool,
     /// Leases whose slot stopped waiting before it got them.
     unwanted: Vec<(String, Lease)>,
+    /// Tasks of the local node that have ended: their ends share a commit with the next claims.
+    ended: Vec<Ended>,
+}
+
+/// A task that has ended. The reply is whether that counts; without one, nothing was written.
+struct Ended {
+    end: End,
+    reply: oneshot::Sender<bool>,
 }
 
 /// A slot for which a claim is worth it now.
@@ -70,6 +78,13 @@ pub(crate) enum DispatchedTask {
 }
 
 impl DispatchedTask {
+    fn into_local(self) -> Option<ClaimedTask> {
+        match self {
+            Self::Local(task) => Some(task),
+            Self::Remote(_) | Self::UnknownNode => None,
+        }
+    }
+
     fn into_lease(self) -> Option<Lease> {
         match self {
             Self::Local(task) => Some(task.lease),
@@ -84,6 +99,12 @@ struct Ticket<'a> {
     dispatcher: &'a Dispatcher,
     node: String,
     reply: oneshot::Receiver<DispatchedTask>,
+}
+
+impl Ticket<'_> {
+    async fn task(&mut self) -> Option<DispatchedTask> {
+        (&mut self.reply).await.ok()
+    }
 }
 
 impl Drop for Ticket<'_> {
@@ -113,24 +134,33 @@ impl Dispatcher {
 
     /// Waits for a task for a slot of the local node.
     pub(super) async fn local_task(&self, node: &str) -> Option<ClaimedTask> {
-        match self.task(None, node, true).await? {
-            DispatchedTask::Local(task) => Some(task),
-            DispatchedTask::Remote(_) | DispatchedTask::UnknownNode => None,
-        }
+        self.enqueue(None, node, true, None).task().await?.into_local()
+    }
+
+    /// Ends a task of the local node, and claims another one for its slot in the same commit: returns whether the end
+    /// counts, and the task if there is one now. None when nothing was written.
+    pub(super) async fn finish(&self, end: End) -> Option<(bool, Option<ClaimedTask>)> {
+        let (reply, counts) = oneshot::channel();
+        let node = end.node.clone();
+        let mut ticket = self.enqueue(None, &node, false, Some(Ended { end, reply }));
+        let counts = counts.await.ok()?;
+        Some((counts, ticket.task().await.and_then(DispatchedTask::into_local)))
     }
 
     /// Waits for a task for a slot of a node outside the process, or returns `None` when there is none now.
     pub(super) async fn remote_task(&self, slot: Slot, waits: bool) -> Option<DispatchedTask> {
         let node = slot.node.clone();
-        self.task(Some(slot), &node, waits).await
+        self.enqueue(Some(slot), &node, waits, None).task().await
     }
 
-    async fn task(&self, slot: Option<Slot>, node: &str, waits: bool) -> Option<DispatchedTask> {
+    fn enqueue(&self, slot: Option<Slot>, node: &str, waits: bool, ended: Option<Ended>) -> Ticket<'_> {
         let (sender, receiver) = oneshot::channel();
-        let mut ticket = Ticket { dispatcher: self, node: node.to_owned(), reply: receiver };
-        self.waiting().slots.push_back(Waiter { slot, is_due: true, is_sample: false, waits, reply: sender });
+        let mut waiting = self.waiting();
+        waiting.ended.extend(ended);
+        waiting.slots.push_back(Waiter { slot, is_due: true, is_sample: false, waits, reply: sender });
+        drop(waiting);
         self.wakeup.notify_one();
-        (&mut ticket.reply).await.ok()
+        Ticket { dispatcher: self, node: node.to_owned(), reply: receiver }
     }
 
     /// Takes note of a task whose slot did not wait for it any more; its lease is released.
@@ -141,10 +171,11 @@ impl Dispatcher {
         }
     }
 
-    /// Takes the slots out for which a claim is worth it now: those that are due, and one for each queued task.
-    fn select(&self, local: Option<&Slot>, max: usize) -> Vec<Candidate> {
+    /// Takes the slots out for which a claim is worth it now: those that are due, and one for each queued task. And the
+    /// tasks that have ended.
+    fn select(&self, local: Option<&Slot>, max: usize) -> (Vec<Candidate>, Vec<Ended>) {
         let mut waiting = self.waiting();
-        let Waiting { slots, queued, look_for_all, .. } = &mut *waiting;
+        let Waiting { slots, queued, look_for_all, ended, .. } = &mut *waiting;
         slots.retain(|waiter| !waiter.reply.is_closed());
         if std::mem::take(look_for_all) {
             let mut sampled: BTreeSet<&[String]> = BTreeSet::new();
@@ -160,7 +191,8 @@ impl Dispatcher {
         let mut is_full = false;
         for waiter in slots.drain(..) {
             let Some(slot) = waiter.slot.as_ref().or(local).cloned() else {
-                left.push_back(waiter);
+                // The local node claims nothing: a slot that does not wait has no task.
+                left.extend(Some(waiter).filter(|waiter| waiter.waits));
                 continue;
             };
             let mut counts = queued.iter_mut().filter(|(_, count)| **count > 0);
@@ -182,7 +214,7 @@ impl Dispatcher {
         if !is_full {
             queued.clear();
         }
-        selected
+        (selected, std::mem::take(ended))
     }
 
     /// How many claims were made.
@@ -245,7 +277,7 @@ async fn touch_waiting_nodes(app: &App) {
 }
 
 /// Claims tasks for the slots that may find one; returns whether there may be more.
-async fn dispatch(app: &App) -> Result<bool, Error> {
+async fn dispatch(app: &App) -> Result<bool> {
     let dispatcher = &app.dispatcher;
     let unwanted = std::mem::take(&mut dispatcher.waiting().unwanted);
     for (node, lease) in &unwanted {
@@ -256,8 +288,8 @@ async fn dispatch(app: &App) -> Result<bool, Error> {
     let max = MAX_BATCH;
     #[cfg(feature = "controls")]
     let max = if app.node.is_scripted() { 1 } else { max };
-    let selected = dispatcher.select(claiming.slot.as_ref(), max);
-    if selected.is_empty() {
+    let (selected, ended) = dispatcher.select(claiming.slot.as_ref(), max);
+    if selected.is_empty() && ended.is_empty() {
         return Ok(false);
     }
     let slots: Vec<Slot> = selected.iter().map(|candidate| candidate.slot.clone()).collect();
@@ -268,8 +300,20 @@ async fn dispatch(app: &App) -> Result<bool, Error> {
     };
     #[cfg(test)]
     dispatcher.claims.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let claims = match app.database.claim(&slots, rules, app.clock.now()).await {
-        Ok(claims) => claims,
+    let (ends, replies): (Vec<_>, Vec<_>) = ended.into_iter().map(|ended| (ended.end, ended.reply)).unzip();
+    let now = app.clock.now();
+    let claimed = match ends.is_empty() {
+        true => app.database.claim(&slots, rules, now).await.map(|claims| (Vec::new(), claims)),
+        false => app.database.finish_and_claim(&ends, &slots, rules, now).await,
+    };
+    let claims = match claimed {
+        Ok((counts, claims)) => {
+            for (reply, counts) in replies.into_iter().zip(counts) {
+                // Fails when the run was interrupted.
+                let _ = reply.send(counts);
+            }
+            claims
+        }
         Err(cause) => {
             dispatcher.waiting().slots.extend(selected.into_iter().map(|candidate| candidate.waiter));
             return Err(cause);

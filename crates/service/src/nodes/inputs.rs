@@ -9,12 +9,12 @@ use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 
 use super::run::Failed;
-use crate::Error;
 use crate::catalog::{Format, Kind};
 use crate::lifecycle::app::App;
 use crate::lifecycle::config::Data;
 use crate::object_storage::outlast_outage;
 use crate::queue::Lease;
+use crate::{Error, Result};
 
 /// A URL that stands for a host that never responds: no such host may be on this machine.
 #[cfg(test)]
@@ -43,7 +43,7 @@ impl TaskInputs {
             .map_err(|cause| Error::new("reading the inputs of a task", cause))?;
         let declared = Format::kept(&lease.input_format)?;
         let source = |name: &str, value| match (declared.get(name).map(|descriptor| descriptor.kind), value) {
-            (Some(Kind::File), Value::String(url)) => match app.objects.locate(&url) {
+            (Some(Kind::File), Value::String(url)) => match app.objects.locations.locate(&url) {
                 Some((bucket, key)) => Source::Stored { bucket, key },
                 None => Source::Remote(url),
             },
@@ -97,7 +97,7 @@ impl TaskInputs {
 }
 
 /// A file without a name, beside the data: `/tmp` may be in memory.
-fn temporary_file(app: &App) -> Result<File, Error> {
+fn temporary_file(app: &App) -> Result<File> {
     let file = match &app.config.data {
         Data::Ephemeral => tempfile::tempfile(),
         Data::Folder(folder) => tempfile::tempfile_in(folder),
@@ -105,7 +105,7 @@ fn temporary_file(app: &App) -> Result<File, Error> {
     file.map(File::from_std).map_err(|cause| Error::keeping("creating a file for an input", cause))
 }
 
-async fn fetched(file: File) -> Result<Vec<u8>, Error> {
+async fn fetched(file: File) -> Result<Vec<u8>> {
     let failed = |cause| Error::new("reading a fetched input", cause);
     let mut file = file.into_std().await;
     file.seek(SeekFrom::Start(0)).map_err(failed)?;

@@ -10,7 +10,7 @@ use super::DispatchedTask;
 #[cfg(unix)]
 use super::model_processes::ModelProcesses;
 use super::outside::OutsideModels;
-use crate::Error;
+use crate::Result;
 #[cfg(feature = "controls")]
 use crate::controls::{Held, Replacement, Switch};
 use crate::lifecycle::app::App;
@@ -81,11 +81,16 @@ impl Workers {
         self.idle().await
     }
 
+    /// Whether a claimed task waits for a worker.
+    pub(super) fn are_needed(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0
+    }
+
     /// Returns when a claimed task waits for a worker.
     pub(super) async fn needed(&self) {
         let mut needed = std::pin::pin!(self.needed.notified());
         needed.as_mut().enable();
-        if self.waiting.load(Ordering::SeqCst) == 0 {
+        if !self.are_needed() {
             needed.await;
         }
     }
@@ -113,19 +118,17 @@ impl Claiming<'_> {
     /// A lease as the local node runs it.
     pub(super) fn claimed(&self, lease: Lease) -> DispatchedTask {
         #[cfg(feature = "controls")]
-        if let Some(held) = &self.held {
-            let replacement = held.replacement(&lease.model);
-            return DispatchedTask::Local(ClaimedTask {
-                lease,
-                interrupted: held.interrupted(),
-                replacement,
-            });
-        }
+        let (interrupted, replacement) = match &self.held {
+            Some(held) => (held.interrupted(), held.replacement(&lease.model)),
+            None => (self.node.interrupted.clone(), None),
+        };
+        #[cfg(not(feature = "controls"))]
+        let interrupted = self.node.interrupted.clone();
         DispatchedTask::Local(ClaimedTask {
             lease,
-            interrupted: self.node.interrupted.clone(),
+            interrupted,
             #[cfg(feature = "controls")]
-            replacement: None,
+            replacement,
         })
     }
 }
@@ -164,14 +167,14 @@ impl LocalNode {
         &self.name
     }
 
-    pub(super) fn start(&self, models: Models, config: &Config) -> Result<(), Error> {
+    pub(super) fn start(&self, models: Models, config: &Config) -> Result<()> {
         #[cfg(unix)]
         if let Some(processes) = ModelProcesses::new(config)? {
             let _ = self.processes.set(processes);
         }
         #[cfg(not(unix))]
         if config.model_process.is_some() {
-            return Err(Error::new("starting the model process", "this system has no process groups"));
+            return Err(crate::Error::new("starting the model process", "this system has no process groups"));
         }
         let _ = self.models.set(Arc::new(models));
         Ok(())
@@ -248,7 +251,7 @@ impl LocalNode {
     }
 
     /// Records that the node is alive and which models it serves; nothing when it is down.
-    pub(crate) async fn heartbeat(&self, app: &App) -> Result<(), Error> {
+    pub(crate) async fn heartbeat(&self, app: &App) -> Result<()> {
         let models = self.names();
         #[cfg(feature = "controls")]
         let held = self.held().await;
@@ -264,7 +267,7 @@ impl LocalNode {
     }
 
     /// Removes the node from those that serve models; the tasks that it had leased are released.
-    pub(crate) async fn deregister(&self, app: &App) -> Result<(), Error> {
+    pub(crate) async fn deregister(&self, app: &App) -> Result<()> {
         app.database.node_left(&self.name, app.clock.now()).await
     }
 }

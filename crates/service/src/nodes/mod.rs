@@ -24,7 +24,7 @@ pub(crate) use run::Failed;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::Error;
+use crate::Result;
 use crate::database::{Database, QueueChange};
 use crate::lifecycle::app::App;
 use crate::models::Models;
@@ -42,7 +42,7 @@ const OUTPUTS: &str = "outputs";
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The name of the node in this process: one of its own where several processes share the database.
-pub(crate) fn local_name(database: &dyn Database, random: &Randomness) -> Result<String, Error> {
+pub(crate) fn local_name(database: &dyn Database, random: &Randomness) -> Result<String> {
     match database.is_shared() {
         true => Ok(format!("{NODE}-{}", random.word(12)?)),
         false => Ok(NODE.to_owned()),
@@ -61,7 +61,7 @@ pub(crate) async fn start(
     models: Models,
     running: &TaskTracker,
     stop: &CancellationToken,
-) -> Result<(), Error> {
+) -> Result<()> {
     // Where processes share the database, no node of an earlier one has this name.
     app.database.node_gone(app.node.name(), app.clock.now()).await?;
     running.spawn(stop.clone().run_until_cancelled_owned(follow_changes(Arc::clone(app))));
@@ -114,7 +114,7 @@ async fn claim_and_run(app: Arc<App>, tasks: TaskTracker, stop: CancellationToke
             () = app.node.workers.needed() => {}
             task = app.dispatcher.local_task(app.node.name()) => {
                 let Some(task) = task else { return };
-                tasks.spawn(run::run(Arc::clone(&app), task, slots));
+                tasks.spawn(run::run(Arc::clone(&app), task, slots, stop.clone()));
             }
         }
     }

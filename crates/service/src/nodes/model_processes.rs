@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::run::Failed;
-use crate::Error;
 use crate::catalog::{Format, Kind};
 use crate::lifecycle::app::App;
 use crate::lifecycle::config::{Config, Data};
 use crate::models::Request;
 use crate::queue::Lease;
+use crate::{Error, Result};
 
 /// How often a run begins again in another process after its process was killed.
 const MAX_ATTEMPTS: u32 = 6;
@@ -59,7 +59,7 @@ struct RunError {
 
 impl ModelProcesses {
     /// The processes of these settings; `None` when built-in models run in this process.
-    pub(super) fn new(config: &Config) -> Result<Option<Self>, Error> {
+    pub(super) fn new(config: &Config) -> Result<Option<Self>> {
         let Some(command) = &config.model_process else { return Ok(None) };
         let folder = match &config.data {
             Data::Ephemeral => std::env::temp_dir(),

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::{PoisonError, RwLock};
 
-use crate::Error;
+use crate::Result;
 use crate::lifecycle::app::App;
 
 /// The models that a live node outside the process serves, as of the last refresh.
@@ -18,7 +18,7 @@ impl OutsideModels {
     }
 
     /// Reads which nodes are alive: those seen within a lease.
-    pub(super) async fn refresh(&self, app: &App) -> Result<(), Error> {
+    pub(super) async fn refresh(&self, app: &App) -> Result<()> {
         let since = app.clock.now().before(app.config.lease);
         let models: BTreeSet<String> =
             app.database.models_of_outside_nodes(since).await?.into_iter().collect();

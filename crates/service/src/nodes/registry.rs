@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::Error;
+use crate::Result;
 use crate::accounts::KeptKey;
 use crate::clock::Moment;
 
@@ -28,20 +28,20 @@ pub(crate) trait Registry: Send + Sync {
         key: &KeptKey,
         models: Option<&[String]>,
         now: Moment,
-    ) -> Result<bool, Error>;
+    ) -> Result<bool>;
     /// The models that the key of this name may serve; None for any.
-    async fn models_of_node_key(&self, name: &str) -> Result<Option<Vec<String>>, Error>;
+    async fn models_of_node_key(&self, name: &str) -> Result<Option<Vec<String>>>;
     /// Revokes a key and forgets its nodes; what they had leased can be claimed at once. False when there
     /// is no valid key of this name.
-    async fn revoke_node_key(&self, name: &str, now: Moment) -> Result<bool, Error>;
+    async fn revoke_node_key(&self, name: &str, now: Moment) -> Result<bool>;
     /// The valid key with this identifier, and its name.
-    async fn node_key(&self, id: &str) -> Result<Option<(KeptKey, String)>, Error>;
+    async fn node_key(&self, id: &str) -> Result<Option<(KeptKey, String)>>;
     /// Adds a node, and deletes those that were silent for long.
-    async fn add_node(&self, node: &str, key: &str, models: &[String], now: Moment) -> Result<(), Error>;
+    async fn add_node(&self, node: &str, key: &str, models: &[String], now: Moment) -> Result<()>;
     /// A node, if it was registered with this key.
-    async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>, Error>;
+    async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>>;
     /// The models that a node with a key, seen since then, serves.
-    async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>, Error>;
+    async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>>;
     /// Notes that nodes are alive.
-    async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<(), Error>;
+    async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<()>;
 }

@@ -7,23 +7,24 @@ use axum::body::Bytes;
 use inferstore_models::{Inputs, Limits, Model, Output, memory_of};
 use serde_json::{Map, Value, json};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
 
 use super::inputs::TaskInputs;
 use super::local_node::{ClaimedTask, LocalNode};
 use super::{OUTPUTS, RETRY_INTERVAL};
-use crate::Error;
 use crate::catalog::Format;
 #[cfg(feature = "controls")]
 use crate::controls::Replacement;
 use crate::lifecycle::app::App;
 use crate::models::Runner;
 use crate::object_storage::outlast_outage;
-use crate::queue::{Ending, Lease};
+use crate::queue::{End, Ending, Lease};
+use crate::{Error, Result};
 
 /// What a task takes of the local node before it is known whether its inputs have to be fetched.
 pub(super) struct Slots {
-    worker: OwnedSemaphorePermit,
-    fetch: OwnedSemaphorePermit,
+    worker: Option<OwnedSemaphorePermit>,
+    fetch: Option<OwnedSemaphorePermit>,
 }
 
 impl Slots {
@@ -31,25 +32,44 @@ impl Slots {
     pub(super) async fn acquire(node: &LocalNode) -> Option<Self> {
         let worker = node.workers.idle().await?;
         let fetch = Arc::clone(&node.fetches).acquire_owned().await.ok()?;
-        Some(Self { worker, fetch })
+        Some(Self { worker: Some(worker), fetch: Some(fetch) })
+    }
+
+    /// Whether the next task may follow at once, in the place of one that has ended.
+    fn are_enough(&mut self, node: &LocalNode) -> bool {
+        self.fetch = self.fetch.take().or_else(|| Arc::clone(&node.fetches).try_acquire_owned().ok());
+        self.worker.is_some() && self.fetch.is_some() && !node.workers.are_needed()
     }
 }
 
-/// Runs a leased task to its end and prolongs its lease meanwhile. A run that is interrupted has no result:
-/// its lease is released by what interrupts it.
-pub(super) async fn run(app: Arc<App>, task: ClaimedTask, slots: Slots) {
-    let ClaimedTask { lease, interrupted, .. } = &task;
+/// Runs a leased task to its end, and those that are claimed with its end.
+pub(super) async fn run(app: Arc<App>, task: ClaimedTask, mut slots: Slots, stop: CancellationToken) {
+    let mut next = Some(task);
+    while let Some(task) = next {
+        next = run_one(&app, &task, &mut slots, &stop).await;
+    }
+}
+
+/// Runs a leased task to its end and prolongs its lease meanwhile; returns the next one if there is one at once. A run
+/// that is interrupted has no result: its lease is released by what interrupts it.
+async fn run_one(
+    app: &App,
+    task: &ClaimedTask,
+    slots: &mut Slots,
+    stop: &CancellationToken,
+) -> Option<ClaimedTask> {
+    let ClaimedTask { lease, interrupted, .. } = task;
     let ending = tokio::select! {
-        ending = ending(&app, &task, slots) => ending,
-        () = keep_alive(&app, lease) => {
+        ending = ending(app, task, slots) => ending,
+        () = keep_alive(app, lease) => {
             tracing::warn!(task = lease.task, "the lease is lost; the result is discarded");
-            return;
+            return None;
         }
-        () = interrupted.cancelled() => return,
+        () = interrupted.cancelled() => return None,
     };
-    let finished = tokio::select! {
-        finished = finish(&app, lease, &ending) => finished,
-        () = interrupted.cancelled() => return,
+    let (finished, next) = tokio::select! {
+        finished = finish(app, lease, &ending, slots, stop) => finished,
+        () = interrupted.cancelled() => return None,
     };
     match finished {
         Ok(true) => {
@@ -60,11 +80,31 @@ pub(super) async fn run(app: Arc<App>, task: ClaimedTask, slots: Slots) {
         // The lease expires, and the task runs again: nothing is lost or billed twice.
         Err(cause) => tracing::error!(%cause, task = lease.task, "the result cannot be written"),
     }
+    next
 }
 
-/// Writes the result. While the disk is full it is tried again until a lease is over, so that the task does
-/// not have to run again.
-async fn finish(app: &App, lease: &Lease, ending: &Ending) -> Result<bool, Error> {
+/// Writes the result, with the claim of the next task where one may follow. While the disk is full it is tried again
+/// until a lease is over, so that the task does not have to run again.
+async fn finish(
+    app: &App,
+    lease: &Lease,
+    ending: &Ending,
+    slots: &mut Slots,
+    stop: &CancellationToken,
+) -> (Result<bool>, Option<ClaimedTask>) {
+    // Where processes share the database, each statement commits by itself.
+    if !app.database.is_shared() && slots.are_enough(&app.node) {
+        let (node, task) = (app.node.name().to_owned(), lease.task.clone());
+        let end = End { node, task, attempt: lease.attempt, ending: ending.clone() };
+        if let Some(Some((counts, next))) = stop.run_until_cancelled(app.dispatcher.finish(end)).await {
+            return (Ok(counts), next);
+        }
+    }
+    slots.worker = None;
+    (finish_alone(app, lease, ending).await, None)
+}
+
+async fn finish_alone(app: &App, lease: &Lease, ending: &Ending) -> Result<bool> {
     let until = Instant::now() + app.config.lease;
     loop {
         let finished =
@@ -94,7 +134,7 @@ async fn keep_alive(app: &App, lease: &Lease) {
 }
 
 /// How the task ends. A failure is an ending too.
-async fn ending(app: &App, task: &ClaimedTask, slots: Slots) -> Ending {
+async fn ending(app: &App, task: &ClaimedTask, slots: &mut Slots) -> Ending {
     match outcome(app, task, slots).await {
         Ok(output) => Ending::Output(Value::Object(output).to_string()),
         Err(failure) => Ending::Error {
@@ -142,7 +182,7 @@ impl From<inferstore_models::Error> for Failed {
     }
 }
 
-async fn outcome(app: &App, task: &ClaimedTask, slots: Slots) -> Result<Map<String, Value>, Failed> {
+async fn outcome(app: &App, task: &ClaimedTask, slots: &mut Slots) -> Result<Map<String, Value>, Failed> {
     #[cfg(feature = "controls")]
     if let Some(Replacement { delay, outcome }) = task.replacement.clone() {
         tokio::time::sleep(delay).await;
@@ -153,18 +193,17 @@ async fn outcome(app: &App, task: &ClaimedTask, slots: Slots) -> Result<Map<Stri
     output(app, &task.lease, slots).await
 }
 
-async fn output(app: &App, lease: &Lease, slots: Slots) -> Result<Map<String, Value>, Failed> {
+async fn output(app: &App, lease: &Lease, slots: &mut Slots) -> Result<Map<String, Value>, Failed> {
     let not_served = || Failed::model(format!("this node does not run {}", lease.model));
     let runner = app.node.models().and_then(|models| models.get(&lease.model)).ok_or_else(not_served)?;
     let mut inputs = TaskInputs::read(app, lease)?;
-    let mut worker = Some(slots.worker);
     if inputs.are_remote() {
         // Others run meanwhile, however slow the host is.
-        drop(worker.take());
+        slots.worker = None;
         inputs.fetch(app).await?;
-        worker = app.node.workers.acquire().await;
+        slots.worker = app.node.workers.acquire().await;
     }
-    drop(slots.fetch);
+    slots.fetch = None;
     let inputs = inputs.load(app).await?;
     let outputs = produce(app, lease, runner, inputs).await?;
     let mut by_name = Map::new();
@@ -179,7 +218,6 @@ async fn output(app: &App, lease: &Lease, slots: Slots) -> Result<Map<String, Va
         };
         by_name.insert(name, Value::String(value));
     }
-    drop(worker);
     complete(lease, &by_name)?;
     Ok(by_name)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::dispatcher::DispatchedTask;
 use super::inputs::NEVER_RESPONDS;
@@ -13,6 +13,13 @@ use crate::{Config, Credit, Error, Service};
 const MODEL: &str = "color-extraction";
 
 async fn create(service: &Service, account: AccountId, url: &str) -> Result<String, Error> {
+    let task = queue(service, account, json!({ "input": url })).await?;
+    service.app.dispatcher.task_queued(MODEL);
+    Ok(task)
+}
+
+/// Creates a task that no one is told of.
+async fn queue(service: &Service, account: AccountId, input: Value) -> Result<String, Error> {
     let app = &service.app;
     let unknown = || Error::new("creating a task", "there is no such model");
     let published = app.database.published(MODEL).await?.ok_or_else(unknown)?;
@@ -24,11 +31,37 @@ async fn create(service: &Service, account: AccountId, url: &str) -> Result<Stri
         version: version.id,
         publisher: model.owner,
         price: model.summary.price,
-        input: json!({ "input": url }).to_string(),
+        input: input.to_string(),
     };
     app.database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, app.clock.now()).await?;
-    app.dispatcher.task_queued(MODEL);
     Ok(task.id)
+}
+
+#[tokio::test]
+async fn the_end_of_a_task_and_the_claim_of_the_next_one_share_a_commit() -> Result<(), Error> {
+    const TASKS: usize = 30;
+    let mut config = Config::ephemeral();
+    config.workers = 1;
+    let service = Service::start(config).await?;
+    let app = &service.app;
+    let customer = account(&service, "customer").await?;
+    let mut tasks = Vec::new();
+    for _ in 0..TASKS {
+        // A number is no picture: it fails without a file that others would be claimed beside.
+        tasks.push(queue(&service, customer, json!({ "input": 1 })).await?);
+    }
+    let before = app.database.commits();
+    app.dispatcher.look_for_all();
+    for task in &tasks {
+        while app.database.task(customer, task).await?.is_none_or(|task| task.status != Status::Failed) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+    let commits = app.database.commits() - before;
+    // One more than tasks, and what jobs of the start may write meanwhile. Without sharing it is two for each.
+    assert!((TASKS..TASKS + TASKS / 2).contains(&commits), "{commits} commits for {TASKS} tasks");
+    service.shutdown().await;
+    Ok(())
 }
 
 async fn account(service: &Service, name: &str) -> Result<AccountId, Error> {

@@ -8,7 +8,7 @@ use subtle::ConstantTimeEq;
 use url::Url;
 
 use super::hex;
-use crate::Error;
+use crate::{Error, Result};
 
 /// What stands for itself in a path, as signatures of S3 have it.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
@@ -41,7 +41,7 @@ pub(crate) struct Locations {
 }
 
 impl Locations {
-    pub(crate) fn new(address: String, former: Vec<String>, secret: &str) -> Result<Self, Error> {
+    pub(crate) fn new(address: String, former: Vec<String>, secret: &str) -> Result<Self> {
         let hash = Hmac::new_from_slice(secret.as_bytes());
         let hash = hash.map_err(|cause| Error::new("preparing download URLs", cause))?;
         let addresses = std::iter::once(address).chain(former).collect();
@@ -102,7 +102,7 @@ pub(crate) fn read(path: &str) -> Option<Location> {
 
 /// Returns the address that becomes part of every download URL: the one that was set, or the one that the
 /// listener has.
-pub(crate) fn address(set: Option<&str>, listener: std::net::SocketAddr) -> Result<String, Error> {
+pub(crate) fn address(set: Option<&str>, listener: std::net::SocketAddr) -> Result<String> {
     let action = "reading the storage URL";
     let Some(set) = set else {
         if listener.ip().is_unspecified() {

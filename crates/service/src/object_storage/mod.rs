@@ -7,7 +7,6 @@
 //! The bytes are in a folder, or in a bucket of a remote object store. A bucket receives uploads and serves
 //! downloads itself, unless `direct=false` is set: then a target is pending until its object is found (`settling`).
 
-mod backup;
 mod blobs;
 #[cfg(feature = "fuzzed")]
 pub(crate) mod fuzzed;
@@ -33,11 +32,11 @@ pub(crate) use blobs::open as open_blobs;
 pub(crate) use location::address;
 pub(crate) use objects::{Objects, outlast_outage};
 pub(crate) use outputs::OutputError;
-pub(crate) use s3_api::{Code, S3Error};
+pub(crate) use s3_api::{Code, S3Error, router};
 pub use s3_config::S3Config;
 pub(crate) use settling::SETTLING_INTERVAL;
 
-use crate::Error;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 
@@ -71,6 +70,21 @@ pub(crate) struct Target {
     pub(crate) expires_at: Moment,
     /// Set when the file that this target had stored was deleted or replaced: it must not come back.
     pub(crate) is_void: bool,
+}
+
+impl Target {
+    /// The object of its file.
+    fn object(&self, blob: String, etag: String, now: Moment) -> Object {
+        Object {
+            bucket: self.bucket.clone(),
+            key: self.key.clone(),
+            blob,
+            mime: self.mime.clone(),
+            size: self.size,
+            etag,
+            created_at: now,
+        }
+    }
 }
 
 /// Bytes in the object store, with what is needed to serve them.
@@ -112,8 +126,8 @@ pub(crate) struct Usage {
 /// What the store knows of files. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Files: Send + Sync {
-    async fn add_target(&self, target: &Target) -> Result<(), Error>;
-    async fn target(&self, id: &str) -> Result<Option<Target>, Error>;
+    async fn add_target(&self, target: &Target) -> Result<()>;
+    async fn target(&self, id: &str) -> Result<Option<Target>>;
     /// Returns targets that have stored nothing yet, are not void and expire within these bounds (the first
     /// exclusive, the second inclusive): at most `limit`, those that expire last first. For object stores that
     /// do not report an upload.
@@ -122,22 +136,17 @@ pub(crate) trait Files: Send + Sync {
         of: TargetsOf<'_>,
         expiry: (Moment, Moment),
         limit: u32,
-    ) -> Result<Vec<Target>, Error>;
+    ) -> Result<Vec<Target>>;
     /// Makes an uploaded object a file of the target's owner, with this identifier, in place of the one
     /// with the same key; other targets that have stored that one are void then. The bytes are synced already.
-    async fn store_upload(&self, target: &str, id: &str, object: &Object) -> Result<Stored, Error>;
+    async fn store_upload(&self, target: &str, id: &str, object: &Object) -> Result<Stored>;
     /// Stores what a model produced: served by URL, but not listed, counted or billed as a file. Its key is
     /// `<task>/<attempt>/<file name>`; it belongs to the account of the task.
-    async fn store_output(
-        &self,
-        id: &str,
-        object: &Object,
-        limits: OutputLimits,
-    ) -> Result<OutputStored, Error>;
+    async fn store_output(&self, id: &str, object: &Object, limits: OutputLimits) -> Result<OutputStored>;
     /// Deletes the outputs of attempts that have failed, and up to 1,000 outputs that were stored before then.
     /// Returns their blobs.
-    async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>, Error>;
-    async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>, Error>;
+    async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>>;
+    async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>>;
     /// A page (from 1) of a folder, oldest first, and how many files there are in all. `category` is
     /// the part of the MIME type before the slash.
     async fn files(
@@ -147,8 +156,8 @@ pub(crate) trait Files: Send + Sync {
         category: Option<&str>,
         page: u64,
         page_size: u32,
-    ) -> Result<(Vec<StoredFile>, u64), Error>;
-    async fn usage(&self, owner: AccountId) -> Result<Usage, Error>;
+    ) -> Result<(Vec<StoredFile>, u64)>;
+    async fn usage(&self, owner: AccountId) -> Result<Usage>;
     /// Deletes a file, or an output of a task of the owner, and voids the targets that stored it. Returns its
     /// blob; None when the owner has no such file.
     async fn delete_file(
@@ -157,12 +166,12 @@ pub(crate) trait Files: Send + Sync {
         bucket: &str,
         key: &str,
         now: Moment,
-    ) -> Result<Option<String>, Error>;
+    ) -> Result<Option<String>>;
     /// Forgets targets that expired before then, and says how many.
-    async fn forget_targets(&self, before: Moment) -> Result<u64, Error>;
+    async fn forget_targets(&self, before: Moment) -> Result<u64>;
     /// Returns those of the blobs that an object refers to, or a target that has stored nothing yet and is not
     /// void: an upload that goes straight to a remote object store is a blob with the identifier of its target.
-    async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>, Error>;
+    async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>>;
 }
 
 /// Which targets are looked for.

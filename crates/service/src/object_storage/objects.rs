@@ -2,35 +2,35 @@
 
 use std::io::{self, ErrorKind};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use futures_util::TryStreamExt;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::backup::Backups;
-use super::blobs::{BlobWriter, Blobs, ByteStream, Direct, OpenBlob, OpenedBlobs};
+use super::blobs::{Blobs, ByteStream, OpenBlob, OpenedBlobs};
 use super::location::Locations;
-use super::s3_api::{self, Presigned, Signer};
+use super::s3_api::{Presigned, Signer};
 use super::settling::Settled;
 use super::{Object, Target, TargetsOf};
-use crate::Error;
 use crate::database::Database;
 use crate::lifecycle::app::App;
 use crate::random::Randomness;
+use crate::{Error, Result};
 
 /// The object store of one service.
 pub(crate) struct Objects {
-    pub(super) locations: Locations,
+    pub(crate) locations: Locations,
     pub(super) signer: Signer,
     pub(super) blobs: Arc<dyn Blobs>,
     pub(super) database: Arc<dyn Database>,
     /// Forms whose fields are being read, and whose signature is not known yet.
     pub(super) unsigned_forms: Semaphore,
-    pub(super) backups: Backups,
+    /// Cloned by each backup that runs.
+    deletions: Arc<()>,
     pub(super) settled: Settled,
 }
 
@@ -47,7 +47,7 @@ impl OpenObject {
     }
 
     /// Reads all bytes.
-    pub(crate) async fn bytes(self) -> Result<Vec<u8>, Error> {
+    pub(crate) async fn bytes(self) -> Result<Vec<u8>> {
         let size = self.object.size;
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
         let doing = "reading a stored file";
@@ -72,7 +72,7 @@ impl Objects {
         address: String,
         max_unsigned_forms: usize,
         random: &Randomness,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let signing_secret = database.setting_or("signing secret", &random.word(40)?).await?;
         let url_secret = database.setting_or("download URL secret", &random.word(40)?).await?;
         let former = former_addresses(&*database, &address).await?;
@@ -82,40 +82,14 @@ impl Objects {
             blobs: blobs.0,
             database,
             settled: Settled::default(),
-            backups: Backups::default(),
+            deletions: Arc::default(),
             unsigned_forms: Semaphore::new(max_unsigned_forms),
         })
     }
 
-    /// The address that others reach the object store at.
-    pub(crate) fn url(&self) -> &str {
-        self.locations.address()
-    }
-
-    /// The permanent URL of an object.
-    pub(crate) fn download_url(&self, bucket: &str, key: &str) -> String {
-        self.locations.url(bucket, key)
-    }
-
-    /// Returns the bucket and the key behind a URL of this object store; both are empty when it names no object.
-    /// None for URLs of others.
-    pub(crate) fn locate(&self, url: &str) -> Option<(String, String)> {
-        self.locations.locate(url)
-    }
-
-    /// Serves the object store.
-    pub(crate) fn router(app: &Arc<App>) -> Router {
-        s3_api::router(app)
-    }
-
-    /// What signs uploads and downloads that go straight to a remote store, if they do.
-    pub(super) fn direct(&self) -> Option<&Direct> {
-        self.blobs.direct()
-    }
-
     /// Signs a target for so long.
-    pub(crate) fn presign(&self, target: &Target, life: Duration) -> Result<Presigned, Error> {
-        if let Some(direct) = self.direct() {
+    pub(crate) fn presign(&self, target: &Target, life: Duration) -> Result<Presigned> {
+        if let Some(direct) = self.blobs.direct() {
             return direct.presign(target, life);
         }
         let path = self.locations.path(&target.bucket, &target.key);
@@ -123,13 +97,13 @@ impl Objects {
     }
 
     /// Finds an object; None when there is none with this key.
-    pub(super) async fn find(&self, app: &App, bucket: &str, key: &str) -> Result<Option<Object>, Error> {
+    pub(super) async fn find(&self, app: &App, bucket: &str, key: &str) -> Result<Option<Object>> {
         self.settle(app, TargetsOf::Object { bucket, key }).await?;
         self.database.object(bucket, key).await
     }
 
     /// Opens an object; None when there is none with this key.
-    pub(crate) async fn read(&self, app: &App, bucket: &str, key: &str) -> Result<Option<OpenObject>, Error> {
+    pub(crate) async fn read(&self, app: &App, bucket: &str, key: &str) -> Result<Option<OpenObject>> {
         // A blob can be gone when its object was replaced after its row was read. Then there is a new row.
         for _ in 0..3 {
             let Some(object) = self.find(app, bucket, key).await? else { return Ok(None) };
@@ -142,13 +116,23 @@ impl Objects {
 
     /// Removes a blob that no object refers to any more; while a backup runs, it is left to the sweeper.
     pub(crate) async fn delete_blob(&self, name: &str) {
-        if !self.backups.are_running() {
+        if !self.are_deletions_paused() {
             self.blobs.remove(name).await;
         }
     }
 
-    pub(super) fn begin(&self) -> Result<Box<dyn BlobWriter>, Error> {
-        self.blobs.begin()
+    /// Copies blobs into the folder of another object store. Returns how many are missing.
+    pub(crate) async fn copy_blobs(&self, names: Vec<String>, folder: &Path) -> Result<u64> {
+        self.blobs.copy_to(names, folder).await
+    }
+
+    /// Keeps every blob that has a row now until the result is dropped: unneeded blobs stay for the sweeper.
+    pub(crate) fn pause_deletions(&self) -> Arc<()> {
+        Arc::clone(&self.deletions)
+    }
+
+    pub(super) fn are_deletions_paused(&self) -> bool {
+        Arc::strong_count(&self.deletions) > 1
     }
 }
 
@@ -157,9 +141,7 @@ const MAX_OUTAGE: Duration = Duration::from_secs(2 * 60);
 const OUTAGE_POLL: Duration = Duration::from_secs(1);
 
 /// Tries again while the object store cannot be reached: a task that runs does not fail for that.
-pub(crate) async fn outlast_outage<T, F: Future<Output = Result<T, Error>>>(
-    attempt: impl Fn() -> F,
-) -> Result<T, Error> {
+pub(crate) async fn outlast_outage<T, F: Future<Output = Result<T>>>(attempt: impl Fn() -> F) -> Result<T> {
     let until = Instant::now() + MAX_OUTAGE;
     loop {
         match attempt().await {
@@ -173,7 +155,7 @@ pub(crate) async fn outlast_outage<T, F: Future<Output = Result<T, Error>>>(
 }
 
 /// Returns the other addresses that download URLs have had, and remembers this one.
-async fn former_addresses(database: &dyn Database, address: &str) -> Result<Vec<String>, Error> {
+async fn former_addresses(database: &dyn Database, address: &str) -> Result<Vec<String>> {
     let mut former = Vec::new();
     let mut is_known = false;
     for number in 1.. {

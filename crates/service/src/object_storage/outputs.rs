@@ -4,25 +4,20 @@
 use std::time::Duration;
 
 use axum::body::Bytes;
+use axum::http::StatusCode;
 use futures_util::Stream;
 
 use super::blobs::BlobWriter;
 use super::{MAX_FILE, Object, Objects, OutputLimits, OutputStored};
-use crate::Error;
 use crate::http::slow_clients::{MinThroughput, TooSlow};
 use crate::lifecycle::app::App;
+use crate::{Error, Result};
 
 /// Why an output is not stored.
 #[derive(Debug)]
 pub(crate) enum OutputError {
-    /// It is larger than a file may be.
-    TooLarge,
-    /// Its lease has stored as many outputs, or bytes, as it may.
-    TooMany,
-    /// Too little came in within the timeout.
-    TooSlow,
-    /// The node closed the connection in the middle.
-    CutOff,
+    /// It is the fault of the node: with the status and the message of the response.
+    Refused(StatusCode, &'static str),
     /// The service failed.
     Failed(Error),
 }
@@ -35,7 +30,7 @@ impl From<Error> for OutputError {
 
 impl From<TooSlow> for OutputError {
     fn from(_: TooSlow) -> Self {
-        Self::TooSlow
+        Self::Refused(StatusCode::REQUEST_TIMEOUT, "the file took too long to arrive")
     }
 }
 
@@ -48,13 +43,13 @@ impl Objects {
         key: &str,
         mime: &str,
         bytes: impl Into<Bytes>,
-    ) -> Result<String, Error> {
-        let mut incoming = self.begin()?;
+    ) -> Result<String> {
+        let mut incoming = self.blobs.begin()?;
         incoming.write(bytes.into()).await?;
         let stored = self.commit_output(app, (bucket, key, mime), incoming).await;
         stored.map_err(|error| match error {
             OutputError::Failed(cause) => cause,
-            _ => Error::new("storing an output", "the task has stored as much as it may"),
+            OutputError::Refused(_, message) => Error::new("storing an output", message),
         })
     }
 
@@ -66,12 +61,14 @@ impl Objects {
         timeout: Duration,
         mut body: impl Stream<Item = Result<Bytes, E>> + Send + Unpin,
     ) -> Result<String, OutputError> {
-        let mut incoming = self.begin()?;
+        let mut incoming = self.blobs.begin()?;
         let mut throughput = MinThroughput::new(timeout);
         while let Some(chunk) = throughput.next(&mut body).await? {
-            incoming.write(chunk.map_err(|_| OutputError::CutOff)?).await?;
+            let cut_off = |_| OutputError::Refused(StatusCode::BAD_REQUEST, "the file was cut off");
+            incoming.write(chunk.map_err(cut_off)?).await?;
             if incoming.size() > MAX_FILE {
-                return Err(OutputError::TooLarge);
+                let message = "a file has at most 104857600 bytes";
+                return Err(OutputError::Refused(StatusCode::PAYLOAD_TOO_LARGE, message));
             }
         }
         self.commit_output(app, output, incoming).await
@@ -101,11 +98,12 @@ impl Objects {
                 if let Some(replaced) = replaced {
                     self.delete_blob(&replaced).await;
                 }
-                Ok(self.download_url(bucket, key))
+                Ok(self.locations.url(bucket, key))
             }
             OutputStored::TooMany => {
                 self.delete_blob(&object.blob).await;
-                Err(OutputError::TooMany)
+                let message = "this lease has stored as many outputs as it may";
+                Err(OutputError::Refused(StatusCode::PAYLOAD_TOO_LARGE, message))
             }
         }
     }

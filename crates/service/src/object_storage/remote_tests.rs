@@ -97,7 +97,7 @@ async fn an_upload_that_ends_after_its_target_has_expired_is_a_file() -> Outcome
 async fn an_object_without_a_row_is_marked_and_removed_when_the_retention_is_over() -> Outcome {
     let (service, owner) = start().await?;
     let app = &service.app;
-    let direct = app.objects.direct().ok_or("the bucket is not used by callers")?;
+    let direct = app.objects.blobs.direct().ok_or("the bucket is not used by callers")?;
     let (_, pending_at) = target(app, "pending").await?;
     let (deleted, deleted_at) = target(app, "deleted").await?;
     put(&pending_at).await?;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use url::Url;
 
-use crate::Error;
+use crate::{Error, Result};
 
 /// The region that is signed for when none is named. Most stores but Amazon's take any.
 const DEFAULT_REGION: &str = "us-east-1";
@@ -49,7 +49,7 @@ impl S3Config {
     ///
     /// # Errors
     /// When the URL is of another form, or a key is empty. The message does not repeat the keys.
-    pub fn new(url: &str, access_key: &str, secret_key: &str) -> Result<Self, Error> {
+    pub fn new(url: &str, access_key: &str, secret_key: &str) -> Result<Self> {
         let refused = |why: String| {
             let example = "s3://bucket?endpoint=https://s3.example&region=us-east-1";
             Error::new("reading the URL of the object store", format!("{why}; use one such as {example}"))
@@ -193,7 +193,7 @@ fn prefix(path: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn read(url: &str) -> Result<S3Config, Error> {
+    fn read(url: &str) -> Result<S3Config> {
         S3Config::new(url, "key", "the secret")
     }
 

@@ -9,10 +9,10 @@ use std::time::Duration;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::blobs::{Direct, Stat};
-use super::{Object, Objects, Stored, Target, TargetsOf};
-use crate::Error;
+use super::{Objects, Stored, Target, TargetsOf};
 use crate::clock::Moment;
 use crate::lifecycle::app::App;
+use crate::{Error, Result};
 
 /// How often the job looks for uploads to targets that expire.
 pub(crate) const SETTLING_INTERVAL: Duration = Duration::from_secs(15);
@@ -37,8 +37,8 @@ type Found = (Target, Stat);
 impl Objects {
     /// Makes files of what was uploaded to pending targets. There is nothing to do where this process receives
     /// the uploads.
-    pub(crate) async fn settle(&self, app: &App, of: TargetsOf<'_>) -> Result<(), Error> {
-        let Some(direct) = self.direct() else { return Ok(()) };
+    pub(crate) async fn settle(&self, app: &App, of: TargetsOf<'_>) -> Result<()> {
+        let Some(direct) = self.blobs.direct() else { return Ok(()) };
         let expiry = (app.clock.now().before(LATE_UPLOADS), Moment(i64::MAX));
         let targets = self.database.pending_targets(of, expiry, MAX_PENDING).await?;
         self.settle_targets(app, direct, targets).await
@@ -46,8 +46,8 @@ impl Objects {
 
     /// The same for targets that expire before the job runs the next time, and for those whose last upload has
     /// ended.
-    pub(crate) async fn settle_expiring(&self, app: &App) -> Result<(), Error> {
-        let Some(direct) = self.direct() else { return Ok(()) };
+    pub(crate) async fn settle_expiring(&self, app: &App) -> Result<()> {
+        let Some(direct) = self.blobs.direct() else { return Ok(()) };
         let now = app.clock.now();
         let windows = [
             (&self.settled.in_time, now.after(SETTLING_INTERVAL * 2)),
@@ -66,7 +66,7 @@ impl Objects {
         app: &App,
         direct: &Direct,
         (after, mut until): (Moment, Moment),
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         loop {
             let targets =
                 self.database.pending_targets(TargetsOf::Everyone, (after, until), MAX_PENDING).await?;
@@ -81,7 +81,7 @@ impl Objects {
         }
     }
 
-    async fn settle_targets(&self, app: &App, direct: &Direct, targets: Vec<Target>) -> Result<(), Error> {
+    async fn settle_targets(&self, app: &App, direct: &Direct, targets: Vec<Target>) -> Result<()> {
         if targets.is_empty() {
             return Ok(());
         }
@@ -100,7 +100,7 @@ impl Objects {
         Ok(())
     }
 
-    async fn settle_target(&self, app: &App, target: &Target, stat: Stat) -> Result<(), Error> {
+    async fn settle_target(&self, app: &App, target: &Target, stat: Stat) -> Result<()> {
         if stat.size != target.size {
             // The signature covers the size.
             tracing::error!(
@@ -114,15 +114,7 @@ impl Objects {
         if !is_own && !self.database.is_member(target.owner, target.payer).await? {
             return Ok(());
         }
-        let object = Object {
-            bucket: target.bucket.clone(),
-            key: target.key.clone(),
-            blob: target.id.clone(),
-            mime: target.mime.clone(),
-            size: stat.size,
-            etag: stat.etag,
-            created_at: app.clock.now(),
-        };
+        let object = target.object(target.id.clone(), stat.etag, app.clock.now());
         // Another process may have settled it meanwhile, which is as good.
         let stored = self.database.store_upload(&target.id, &app.random.uuid()?, &object).await?;
         if let Stored::Kept { replaced: Some(replaced) } = stored {
@@ -133,7 +125,7 @@ impl Objects {
 }
 
 /// Asks the store for the objects of targets: those that are there, and the targets of the others.
-async fn look_for(direct: &Direct, targets: Vec<Target>) -> Result<(Vec<Found>, Vec<Target>), Error> {
+async fn look_for(direct: &Direct, targets: Vec<Target>) -> Result<(Vec<Found>, Vec<Target>)> {
     let stats = stream::iter(targets).map(|target| async move {
         let stat = direct.stat(&target.id).await?;
         Ok::<_, Error>((target, stat))

@@ -8,7 +8,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use super::Objects;
-use crate::Error;
+use crate::Result;
 use crate::clock::Moment;
 use crate::lifecycle::app::App;
 
@@ -21,14 +21,14 @@ const TARGET_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Objects {
     /// Sweeps what no upload can need any more: a job of every process.
-    pub(crate) async fn run_sweeper(&self, app: &App) -> Result<(), Error> {
+    pub(crate) async fn run_sweeper(&self, app: &App) -> Result<()> {
         // No upload of this process is older than the start, so whatever is older has its row or never will.
         let then = SystemTime::now().checked_sub(MIN_BLOB_AGE).unwrap_or(SystemTime::UNIX_EPOCH);
         self.sweep(app, then.max(self.blobs.opened_at())).await
     }
 
     /// Returns those of the blobs that an object refers to, by queries of a bounded size.
-    async fn known(&self, names: &[String]) -> Result<HashSet<String>, Error> {
+    async fn known(&self, names: &[String]) -> Result<HashSet<String>> {
         let mut known = HashSet::new();
         for names in names.chunks(MAX_BATCH) {
             known.extend(self.database.known_blobs(names).await?);
@@ -36,7 +36,7 @@ impl Objects {
         Ok(known)
     }
 
-    pub(super) async fn sweep(&self, app: &App, then: SystemTime) -> Result<(), Error> {
+    pub(super) async fn sweep(&self, app: &App, then: SystemTime) -> Result<()> {
         let now = app.clock.now();
         let oldest = date(now.before(app.config.orphan_retention));
         let set_aside = self.blobs.orphans().await?;
@@ -56,7 +56,7 @@ impl Objects {
         let known = self.known(&names).await?;
         for name in names.iter().filter(|name| !known.contains(*name)) {
             // A backup may need a blob whose row was deleted after the backup began.
-            if !self.backups.are_running() {
+            if !self.are_deletions_paused() {
                 self.blobs.set_aside(name, today).await?;
                 orphans += 1;
             }

@@ -10,7 +10,7 @@ use futures_util::Stream;
 
 use super::blobs::{Blob, BlobWriter};
 use super::s3_api::{Code, S3Error};
-use super::{Object, Stored, Target, hex};
+use super::{Stored, Target, hex};
 use crate::Error;
 use crate::http::slow_clients::MinThroughput;
 use crate::lifecycle::app::App;
@@ -62,7 +62,7 @@ pub(super) async fn receive(
 ) -> Result<String, S3Error> {
     let busy = || S3Error::new(Code::SlowDown, "Please reduce your request rate.");
     let _permit = app.uploads.try_acquire(target.payer).ok_or_else(busy)?;
-    let mut incoming = app.objects.begin()?;
+    let mut incoming = app.objects.blobs.begin()?;
     let mut throughput = MinThroughput::new(app.config.limits.upload_idle);
     while let Some(chunk) = throughput.next(&mut body).await? {
         incoming.write(chunk?).await?;
@@ -95,15 +95,7 @@ async fn store(
         let message = "The Content-MD5 you specified did not match what we received.";
         return Err(S3Error::new(Code::BadDigest, message));
     }
-    let object = Object {
-        bucket: target.bucket.clone(),
-        key: target.key.clone(),
-        blob: blob.name.clone(),
-        mime: target.mime.clone(),
-        size: blob.size,
-        etag: blob.etag.clone(),
-        created_at: app.clock.now(),
-    };
+    let object = target.object(blob.name.clone(), blob.etag.clone(), app.clock.now());
     // When this fails, it is not known whether the row was committed: the blob stays, for the sweeper.
     let stored = app.database.store_upload(&target.id, &app.random.uuid()?, &object).await?;
     let (unneeded, response) = match stored {

@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::Error;
+use crate::{Error, Result};
 
 /// The upper bounds of the latency histogram, in seconds.
 const LATENCY_BUCKETS: [f64; 13] =
@@ -42,9 +42,9 @@ pub(crate) struct Metrics {
     requests: Family<RequestLabels, Counter>,
     latencies: Family<RouteLabels, Histogram, fn() -> Histogram>,
     tasks: Family<StatusLabels, Gauge>,
-    queue_age: Gauge,
-    requests_in_progress: Gauge,
-    open_connections: Gauge,
+    pub(super) queue_age: Gauge,
+    pub(super) requests_in_progress: Gauge,
+    pub(super) open_connections: Gauge,
 }
 
 impl Metrics {
@@ -86,35 +86,21 @@ impl Metrics {
         self.tasks.get_or_create(&StatusLabels { status }).set(number(tasks));
     }
 
-    /// Sets what is measured when the metrics are read. The age of the queue is in seconds.
-    pub(super) fn set_gauges(&self, queue_age: i64, requests_in_progress: usize, open_connections: usize) {
-        self.queue_age.set(queue_age);
-        self.requests_in_progress.set(number(requests_in_progress));
-        self.open_connections.set(number(open_connections));
-    }
-
     /// The metrics as text.
-    pub(super) fn encode(&self) -> Result<String, Error> {
+    pub(super) fn encode(&self) -> Result<String> {
         let mut text = String::new();
         encode(&mut text, &self.registry).map_err(|cause| Error::new("encoding the metrics", cause))?;
         Ok(text)
     }
 }
 
-fn number(count: impl TryInto<i64>) -> i64 {
+/// A count as a gauge has it.
+pub(super) fn number(count: impl TryInto<i64>) -> i64 {
     count.try_into().unwrap_or(i64::MAX)
 }
 
 /// The label of a method: strangers may send any word, and each would be a series of its own.
 pub(crate) fn label(method: &Method) -> &'static str {
-    match *method {
-        Method::GET => "GET",
-        Method::HEAD => "HEAD",
-        Method::POST => "POST",
-        Method::PUT => "PUT",
-        Method::PATCH => "PATCH",
-        Method::DELETE => "DELETE",
-        Method::OPTIONS => "OPTIONS",
-        _ => "other",
-    }
+    let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+    known.into_iter().find(|known| *known == method.as_str()).unwrap_or("other")
 }

@@ -11,6 +11,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
+use self::metrics::number;
 use crate::Error;
 use crate::lifecycle::app::App;
 
@@ -56,9 +57,10 @@ async fn metrics(State(app): State<Arc<App>>) -> Result<Response, StatusCode> {
     for (status, tasks) in depths {
         app.metrics.set_tasks(status.word(), tasks);
     }
-    let queue_age = oldest.map_or(0, |oldest| now.saturating_sub(oldest.0)) / 1_000;
+    app.metrics.queue_age.set(oldest.map_or(0, |oldest| now.saturating_sub(oldest.0)) / 1_000);
     let in_progress = app.config.limits.max_requests.saturating_sub(app.requests.available_permits());
-    app.metrics.set_gauges(queue_age, in_progress, app.connections.count());
+    app.metrics.requests_in_progress.set(number(in_progress));
+    app.metrics.open_connections.set(number(app.connections.count()));
     let text = app.metrics.encode().map_err(failed)?;
     Ok(([(CONTENT_TYPE, OPENMETRICS)], text).into_response())
 }

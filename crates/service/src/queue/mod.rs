@@ -7,40 +7,23 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::ledger::{Money, as_number};
+use crate::words::words;
 
-/// What has become of a task. Statuses go from `Queued` over `Computing` to one of the other three.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Status {
-    #[serde(rename = "in_queue")]
-    Queued,
-    Computing,
-    Success,
-    Failed,
-    Canceled,
-}
-
-impl Status {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Queued, Self::Computing, Self::Success, Self::Failed, Self::Canceled];
-
-    /// As the API and the database spell it.
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Queued => "in_queue",
-            Self::Computing => "computing",
-            Self::Success => "success",
-            Self::Failed => "failed",
-            Self::Canceled => "canceled",
-        }
-    }
-
-    pub(crate) fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.word() == word)
+words! {
+    /// What has become of a task. Statuses go from `Queued` over `Computing` to one of the other three.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub(crate) enum Status {
+        #[serde(rename = "in_queue")]
+        Queued = "in_queue",
+        Computing = "computing",
+        Success = "success",
+        Failed = "failed",
+        Canceled = "canceled",
     }
 }
 
@@ -57,6 +40,13 @@ pub(crate) struct NewTask {
     pub(crate) price: Money,
     /// The inputs as submitted, a JSON object.
     pub(crate) input: String,
+}
+
+impl NewTask {
+    /// Why it fails when the balance does not cover it.
+    pub(crate) fn insufficient(&self, spendable: Money) -> String {
+        format!("insufficient balance: the model costs {}, and {spendable} can be spent", self.price)
+    }
 }
 
 /// What happens to a task that the balance does not cover.
@@ -171,6 +161,29 @@ pub(crate) enum Ending {
     Error { message: String, detail: String },
 }
 
+/// Why a task fails that no node can end.
+pub(crate) const ABANDONED: &str =
+    "the node that ran this task fell silent, and no other node serves the model";
+
+/// Why a task fails that no node has ended.
+pub(crate) fn not_survived(attempts: i64) -> String {
+    format!("no node survived this task: {attempts} leases of it expired")
+}
+
+/// The detail of a failure of which there is no more to say than its message.
+pub(crate) fn detail_of(message: &str) -> String {
+    serde_json::json!({ "message": message }).to_string()
+}
+
+/// The end of a task under a lease.
+#[derive(Debug, Clone)]
+pub(crate) struct End {
+    pub(crate) node: String,
+    pub(crate) task: String,
+    pub(crate) attempt: i64,
+    pub(crate) ending: Ending,
+}
+
 /// How claims behave.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeaseRules {
@@ -213,32 +226,22 @@ pub(crate) trait Queue: Send + Sync {
         otherwise: InsufficientBalance,
         max_unfinished: u32,
         now: Moment,
-    ) -> Result<Created, Error>;
-    async fn task(&self, account: AccountId, id: &str) -> Result<Option<Task>, Error>;
+    ) -> Result<Created>;
+    async fn task(&self, account: AccountId, id: &str) -> Result<Option<Task>>;
     /// A page of the account's tasks, oldest first, and how many there are in all.
-    async fn history(
-        &self,
-        account: AccountId,
-        limit: u32,
-        offset: u64,
-    ) -> Result<(Vec<TaskSummary>, u64), Error>;
+    async fn history(&self, account: AccountId, limit: u32, offset: u64) -> Result<(Vec<TaskSummary>, u64)>;
     /// Cancels a task that is still queued, and gives its price back.
-    async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel, Error>;
+    async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel>;
 
     /// Leases a task for each slot, in one transaction: first one whose lease has expired, then one of the
     /// account whose turn it is. Accounts take turns, however many tasks each has; the tasks of one account
     /// are claimed in the order of their creation. A task that was leased too often fails instead.
-    async fn claim(&self, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Claim>, Error>;
+    async fn claim(&self, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Claim>>;
     /// Ends a lease in order: the task can be claimed at once, and the lease does not count as an attempt.
-    async fn release(&self, node: &str, task: &str, attempt: i64, now: Moment) -> Result<(), Error>;
+    async fn release(&self, node: &str, task: &str, attempt: i64, now: Moment) -> Result<()>;
     /// Fails the tasks whose lease expired before a moment and whose model no node seen since `live_since`
     /// serves, and gives their prices back. Returns how many.
-    async fn fail_abandoned(
-        &self,
-        expired_before: Moment,
-        live_since: Moment,
-        now: Moment,
-    ) -> Result<usize, Error>;
+    async fn fail_abandoned(&self, expired_before: Moment, live_since: Moment, now: Moment) -> Result<usize>;
     /// Prolongs a lease; false when it is no longer the node's, or began before the oldest that is prolonged.
     async fn heartbeat(
         &self,
@@ -247,7 +250,7 @@ pub(crate) trait Queue: Send + Sync {
         attempt: i64,
         until: Moment,
         oldest: Option<Moment>,
-    ) -> Result<bool, Error>;
+    ) -> Result<bool>;
     /// Ends a task and moves its money; false when the lease is no longer the node's, and then nothing
     /// happens.
     async fn finish(
@@ -257,27 +260,42 @@ pub(crate) trait Queue: Send + Sync {
         attempt: i64,
         ending: &Ending,
         now: Moment,
-    ) -> Result<bool, Error>;
+    ) -> Result<bool>;
+    /// Ends tasks and claims others, all in one commit where the engine has one writer: `finish` for each end, then
+    /// `claim`.
+    async fn finish_and_claim(
+        &self,
+        ends: &[End],
+        slots: &[Slot],
+        rules: LeaseRules,
+        now: Moment,
+    ) -> Result<(Vec<bool>, Vec<Claim>)> {
+        let mut ended = Vec::new();
+        for End { node, task, attempt, ending } in ends {
+            ended.push(self.finish(node, task, *attempt, ending, now).await?);
+        }
+        Ok((ended, self.claim(slots, rules, now).await?))
+    }
 
     /// What has become of a lease, for a node that asks again.
-    async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState, Error>;
+    async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState>;
 
     /// Notes that a node is alive and which models it runs.
-    async fn node_seen(&self, node: &str, models: &[String], now: Moment) -> Result<(), Error>;
+    async fn node_seen(&self, node: &str, models: &[String], now: Moment) -> Result<()>;
     /// Forgets a node that died; what it had leased can be claimed at once.
-    async fn node_gone(&self, node: &str, now: Moment) -> Result<(), Error>;
+    async fn node_gone(&self, node: &str, now: Moment) -> Result<()>;
     /// Forgets a node that ends in order; what it had leased is released.
-    async fn node_left(&self, node: &str, now: Moment) -> Result<(), Error>;
+    async fn node_left(&self, node: &str, now: Moment) -> Result<()>;
     /// Deletes the oldest tasks of each account up to the first one that has not ended before a moment. Their
     /// movements of money are added up. Returns how many tasks.
-    async fn delete_ended_tasks(&self, ended_before: Moment, now: Moment) -> Result<usize, Error>;
+    async fn delete_ended_tasks(&self, ended_before: Moment, now: Moment) -> Result<usize>;
     /// Whether a node seen since then runs the model, and how many accounts have tasks on it that have
     /// not ended.
-    async fn serving(&self, model: &str, since: Moment) -> Result<Serving, Error>;
+    async fn serving(&self, model: &str, since: Moment) -> Result<Serving>;
     /// How many tasks there are of each status.
-    async fn depths(&self) -> Result<Vec<(Status, u64)>, Error>;
+    async fn depths(&self) -> Result<Vec<(Status, u64)>>;
     /// Since when the task has waited that has waited longest.
-    async fn oldest_queued(&self) -> Result<Option<Moment>, Error>;
+    async fn oldest_queued(&self) -> Result<Option<Moment>>;
 }
 
 /// Whether a model is served, and how many use it.

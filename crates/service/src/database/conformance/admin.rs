@@ -112,7 +112,7 @@ pub(crate) async fn nodes_are_listed_with_their_keys(engine: impl Engine) {
     let models = [MODEL.to_owned(), "another".to_owned()];
     let keys = [("lab", Some(&models[..])), ("unused", None)];
     for (name, models) in keys {
-        let key = NewKey::draw_for_nodes(&fixture.random).unwrap().kept;
+        let key = NewKey::draw(&fixture.random).unwrap().kept;
         assert!(database.add_node_key(name, &key, models, Moment(1)).await.unwrap());
     }
     database.node_seen(NODE, &models[..1], Moment(2)).await.unwrap();
@@ -159,7 +159,7 @@ pub(crate) async fn tasks_of_all_accounts_are_listed_newest_first(engine: impl E
     assert_eq!(listed(queued).await, [&*third]);
 
     let task = database.any_task(&first).await.unwrap().unwrap();
-    assert_eq!((&*task.overview.account, task.overview.status), ("customer", "success"));
+    assert_eq!((&*task.overview.account, task.overview.status), ("customer", Status::Success));
     assert_eq!((task.input.get(), task.output.unwrap().get()), ("{}", r#"{"said":"hello"}"#));
     assert!(task.error.is_none() && !task.overview.is_refunded);
     assert_eq!((task.overview.created_at, task.overview.updated_at), (Moment(1), Moment(4)));

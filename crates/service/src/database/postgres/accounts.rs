@@ -6,40 +6,35 @@ use tokio_postgres::Row;
 
 use super::PostgresDatabase;
 use super::changes::Change;
-use super::failure::{Failure, read, statement, transaction};
+use super::failure::{Outcome, read, statement, transaction};
 use super::movements::read_purses;
 use super::statements::{all, first, is_there, one, run};
 use super::values::Hash;
-use crate::Error;
 use crate::accounts::{Account, AccountId, Accounts, KeptKey, NewAccount};
 use crate::clock::Moment;
+use crate::database::records::record;
 use crate::ledger::Purses;
+use crate::{Error, Result};
 
 const BY_USERNAME: &str =
     "SELECT id, username, scope, wallet_address, bucket FROM accounts WHERE username = $1";
 
 /// Reads an account from the first columns of a row.
 fn account(row: &Row) -> Result<Account, tokio_postgres::Error> {
-    Ok(Account {
-        id: row.try_get(0)?,
-        username: row.try_get(1)?,
-        scope: row.try_get(2)?,
-        wallet_address: row.try_get(3)?,
-        bucket: row.try_get(4)?,
-    })
+    Ok(record!(try_get row, Account: id username scope wallet_address bucket))
 }
 
 #[async_trait]
 impl Accounts for PostgresDatabase {
-    async fn add_account(&self, new: &NewAccount, now: Moment) -> Result<Account, Error> {
+    async fn add_account(&self, new: &NewAccount, now: Moment) -> Result<Account> {
         transaction!(self, |tx| add_account(tx, new, now))
     }
 
-    async fn account(&self, username: &str) -> Result<Option<Account>, Error> {
+    async fn account(&self, username: &str) -> Result<Option<Account>> {
         read!(self, |db| first(db, BY_USERNAME, &[&username], account))
     }
 
-    async fn accounts(&self) -> Result<Vec<(Account, Purses)>, Error> {
+    async fn accounts(&self) -> Result<Vec<(Account, Purses)>> {
         // One statement, so that money that moves meanwhile is not seen twice.
         let select = "SELECT id, username, scope, wallet_address, bucket, balance, free, held, debt, \
              earnings + coalesce(more_earnings, 0)::bigint, revenue + coalesce(more_revenue, 0)::bigint \
@@ -50,12 +45,12 @@ impl Accounts for PostgresDatabase {
         read!(self, |db| all(db, select, &[], |row| Ok((account(row)?, read_purses(row, 5)?))))
     }
 
-    async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<(), Error> {
+    async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<()> {
         let insert = "INSERT INTO members (organization, person) VALUES ($1, $2) ON CONFLICT DO NOTHING";
         statement!(self, |db| run(db, insert, &[&organization, &person])).map(|_| ())
     }
 
-    async fn remove_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error> {
+    async fn remove_member(&self, organization: AccountId, person: AccountId) -> Result<bool> {
         let removed = statement!(self, |db| one(
             db,
             "WITH removed AS (DELETE FROM members WHERE organization = $1 AND person = $2 RETURNING 1), \
@@ -67,12 +62,12 @@ impl Accounts for PostgresDatabase {
         Ok(removed > 0)
     }
 
-    async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error> {
+    async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool> {
         let member = "SELECT 1 FROM members WHERE organization = $1 AND person = $2";
         read!(self, |db| is_there(db, member, &[&organization, &person]))
     }
 
-    async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<(), Error> {
+    async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<()> {
         let added = {
             let _invalidation = self.caches.keys.invalidate();
             statement!(self, |db| add_key(db, owner, key, now))
@@ -81,7 +76,7 @@ impl Accounts for PostgresDatabase {
         added
     }
 
-    async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool, Error> {
+    async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool> {
         let revoked = {
             let _invalidation = self.caches.keys.invalidate();
             let revoke = "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
@@ -91,13 +86,13 @@ impl Accounts for PostgresDatabase {
         Ok(revoked? > 0)
     }
 
-    async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>, Error> {
+    async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>> {
         let read = || async { read!(self, |db| key(db, id)) };
         self.caches.keys.get_or_read(id, read).await
     }
 }
 
-async fn key(db: &impl GenericClient, id: &str) -> Result<Option<(KeptKey, Account)>, Failure> {
+async fn key(db: &impl GenericClient, id: &str) -> Outcome<Option<(KeptKey, Account)>> {
     first(
         db,
         "SELECT accounts.id, username, scope, wallet_address, bucket, api_keys.id, hash \
@@ -110,11 +105,7 @@ async fn key(db: &impl GenericClient, id: &str) -> Result<Option<(KeptKey, Accou
 }
 
 /// Adds an account with its purses, inside a transaction.
-pub(super) async fn add_account(
-    db: &impl GenericClient,
-    new: &NewAccount,
-    now: Moment,
-) -> Result<Account, Failure> {
+pub(super) async fn add_account(db: &impl GenericClient, new: &NewAccount, now: Moment) -> Outcome<Account> {
     run(
         db,
         "WITH added AS ( \
@@ -132,7 +123,7 @@ pub(super) async fn add_key(
     owner: AccountId,
     key: &KeptKey,
     now: Moment,
-) -> Result<(), Failure> {
+) -> Outcome {
     let added = run(
         db,
         "INSERT INTO api_keys (id, account, hash, created_at) VALUES ($1, $2, $3, $4) \

@@ -7,19 +7,20 @@ use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 
 use super::PostgresDatabase;
-use super::failure::{Failure, read, transaction};
+use super::failure::{Outcome, read, transaction};
 use super::maintenance::left_to_postgres;
 use super::movements::{Movement, add_changes, lock, move_money, purses};
 use super::statements::{all, column, first, is_there};
 use super::values::{Json, signed};
-use crate::Error;
 use crate::accounts::{AccountId, Scope};
 use crate::admin::{
     AdminDatabase, KeyOverview, ModelOverview, NodeOverview, Refund, TaskDetail, TaskFilter, TaskOverview,
 };
 use crate::clock::Moment;
+use crate::database::records::record;
 use crate::ledger::{Money, Purse, Reason};
 use crate::queue::Status;
+use crate::{Error, Result};
 
 const TASK: &str = "SELECT tasks.id, username, model, status, price, cost, message, node, attempt, \
      tasks.created_at, updated_at, \
@@ -27,39 +28,26 @@ const TASK: &str = "SELECT tasks.id, username, model, status, price, cost, messa
      FROM tasks JOIN accounts ON accounts.id = tasks.account";
 
 fn task(row: &Row) -> Result<TaskOverview, tokio_postgres::Error> {
-    Ok(TaskOverview {
-        task: row.try_get(0)?,
-        account: row.try_get(1)?,
-        model: row.try_get(2)?,
-        status: row.try_get::<_, Status>(3)?.word(),
-        price: row.try_get(4)?,
-        cost: row.try_get(5)?,
-        message: row.try_get(6)?,
-        node: row.try_get(7)?,
-        attempt: row.try_get(8)?,
-        created_at: row.try_get(9)?,
-        updated_at: row.try_get(10)?,
-        is_refunded: row.try_get(11)?,
-    })
+    Ok(record!(try_get row, TaskOverview: task account model status price cost message node attempt
+                                          created_at updated_at is_refunded))
 }
 
 #[async_trait]
 impl AdminDatabase for PostgresDatabase {
-    async fn keys(&self, account: AccountId) -> Result<Vec<KeyOverview>, Error> {
+    async fn keys(&self, account: AccountId) -> Result<Vec<KeyOverview>> {
         let select = "SELECT id, created_at, revoked_at FROM api_keys WHERE account = $1 \
                       ORDER BY created_at DESC, id";
         read!(self, |db| all(db, select, &[&account], |row| {
-            let (key, created_at, revoked_at) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-            Ok(KeyOverview { key, created_at, revoked_at })
+            Ok(record!(try_get row, KeyOverview: key created_at revoked_at))
         }))
     }
 
-    async fn keys_like(&self, beginning: &str) -> Result<Vec<String>, Error> {
+    async fn keys_like(&self, beginning: &str) -> Result<Vec<String>> {
         let select = "SELECT id FROM api_keys WHERE revoked_at IS NULL AND starts_with(id, $1) LIMIT 2";
         read!(self, |db| all(db, select, &[&beginning], column))
     }
 
-    async fn memberships(&self, account: AccountId, scope: Scope) -> Result<Vec<String>, Error> {
+    async fn memberships(&self, account: AccountId, scope: Scope) -> Result<Vec<String>> {
         let select = match scope {
             Scope::Organization => {
                 "SELECT username FROM members JOIN accounts ON accounts.id = person \
@@ -73,28 +61,18 @@ impl AdminDatabase for PostgresDatabase {
         read!(self, |db| all(db, select, &[&account], column))
     }
 
-    async fn all_models(&self, limit: u32, offset: u64) -> Result<Vec<ModelOverview>, Error> {
+    async fn all_models(&self, limit: u32, offset: u64) -> Result<Vec<ModelOverview>> {
         let select = "SELECT models.id, username, name, price, is_public, is_official, is_verified, \
              is_playground, models.created_at, updated_at \
              FROM models JOIN accounts ON accounts.id = owner ORDER BY sequence LIMIT $1 OFFSET $2";
         let (limit, offset) = (i64::from(limit), signed(offset));
         read!(self, |db| all(db, select, &[&limit, &offset], |row| {
-            Ok(ModelOverview {
-                model: row.try_get(0)?,
-                publisher: row.try_get(1)?,
-                name: row.try_get(2)?,
-                price: row.try_get(3)?,
-                visibility: row.try_get(4)?,
-                is_official: row.try_get(5)?,
-                is_verified: row.try_get(6)?,
-                is_playground: row.try_get(7)?,
-                created_at: row.try_get(8)?,
-                updated_at: row.try_get(9)?,
-            })
+            Ok(record!(try_get row, ModelOverview: model publisher name price visibility is_official
+                                                   is_verified is_playground created_at updated_at))
         }))
     }
 
-    async fn nodes(&self) -> Result<Vec<NodeOverview>, Error> {
+    async fn nodes(&self) -> Result<Vec<NodeOverview>> {
         let select = "SELECT node_keys.name, nodes.id, seen_at, created_at, revoked_at, models, \
              ARRAY(SELECT model FROM node_models WHERE node = nodes.id ORDER BY model) \
              FROM node_keys FULL JOIN nodes ON nodes.key = node_keys.name \
@@ -123,7 +101,7 @@ impl AdminDatabase for PostgresDatabase {
         named.collect()
     }
 
-    async fn all_tasks(&self, filter: TaskFilter) -> Result<Vec<TaskOverview>, Error> {
+    async fn all_tasks(&self, filter: TaskFilter) -> Result<Vec<TaskOverview>> {
         let sql = format!(
             "{TASK} WHERE {} AND {} ORDER BY sequence DESC LIMIT $3 OFFSET $4",
             if filter.account.is_some() { "account = $1" } else { "$1::bigint IS NULL" },
@@ -133,7 +111,7 @@ impl AdminDatabase for PostgresDatabase {
         read!(self, |db| all(db, &sql, &[&filter.account, &filter.status, &limit, &offset], task))
     }
 
-    async fn any_task(&self, id: &str) -> Result<Option<TaskDetail>, Error> {
+    async fn any_task(&self, id: &str) -> Result<Option<TaskDetail>> {
         let sql = format!("{TASK} WHERE tasks.id = $1");
         read!(self, |db| first(db, &sql, &[&id], |row| {
             let json = |json: Option<Json>| json.map(|json| json.0);
@@ -146,11 +124,11 @@ impl AdminDatabase for PostgresDatabase {
         }))
     }
 
-    async fn refund(&self, task: &str, now: Moment) -> Result<Refund, Error> {
+    async fn refund(&self, task: &str, now: Moment) -> Result<Refund> {
         transaction!(self, |tx| refund(tx, task, now))
     }
 
-    async fn blobs_of(&self, _: &Path) -> Result<Vec<String>, Error> {
+    async fn blobs_of(&self, _: &Path) -> Result<Vec<String>> {
         Err(left_to_postgres("reading a backup"))
     }
 }
@@ -166,7 +144,7 @@ struct Charged {
     balance: Money,
 }
 
-async fn refund(tx: &Transaction<'_>, task: &str, now: Moment) -> Result<Refund, Failure> {
+async fn refund(tx: &Transaction<'_>, task: &str, now: Moment) -> Outcome<Refund> {
     let charged = first(
         tx,
         "SELECT sequence, account, username, publisher, status, held_free, held_balance \

@@ -3,7 +3,7 @@
 use deadpool_postgres::{Client, Transaction};
 use tokio_postgres::IsolationLevel;
 
-use super::failure::Failure;
+use super::failure::Outcome;
 use super::statements::{all, column, one};
 use super::values::unsigned;
 use crate::ledger::Audit;
@@ -95,7 +95,7 @@ const AUDITS: &[(&str, &str)] = &[
 ];
 
 /// Checks one snapshot: writes go on meanwhile, and are not seen.
-pub(super) async fn audit(connection: &mut Client) -> Result<Audit, Failure> {
+pub(super) async fn audit(connection: &mut Client) -> Outcome<Audit> {
     let snapshot =
         connection.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
     let snapshot = snapshot.start().await?;
@@ -104,7 +104,7 @@ pub(super) async fn audit(connection: &mut Client) -> Result<Audit, Failure> {
     Ok(Audit { movements: unsigned(movements), faults })
 }
 
-async fn faults(snapshot: &Transaction<'_>) -> Result<Vec<String>, Failure> {
+async fn faults(snapshot: &Transaction<'_>) -> Outcome<Vec<String>> {
     let mut faults = Vec::new();
     for (query, sentence) in AUDITS {
         let wrong: Vec<(String, String, String)> =

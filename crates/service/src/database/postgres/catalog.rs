@@ -1,7 +1,6 @@
 //! Models and their versions in PostgreSQL.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use deadpool_postgres::{GenericClient, Transaction};
@@ -10,19 +9,17 @@ use tokio_postgres::types::ToSql;
 
 use super::PostgresDatabase;
 use super::changes::Change;
-use super::failure::{Failure, read, statement, transaction};
+use super::failure::{Outcome, read, statement, transaction};
 use super::statements::{all, column, first, is_there, one, run};
 use super::values::{Json, signed, unsigned};
-use crate::Error;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::catalog::{
     Catalog, Existing, Filter, Format, Model, ModelChange, ModelSummary, NewModel, NewVersion, Published,
     Search, Sort, Version, Visibility, folded,
 };
 use crate::clock::Moment;
-
-/// How far back `trending` looks.
-const TRENDING_DAYS: u32 = 7;
+use crate::database::records::record;
 
 /// Models that are visible, in parts that each have an index.
 const PUBLIC: &str = "is_public";
@@ -35,16 +32,8 @@ const MATCHING: &str = "AND (strpos(folded_name, $2) > 0 OR strpos(folded_descri
 
 /// Reads what lists show of a model, from a column on.
 fn summary(row: &Row, from: usize) -> Result<ModelSummary, tokio_postgres::Error> {
-    Ok(ModelSummary {
-        id: row.try_get(from)?,
-        name: row.try_get(from + 1)?,
-        username: row.try_get(from + 2)?,
-        description: row.try_get(from + 3)?,
-        is_official: row.try_get(from + 4)?,
-        is_verified: row.try_get(from + 5)?,
-        visibility: row.try_get(from + 6)?,
-        price: row.try_get(from + 7)?,
-    })
+    Ok(record!(try_get row from from, ModelSummary: id name username description is_official is_verified
+                                                    visibility price))
 }
 
 /// Which parts a list has, and what else it asks of a model.
@@ -79,16 +68,16 @@ const fn order(sort: Sort) -> (&'static str, &'static str) {
 
 #[async_trait]
 impl Catalog for PostgresDatabase {
-    async fn models(&self, search: &Search) -> Result<(Vec<ModelSummary>, u64), Error> {
+    async fn models(&self, search: &Search) -> Result<(Vec<ModelSummary>, u64)> {
         read!(self, |db| models(db, search))
     }
 
-    async fn published(&self, id: &str) -> Result<Option<Arc<Published>>, Error> {
+    async fn published(&self, id: &str) -> Result<Option<Arc<Published>>> {
         let read = || async { read!(self, |db| published(db, id)) };
         self.caches.models.get_or_read(id, read).await
     }
 
-    async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64, Error> {
+    async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64> {
         let changed = {
             let _invalidation = self.caches.models.invalidate();
             transaction!(self, |tx| publish(tx, models, existing))
@@ -103,7 +92,7 @@ impl Catalog for PostgresDatabase {
         model: &str,
         version: &NewVersion,
         now: Moment,
-    ) -> Result<Option<bool>, Error> {
+    ) -> Result<Option<bool>> {
         let published = {
             let _invalidation = self.caches.models.invalidate();
             transaction!(self, |tx| publish_version(tx, owner, model, version, now))
@@ -112,7 +101,7 @@ impl Catalog for PostgresDatabase {
         published
     }
 
-    async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool, Error> {
+    async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool> {
         let is_public = change.visibility.map(|visibility| visibility == Visibility::Public);
         let ModelChange { price, is_verified, is_playground, .. } = change;
         let changed = {
@@ -152,9 +141,8 @@ fn list(filter: Option<Filter>, sort: Sort, has_text: bool) -> String {
     )
 }
 
-async fn models(db: &impl GenericClient, search: &Search) -> Result<(Vec<ModelSummary>, u64), Failure> {
-    let text = search.text.as_deref().map(folded).filter(|text| !text.is_empty());
-    let since = search.now.before(Duration::from_hours(24 * u64::from(TRENDING_DAYS))).day();
+async fn models(db: &impl GenericClient, search: &Search) -> Outcome<(Vec<ModelSummary>, u64)> {
+    let (text, since) = (search.folded_text(), search.trending_since());
     let sql = list(search.filter, search.sort, text.is_some());
     let (limit, offset) = (i64::from(search.limit), signed(search.offset));
     let rows: Vec<(i64, Option<ModelSummary>)> =
@@ -168,7 +156,7 @@ async fn models(db: &impl GenericClient, search: &Search) -> Result<(Vec<ModelSu
     Ok((rows.into_iter().filter_map(|(_, model)| model).collect(), unsigned(total)))
 }
 
-async fn published(db: &impl GenericClient, id: &str) -> Result<Option<Arc<Published>>, Failure> {
+async fn published(db: &impl GenericClient, id: &str) -> Outcome<Option<Arc<Published>>> {
     let found = first(
         db,
         "SELECT models.id, name, username, description, is_official, is_verified, is_public, price, owner, \
@@ -199,7 +187,7 @@ async fn published(db: &impl GenericClient, id: &str) -> Result<Option<Arc<Publi
     Ok(Some(Arc::new(Published { model, version, inputs })))
 }
 
-async fn publish(tx: &Transaction<'_>, models: &[NewModel], existing: Existing) -> Result<u64, Failure> {
+async fn publish(tx: &Transaction<'_>, models: &[NewModel], existing: Existing) -> Outcome<u64> {
     // Several processes that start at once publish the same models: in one order, one process after the other.
     tx.batch_execute("LOCK TABLE models IN SHARE ROW EXCLUSIVE MODE").await?;
     let mut changed = 0;
@@ -225,7 +213,7 @@ async fn publish_version(
     model: &str,
     version: &NewVersion,
     now: Moment,
-) -> Result<Option<bool>, Failure> {
+) -> Outcome<Option<bool>> {
     let own = "SELECT 1 FROM models WHERE id = $1 AND owner = $2 FOR UPDATE";
     match is_there(tx, own, &[&model, &owner]).await? {
         true => put_version(tx, model, version, now).await.map(Some),
@@ -234,7 +222,7 @@ async fn publish_version(
 }
 
 /// Whether the model is new or has changed.
-async fn put_model(tx: &Transaction<'_>, model: &NewModel, existing: Existing) -> Result<bool, Failure> {
+async fn put_model(tx: &Transaction<'_>, model: &NewModel, existing: Existing) -> Outcome<bool> {
     let replaced = match existing {
         Existing::Replace => {
             ", is_public = excluded.is_public, price = excluded.price, likes = excluded.likes, \
@@ -287,18 +275,13 @@ async fn put_model(tx: &Transaction<'_>, model: &NewModel, existing: Existing) -
 }
 
 /// Whether the version of the model was published before, active or not.
-async fn has_version(tx: &Transaction<'_>, model: &NewModel) -> Result<bool, Failure> {
+async fn has_version(tx: &Transaction<'_>, model: &NewModel) -> Outcome<bool> {
     let version = "SELECT 1 FROM versions WHERE model = $1 AND commit_hash = $2";
     is_there(tx, version, &[&model.id, &model.version.commit_hash]).await
 }
 
 /// Makes the version the active one, which updates the model; false when it was already.
-async fn put_version(
-    tx: &Transaction<'_>,
-    model: &str,
-    version: &NewVersion,
-    now: Moment,
-) -> Result<bool, Failure> {
+async fn put_version(tx: &Transaction<'_>, model: &str, version: &NewVersion, now: Moment) -> Outcome<bool> {
     let active = "SELECT 1 FROM versions WHERE model = $1 AND is_active AND commit_hash = $2";
     if is_there(tx, active, &[&model, &version.commit_hash]).await? {
         return Ok(false);

@@ -7,7 +7,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
 use super::tls::Tls;
-use crate::Error;
+use crate::{Error, Result};
 
 /// How many connections one process keeps at most, besides one that listens.
 pub(crate) const MAX_CONNECTIONS: usize = 20;
@@ -22,7 +22,7 @@ const SESSION: &str = "SET idle_in_transaction_session_timeout = '20s'; SET lock
      SET statement_timeout = '10min'; SET default_transaction_isolation = 'read committed'";
 
 /// Reads the URL. Its text holds a password, so no error quotes it.
-pub(super) fn config(url: &str) -> Result<Config, Error> {
+pub(super) fn config(url: &str) -> Result<Config> {
     let doing = "reading the URL of the database";
     let mut config: Config = url.parse().map_err(|cause: tokio_postgres::Error| {
         Error::new(doing, super::failure::describe(&cause))
@@ -54,7 +54,7 @@ fn is_of_this_machine(host: &Host) -> bool {
     }
 }
 
-pub(super) fn pool(config: &Config, tls: Tls) -> Result<Pool, Error> {
+pub(super) fn pool(config: &Config, tls: Tls) -> Result<Pool> {
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let manager = Manager::from_config(config.clone(), tls, recycling);
     let set_up = Hook::async_fn(|client: &mut deadpool_postgres::ClientWrapper, _| {

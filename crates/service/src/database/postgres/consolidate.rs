@@ -2,9 +2,9 @@
 //! that any process may run at any time.
 
 use super::PostgresDatabase;
-use super::failure::{Failure, statement, transaction};
+use super::failure::{Outcome, statement, transaction};
 use super::statements::{all, column, one, run};
-use crate::Error;
+use crate::Result;
 
 /// How many rows one transaction adds up.
 const BATCH: i64 = 5_000;
@@ -47,7 +47,7 @@ const DELETE_TURNS: &str = "DELETE FROM turns USING unnest($1::bigint[], $2::tex
        AND tasks.model = turns.model AND tasks.account = turns.account)";
 
 impl PostgresDatabase {
-    pub(super) async fn add_up(&self) -> Result<(), Error> {
+    pub(super) async fn add_up(&self) -> Result<()> {
         for sum in [ADD_PURSE_CHANGES, ADD_MODEL_USES] {
             loop {
                 let added: i64 = statement!(self, |db| one(db, sum, &[&BATCH], column))?;
@@ -65,7 +65,7 @@ impl PostgresDatabase {
     }
 }
 
-async fn delete_idle_turns(tx: &deadpool_postgres::Transaction<'_>) -> Result<u64, Failure> {
+async fn delete_idle_turns(tx: &deadpool_postgres::Transaction<'_>) -> Outcome<u64> {
     let idle: Vec<(i64, String)> =
         all(tx, IDLE_TURNS, &[&BATCH], |row| Ok((row.try_get(0)?, row.try_get(1)?))).await?;
     let (accounts, models): (Vec<i64>, Vec<String>) = idle.into_iter().unzip();

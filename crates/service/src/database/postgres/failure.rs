@@ -5,8 +5,8 @@ use std::time::Duration;
 use deadpool_postgres::PoolError;
 use tokio_postgres::error::SqlState;
 
-use crate::Error;
 use crate::error::DiskFailure;
+use crate::{Error, Result};
 
 /// How often work is tried again that met other transactions.
 const MAX_CONFLICTS: u32 = 10;
@@ -25,6 +25,9 @@ pub(super) enum Failure {
     NoConnection(String),
     Service(Error),
 }
+
+/// What work on a connection returns.
+pub(super) type Outcome<T = ()> = Result<T, Failure>;
 
 impl From<tokio_postgres::Error> for Failure {
     fn from(cause: tokio_postgres::Error) -> Self {
@@ -111,7 +114,7 @@ impl Attempts {
     }
 
     /// Returns the result, or `None` after a pause when there should be another attempt.
-    pub(super) async fn judge<T>(&mut self, result: Result<T, Failure>) -> Option<Result<T, Error>> {
+    pub(super) async fn judge<T>(&mut self, result: Result<T, Failure>) -> Option<Result<T>> {
         let failure = match result {
             Ok(value) => return Some(Ok(value)),
             Err(failure) => failure,

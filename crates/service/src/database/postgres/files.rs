@@ -8,13 +8,14 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::PostgresDatabase;
-use super::failure::{Failure, read, statement, transaction};
+use super::failure::{Outcome, read, statement, transaction};
 use super::movements::{lock, meter_storage};
 use super::statements::{all, column, first, is_there, one, run};
 use super::values::{signed, unsigned};
-use crate::Error;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
+use crate::database::records::record;
 use crate::object_storage::{
     Files, Object, OutputLimits, OutputStored, Stored, StoredFile, Target, TargetsOf, Usage, category,
 };
@@ -23,23 +24,12 @@ const TARGET: &str = "SELECT id, owner, payer, bucket, folder, key, mime, size, 
      FROM upload_targets WHERE id = $1";
 
 fn target(row: &Row) -> Result<Target, tokio_postgres::Error> {
-    Ok(Target {
-        id: row.try_get(0)?,
-        owner: row.try_get(1)?,
-        payer: row.try_get(2)?,
-        bucket: row.try_get(3)?,
-        folder: row.try_get(4)?,
-        key: row.try_get(5)?,
-        mime: row.try_get(6)?,
-        size: unsigned(row.try_get(7)?),
-        expires_at: row.try_get(8)?,
-        is_void: row.try_get(9)?,
-    })
+    Ok(record!(try_get row, Target: id owner payer bucket folder key mime size/unsigned expires_at is_void))
 }
 
 #[async_trait]
 impl Files for PostgresDatabase {
-    async fn add_target(&self, target: &Target) -> Result<(), Error> {
+    async fn add_target(&self, target: &Target) -> Result<()> {
         statement!(self, |db| run(
             db,
             "INSERT INTO upload_targets (id, owner, payer, bucket, folder, key, mime, size, expires_at) \
@@ -59,7 +49,7 @@ impl Files for PostgresDatabase {
         .map(|_| ())
     }
 
-    async fn target(&self, id: &str) -> Result<Option<Target>, Error> {
+    async fn target(&self, id: &str) -> Result<Option<Target>> {
         read!(self, |db| first(db, TARGET, &[&id], target))
     }
 
@@ -68,7 +58,7 @@ impl Files for PostgresDatabase {
         of: TargetsOf<'_>,
         (after, until): (Moment, Moment),
         limit: u32,
-    ) -> Result<Vec<Target>, Error> {
+    ) -> Result<Vec<Target>> {
         let limit = i64::from(limit);
         let (condition, more): (&str, Vec<&(dyn ToSql + Sync)>) = match &of {
             TargetsOf::Owner(owner) => ("AND owner = $4", vec![owner]),
@@ -86,20 +76,15 @@ impl Files for PostgresDatabase {
         read!(self, |db| all(db, &sql, &params, target))
     }
 
-    async fn store_upload(&self, target: &str, id: &str, object: &Object) -> Result<Stored, Error> {
+    async fn store_upload(&self, target: &str, id: &str, object: &Object) -> Result<Stored> {
         transaction!(self, |tx| store_upload(tx, target, id, object))
     }
 
-    async fn store_output(
-        &self,
-        id: &str,
-        object: &Object,
-        limits: OutputLimits,
-    ) -> Result<OutputStored, Error> {
+    async fn store_output(&self, id: &str, object: &Object, limits: OutputLimits) -> Result<OutputStored> {
         transaction!(self, |tx| store_output(tx, id, object, limits))
     }
 
-    async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>, Error> {
+    async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>> {
         read!(self, |db| object(db, bucket, key))
     }
 
@@ -110,16 +95,16 @@ impl Files for PostgresDatabase {
         category: Option<&str>,
         page: u64,
         page_size: u32,
-    ) -> Result<(Vec<StoredFile>, u64), Error> {
+    ) -> Result<(Vec<StoredFile>, u64)> {
         let offset = page.saturating_sub(1).saturating_mul(u64::from(page_size));
         read!(self, |db| files(db, owner, (folder, category), offset, page_size))
     }
 
-    async fn usage(&self, owner: AccountId) -> Result<Usage, Error> {
+    async fn usage(&self, owner: AccountId) -> Result<Usage> {
         let sums = "SELECT coalesce(sum(files), 0)::bigint, coalesce(sum(bytes), 0)::bigint \
                     FROM folder_usage WHERE owner = $1";
         read!(self, |db| one(db, sums, &[&owner], |row| {
-            Ok(Usage { files: unsigned(row.try_get(0)?), bytes: unsigned(row.try_get(1)?) })
+            Ok(record!(try_get row, Usage: files/unsigned bytes/unsigned))
         }))
     }
 
@@ -129,19 +114,19 @@ impl Files for PostgresDatabase {
         bucket: &str,
         key: &str,
         now: Moment,
-    ) -> Result<Option<String>, Error> {
+    ) -> Result<Option<String>> {
         transaction!(self, |tx| delete_file(tx, owner, (bucket, key), now))
     }
 
-    async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>, Error> {
+    async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>> {
         transaction!(self, |tx| remove_outputs(tx, before))
     }
 
-    async fn forget_targets(&self, before: Moment) -> Result<u64, Error> {
+    async fn forget_targets(&self, before: Moment) -> Result<u64> {
         statement!(self, |db| run(db, "DELETE FROM upload_targets WHERE expires_at < $1", &[&before]))
     }
 
-    async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>, Error> {
+    async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>> {
         let known = "SELECT blob FROM objects WHERE blob = ANY ($1) UNION ALL \
                      SELECT id FROM upload_targets WHERE id = ANY ($1) AND NOT is_used AND NOT is_void";
         let known: Vec<String> = read!(self, |db| all(db, known, &[&blobs], column))?;
@@ -149,19 +134,11 @@ impl Files for PostgresDatabase {
     }
 }
 
-async fn object(db: &impl GenericClient, bucket: &str, key: &str) -> Result<Option<Object>, Failure> {
+async fn object(db: &impl GenericClient, bucket: &str, key: &str) -> Outcome<Option<Object>> {
     let select = "SELECT bucket, key, blob, mime, size, etag, created_at FROM objects \
                   WHERE bucket = $1 AND key = $2";
     first(db, select, &[&bucket, &key], |row| {
-        Ok(Object {
-            bucket: row.try_get(0)?,
-            key: row.try_get(1)?,
-            blob: row.try_get(2)?,
-            mime: row.try_get(3)?,
-            size: unsigned(row.try_get(4)?),
-            etag: row.try_get(5)?,
-            created_at: row.try_get(6)?,
-        })
+        Ok(record!(try_get row, Object: bucket key blob mime size/unsigned etag created_at))
     })
     .await
 }
@@ -174,7 +151,7 @@ async fn files(
     (folder, category): (&str, Option<&str>),
     offset: u64,
     limit: u32,
-) -> Result<(Vec<StoredFile>, u64), Failure> {
+) -> Outcome<(Vec<StoredFile>, u64)> {
     // The offset is counted in an index, before any row is read. One statement for each of the indexes.
     let of_category = if category.is_some() { "AND category = $3" } else { "" };
     let sql = format!(
@@ -192,15 +169,10 @@ async fn files(
         all(db, &sql, &[&owner, &folder, &category, &limit, &offset], |row| {
             let id: Option<String> = row.try_get(1)?;
             let file = match id {
-                Some(id) => Some(StoredFile {
-                    id,
-                    bucket: row.try_get(2)?,
-                    folder: row.try_get(3)?,
-                    key: row.try_get(4)?,
-                    mime: row.try_get(5)?,
-                    size: unsigned(row.try_get(6)?),
-                    created_at: row.try_get(7)?,
-                }),
+                Some(_) => {
+                    Some(record!(try_get row from 1, StoredFile: id bucket folder key mime size/unsigned
+                                                                        created_at))
+                }
                 None => None,
             };
             Ok((row.try_get(0)?, file))
@@ -210,12 +182,7 @@ async fn files(
     Ok((rows.into_iter().filter_map(|(_, file)| file).collect(), unsigned(total)))
 }
 
-async fn store_upload(
-    tx: &Transaction<'_>,
-    target_id: &str,
-    id: &str,
-    object: &Object,
-) -> Result<Stored, Failure> {
+async fn store_upload(tx: &Transaction<'_>, target_id: &str, id: &str, object: &Object) -> Outcome<Stored> {
     // Two uploads to one target at once: the second one finds it used.
     let locked = format!("{TARGET} FOR UPDATE");
     let found =
@@ -244,12 +211,7 @@ async fn store_upload(
 }
 
 /// Locks the object with the key and the purses of those who pay for it, before and after.
-async fn lock_payers(
-    tx: &Transaction<'_>,
-    bucket: &str,
-    key: &str,
-    next: Option<AccountId>,
-) -> Result<(), Failure> {
+async fn lock_payers(tx: &Transaction<'_>, bucket: &str, key: &str, next: Option<AccountId>) -> Outcome {
     let select = "SELECT payer FROM objects WHERE bucket = $1 AND key = $2 FOR UPDATE";
     let payer: Option<Option<AccountId>> = first(tx, select, &[&bucket, &key], column).await?;
     let payers: Vec<AccountId> = payer.flatten().into_iter().chain(next).collect();
@@ -266,7 +228,7 @@ async fn store_output(
     id: &str,
     object: &Object,
     limits: OutputLimits,
-) -> Result<OutputStored, Failure> {
+) -> Outcome<OutputStored> {
     let lease = lease_of(&object.key);
     // What follows `/` in the order of characters is `0`.
     let others = "SELECT count(*), coalesce(sum(size), 0)::bigint FROM objects \
@@ -282,7 +244,7 @@ async fn store_output(
     Ok(OutputStored::Kept { replaced })
 }
 
-async fn remove_outputs(tx: &Transaction<'_>, before: Moment) -> Result<Vec<String>, Failure> {
+async fn remove_outputs(tx: &Transaction<'_>, before: Moment) -> Outcome<Vec<String>> {
     // The outputs of a success stay until they are old.
     let settled = "UPDATE objects SET lease = NULL WHERE lease IS NOT NULL AND EXISTS ( \
                    SELECT 1 FROM tasks WHERE id = split_part(lease, '/', 1) \
@@ -303,7 +265,7 @@ async fn delete_file(
     owner: AccountId,
     (bucket, key): (&str, &str),
     now: Moment,
-) -> Result<Option<String>, Failure> {
+) -> Outcome<Option<String>> {
     // Targets before objects, as everywhere.
     let own = "SELECT 1 FROM objects WHERE bucket = $1 AND key = $2 AND (owner = $3 OR output_of = $3)";
     if !is_there(tx, own, &[&bucket, &key, &owner]).await? {
@@ -318,12 +280,7 @@ async fn delete_file(
 }
 
 /// Removes the object with the key, if there is one, and returns its blob.
-async fn remove(
-    tx: &Transaction<'_>,
-    bucket: &str,
-    key: &str,
-    now: Moment,
-) -> Result<Option<String>, Failure> {
+async fn remove(tx: &Transaction<'_>, bucket: &str, key: &str, now: Moment) -> Outcome<Option<String>> {
     type Removed = (Option<AccountId>, i64, String);
     let delete = "WITH removed AS ( \
            DELETE FROM objects WHERE bucket = $1 AND key = $2 \
@@ -349,7 +306,7 @@ enum Owner<'a> {
     Lease(&'a str),
 }
 
-async fn insert(tx: &Transaction<'_>, id: &str, object: &Object, from: Owner<'_>) -> Result<(), Failure> {
+async fn insert(tx: &Transaction<'_>, id: &str, object: &Object, from: Owner<'_>) -> Outcome {
     let (target, lease) = match from {
         Owner::Target(target) => (Some(target), None),
         Owner::Lease(lease) => (None, Some(lease)),

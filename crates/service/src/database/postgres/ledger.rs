@@ -6,15 +6,13 @@ use futures_util::{StreamExt as _, stream};
 
 use super::PostgresDatabase;
 use super::audit::audit;
-use super::failure::{Failure, read, statement, transaction};
-use super::movements::{
-    Movement, Side, add_changes, keep_uncharged, lock, meter_storage, move_money, purses,
-};
+use super::failure::{Outcome, read, statement, transaction};
+use super::movements::{Movement, Side, add_changes, keep_meter, lock, meter_storage, move_money, purses};
 use super::statements::{all, column, one};
-use crate::Error;
 use crate::accounts::{AccountId, OPERATOR};
 use crate::clock::Moment;
 use crate::ledger::{Audit, Credit, Ledger, Money, Purse, Purses, Reason, StorageRate};
+use crate::{Error, Result};
 
 /// How many old movements an account may have before they are added up.
 const MAX_OLD_MOVEMENTS: i64 = 50;
@@ -40,31 +38,25 @@ const CHARGES_AT_ONCE: usize = 8;
 
 #[async_trait]
 impl Ledger for PostgresDatabase {
-    async fn purses(&self, account: AccountId) -> Result<Purses, Error> {
+    async fn purses(&self, account: AccountId) -> Result<Purses> {
         read!(self, |db| purses(db, account))
     }
 
-    async fn credit(&self, account: AccountId, amount: Credit, now: Moment) -> Result<(), Error> {
+    async fn credit(&self, account: AccountId, amount: Credit, now: Moment) -> Result<()> {
         transaction!(self, |tx| credit(tx, account, amount, now))
     }
 
-    async fn set_purses(
-        &self,
-        account: AccountId,
-        amounts: &[(Purse, Money)],
-        now: Moment,
-    ) -> Result<(), Error> {
+    async fn set_purses(&self, account: AccountId, amounts: &[(Purse, Money)], now: Moment) -> Result<()> {
         transaction!(self, |tx| set_purses(tx, account, amounts, now))
     }
 
-    async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64, Error> {
+    async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64> {
         let storing =
             "SELECT account FROM purses WHERE stored_bytes > 0 OR byte_seconds > 0 OR gib_seconds > 0";
         let storing: Vec<AccountId> = read!(self, |db| all(db, storing, &[], column))?;
         // A transaction for each, so that one account that cannot be charged does not keep the others free.
         let charges = storing.into_iter().map(|account| async move {
-            let charged: Result<bool, Error> =
-                transaction!(self, |tx| charge_storage(tx, account, rate, now));
+            let charged: Result<bool> = transaction!(self, |tx| charge_storage(tx, account, rate, now));
             charged
                 .inspect_err(|cause| tracing::error!(%cause, account = account.0, "storage is not charged"))
         });
@@ -72,7 +64,7 @@ impl Ledger for PostgresDatabase {
         charged.into_iter().try_fold(0, |sum, charged| Ok(sum + u64::from(charged?)))
     }
 
-    async fn carry_movements(&self, before: Moment, now: Moment) -> Result<usize, Error> {
+    async fn carry_movements(&self, before: Moment, now: Moment) -> Result<usize> {
         let select = "SELECT coalesce(from_account, to_account) AS account FROM movements \
                       WHERE task IS NULL AND at < $1 GROUP BY 1 HAVING count(*) > $2";
         let accounts: Vec<AccountId> =
@@ -87,7 +79,7 @@ impl Ledger for PostgresDatabase {
         Ok(carried)
     }
 
-    async fn audit(&self) -> Result<Audit, Error> {
+    async fn audit(&self) -> Result<Audit> {
         let mut connection = self.connection().await.map_err(Error::from)?;
         audit(&mut connection).await.map_err(Error::from)
     }
@@ -98,7 +90,7 @@ async fn set_purses(
     account: AccountId,
     amounts: &[(Purse, Money)],
     now: Moment,
-) -> Result<(), Failure> {
+) -> Outcome {
     lock(tx, &[account]).await?;
     add_changes(tx, account).await?;
     for (purse, wanted) in amounts {
@@ -113,12 +105,7 @@ async fn set_purses(
     Ok(())
 }
 
-pub(super) async fn credit(
-    tx: &Transaction<'_>,
-    account: AccountId,
-    credit: Credit,
-    now: Moment,
-) -> Result<(), Failure> {
+pub(super) async fn credit(tx: &Transaction<'_>, account: AccountId, credit: Credit, now: Moment) -> Outcome {
     lock(tx, &[account]).await?;
     let given = |amount, purse| Movement {
         amount,
@@ -150,9 +137,10 @@ async fn charge_storage(
     account: AccountId,
     rate: StorageRate,
     now: Moment,
-) -> Result<bool, Failure> {
-    let (charge, left) = rate.charge(meter_storage(tx, account, 0, now).await?);
-    keep_uncharged(tx, account, left).await?;
+) -> Outcome<bool> {
+    let mut meter = meter_storage(tx, account, 0, now).await?;
+    let charge = meter.charge(rate);
+    keep_meter(tx, account, &meter).await?;
     if charge.is_positive() {
         bill(tx, account, charge, now).await?;
     }
@@ -160,7 +148,7 @@ async fn charge_storage(
 }
 
 /// Takes a bill from free credits, then from the balance; the rest becomes debt.
-async fn bill(tx: &Transaction<'_>, account: AccountId, charge: Money, now: Moment) -> Result<(), Failure> {
+async fn bill(tx: &Transaction<'_>, account: AccountId, charge: Money, now: Moment) -> Outcome {
     let operator: AccountId =
         one(tx, "SELECT id FROM accounts WHERE username = $1", &[&OPERATOR], column).await?;
     let to: Side = Some((operator, Purse::Revenue));
@@ -181,7 +169,7 @@ async fn bill(tx: &Transaction<'_>, account: AccountId, charge: Money, now: Mome
     move_money(tx, part(left, Purse::Debt), now).await
 }
 
-fn difference(amount: Money, less: Money) -> Result<Money, Error> {
+fn difference(amount: Money, less: Money) -> Result<Money> {
     let difference = amount.checked_sub(less);
     difference.ok_or_else(|| Error::new("moving money", "the difference of two amounts is too large"))
 }

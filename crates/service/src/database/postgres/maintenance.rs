@@ -7,21 +7,21 @@ use deadpool_postgres::{GenericClient, Transaction};
 
 use super::PostgresDatabase;
 use super::accounts::{add_account, add_key};
-use super::failure::{Failure, read, statement, transaction};
+use super::failure::{Outcome, read, statement, transaction};
 use super::ledger::credit;
 use super::statements::{column, first, one, run};
-use crate::Error;
 use crate::clock::Moment;
 use crate::database::{Bootstrap, Bootstrapped, FIRST_ACCOUNT, Maintenance, Settings, UNSHOWN_KEY};
 use crate::ledger::Credit;
+use crate::{Error, Result};
 
 #[async_trait]
 impl Settings for PostgresDatabase {
-    async fn setting(&self, name: &str) -> Result<Option<String>, Error> {
+    async fn setting(&self, name: &str) -> Result<Option<String>> {
         read!(self, |db| setting(db, name))
     }
 
-    async fn setting_or(&self, name: &str, value: &str) -> Result<String, Error> {
+    async fn setting_or(&self, name: &str, value: &str) -> Result<String> {
         // Two statements: the second one sees what another process has written meanwhile.
         let insert = "INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING";
         statement!(self, |db| run(db, insert, &[&name, &value]))?;
@@ -31,27 +31,27 @@ impl Settings for PostgresDatabase {
 
 #[async_trait]
 impl Maintenance for PostgresDatabase {
-    async fn bootstrap(&self, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped, Error> {
+    async fn bootstrap(&self, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped> {
         transaction!(self, |tx| bootstrap(tx, begin, now))
     }
 
-    async fn first_key_shown(&self, id: &str) -> Result<(), Error> {
+    async fn first_key_shown(&self, id: &str) -> Result<()> {
         let delete = "DELETE FROM settings WHERE name = $1 AND value = $2";
         statement!(self, |db| run(db, delete, &[&UNSHOWN_KEY, &id])).map(|_| ())
     }
 
-    async fn check_writer(&self) -> Result<(), Error> {
+    async fn check_writer(&self) -> Result<()> {
         // A reading statement would succeed on a standby, and on a full disk.
         let write = "INSERT INTO settings (name, value) VALUES ('health check', '') \
                      ON CONFLICT (name) DO UPDATE SET value = excluded.value";
         statement!(self, |db| run(db, write, &[])).map(|_| ())
     }
 
-    async fn backup_to(&self, _: &Path) -> Result<(), Error> {
+    async fn backup_to(&self, _: &Path) -> Result<()> {
         Err(left_to_postgres("writing a backup"))
     }
 
-    async fn replace_from(&self, _: &Path) -> Result<Vec<String>, Error> {
+    async fn replace_from(&self, _: &Path) -> Result<Vec<String>> {
         Err(left_to_postgres("going back to a backup"))
     }
 
@@ -66,11 +66,11 @@ pub(super) fn left_to_postgres(doing: &str) -> Error {
     Error::new(doing, cause).with_hint("pg_dump, pg_basebackup or the backups of the provider of the server")
 }
 
-async fn setting(db: &impl GenericClient, name: &str) -> Result<Option<String>, Failure> {
+async fn setting(db: &impl GenericClient, name: &str) -> Outcome<Option<String>> {
     first(db, "SELECT value FROM settings WHERE name = $1", &[&name], column).await
 }
 
-async fn bootstrap(tx: &Transaction<'_>, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped, Failure> {
+async fn bootstrap(tx: &Transaction<'_>, begin: &Bootstrap, now: Moment) -> Outcome<Bootstrapped> {
     // One start at a time; settings can be read meanwhile.
     tx.batch_execute("LOCK TABLE settings IN SHARE ROW EXCLUSIVE MODE").await?;
     let operator = add_account(tx, &begin.operator, now).await?;

@@ -2,9 +2,9 @@
 
 use deadpool_postgres::{Pool, Transaction};
 
-use super::failure::Failure;
+use super::failure::{Failure, Outcome};
 use super::statements::{first, run};
-use crate::Error;
+use crate::{Error, Result};
 
 /// The schema, version by version. Only ever added to.
 const SCHEMA: &[&str] = &[include_str!("schema.sql")];
@@ -16,7 +16,7 @@ const COMPATIBLE_WITH: i64 = 1;
 /// The lock that a migration holds until it is committed.
 const LOCK: i64 = 7_317_140_166_020_125;
 
-pub(super) async fn migrate(pool: &Pool) -> Result<(), Error> {
+pub(super) async fn migrate(pool: &Pool) -> Result<()> {
     let migrated = async {
         let mut connection = pool.get().await?;
         if is_current(&applied(&connection).await?)? {
@@ -37,7 +37,7 @@ pub(super) async fn migrate(pool: &Pool) -> Result<(), Error> {
 }
 
 /// The version of the schema, and the oldest one that is compatible with it; None when there is no schema yet.
-async fn applied(db: &impl deadpool_postgres::GenericClient) -> Result<Option<(i64, i64)>, Failure> {
+async fn applied(db: &impl deadpool_postgres::GenericClient) -> Outcome<Option<(i64, i64)>> {
     // A lookup by `to_regclass` may come from a cache that a commit of another process has not reached yet.
     let exists = "SELECT 1 FROM pg_class WHERE relname = 'schema_version' AND relkind = 'r' \
                   AND pg_table_is_visible(oid)";
@@ -53,7 +53,7 @@ fn newest() -> i64 {
 }
 
 /// Whether there is nothing to do. A newer schema is refused unless it says that this version can work with it.
-fn is_current(applied: &Option<(i64, i64)>) -> Result<bool, Error> {
+fn is_current(applied: &Option<(i64, i64)>) -> Result<bool> {
     let Some((version, compatible)) = *applied else { return Ok(false) };
     if compatible > newest() {
         let cause = format!(
@@ -66,7 +66,7 @@ fn is_current(applied: &Option<(i64, i64)>) -> Result<bool, Error> {
     Ok(version >= newest())
 }
 
-async fn upgrade(tx: &Transaction<'_>) -> Result<(), Failure> {
+async fn upgrade(tx: &Transaction<'_>) -> Outcome {
     // Another process may take its time for a large table.
     tx.batch_execute("SET LOCAL lock_timeout = '10min'").await?;
     run(tx, "SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;

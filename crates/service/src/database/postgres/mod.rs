@@ -30,11 +30,12 @@ use deadpool_postgres::Pool;
 use tokio_util::sync::DropGuard;
 
 use super::cache::Cache;
-use crate::Error;
 use crate::accounts::{Account, KeptKey};
 use crate::catalog::Published;
+use crate::database::Database;
+use crate::{Error, Result};
 use changes::Changes;
-use failure::Failure;
+use failure::Outcome;
 use tls::Tls;
 
 /// The database in PostgreSQL. Clones share its connections.
@@ -54,9 +55,11 @@ struct Caches {
     models: Cache<Arc<Published>>,
 }
 
+impl Database for PostgresDatabase {}
+
 impl PostgresDatabase {
     /// Connects to the database of this URL, and brings its schema up to date.
-    pub(crate) async fn open(url: &str) -> Result<Self, Error> {
+    pub(crate) async fn open(url: &str) -> Result<Self> {
         let config = connect::config(url)?;
         let tls = Tls::new().map_err(|cause| Error::new("preparing TLS to the database", cause))?;
         let pool = connect::pool(&config, tls.clone())?;
@@ -67,7 +70,7 @@ impl PostgresDatabase {
         Ok(Self { pool, caches, changes, _stop: stop })
     }
 
-    async fn connection(&self) -> Result<deadpool_postgres::Client, Failure> {
+    async fn connection(&self) -> Outcome<deadpool_postgres::Client> {
         Ok(self.pool.get().await?)
     }
 }

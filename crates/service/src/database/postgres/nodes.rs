@@ -4,13 +4,13 @@ use async_trait::async_trait;
 use deadpool_postgres::Transaction;
 
 use super::PostgresDatabase;
-use super::failure::{Failure, read, statement, transaction};
+use super::failure::{Outcome, read, statement, transaction};
 use super::statements::{all, first, one, run};
 use super::values::{Hash, json};
-use crate::Error;
 use crate::accounts::KeptKey;
 use crate::clock::Moment;
 use crate::nodes::{FORGOTTEN_AFTER, KnownNode, Registry};
+use crate::{Error, Result};
 
 #[async_trait]
 impl Registry for PostgresDatabase {
@@ -20,7 +20,7 @@ impl Registry for PostgresDatabase {
         key: &KeptKey,
         models: Option<&[String]>,
         now: Moment,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool> {
         let models = models.map(json);
         let added = statement!(self, |db| run(
             db,
@@ -33,7 +33,7 @@ impl Registry for PostgresDatabase {
         Ok(added > 0)
     }
 
-    async fn models_of_node_key(&self, name: &str) -> Result<Option<Vec<String>>, Error> {
+    async fn models_of_node_key(&self, name: &str) -> Result<Option<Vec<String>>> {
         let select = "SELECT models FROM node_keys WHERE name = $1";
         let models: Option<Option<String>> =
             read!(self, |db| first(db, select, &[&name], |row| row.try_get::<_, Option<String>>(0)))?;
@@ -42,7 +42,7 @@ impl Registry for PostgresDatabase {
         models.map_err(|cause| Error::new("reading the models of a node key", cause))
     }
 
-    async fn revoke_node_key(&self, name: &str, now: Moment) -> Result<bool, Error> {
+    async fn revoke_node_key(&self, name: &str, now: Moment) -> Result<bool> {
         let expired = now.0 - 1;
         let revoked = statement!(self, |db| one(
             db,
@@ -58,7 +58,7 @@ impl Registry for PostgresDatabase {
         Ok(revoked > 0)
     }
 
-    async fn node_key(&self, id: &str) -> Result<Option<(KeptKey, String)>, Error> {
+    async fn node_key(&self, id: &str) -> Result<Option<(KeptKey, String)>> {
         let select = "SELECT id, hash, name FROM node_keys WHERE id = $1 AND revoked_at IS NULL";
         read!(self, |db| first(db, select, &[&id], |row| {
             let hash: Hash = row.try_get(1)?;
@@ -66,11 +66,11 @@ impl Registry for PostgresDatabase {
         }))
     }
 
-    async fn add_node(&self, node: &str, key: &str, models: &[String], now: Moment) -> Result<(), Error> {
+    async fn add_node(&self, node: &str, key: &str, models: &[String], now: Moment) -> Result<()> {
         transaction!(self, |tx| add_node(tx, node, key, models, now))
     }
 
-    async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>, Error> {
+    async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>> {
         let rows: Vec<(String, Moment)> = read!(self, |db| all(
             db,
             "SELECT model, seen_at FROM nodes JOIN node_models ON node_models.node = nodes.id \
@@ -83,13 +83,13 @@ impl Registry for PostgresDatabase {
         Ok(Some(KnownNode { models, seen_at }))
     }
 
-    async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>, Error> {
+    async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>> {
         let select = "SELECT DISTINCT model FROM node_models JOIN nodes ON nodes.id = node_models.node \
                       WHERE nodes.key IS NOT NULL AND seen_at >= $1";
         read!(self, |db| all(db, select, &[&since], |row| row.try_get(0)))
     }
 
-    async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<(), Error> {
+    async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<()> {
         // In one order, and only forward: a node may be touched by several processes.
         let touch = "UPDATE nodes SET seen_at = $2 FROM ( \
                        SELECT id FROM nodes WHERE id = ANY ($1) AND seen_at < $2 ORDER BY id FOR UPDATE) AS waiting \
@@ -98,13 +98,7 @@ impl Registry for PostgresDatabase {
     }
 }
 
-async fn add_node(
-    tx: &Transaction<'_>,
-    node: &str,
-    key: &str,
-    models: &[String],
-    now: Moment,
-) -> Result<(), Failure> {
+async fn add_node(tx: &Transaction<'_>, node: &str, key: &str, models: &[String], now: Moment) -> Outcome {
     let forget = "DELETE FROM nodes WHERE key IS NOT NULL AND seen_at < $1";
     run(tx, forget, &[&now.before(FORGOTTEN_AFTER)]).await?;
     run(tx, "INSERT INTO nodes (id, seen_at, key) VALUES ($1, $2, $3)", &[&node, &now, &key]).await?;

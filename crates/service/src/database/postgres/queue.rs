@@ -11,12 +11,12 @@ use async_trait::async_trait;
 use super::PostgresDatabase;
 use super::failure::{read, statement, transaction};
 use super::statements::{all, first, run};
-use crate::Error;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::queue::{
-    Cancel, Claim, Created, Ending, InsufficientBalance, LeaseRules, LeaseState, NewTask, Queue, Serving,
-    Slot, Status, Task, TaskSummary,
+    ABANDONED, Cancel, Claim, Created, Ending, InsufficientBalance, LeaseRules, LeaseState, NewTask, Queue,
+    Serving, Slot, Status, Task, TaskSummary,
 };
 
 #[async_trait]
@@ -27,7 +27,7 @@ impl Queue for PostgresDatabase {
         otherwise: InsufficientBalance,
         max_unfinished: u32,
         now: Moment,
-    ) -> Result<Created, Error> {
+    ) -> Result<Created> {
         let created = statement!(self, |db| create::create(db, task, max_unfinished, now))?;
         match (created, otherwise) {
             (Created::Refused { spendable }, InsufficientBalance::FailTask) => {
@@ -38,7 +38,7 @@ impl Queue for PostgresDatabase {
         }
     }
 
-    async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel, Error> {
+    async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel> {
         if statement!(self, |db| end::cancel(db, account, id, now))? {
             return Ok(Cancel::Canceled);
         }
@@ -48,24 +48,19 @@ impl Queue for PostgresDatabase {
         Ok(status.map_or(Cancel::Unknown, Cancel::Refused))
     }
 
-    async fn task(&self, account: AccountId, id: &str) -> Result<Option<Task>, Error> {
+    async fn task(&self, account: AccountId, id: &str) -> Result<Option<Task>> {
         read!(self, |db| read::task(db, account, id))
     }
 
-    async fn history(
-        &self,
-        account: AccountId,
-        limit: u32,
-        offset: u64,
-    ) -> Result<(Vec<TaskSummary>, u64), Error> {
+    async fn history(&self, account: AccountId, limit: u32, offset: u64) -> Result<(Vec<TaskSummary>, u64)> {
         read!(self, |db| read::history(db, account, limit, offset))
     }
 
-    async fn serving(&self, model: &str, since: Moment) -> Result<Serving, Error> {
+    async fn serving(&self, model: &str, since: Moment) -> Result<Serving> {
         read!(self, |db| read::serving(db, model, since))
     }
 
-    async fn oldest_queued(&self) -> Result<Option<Moment>, Error> {
+    async fn oldest_queued(&self) -> Result<Option<Moment>> {
         // Not quite in the order of creation, but in that of the queue: a step in the index for each turn.
         let select = "SELECT min((SELECT created_at FROM tasks WHERE status = 'in_queue' \
                         AND tasks.account = turns.account AND tasks.model = turns.model \
@@ -74,15 +69,15 @@ impl Queue for PostgresDatabase {
             .map(Option::flatten)
     }
 
-    async fn depths(&self) -> Result<Vec<(Status, u64)>, Error> {
+    async fn depths(&self) -> Result<Vec<(Status, u64)>> {
         read!(self, |db| read::depths(db))
     }
 
-    async fn claim(&self, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Claim>, Error> {
+    async fn claim(&self, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Claim>> {
         self.claim_slots(slots, rules, now).await
     }
 
-    async fn release(&self, node: &str, task: &str, attempt: i64, now: Moment) -> Result<(), Error> {
+    async fn release(&self, node: &str, task: &str, attempt: i64, now: Moment) -> Result<()> {
         let expired = now.0 - 1;
         statement!(self, |db| run(
             db,
@@ -93,12 +88,7 @@ impl Queue for PostgresDatabase {
         .map(|_| ())
     }
 
-    async fn fail_abandoned(
-        &self,
-        expired_before: Moment,
-        live_since: Moment,
-        now: Moment,
-    ) -> Result<usize, Error> {
+    async fn fail_abandoned(&self, expired_before: Moment, live_since: Moment, now: Moment) -> Result<usize> {
         let abandoned: Vec<end::Expired> = read!(self, |db| all(
             db,
             "SELECT id, node, attempt FROM tasks WHERE status = 'computing' AND lease_until < $1 AND NOT EXISTS \
@@ -109,8 +99,7 @@ impl Queue for PostgresDatabase {
         ))?;
         let mut failed = 0;
         for task in &abandoned {
-            let message = "the node that ran this task fell silent, and no other node serves the model";
-            failed += usize::from(self.fail(task, message.to_owned(), expired_before, now).await?);
+            failed += usize::from(self.fail(task, ABANDONED.to_owned(), expired_before, now).await?);
         }
         Ok(failed)
     }
@@ -122,7 +111,7 @@ impl Queue for PostgresDatabase {
         attempt: i64,
         until: Moment,
         oldest: Option<Moment>,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool> {
         let prolonged = statement!(self, |db| run(
             db,
             "UPDATE tasks SET lease_until = $4 \
@@ -140,11 +129,11 @@ impl Queue for PostgresDatabase {
         attempt: i64,
         ending: &Ending,
         now: Moment,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool> {
         statement!(self, |db| end::finish(db, (node, task, attempt), ending, now))
     }
 
-    async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState, Error> {
+    async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState> {
         let lease = read!(self, |db| first(
             db,
             "SELECT status, output_format FROM tasks JOIN versions ON versions.id = tasks.version \
@@ -159,11 +148,11 @@ impl Queue for PostgresDatabase {
         })
     }
 
-    async fn node_seen(&self, node: &str, models: &[String], now: Moment) -> Result<(), Error> {
+    async fn node_seen(&self, node: &str, models: &[String], now: Moment) -> Result<()> {
         transaction!(self, |tx| read::node_seen(tx, node, models, now))
     }
 
-    async fn node_gone(&self, node: &str, now: Moment) -> Result<(), Error> {
+    async fn node_gone(&self, node: &str, now: Moment) -> Result<()> {
         let expired = now.0 - 1;
         statement!(self, |db| run(
             db,
@@ -174,7 +163,7 @@ impl Queue for PostgresDatabase {
         .map(|_| ())
     }
 
-    async fn node_left(&self, node: &str, now: Moment) -> Result<(), Error> {
+    async fn node_left(&self, node: &str, now: Moment) -> Result<()> {
         let expired = now.0 - 1;
         statement!(self, |db| run(
             db,
@@ -186,7 +175,7 @@ impl Queue for PostgresDatabase {
         .map(|_| ())
     }
 
-    async fn delete_ended_tasks(&self, ended_before: Moment, now: Moment) -> Result<usize, Error> {
+    async fn delete_ended_tasks(&self, ended_before: Moment, now: Moment) -> Result<usize> {
         let mut deleted = 0;
         for account in read!(self, |db| retention::accounts(db, ended_before))? {
             // Small transactions, so that the account is not locked for long.

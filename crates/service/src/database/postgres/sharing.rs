@@ -8,7 +8,7 @@ use super::PostgresDatabase;
 use super::changes::Change;
 use super::failure::{read, statement};
 use super::statements::{column, first, one};
-use crate::Error;
+use crate::Result;
 use crate::clock::Moment;
 use crate::database::{QueueChange, Sharing};
 
@@ -18,12 +18,12 @@ impl Sharing for PostgresDatabase {
         true
     }
 
-    async fn time(&self) -> Result<Option<Moment>, Error> {
+    async fn time(&self) -> Result<Option<Moment>> {
         let now = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
         read!(self, |db| one(db, now, &[], column)).map(Some)
     }
 
-    async fn begin_job(&self, name: &str, interval: Duration, now: Moment) -> Result<bool, Error> {
+    async fn begin_job(&self, name: &str, interval: Duration, now: Moment) -> Result<bool> {
         // Each process has a timer of its own; a little less than the interval is late enough.
         let pause = i64::try_from(interval.as_millis() * 9 / 10).unwrap_or(i64::MAX / 2);
         let begin = "INSERT INTO jobs (name, began_at) VALUES ($1, $2) \
@@ -33,7 +33,7 @@ impl Sharing for PostgresDatabase {
         Ok(begun.is_some())
     }
 
-    async fn consolidate(&self) -> Result<(), Error> {
+    async fn consolidate(&self) -> Result<()> {
         self.add_up().await
     }
 

@@ -4,14 +4,14 @@ use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSqlOwned, ToSql};
 
-use super::failure::Failure;
+use super::failure::Outcome;
 
 pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 /// Reads a value from a row.
 pub(super) type Read<T> = fn(&Row) -> Result<T, tokio_postgres::Error>;
 
 /// Runs a statement that returns no rows; returns how many it changed.
-pub(super) async fn run(db: &impl GenericClient, sql: &str, params: Params<'_>) -> Result<u64, Failure> {
+pub(super) async fn run(db: &impl GenericClient, sql: &str, params: Params<'_>) -> Outcome<u64> {
     let statement = db.prepare_cached(sql).await?;
     Ok(db.execute(&statement, params).await?)
 }
@@ -22,7 +22,7 @@ pub(super) async fn first<T>(
     sql: &str,
     params: Params<'_>,
     read: Read<T>,
-) -> Result<Option<T>, Failure> {
+) -> Outcome<Option<T>> {
     let statement = db.prepare_cached(sql).await?;
     let rows = db.query(&statement, params).await?;
     Ok(rows.first().map(read).transpose()?)
@@ -34,7 +34,7 @@ pub(super) async fn one<T>(
     sql: &str,
     params: Params<'_>,
     read: Read<T>,
-) -> Result<T, Failure> {
+) -> Outcome<T> {
     let statement = db.prepare_cached(sql).await?;
     Ok(read(&db.query_one(&statement, params).await?)?)
 }
@@ -45,18 +45,14 @@ pub(super) async fn all<T>(
     sql: &str,
     params: Params<'_>,
     read: Read<T>,
-) -> Result<Vec<T>, Failure> {
+) -> Outcome<Vec<T>> {
     let statement = db.prepare_cached(sql).await?;
     let rows = db.query(&statement, params).await?;
     Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
 }
 
 /// Whether there is a row.
-pub(super) async fn is_there(
-    db: &impl GenericClient,
-    sql: &str,
-    params: Params<'_>,
-) -> Result<bool, Failure> {
+pub(super) async fn is_there(db: &impl GenericClient, sql: &str, params: Params<'_>) -> Outcome<bool> {
     Ok(first(db, sql, params, |_| Ok(())).await?.is_some())
 }
 

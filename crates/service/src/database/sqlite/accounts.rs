@@ -6,38 +6,32 @@ use rusqlite::{Connection, Row, params};
 use super::SqliteDatabase;
 use super::movements::purses;
 use super::statements::Statements as _;
-use crate::Error;
 use crate::accounts::{Account, AccountId, Accounts, KeptKey, NewAccount};
 use crate::clock::Moment;
+use crate::database::records::record;
 use crate::ledger::Purses;
+use crate::{Error, Result};
 
 const BY_USERNAME: &str =
     "SELECT id, username, scope, wallet_address, bucket FROM accounts WHERE username = ?";
 
 /// Reads an account from the first columns of a row.
 fn account(row: &Row<'_>) -> rusqlite::Result<Account> {
-    Ok(Account {
-        id: row.get(0)?,
-        username: row.get(1)?,
-        scope: row.get(2)?,
-        wallet_address: row.get(3)?,
-        bucket: row.get(4)?,
-    })
+    Ok(record!(get row, Account: id username scope wallet_address bucket))
 }
 
 #[async_trait]
 impl Accounts for SqliteDatabase {
-    async fn add_account(&self, new: &NewAccount, now: Moment) -> Result<Account, Error> {
+    async fn add_account(&self, new: &NewAccount, now: Moment) -> Result<Account> {
         let new = new.clone();
         self.write(move |db| add_account(db, &new, now)).await
     }
 
-    async fn account(&self, username: &str) -> Result<Option<Account>, Error> {
-        let username = username.to_owned();
-        self.read(move |db| Ok(db.first(BY_USERNAME, [username], account)?)).await
+    async fn account(&self, username: &str) -> Result<Option<Account>> {
+        self.first(BY_USERNAME, [username.to_owned()], account).await
     }
 
-    async fn accounts(&self) -> Result<Vec<(Account, Purses)>, Error> {
+    async fn accounts(&self) -> Result<Vec<(Account, Purses)>> {
         self.read(|db| {
             // A transaction, so that money that moves meanwhile is not seen twice.
             let snapshot = db.unchecked_transaction()?;
@@ -52,16 +46,12 @@ impl Accounts for SqliteDatabase {
         .await
     }
 
-    async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<(), Error> {
-        self.write(move |db| {
-            let insert = "INSERT INTO members (organization, person) VALUES (?, ?) ON CONFLICT DO NOTHING";
-            db.run(insert, params![organization, person])?;
-            Ok(())
-        })
-        .await
+    async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<()> {
+        let insert = "INSERT INTO members (organization, person) VALUES (?, ?) ON CONFLICT DO NOTHING";
+        self.run(insert, (organization, person)).await.map(drop)
     }
 
-    async fn remove_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error> {
+    async fn remove_member(&self, organization: AccountId, person: AccountId) -> Result<bool> {
         self.write(move |db| {
             let both = params![organization, person];
             let removed = db.run("DELETE FROM members WHERE organization = ? AND person = ?", both)?;
@@ -71,48 +61,37 @@ impl Accounts for SqliteDatabase {
         .await
     }
 
-    async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool, Error> {
-        self.read(move |db| {
-            let member = "SELECT 1 FROM members WHERE organization = ? AND person = ?";
-            Ok(db.is_there(member, params![organization, person])?)
-        })
-        .await
+    async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool> {
+        let member = "SELECT 1 FROM members WHERE organization = ? AND person = ?";
+        Ok(self.first(member, (organization, person), |_| Ok(())).await?.is_some())
     }
 
-    async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<(), Error> {
+    async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<()> {
         let key = key.clone();
         let _invalidation = self.caches.keys.invalidate();
         self.write(move |db| add_key(db, owner, &key, now)).await
     }
 
-    async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool, Error> {
-        let id = id.to_owned();
+    async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool> {
         let _invalidation = self.caches.keys.invalidate();
-        self.write(move |db| {
-            let revoke = "UPDATE api_keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL";
-            Ok(db.run(revoke, params![now, id])? > 0)
-        })
-        .await
+        let revoke = "UPDATE api_keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL";
+        Ok(self.run(revoke, (now, id.to_owned())).await? > 0)
     }
 
-    async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>, Error> {
-        let by_id = id.to_owned();
-        let read = || self.read(move |db| key(db, &by_id));
+    async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>> {
+        let select = "SELECT accounts.id, username, scope, wallet_address, bucket, api_keys.id, hash \
+             FROM api_keys JOIN accounts ON accounts.id = api_keys.account \
+             WHERE api_keys.id = ? AND revoked_at IS NULL";
+        let read = || {
+            self.first(select, [id.to_owned()], |row| {
+                Ok((KeptKey { id: row.get(5)?, hash: row.get(6)? }, account(row)?))
+            })
+        };
         self.caches.keys.get_or_read(id, read).await
     }
 }
 
-fn key(db: &Connection, id: &str) -> Result<Option<(KeptKey, Account)>, Error> {
-    Ok(db.first(
-        "SELECT accounts.id, username, scope, wallet_address, bucket, api_keys.id, hash \
-         FROM api_keys JOIN accounts ON accounts.id = api_keys.account \
-         WHERE api_keys.id = ? AND revoked_at IS NULL",
-        [id],
-        |row| Ok((KeptKey { id: row.get(5)?, hash: row.get(6)? }, account(row)?)),
-    )?)
-}
-
-pub(super) fn add_account(db: &Connection, new: &NewAccount, now: Moment) -> Result<Account, Error> {
+pub(super) fn add_account(db: &Connection, new: &NewAccount, now: Moment) -> Result<Account> {
     db.run(
         "INSERT INTO accounts (username, scope, wallet_address, bucket, created_at, metered_at) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?5) ON CONFLICT (username) DO NOTHING",
@@ -121,7 +100,7 @@ pub(super) fn add_account(db: &Connection, new: &NewAccount, now: Moment) -> Res
     Ok(db.one(BY_USERNAME, [&new.username], account)?)
 }
 
-pub(super) fn add_key(db: &Connection, owner: AccountId, key: &KeptKey, now: Moment) -> Result<(), Error> {
+pub(super) fn add_key(db: &Connection, owner: AccountId, key: &KeptKey, now: Moment) -> Result<()> {
     let added = db.run(
         "INSERT INTO api_keys (id, account, hash, created_at) VALUES (?, ?, ?, ?) \
          ON CONFLICT (id) DO UPDATE SET revoked_at = NULL \

@@ -6,17 +6,18 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OpenFlags, params};
 
 use super::movements::{move_money, purses};
-use super::statements::Statements as _;
-use super::values::Json;
-use super::{SqliteDatabase, connect, signed};
-use crate::Error;
+use super::statements::{Statements as _, column};
+use super::values::{Json, Names};
+use super::{SqliteDatabase, connect};
 use crate::accounts::{AccountId, Scope};
 use crate::admin::{
     AdminDatabase, KeyOverview, ModelOverview, NodeOverview, Refund, TaskDetail, TaskFilter, TaskOverview,
 };
 use crate::clock::Moment;
+use crate::database::records::record;
 use crate::ledger::{Money, Purse, Reason};
 use crate::queue::Status;
+use crate::{Error, Result};
 
 const TASK: &str = "SELECT tasks.id, username, model, status, price, cost, message, node, attempt, \
      tasks.created_at, updated_at, \
@@ -24,125 +25,63 @@ const TASK: &str = "SELECT tasks.id, username, model, status, price, cost, messa
      FROM tasks JOIN accounts ON accounts.id = tasks.account";
 
 fn task(row: &rusqlite::Row<'_>) -> rusqlite::Result<TaskOverview> {
-    Ok(TaskOverview {
-        task: row.get(0)?,
-        account: row.get(1)?,
-        model: row.get(2)?,
-        status: row.get::<_, Status>(3)?.word(),
-        price: row.get(4)?,
-        cost: row.get(5)?,
-        message: row.get(6)?,
-        node: row.get(7)?,
-        attempt: row.get(8)?,
-        created_at: row.get(9)?,
-        updated_at: row.get(10)?,
-        is_refunded: row.get(11)?,
-    })
+    Ok(record!(get row, TaskOverview: task account model status price cost message node attempt
+                                  created_at updated_at is_refunded))
 }
 
 #[async_trait]
 impl AdminDatabase for SqliteDatabase {
-    async fn keys(&self, account: AccountId) -> Result<Vec<KeyOverview>, Error> {
-        self.read(move |db| {
-            Ok(db.all(
-                "SELECT id, created_at, revoked_at FROM api_keys WHERE account = ? \
-                 ORDER BY created_at DESC, id",
-                [account],
-                |row| Ok(KeyOverview { key: row.get(0)?, created_at: row.get(1)?, revoked_at: row.get(2)? }),
-            )?)
+    async fn keys(&self, account: AccountId) -> Result<Vec<KeyOverview>> {
+        let select = "SELECT id, created_at, revoked_at FROM api_keys WHERE account = ? \
+                      ORDER BY created_at DESC, id";
+        self.all(select, [account], |row| Ok(record!(get row, KeyOverview: key created_at revoked_at))).await
+    }
+
+    async fn keys_like(&self, beginning: &str) -> Result<Vec<String>> {
+        let select = "SELECT id FROM api_keys WHERE revoked_at IS NULL \
+                      AND substr(id, 1, length(?1)) = ?1 LIMIT 2";
+        self.all(select, [beginning.to_owned()], column).await
+    }
+
+    async fn memberships(&self, account: AccountId, scope: Scope) -> Result<Vec<String>> {
+        let select = match scope {
+            Scope::Organization => {
+                "SELECT username FROM members JOIN accounts ON accounts.id = person \
+                 WHERE organization = ? ORDER BY username"
+            }
+            Scope::Personal => {
+                "SELECT username FROM members JOIN accounts ON accounts.id = organization \
+                 WHERE person = ? ORDER BY username"
+            }
+        };
+        self.all(select, [account], column).await
+    }
+
+    async fn all_models(&self, limit: u32, offset: u64) -> Result<Vec<ModelOverview>> {
+        let select = "SELECT models.id, username, name, price, is_public, is_official, is_verified, \
+             is_playground, models.created_at, updated_at \
+             FROM models JOIN accounts ON accounts.id = owner ORDER BY sequence LIMIT ? OFFSET ?";
+        self.all(select, (limit, offset), |row| {
+            Ok(record!(get row, ModelOverview: model publisher name price visibility is_official is_verified
+                                           is_playground created_at updated_at))
         })
         .await
     }
 
-    async fn keys_like(&self, beginning: &str) -> Result<Vec<String>, Error> {
-        let beginning = beginning.to_owned();
-        self.read(move |db| {
-            // An identifier has letters and digits alone, so nothing in a beginning is a wildcard.
-            let select = "SELECT id FROM api_keys WHERE revoked_at IS NULL \
-                          AND substr(id, 1, length(?1)) = ?1 LIMIT 2";
-            Ok(db.all(select, [beginning], |row| row.get(0))?)
+    async fn nodes(&self) -> Result<Vec<NodeOverview>> {
+        let select = "SELECT node_keys.name, nodes.id, seen_at, created_at, revoked_at, iif(nodes.id IS NULL, \
+               models, (SELECT json_group_array(model) FROM node_models WHERE node = nodes.id)) \
+             FROM node_keys FULL JOIN nodes ON nodes.key = node_keys.name \
+             ORDER BY created_at, seen_at DESC";
+        self.all(select, [], |row| {
+            let models = row.get::<_, Option<Names>>(5)?.map(|names| names.0);
+            let (key, node, seen_at) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            Ok(NodeOverview { key, node, seen_at, models, created_at: row.get(3)?, revoked_at: row.get(4)? })
         })
         .await
     }
 
-    async fn memberships(&self, account: AccountId, scope: Scope) -> Result<Vec<String>, Error> {
-        self.read(move |db| {
-            let select = match scope {
-                Scope::Organization => {
-                    "SELECT username FROM members JOIN accounts ON accounts.id = person \
-                     WHERE organization = ? ORDER BY username"
-                }
-                Scope::Personal => {
-                    "SELECT username FROM members JOIN accounts ON accounts.id = organization \
-                     WHERE person = ? ORDER BY username"
-                }
-            };
-            Ok(db.all(select, [account], |row| row.get(0))?)
-        })
-        .await
-    }
-
-    async fn all_models(&self, limit: u32, offset: u64) -> Result<Vec<ModelOverview>, Error> {
-        self.read(move |db| {
-            Ok(db.all(
-                "SELECT models.id, username, name, price, is_public, is_official, is_verified, \
-                 is_playground, models.created_at, updated_at \
-                 FROM models JOIN accounts ON accounts.id = owner ORDER BY sequence LIMIT ? OFFSET ?",
-                params![limit, signed(offset)],
-                |row| {
-                    Ok(ModelOverview {
-                        model: row.get(0)?,
-                        publisher: row.get(1)?,
-                        name: row.get(2)?,
-                        price: row.get(3)?,
-                        visibility: row.get(4)?,
-                        is_official: row.get(5)?,
-                        is_verified: row.get(6)?,
-                        is_playground: row.get(7)?,
-                        created_at: row.get(8)?,
-                        updated_at: row.get(9)?,
-                    })
-                },
-            )?)
-        })
-        .await
-    }
-
-    async fn nodes(&self) -> Result<Vec<NodeOverview>, Error> {
-        self.read(|db| {
-            let rows = db.all(
-                "SELECT node_keys.name, nodes.id, seen_at, created_at, revoked_at, models, \
-                 (SELECT json_group_array(model) FROM node_models WHERE node = nodes.id) \
-                 FROM node_keys FULL JOIN nodes ON nodes.key = node_keys.name \
-                 ORDER BY created_at, seen_at DESC",
-                [],
-                |row| {
-                    let node: Option<String> = row.get(1)?;
-                    let registered: String = row.get(6)?;
-                    let allowed: Option<String> = row.get(5)?;
-                    let models = if node.is_some() { Some(registered) } else { allowed };
-                    let overview = NodeOverview {
-                        key: row.get(0)?,
-                        node,
-                        seen_at: row.get(2)?,
-                        models: None,
-                        created_at: row.get(3)?,
-                        revoked_at: row.get(4)?,
-                    };
-                    Ok((overview, models))
-                },
-            )?;
-            let named = rows.into_iter().map(|(overview, models)| {
-                let models = models.map(|models| serde_json::from_str(&models)).transpose();
-                let models = models.map_err(|cause| Error::new("reading the models of a node", cause))?;
-                Ok(NodeOverview { models, ..overview })
-            });
-            named.collect()
-        })
-        .await
-    }
-
-    async fn all_tasks(&self, filter: TaskFilter) -> Result<Vec<TaskOverview>, Error> {
+    async fn all_tasks(&self, filter: TaskFilter) -> Result<Vec<TaskOverview>> {
         self.read(move |db| {
             let sql = format!(
                 "{TASK} WHERE {} AND {} ORDER BY sequence DESC LIMIT ?3 OFFSET ?4",
@@ -150,33 +89,29 @@ impl AdminDatabase for SqliteDatabase {
                 if filter.status.is_some() { "status = ?2" } else { "?2 IS NULL" },
             );
             let TaskFilter { account, status, limit, offset } = filter;
-            Ok(db.all(&sql, params![account, status, limit, signed(offset)], task)?)
+            Ok(db.all(&sql, params![account, status, limit, offset], task)?)
         })
         .await
     }
 
-    async fn any_task(&self, id: &str) -> Result<Option<TaskDetail>, Error> {
+    async fn any_task(&self, id: &str) -> Result<Option<TaskDetail>> {
         let id = id.to_owned();
         self.read(move |db| {
             Ok(db.first(&format!("{TASK} WHERE tasks.id = ?"), [id], |row| {
-                let json = |json: Option<Json>| json.map(|json| json.0);
-                Ok(TaskDetail {
-                    overview: task(row)?,
-                    input: row.get::<_, Json>(12)?.0,
-                    output: json(row.get(13)?),
-                    error: json(row.get(14)?),
-                })
+                let json = |column| row.get::<_, Option<Json>>(column).map(|json| json.map(|json| json.0));
+                let input = row.get::<_, Json>(12)?.0;
+                Ok(TaskDetail { overview: task(row)?, input, output: json(13)?, error: json(14)? })
             })?)
         })
         .await
     }
 
-    async fn refund(&self, task: &str, now: Moment) -> Result<Refund, Error> {
+    async fn refund(&self, task: &str, now: Moment) -> Result<Refund> {
         let task = task.to_owned();
         self.write(move |db| refund(db, &task, now)).await
     }
 
-    async fn blobs_of(&self, backup: &Path) -> Result<Vec<String>, Error> {
+    async fn blobs_of(&self, backup: &Path) -> Result<Vec<String>> {
         let backup = backup.to_owned();
         self.read(move |_| {
             let copy = connect(&backup, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
@@ -196,21 +131,12 @@ struct Charged {
     balance: Money,
 }
 
-fn refund(db: &Connection, task: &str, now: Moment) -> Result<Refund, Error> {
+fn refund(db: &Connection, task: &str, now: Moment) -> Result<Refund> {
     let charged = db.first(
         "SELECT account, username, publisher, status, held_free, held_balance \
          FROM tasks JOIN accounts ON accounts.id = account WHERE tasks.id = ?",
         [task],
-        |row| {
-            Ok(Charged {
-                account: row.get(0)?,
-                username: row.get(1)?,
-                publisher: row.get(2)?,
-                status: row.get(3)?,
-                free: row.get(4)?,
-                balance: row.get(5)?,
-            })
-        },
+        |row| Ok(record!(get row, Charged: account username publisher status free balance)),
     )?;
     let Some(charged) = charged else { return Ok(Refund::Unknown) };
     let overflow = || Error::new("refunding a task", "its price is out of range");

@@ -1,24 +1,21 @@
 //! Models and their versions in SQLite.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 
-use super::statements::Statements as _;
+use super::SqliteDatabase;
+use super::statements::{Statements as _, column};
 use super::values::Json;
-use super::{SqliteDatabase, signed, unsigned};
-use crate::Error;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::catalog::{
     Catalog, Existing, Filter, Format, Model, ModelChange, ModelSummary, NewModel, NewVersion, Published,
     Search, Sort, Version, Visibility, folded,
 };
 use crate::clock::Moment;
-
-/// How far back `trending` looks.
-const TRENDING_DAYS: u32 = 7;
+use crate::database::records::record;
 
 const SUMMARY: &str = "models.id, name, username, description, is_official, is_verified, is_public, price";
 
@@ -34,16 +31,7 @@ const MATCHING: &str = "AND (instr(folded_name, ?2) > 0 OR instr(folded_descript
 
 /// Reads what lists show of a model from the first columns of a row.
 fn summary(row: &Row<'_>) -> rusqlite::Result<ModelSummary> {
-    Ok(ModelSummary {
-        id: row.get(0)?,
-        name: row.get(1)?,
-        username: row.get(2)?,
-        description: row.get(3)?,
-        is_official: row.get(4)?,
-        is_verified: row.get(5)?,
-        visibility: row.get(6)?,
-        price: row.get(7)?,
-    })
+    Ok(record!(get row, ModelSummary: id name username description is_official is_verified visibility price))
 }
 
 /// Which parts a list has, and what else it asks of a model.
@@ -60,36 +48,49 @@ const fn parts(filter: Option<Filter>) -> (&'static [&'static str], &'static str
     }
 }
 
-/// What a list is ordered by: columns of its own, and their order with the `number` of publication.
-const fn order(sort: Sort) -> (&'static str, &'static str) {
+/// What a list is ordered by: a column as its `place`, or None for what trends, and the `number` of publication.
+const fn order(sort: Sort) -> (Option<&'static str>, &'static str) {
     match sort {
-        Sort::CreatedOldest => ("created_at AS place", "place, number"),
-        Sort::Created => ("created_at AS place", "place DESC, number DESC"),
-        Sort::Modified => ("updated_at AS place", "place DESC, number DESC"),
-        Sort::Likes => ("likes AS place", "place DESC, number"),
-        Sort::Downloads => ("downloads AS place", "place DESC, number"),
-        Sort::Trending => (
-            "coalesce((SELECT sum(tasks) FROM model_days WHERE model = models.id AND day > ?3), 0) AS place, \
-             likes AS next",
-            "place DESC, next DESC, number",
-        ),
+        Sort::CreatedOldest => (Some("created_at"), "place, number"),
+        Sort::Created => (Some("created_at"), "place DESC, number DESC"),
+        Sort::Modified => (Some("updated_at"), "place DESC, number DESC"),
+        Sort::Likes => (Some("likes"), "place DESC, number"),
+        Sort::Downloads => (Some("downloads"), "place DESC, number"),
+        Sort::Trending => (None, "place DESC, next DESC, number"),
     }
+}
+
+/// The places of the models for which a condition holds, up to the end of the page. What trends is computed for models
+/// that were used, and the others are in the order of their likes.
+fn places(place: Option<&str>, condition: &str) -> String {
+    if let Some(place) = place {
+        return format!("SELECT {place} AS place, sequence AS number FROM models WHERE {condition}");
+    }
+    format!(
+        "SELECT place, likes AS next, sequence AS number FROM (SELECT model, sum(tasks) AS place \
+         FROM model_days INDEXED BY model_days_by_day WHERE day > ?3 GROUP BY model) AS used \
+         CROSS JOIN models ON models.id = used.model WHERE {condition} \
+         UNION ALL SELECT * FROM ( \
+           SELECT 0 AS place, likes AS next, sequence AS number FROM models WHERE {condition} \
+           AND NOT EXISTS (SELECT 1 FROM model_days WHERE model = models.id AND day > ?3) \
+           ORDER BY next DESC, number LIMIT ?4 + ?5)"
+    )
 }
 
 #[async_trait]
 impl Catalog for SqliteDatabase {
-    async fn models(&self, search: &Search) -> Result<(Vec<ModelSummary>, u64), Error> {
+    async fn models(&self, search: &Search) -> Result<(Vec<ModelSummary>, u64)> {
         let search = search.clone();
         self.read(move |db| models(db, &search)).await
     }
 
-    async fn published(&self, id: &str) -> Result<Option<Arc<Published>>, Error> {
+    async fn published(&self, id: &str) -> Result<Option<Arc<Published>>> {
         let by_id = id.to_owned();
         let read = || self.read(move |db| published(db, &by_id));
         self.caches.models.get_or_read(id, read).await
     }
 
-    async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64, Error> {
+    async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64> {
         let models = models.to_vec();
         let _invalidation = self.caches.models.invalidate();
         self.write(move |db| publish(db, &models, existing)).await
@@ -101,7 +102,7 @@ impl Catalog for SqliteDatabase {
         model: &str,
         version: &NewVersion,
         now: Moment,
-    ) -> Result<Option<bool>, Error> {
+    ) -> Result<Option<bool>> {
         let (model, version) = (model.to_owned(), version.clone());
         let _invalidation = self.caches.models.invalidate();
         self.write(move |db| {
@@ -114,31 +115,28 @@ impl Catalog for SqliteDatabase {
         .await
     }
 
-    async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool, Error> {
-        let model = model.to_owned();
+    async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool> {
         let _invalidation = self.caches.models.invalidate();
-        self.write(move |db| {
-            let is_public = change.visibility.map(|visibility| visibility == Visibility::Public);
-            let update = "UPDATE models SET price = coalesce(?, price), is_public = coalesce(?, is_public), \
-                          is_verified = coalesce(?, is_verified), \
-                          is_playground = coalesce(?, is_playground), updated_at = ? WHERE id = ?";
-            let values =
-                params![change.price, is_public, change.is_verified, change.is_playground, now, model];
-            Ok(db.run(update, values)? > 0)
-        })
-        .await
+        let ModelChange { price, visibility, is_verified, is_playground } = change;
+        let is_public = visibility.map(|visibility| visibility == Visibility::Public);
+        let update = "UPDATE models SET price = coalesce(?, price), is_public = coalesce(?, is_public), \
+                      is_verified = coalesce(?, is_verified), \
+                      is_playground = coalesce(?, is_playground), updated_at = ? WHERE id = ?";
+        let values = (price, is_public, is_verified, is_playground, now, model.to_owned());
+        Ok(self.run(update, values).await? > 0)
     }
 }
 
-fn models(db: &Connection, search: &Search) -> Result<(Vec<ModelSummary>, u64), Error> {
-    let text = search.text.as_deref().map(folded).filter(|text| !text.is_empty());
-    let since = search.now.before(Duration::from_hours(24 * u64::from(TRENDING_DAYS))).day();
+fn models(db: &Connection, search: &Search) -> Result<(Vec<ModelSummary>, u64)> {
+    let (text, since) = (search.folded_text(), search.trending_since());
     let statement = List::new(search.filter, search.sort, text.is_some());
     // One transaction, so that the count belongs to the page.
     let snapshot = db.unchecked_transaction()?;
-    let total = snapshot.one(&statement.count, params![search.caller, text], |row| row.get(0))?;
-    let params = params![search.caller, text, since, search.limit, signed(search.offset)];
-    Ok((snapshot.all(&statement.page, params, summary)?, unsigned(total)))
+    let total = snapshot.one(&statement.count, params![search.caller, text], column)?;
+    // There are not more models, and a sum with the limit stays an integer.
+    let offset = search.offset.min(u32::MAX.into());
+    let params = params![search.caller, text, since, search.limit, offset];
+    Ok((snapshot.all(&statement.page, params, summary)?, total))
 }
 
 /// The statements of a list: for the account ?1, the text ?2, trends since ?3, limit ?4 and offset ?5.
@@ -151,7 +149,7 @@ impl List {
     pub(super) fn new(filter: Option<Filter>, sort: Sort, has_text: bool) -> Self {
         let (parts, more) = parts(filter);
         let matching = if has_text { MATCHING } else { "" };
-        let (columns, order) = order(sort);
+        let (place, order) = order(sort);
         let each = |select: &dyn Fn(&str) -> String, between: &str| {
             parts.iter().map(|part| select(part)).collect::<Vec<_>>().join(between)
         };
@@ -163,8 +161,7 @@ impl List {
         let counts = each(&|part| format!("coalesce(({}), 0)", count(part)), " + ");
         // Both parameters are named, whether the parts name them or not.
         let count = format!("SELECT {counts}, ?1, ?2");
-        let select = format!("SELECT {columns}, sequence AS number FROM models");
-        let keys = each(&|part| format!("{select} WHERE {part} {more} {matching}"), " UNION ALL ");
+        let keys = each(&|part| places(place, &format!("{part} {more} {matching}")), " UNION ALL ");
         let page = format!(
             "SELECT {SUMMARY} FROM ({keys} ORDER BY {order} LIMIT ?4 OFFSET ?5) AS page \
              CROSS JOIN models ON models.sequence = page.number \
@@ -174,7 +171,7 @@ impl List {
     }
 }
 
-fn published(db: &Connection, id: &str) -> Result<Option<Arc<Published>>, Error> {
+fn published(db: &Connection, id: &str) -> Result<Option<Arc<Published>>> {
     let select = format!(
         "SELECT {SUMMARY}, owner, metadata, models.created_at, updated_at, \
          versions.id, commit_hash, input_format, output_format \
@@ -202,15 +199,14 @@ fn published(db: &Connection, id: &str) -> Result<Option<Arc<Published>>, Error>
     Ok(Some(Arc::new(Published { model, version, inputs })))
 }
 
-fn publish(db: &Connection, models: &[NewModel], existing: Existing) -> Result<u64, Error> {
+fn publish(db: &Connection, models: &[NewModel], existing: Existing) -> Result<u64> {
     let mut changed = 0;
     for model in models {
         let put = put_model(db, model, existing)?;
         if existing == Existing::Keep && !put {
             continue;
         }
-        let owner: AccountId =
-            db.one("SELECT owner FROM models WHERE id = ?", [&model.id], |row| row.get(0))?;
+        let owner: AccountId = db.one("SELECT owner FROM models WHERE id = ?", [&model.id], column)?;
         // A version that the operator published in the place of a built-in one stays.
         let is_superseded = existing == Existing::Refresh && has_version(db, model)?;
         let is_due = owner == model.owner && !is_superseded;
@@ -221,7 +217,7 @@ fn publish(db: &Connection, models: &[NewModel], existing: Existing) -> Result<u
 }
 
 /// Whether the model is new or has changed.
-fn put_model(db: &Connection, model: &NewModel, existing: Existing) -> Result<bool, Error> {
+fn put_model(db: &Connection, model: &NewModel, existing: Existing) -> Result<bool> {
     let replaced = match existing {
         Existing::Replace => {
             ", is_public = excluded.is_public, price = excluded.price, likes = excluded.likes, \
@@ -272,13 +268,13 @@ fn put_model(db: &Connection, model: &NewModel, existing: Existing) -> Result<bo
 }
 
 /// Whether the version of the model was published before, active or not.
-fn has_version(db: &Connection, model: &NewModel) -> Result<bool, Error> {
+fn has_version(db: &Connection, model: &NewModel) -> Result<bool> {
     let version = "SELECT 1 FROM versions WHERE model = ? AND commit_hash = ?";
     Ok(db.is_there(version, [&model.id, &model.version.commit_hash])?)
 }
 
 /// Makes the version the active one, which updates the model; false when it was already.
-fn put_version(db: &Connection, model: &str, version: &NewVersion, now: Moment) -> Result<bool, Error> {
+fn put_version(db: &Connection, model: &str, version: &NewVersion, now: Moment) -> Result<bool> {
     let active = "SELECT 1 FROM versions WHERE model = ? AND is_active = 1 AND commit_hash = ?";
     if db.is_there(active, [model, &version.commit_hash])? {
         return Ok(false);

@@ -10,8 +10,8 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::statements::Statements as _;
 use super::{connect, set_synchronous};
-use crate::Error;
 use crate::database::Durability;
+use crate::{Error, Result};
 
 /// How often the log is looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    pub(super) fn spawn(file: &Path, durability: Durability) -> Result<Self, Error> {
+    pub(super) fn spawn(file: &Path, durability: Durability) -> Result<Self> {
         let db = connect(file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         set_synchronous(&db, durability)?;
         db.busy_timeout(LOCK_TIMEOUT)?;

@@ -6,60 +6,38 @@ use async_trait::async_trait;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params};
 
+use super::SqliteDatabase;
 use super::movements::meter_storage;
-use super::statements::Statements as _;
+use super::statements::{Statements as _, column};
 use super::values::json;
-use super::{SqliteDatabase, signed, unsigned};
-use crate::Error;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
+use crate::database::records::record;
 use crate::object_storage::{
     Files, Object, OutputLimits, OutputStored, Stored, StoredFile, Target, TargetsOf, Usage, category,
 };
 
+const TARGET: &str = "id, owner, payer, bucket, folder, key, mime, size, expires_at, is_void";
+
+/// Reads a target from the columns of `TARGET`.
 fn target(row: &Row<'_>) -> rusqlite::Result<Target> {
-    Ok(Target {
-        id: row.get("id")?,
-        owner: row.get("owner")?,
-        payer: row.get("payer")?,
-        bucket: row.get("bucket")?,
-        folder: row.get("folder")?,
-        key: row.get("key")?,
-        mime: row.get("mime")?,
-        size: unsigned(row.get("size")?),
-        expires_at: row.get("expires_at")?,
-        is_void: row.get("is_void")?,
-    })
+    Ok(record!(get row, Target: id owner payer bucket folder key mime size expires_at is_void))
 }
 
 #[async_trait]
 impl Files for SqliteDatabase {
-    async fn add_target(&self, target: &Target) -> Result<(), Error> {
-        let target = target.clone();
-        self.write(move |db| {
-            db.run(
-                "INSERT INTO upload_targets (id, owner, payer, bucket, folder, key, mime, size, expires_at) \
-                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                params![
-                    target.id,
-                    target.owner,
-                    target.payer,
-                    target.bucket,
-                    target.folder,
-                    target.key,
-                    target.mime,
-                    signed(target.size),
-                    target.expires_at,
-                ],
-            )?;
-            Ok(())
-        })
-        .await
+    async fn add_target(&self, target: &Target) -> Result<()> {
+        let insert = "INSERT INTO upload_targets (id, owner, payer, bucket, folder, key, mime, size, expires_at) \
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        let Target { id, owner, payer, bucket, folder, key, mime, size, expires_at, .. } = target.clone();
+        self.run(insert, (id, owner, payer, bucket, folder, key, mime, size, expires_at)).await.map(drop)
     }
 
-    async fn target(&self, id: &str) -> Result<Option<Target>, Error> {
+    async fn target(&self, id: &str) -> Result<Option<Target>> {
         let id = id.to_owned();
-        self.read(move |db| Ok(db.first("SELECT * FROM upload_targets WHERE id = ?", [id], target)?)).await
+        let select = format!("SELECT {TARGET} FROM upload_targets WHERE id = ?");
+        self.read(move |db| Ok(db.first(&select, [id], target)?)).await
     }
 
     async fn pending_targets(
@@ -67,7 +45,7 @@ impl Files for SqliteDatabase {
         of: TargetsOf<'_>,
         expiry: (Moment, Moment),
         limit: u32,
-    ) -> Result<Vec<Target>, Error> {
+    ) -> Result<Vec<Target>> {
         let (condition, first, second) = match of {
             TargetsOf::Owner(owner) => ("owner = ?1", Value::from(owner.0), Value::Null),
             TargetsOf::Folder(owner, folder) => {
@@ -79,31 +57,28 @@ impl Files for SqliteDatabase {
             TargetsOf::Everyone => ("true", Value::Null, Value::Null),
         };
         let select = format!(
-            "SELECT * FROM upload_targets WHERE {condition} AND expires_at > ?3 AND expires_at <= ?4 \
+            "SELECT {TARGET} FROM upload_targets WHERE {condition} AND expires_at > ?3 AND expires_at <= ?4 \
              AND is_used = 0 AND is_void = 0 ORDER BY expires_at DESC, id LIMIT ?5"
         );
         self.read(move |db| Ok(db.all(&select, params![first, second, expiry.0, expiry.1, limit], target)?))
             .await
     }
 
-    async fn store_upload(&self, target_id: &str, id: &str, object: &Object) -> Result<Stored, Error> {
+    async fn store_upload(&self, target_id: &str, id: &str, object: &Object) -> Result<Stored> {
         let (target_id, id, object) = (target_id.to_owned(), id.to_owned(), object.clone());
         self.write(move |db| store_upload(db, &target_id, &id, &object)).await
     }
 
-    async fn store_output(
-        &self,
-        id: &str,
-        object: &Object,
-        limits: OutputLimits,
-    ) -> Result<OutputStored, Error> {
+    async fn store_output(&self, id: &str, object: &Object, limits: OutputLimits) -> Result<OutputStored> {
         let (id, object) = (id.to_owned(), object.clone());
         self.write(move |db| store_output(db, &id, &object, limits)).await
     }
 
-    async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>, Error> {
-        let (bucket, key) = (bucket.to_owned(), key.to_owned());
-        self.read(move |db| object(db, &bucket, &key)).await
+    async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>> {
+        let select = "SELECT bucket, key, blob, mime, size, etag, created_at FROM objects \
+                      WHERE bucket = ? AND key = ?";
+        let read = |row: &Row<'_>| Ok(record!(get row, Object: bucket key blob mime size etag created_at));
+        self.first(select, [bucket.to_owned(), key.to_owned()], read).await
     }
 
     async fn files(
@@ -113,21 +88,17 @@ impl Files for SqliteDatabase {
         category: Option<&str>,
         page: u64,
         page_size: u32,
-    ) -> Result<(Vec<StoredFile>, u64), Error> {
+    ) -> Result<(Vec<StoredFile>, u64)> {
         let offset = page.saturating_sub(1).saturating_mul(u64::from(page_size));
         let (folder, category) = (folder.to_owned(), category.map(str::to_owned));
         self.read(move |db| files(db, owner, &folder, category.as_deref(), offset, page_size)).await
     }
 
-    async fn usage(&self, owner: AccountId) -> Result<Usage, Error> {
-        self.read(move |db| {
-            let sums = "SELECT coalesce(sum(files), 0), coalesce(sum(bytes), 0) \
-                        FROM folder_usage WHERE owner = ?";
-            Ok(db.one(sums, [owner], |row| {
-                Ok(Usage { files: unsigned(row.get(0)?), bytes: unsigned(row.get(1)?) })
-            })?)
-        })
-        .await
+    async fn usage(&self, owner: AccountId) -> Result<Usage> {
+        let sums =
+            "SELECT coalesce(sum(files), 0), coalesce(sum(bytes), 0) FROM folder_usage WHERE owner = ?";
+        let usage = self.first(sums, [owner], |row| Ok(record!(get row, Usage: files bytes)));
+        Ok(usage.await?.unwrap_or_default())
     }
 
     async fn delete_file(
@@ -136,46 +107,25 @@ impl Files for SqliteDatabase {
         bucket: &str,
         key: &str,
         now: Moment,
-    ) -> Result<Option<String>, Error> {
+    ) -> Result<Option<String>> {
         let (bucket, key) = (bucket.to_owned(), key.to_owned());
         self.write(move |db| delete_file(db, owner, &bucket, &key, now)).await
     }
 
-    async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>, Error> {
+    async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>> {
         self.write(move |db| remove_outputs(db, before)).await
     }
 
-    async fn forget_targets(&self, before: Moment) -> Result<u64, Error> {
-        self.write(move |db| Ok(db.run("DELETE FROM upload_targets WHERE expires_at < ?", [before])? as u64))
-            .await
+    async fn forget_targets(&self, before: Moment) -> Result<u64> {
+        Ok(self.run("DELETE FROM upload_targets WHERE expires_at < ?", [before]).await? as u64)
     }
 
-    async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>, Error> {
-        let blobs = json(blobs);
-        self.read(move |db| {
-            let known = "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM objects WHERE blob = value) \
-                         OR EXISTS (SELECT 1 FROM upload_targets \
-                                    WHERE id = value AND is_used = 0 AND is_void = 0)";
-            Ok(db.all(known, [blobs], |row| row.get(0))?.into_iter().collect())
-        })
-        .await
+    async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>> {
+        let known = "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM objects WHERE blob = value) \
+                     OR EXISTS (SELECT 1 FROM upload_targets \
+                                WHERE id = value AND is_used = 0 AND is_void = 0)";
+        Ok(self.all(known, [json(blobs)], column).await?.into_iter().collect())
     }
-}
-
-fn object(db: &Connection, bucket: &str, key: &str) -> Result<Option<Object>, Error> {
-    let select = "SELECT bucket, key, blob, mime, size, etag, created_at FROM objects \
-                  WHERE bucket = ? AND key = ?";
-    Ok(db.first(select, [bucket, key], |row| {
-        Ok(Object {
-            bucket: row.get(0)?,
-            key: row.get(1)?,
-            blob: row.get(2)?,
-            mime: row.get(3)?,
-            size: unsigned(row.get(4)?),
-            etag: row.get(5)?,
-            created_at: row.get(6)?,
-        })
-    })?)
 }
 
 /// A page in the order in which files were stored, and how many there are in all.
@@ -186,19 +136,19 @@ fn files(
     category: Option<&str>,
     offset: u64,
     limit: u32,
-) -> Result<(Vec<StoredFile>, u64), Error> {
+) -> Result<(Vec<StoredFile>, u64)> {
     // One transaction, so that the count belongs to the page.
     let snapshot = db.unchecked_transaction()?;
-    let total: i64 = snapshot.one(
+    let total: u64 = snapshot.one(
         "SELECT coalesce(sum(files), 0) FROM folder_usage \
          WHERE owner = ?1 AND folder = ?2 AND (?3 IS NULL OR category = ?3)",
         params![owner, folder, category],
-        |row| row.get(0),
+        column,
     )?;
     // The offset is counted in an index, from the nearer end, before any row is read. One statement for each of
     // the indexes.
-    let offset = signed(offset).min(total);
-    let limit = i64::from(limit).min(total - offset);
+    let offset = offset.min(total);
+    let limit = u64::from(limit).min(total - offset);
     let is_near_end = offset > total / 2;
     let skipped = if is_near_end { total - offset - limit } else { offset };
     let direction = if is_near_end { "DESC" } else { "ASC" };
@@ -209,36 +159,29 @@ fn files(
          ORDER BY sequence {direction} LIMIT ?4 OFFSET ?5) ORDER BY sequence"
     );
     let files = snapshot.all(&page, params![owner, folder, category, limit, skipped], |row| {
-        Ok(StoredFile {
-            id: row.get(0)?,
-            bucket: row.get(1)?,
-            folder: row.get(2)?,
-            key: row.get(3)?,
-            mime: row.get(4)?,
-            size: unsigned(row.get(5)?),
-            created_at: row.get(6)?,
-        })
+        Ok(record!(get row, StoredFile: id bucket folder key mime size created_at))
     })?;
-    Ok((files, unsigned(total)))
+    Ok((files, total))
 }
 
-fn store_upload(db: &Connection, target_id: &str, id: &str, object: &Object) -> Result<Stored, Error> {
+fn store_upload(db: &Connection, target_id: &str, id: &str, object: &Object) -> Result<Stored> {
     let standing = "SELECT 1 FROM upload_targets WHERE id = ? AND is_used = 1 AND is_void = 0";
     if db.is_there(standing, [target_id])? {
         // As long as a used target stands, the file is the one that it stored.
         let same = "SELECT 1 FROM objects WHERE bucket = ? AND key = ? AND etag = ? AND size = ?";
-        let is_same = params![object.bucket, object.key, object.etag, signed(object.size)];
+        let is_same = params![object.bucket, object.key, object.etag, object.size];
         return Ok(if db.is_there(same, is_same)? { Stored::Again } else { Stored::Different });
     }
-    let used = "UPDATE upload_targets SET is_used = 1 WHERE id = ? AND is_void = 0 RETURNING *";
-    let Some(target) = db.first(used, [target_id], target)? else { return Ok(Stored::Void) };
+    let used =
+        format!("UPDATE upload_targets SET is_used = 1 WHERE id = ? AND is_void = 0 RETURNING {TARGET}");
+    let Some(target) = db.first(&used, [target_id], target)? else { return Ok(Stored::Void) };
     // A repeated upload to a target from before must not undo this one.
     let void =
         "UPDATE upload_targets SET is_void = 1 WHERE bucket = ? AND key = ? AND is_used = 1 AND id <> ?";
     db.run(void, [&object.bucket, &object.key, target_id])?;
     let replaced = remove(db, &object.bucket, &object.key, object.created_at)?;
     insert(db, id, object, Some(&target))?;
-    meter_storage(db, target.payer, signed(object.size), object.created_at)?;
+    meter_storage(db, target.payer, object.size.cast_signed(), object.created_at)?;
     Ok(Stored::Kept { replaced })
 }
 
@@ -247,19 +190,14 @@ fn lease_of(key: &str) -> &str {
     key.rsplit_once('/').map_or(key, |(lease, _)| lease)
 }
 
-fn store_output(
-    db: &Connection,
-    id: &str,
-    object: &Object,
-    limits: OutputLimits,
-) -> Result<OutputStored, Error> {
+fn store_output(db: &Connection, id: &str, object: &Object, limits: OutputLimits) -> Result<OutputStored> {
     let lease = lease_of(&object.key);
     // What follows `/` in the order of characters is `0`.
     let others = "SELECT count(*), coalesce(sum(size), 0) FROM objects \
                   WHERE bucket = ?1 AND key > ?2 || '/' AND key < ?2 || '0' AND key <> ?3";
-    let (count, bytes): (i64, i64) =
+    let (count, bytes): (u64, u64) =
         db.one(others, [&object.bucket, lease, &object.key], |row| row.try_into())?;
-    if unsigned(count) >= limits.count || unsigned(bytes) + object.size > limits.bytes {
+    if count >= limits.count || bytes + object.size > limits.bytes {
         return Ok(OutputStored::TooMany);
     }
     let replaced = remove(db, &object.bucket, &object.key, object.created_at)?;
@@ -271,7 +209,7 @@ fn store_output(
     Ok(OutputStored::Kept { replaced })
 }
 
-fn remove_outputs(db: &Connection, before: Moment) -> Result<Vec<String>, Error> {
+fn remove_outputs(db: &Connection, before: Moment) -> Result<Vec<String>> {
     // The outputs of a success stay until they are old.
     let settled = "UPDATE objects SET lease = NULL WHERE lease IS NOT NULL AND EXISTS ( \
                    SELECT 1 FROM tasks WHERE id = substr(lease, 1, instr(lease, '/') - 1) \
@@ -280,10 +218,10 @@ fn remove_outputs(db: &Connection, before: Moment) -> Result<Vec<String>, Error>
     let failed = "DELETE FROM objects WHERE lease IS NOT NULL AND NOT EXISTS ( \
                   SELECT 1 FROM tasks WHERE id = substr(lease, 1, instr(lease, '/') - 1) \
                   AND lease = id || '/' || attempt AND status = 'computing') RETURNING blob";
-    let mut blobs = db.all(failed, [], |row| row.get(0))?;
+    let mut blobs = db.all(failed, [], column)?;
     let old = "DELETE FROM objects WHERE sequence IN ( \
                SELECT sequence FROM objects WHERE owner IS NULL AND created_at < ? LIMIT 1000) RETURNING blob";
-    blobs.extend(db.all(old, [before], |row| row.get(0))?);
+    blobs.extend(db.all(old, [before], column)?);
     Ok(blobs)
 }
 
@@ -293,7 +231,7 @@ fn delete_file(
     bucket: &str,
     key: &str,
     now: Moment,
-) -> Result<Option<String>, Error> {
+) -> Result<Option<String>> {
     let own = "SELECT 1 FROM objects WHERE bucket = ?1 AND key = ?2 AND (owner = ?3 OR output_of = ?3)";
     if !db.is_there(own, params![bucket, key, owner])? {
         return Ok(None);
@@ -305,7 +243,7 @@ fn delete_file(
 }
 
 /// Removes the object with the key, if there is one, and returns its blob.
-fn remove(db: &Connection, bucket: &str, key: &str, now: Moment) -> Result<Option<String>, Error> {
+fn remove(db: &Connection, bucket: &str, key: &str, now: Moment) -> Result<Option<String>> {
     let delete = "DELETE FROM objects WHERE bucket = ? AND key = ? RETURNING payer, size, blob";
     let removed: Option<(Option<AccountId>, i64, String)> =
         db.first(delete, [bucket, key], |row| row.try_into())?;
@@ -317,7 +255,7 @@ fn remove(db: &Connection, bucket: &str, key: &str, now: Moment) -> Result<Optio
 }
 
 /// Adds an object: a file that was uploaded to a target, or what a model produced.
-fn insert(db: &Connection, id: &str, object: &Object, target: Option<&Target>) -> Result<(), Error> {
+fn insert(db: &Connection, id: &str, object: &Object, target: Option<&Target>) -> Result<()> {
     db.run(
         "INSERT INTO objects (id, bucket, key, owner, payer, folder, category, mime, size, etag, blob, \
          created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -330,7 +268,7 @@ fn insert(db: &Connection, id: &str, object: &Object, target: Option<&Target>) -
             target.map(|target| &target.folder),
             category(&object.mime),
             object.mime,
-            signed(object.size),
+            object.size,
             object.etag,
             object.blob,
             object.created_at,

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::SqliteDatabase;
 use super::checkpoints::Checkpoints;
 use super::statements::Statements as _;
-use crate::Error;
+use crate::{Error, Result};
 
 /// How many writes share a commit at most, so that the first of them does not wait long.
 pub(super) const MAX_BATCH: usize = 64;
@@ -44,14 +44,24 @@ pub(super) struct Writer {
     jobs: Arc<Mutex<Option<Sender<Job>>>>,
     /// Resolves when the connection is closed.
     closed: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
+    #[cfg(test)]
+    pub(super) commits: Arc<std::sync::atomic::AtomicUsize>,
 }
 
 impl Writer {
-    pub(super) fn spawn(connection: Connection, checkpoints: Checkpoints) -> Result<Self, Error> {
+    pub(super) fn spawn(connection: Connection, checkpoints: Checkpoints) -> Result<Self> {
         let (jobs, waiting) = channel();
         let (on_close, closed) = oneshot::channel();
+        #[cfg(test)]
+        let commits = Arc::<std::sync::atomic::AtomicUsize>::default();
+        #[cfg(test)]
+        let counted = Arc::clone(&commits);
+        let committed = move || {
+            #[cfg(test)]
+            counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        };
         let run = move || {
-            run(&connection, &waiting);
+            run(&connection, &waiting, committed);
             drop(checkpoints);
             drop(connection);
             // Fails when the caller has gone.
@@ -60,10 +70,15 @@ impl Writer {
         let spawned = thread::Builder::new().name("database".to_owned()).spawn(run);
         spawned.map_err(|cause| Error::new("starting the thread of the database", cause))?;
         let closed = Arc::new(Mutex::new(Some(closed)));
-        Ok(Self { jobs: Arc::new(Mutex::new(Some(jobs))), closed })
+        Ok(Self {
+            jobs: Arc::new(Mutex::new(Some(jobs))),
+            closed,
+            #[cfg(test)]
+            commits,
+        })
     }
 
-    fn send(&self, job: Job) -> Result<(), Error> {
+    fn send(&self, job: Job) -> Result<()> {
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let sent = jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
         if sent { Ok(()) } else { Err(lost()) }
@@ -88,8 +103,8 @@ impl SqliteDatabase {
     /// committed. Nothing of it stays when it fails or panics. It is done even if the caller goes away.
     pub(super) async fn write<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, Error> {
+        work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let (respond, response) = oneshot::channel();
         self.writer.send(Job::Write(Box::new(move |transaction| {
             let result = match transaction {
@@ -109,8 +124,8 @@ impl SqliteDatabase {
     /// Runs something with the connection that writes to itself, outside of a transaction.
     pub(super) async fn exclusively<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, Error> {
+        work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let (respond, response) = oneshot::channel();
         self.writer.send(Job::Exclusive(Box::new(move |db| {
             let _ = respond.send(guarded(|| work(db)));
@@ -120,13 +135,13 @@ impl SqliteDatabase {
 }
 
 /// A panic fails the one write, and the thread goes on: SQLite's state does not depend on ours.
-fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let panicked = |_| Err(Error::new("writing to the database", "the service has a defect: it panicked"));
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(panicked)
 }
 
 /// Takes jobs until there can be no more.
-fn run(db: &Connection, jobs: &Receiver<Job>) {
+fn run(db: &Connection, jobs: &Receiver<Job>, committed: impl Fn()) {
     while let Ok(job) = jobs.recv() {
         let mut next = Some(job);
         let mut batch = Vec::new();
@@ -135,6 +150,7 @@ fn run(db: &Connection, jobs: &Receiver<Job>) {
             next = if batch.len() < MAX_BATCH { jobs.try_recv().ok() } else { None };
         }
         commit(db, batch);
+        committed();
         if let Some(Job::Exclusive(work)) = next {
             work(db);
         }

@@ -8,29 +8,24 @@ use rusqlite::{Connection, Row, params};
 
 use super::SqliteDatabase;
 use super::group_commit::MAX_BATCH;
-use super::movements::{Side, keep_uncharged, meter_storage, move_money, purses, record};
+use super::movements::{Side, keep_meter, meter_storage, move_money, purses, record};
 use super::statements::Statements as _;
-use crate::Error;
 use crate::accounts::{AccountId, OPERATOR};
 use crate::clock::Moment;
 use crate::ledger::{Audit, Credit, Ledger, Money, Purse, Purses, Reason, StorageRate};
+use crate::{Error, Result};
 
 #[async_trait]
 impl Ledger for SqliteDatabase {
-    async fn purses(&self, account: AccountId) -> Result<Purses, Error> {
+    async fn purses(&self, account: AccountId) -> Result<Purses> {
         self.read(move |db| purses(db, account)).await
     }
 
-    async fn credit(&self, account: AccountId, amount: Credit, now: Moment) -> Result<(), Error> {
+    async fn credit(&self, account: AccountId, amount: Credit, now: Moment) -> Result<()> {
         self.write(move |db| credit(db, account, amount, now)).await
     }
 
-    async fn set_purses(
-        &self,
-        account: AccountId,
-        amounts: &[(Purse, Money)],
-        now: Moment,
-    ) -> Result<(), Error> {
+    async fn set_purses(&self, account: AccountId, amounts: &[(Purse, Money)], now: Moment) -> Result<()> {
         let amounts = amounts.to_vec();
         self.write(move |db| {
             for (purse, wanted) in amounts {
@@ -47,7 +42,7 @@ impl Ledger for SqliteDatabase {
         .await
     }
 
-    async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64, Error> {
+    async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64> {
         let storing = "SELECT id FROM accounts WHERE stored_bytes > 0 OR byte_seconds > 0 OR gib_seconds > 0";
         let storing: Vec<AccountId> = self.read(|db| Ok(db.all(storing, [], |row| row.get(0))?)).await?;
         // A transaction for each, so that one account that cannot be charged does not keep the others free.
@@ -60,7 +55,7 @@ impl Ledger for SqliteDatabase {
         charged.into_iter().try_fold(0, |sum, charged| Ok(sum + u64::from(charged?)))
     }
 
-    async fn carry_movements(&self, before: Moment, now: Moment) -> Result<usize, Error> {
+    async fn carry_movements(&self, before: Moment, now: Moment) -> Result<usize> {
         let mut carried = 0;
         // A transaction for each account, so that other writes go on between them.
         for account in self.read(move |db| accounts_to_carry(db, before)).await? {
@@ -69,7 +64,7 @@ impl Ledger for SqliteDatabase {
         Ok(carried)
     }
 
-    async fn audit(&self) -> Result<Audit, Error> {
+    async fn audit(&self) -> Result<Audit> {
         self.read(|db| {
             // One transaction: writes go on meanwhile, and are not seen.
             let snapshot = db.unchecked_transaction()?;
@@ -90,7 +85,7 @@ impl Ledger for SqliteDatabase {
 /// How many old movements an account may have before they are added up.
 const MAX_OLD_MOVEMENTS: u32 = 50;
 
-fn accounts_to_carry(db: &Connection, before: Moment) -> Result<Vec<AccountId>, Error> {
+fn accounts_to_carry(db: &Connection, before: Moment) -> Result<Vec<AccountId>> {
     Ok(db.all(
         "SELECT coalesce(from_account, to_account) AS account FROM movements WHERE task IS NULL AND at < ? \
          GROUP BY account HAVING count(*) > ?",
@@ -100,7 +95,7 @@ fn accounts_to_carry(db: &Connection, before: Moment) -> Result<Vec<AccountId>, 
 }
 
 /// Adds up the old movements of an account; returns how many there were.
-fn carry(db: &Connection, account: AccountId, before: Moment, now: Moment) -> Result<usize, Error> {
+fn carry(db: &Connection, account: AccountId, before: Moment, now: Moment) -> Result<usize> {
     let delete = "DELETE FROM movements WHERE task IS NULL AND coalesce(from_account, to_account) = ? \
                   AND at < ? RETURNING amount, from_account, from_purse, to_account, to_purse";
     let movements = db.all(delete, params![account, before], movement)?;
@@ -134,7 +129,7 @@ fn fault(what: &str, sentence: &str, kept: i64, computed: i128) -> String {
 
 /// Counts the movements, and compares their sums with the purses. Sums are made here: those of all credits
 /// that a purse ever got can be larger than an integer of SQLite.
-fn sum_movements(db: &Connection) -> Result<(u64, Vec<String>), Error> {
+fn sum_movements(db: &Connection) -> Result<(u64, Vec<String>)> {
     let select = "SELECT amount, from_account, from_purse, to_account, to_purse FROM movements";
     let mut movements = 0;
     // By account and purse: what is kept, and what the movements add up to.
@@ -209,7 +204,7 @@ const AUDITS: &[(&str, &str)] = &[
     ),
 ];
 
-pub(super) fn credit(db: &Connection, account: AccountId, credit: Credit, now: Moment) -> Result<(), Error> {
+pub(super) fn credit(db: &Connection, account: AccountId, credit: Credit, now: Moment) -> Result<()> {
     match credit {
         Credit::Free(amount) => {
             move_money(db, amount, None, Some((account, Purse::Free)), Reason::Credit, None, now)
@@ -225,14 +220,10 @@ pub(super) fn credit(db: &Connection, account: AccountId, credit: Credit, now: M
 }
 
 /// Charges an account for what it stored up to now; false when that makes no smallest unit yet.
-fn charge_storage(
-    db: &Connection,
-    account: AccountId,
-    rate: StorageRate,
-    now: Moment,
-) -> Result<bool, Error> {
-    let (charge, left) = rate.charge(meter_storage(db, account, 0, now)?);
-    keep_uncharged(db, account, left)?;
+fn charge_storage(db: &Connection, account: AccountId, rate: StorageRate, now: Moment) -> Result<bool> {
+    let mut meter = meter_storage(db, account, 0, now)?;
+    let charge = meter.charge(rate);
+    keep_meter(db, account, &meter)?;
     if charge.is_positive() {
         bill(db, account, charge, now)?;
     }
@@ -240,7 +231,7 @@ fn charge_storage(
 }
 
 /// Takes a bill from free credits, then from the balance; the rest becomes debt.
-fn bill(db: &Connection, account: AccountId, charge: Money, now: Moment) -> Result<(), Error> {
+fn bill(db: &Connection, account: AccountId, charge: Money, now: Moment) -> Result<()> {
     let operator = db.one("SELECT id FROM accounts WHERE username = ?", [OPERATOR], |row| row.get(0))?;
     let to = Some((operator, Purse::Revenue));
     let owned = purses(db, account)?;
@@ -253,7 +244,7 @@ fn bill(db: &Connection, account: AccountId, charge: Money, now: Moment) -> Resu
     move_money(db, left, Some((account, Purse::Debt)), to, Reason::Storage, None, now)
 }
 
-fn difference(amount: Money, less: Money) -> Result<Money, Error> {
+fn difference(amount: Money, less: Money) -> Result<Money> {
     let difference = amount.checked_sub(less);
     difference.ok_or_else(|| Error::new("moving money", "the difference of two amounts is too large"))
 }

@@ -4,26 +4,25 @@ use std::fs::{self, OpenOptions};
 use std::path::Path;
 
 use async_trait::async_trait;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use super::accounts::{add_account, add_key};
 use super::ledger::credit;
 use super::replacement::replace;
-use super::statements::Statements as _;
+use super::statements::{Statements as _, column};
 use super::{SqliteDatabase, path};
-use crate::Error;
 use crate::clock::Moment;
 use crate::database::{Bootstrap, Bootstrapped, FIRST_ACCOUNT, Maintenance, Settings, Sharing, UNSHOWN_KEY};
 use crate::ledger::Credit;
+use crate::{Error, Result};
 
 #[async_trait]
 impl Settings for SqliteDatabase {
-    async fn setting(&self, name: &str) -> Result<Option<String>, Error> {
-        let name = name.to_owned();
-        self.read(move |db| setting(db, &name)).await
+    async fn setting(&self, name: &str) -> Result<Option<String>> {
+        self.first(SETTING, [name.to_owned()], column).await
     }
 
-    async fn setting_or(&self, name: &str, value: &str) -> Result<String, Error> {
+    async fn setting_or(&self, name: &str, value: &str) -> Result<String> {
         let (name, value) = (name.to_owned(), value.to_owned());
         self.write(move |db| {
             let insert = "INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT DO NOTHING";
@@ -38,40 +37,37 @@ impl Sharing for SqliteDatabase {}
 
 #[async_trait]
 impl Maintenance for SqliteDatabase {
-    async fn bootstrap(&self, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped, Error> {
+    async fn bootstrap(&self, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped> {
         let begin = begin.clone();
         self.write(move |db| bootstrap(db, &begin, now)).await
     }
 
-    async fn first_key_shown(&self, id: &str) -> Result<(), Error> {
-        let id = id.to_owned();
-        self.write(move |db| {
-            db.run("DELETE FROM settings WHERE name = ? AND value = ?", params![UNSHOWN_KEY, id])?;
-            Ok(())
-        })
-        .await
+    async fn first_key_shown(&self, id: &str) -> Result<()> {
+        let delete = "DELETE FROM settings WHERE name = ? AND value = ?";
+        self.run(delete, (UNSHOWN_KEY, id.to_owned())).await.map(drop)
     }
 
-    async fn check_writer(&self) -> Result<(), Error> {
-        self.write(|db| {
-            // An empty transaction would not touch the disk.
-            let write = "INSERT INTO settings (name, value) VALUES ('health check', '') \
-                         ON CONFLICT DO UPDATE SET value = excluded.value";
-            db.run(write, [])?;
-            Ok(())
-        })
-        .await
+    async fn check_writer(&self) -> Result<()> {
+        // An empty transaction would not touch the disk.
+        let write = "INSERT INTO settings (name, value) VALUES ('health check', '') \
+                     ON CONFLICT DO UPDATE SET value = excluded.value";
+        self.run(write, []).await.map(drop)
     }
 
-    async fn backup_to(&self, file: &Path) -> Result<(), Error> {
+    async fn backup_to(&self, file: &Path) -> Result<()> {
         let file = file.to_owned();
         self.read(move |db| backup(db, &file)).await
     }
 
-    async fn replace_from(&self, backup: &Path) -> Result<Vec<String>, Error> {
+    async fn replace_from(&self, backup: &Path) -> Result<Vec<String>> {
         let backup = path(backup)?;
         let _invalidations = (self.caches.keys.invalidate(), self.caches.models.invalidate());
         self.exclusively(move |db| replace(db, &backup)).await
+    }
+
+    #[cfg(test)]
+    fn commits(&self) -> usize {
+        self.writer.commits.load(std::sync::atomic::Ordering::SeqCst)
     }
 
     async fn close(&self) {
@@ -80,11 +76,13 @@ impl Maintenance for SqliteDatabase {
     }
 }
 
-fn setting(db: &Connection, name: &str) -> Result<Option<String>, Error> {
-    Ok(db.first("SELECT value FROM settings WHERE name = ?", [name], |row| row.get(0))?)
+const SETTING: &str = "SELECT value FROM settings WHERE name = ?";
+
+fn setting(db: &Connection, name: &str) -> Result<Option<String>> {
+    Ok(db.first(SETTING, [name], column)?)
 }
 
-fn bootstrap(db: &Connection, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped, Error> {
+fn bootstrap(db: &Connection, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped> {
     let operator = add_account(db, &begin.operator, now)?;
     let earlier = setting(db, FIRST_ACCOUNT)?;
     let is_key_new = earlier.is_none() || setting(db, UNSHOWN_KEY)?.is_some();
@@ -96,7 +94,7 @@ fn bootstrap(db: &Connection, begin: &Bootstrap, now: Moment) -> Result<Bootstra
         db.run("INSERT INTO settings (name, value) VALUES (?, ?)", [FIRST_ACCOUNT, username])?;
     }
     if is_key_new {
-        let owner = db.one("SELECT id FROM accounts WHERE username = ?", [username], |row| row.get(0))?;
+        let owner = db.one("SELECT id FROM accounts WHERE username = ?", [username], column)?;
         add_key(db, owner, &begin.key, now)?;
         db.run("INSERT OR REPLACE INTO settings (name, value) VALUES (?, ?)", [UNSHOWN_KEY, &begin.key.id])?;
     }
@@ -105,7 +103,7 @@ fn bootstrap(db: &Connection, begin: &Bootstrap, now: Moment) -> Result<Bootstra
 
 /// Copies the database on a connection that reads, so that writes go on. The copy is on the disk before this
 /// returns, and only its owner may read it.
-fn backup(db: &Connection, file: &Path) -> Result<(), Error> {
+fn backup(db: &Connection, file: &Path) -> Result<()> {
     let failed = |cause| Error::keeping(format!("writing the backup {}", file.display()), cause);
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);

@@ -26,11 +26,11 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::cache::Cache;
-use crate::Error;
 use crate::accounts::{Account, KeptKey};
 use crate::catalog::Published;
-use crate::database::Durability;
+use crate::database::{Database, Durability};
 use crate::error::DiskFailure;
+use crate::{Error, Result};
 use checkpoints::Checkpoints;
 use group_commit::Writer;
 use readers::Readers;
@@ -44,6 +44,7 @@ const SCHEMA: &[&str] = &[
     include_str!("schema_5.sql"),
     include_str!("schema_6.sql"),
     include_str!("schema_7.sql"),
+    include_str!("schema_8.sql"),
 ];
 
 /// How long SQLite waits for a lock of another connection.
@@ -70,9 +71,11 @@ struct Caches {
     models: Cache<Arc<Published>>,
 }
 
+impl Database for SqliteDatabase {}
+
 impl SqliteDatabase {
     /// Opens the file, creates it if it is missing, and brings its schema up to date.
-    pub(crate) async fn open(file: &Path, durability: Durability) -> Result<Self, Error> {
+    pub(crate) async fn open(file: &Path, durability: Durability) -> Result<Self> {
         let doing = format!("opening the database {}", file.display());
         let file = file.to_owned();
         let opened = tokio::task::spawn_blocking(move || {
@@ -112,7 +115,7 @@ fn connect(file: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-fn migrate(writer: &Connection, doing: &str) -> Result<(), Error> {
+fn migrate(writer: &Connection, doing: &str) -> Result<()> {
     let failed = |cause| failure(doing, cause);
     let version: u32 = writer.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
     let applied = version as usize;
@@ -129,26 +132,16 @@ fn migrate(writer: &Connection, doing: &str) -> Result<(), Error> {
         for sql in &SCHEMA[applied..] {
             tx.execute_batch(sql)?;
         }
-        tx.pragma_update(None, "user_version", signed(SCHEMA.len() as u64))?;
+        tx.pragma_update(None, "user_version", SCHEMA.len())?;
         tx.commit()
     };
     if applied == SCHEMA.len() { Ok(()) } else { upgrade().map_err(failed) }
 }
 
 /// A path as text, which SQLite takes.
-fn path(file: &Path) -> Result<String, Error> {
+fn path(file: &Path) -> Result<String> {
     let text = file.to_str().map(str::to_owned);
     text.ok_or_else(|| Error::new("copying the database", format!("{} is not UTF-8", file.display())))
-}
-
-/// A count or size that the database keeps as a signed number.
-fn unsigned(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or(0)
-}
-
-/// A count or size as the database keeps it.
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// A failure of SQLite: says what to try when the disk is full or cannot be written.

@@ -4,10 +4,11 @@ use rusqlite::ffi::SQLITE_CONSTRAINT_DATATYPE;
 use rusqlite::{Connection, params};
 
 use super::statements::Statements as _;
-use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::ledger::{Money, Purse, Purses, Reason};
+use crate::database::records::record;
+use crate::ledger::{Meter, Money, Purse, Purses, Reason};
+use crate::{Error, Result};
 
 /// One side of a movement; None is the world outside.
 pub(super) type Side = Option<(AccountId, Purse)>;
@@ -22,7 +23,7 @@ pub(super) fn move_money(
     reason: Reason,
     task: Option<&str>,
     now: Moment,
-) -> Result<(), Error> {
+) -> Result<()> {
     if amount == Money::ZERO {
         return Ok(());
     }
@@ -45,7 +46,7 @@ pub(super) fn record(
     reason: Reason,
     task: Option<&str>,
     now: Moment,
-) -> Result<(), Error> {
+) -> Result<()> {
     let account = |side: Side| side.map(|(account, _)| account);
     let purse = |side: Side| side.map(|(_, purse)| purse);
     db.run(
@@ -56,7 +57,7 @@ pub(super) fn record(
     Ok(())
 }
 
-fn add(db: &Connection, account: AccountId, purse: Purse, amount: i64) -> Result<(), Error> {
+fn add(db: &Connection, account: AccountId, purse: Purse, amount: i64) -> Result<()> {
     // Two statements, since the check of the table would judge the row to be inserted, not the sum.
     let update = "UPDATE purses SET amount = amount + ?3 WHERE account = ?1 AND purse = ?2";
     let updated = db.run(update, params![account, purse, amount]).map_err(|cause| match cause {
@@ -74,7 +75,7 @@ fn add(db: &Connection, account: AccountId, purse: Purse, amount: i64) -> Result
 }
 
 /// The contents of an account's purses, as the transaction sees them.
-pub(super) fn purses(db: &Connection, account: AccountId) -> Result<Purses, Error> {
+pub(super) fn purses(db: &Connection, account: AccountId) -> Result<Purses> {
     let select = "SELECT purse, amount FROM purses WHERE account = ?";
     let rows: Vec<(Purse, Money)> = db.all(select, [account], |row| row.try_into())?;
     let mut purses = Purses::default();
@@ -84,40 +85,21 @@ pub(super) fn purses(db: &Connection, account: AccountId) -> Result<Purses, Erro
     Ok(purses)
 }
 
-/// How far a clock may go back before storage is metered from its new time on. Writes are not committed in
-/// the order of their moments, so a little is normal.
-const CLOCK_TOLERANCE: i64 = 60_000;
-
-/// Meters what an account has stored up to now, changes how much it stores from now on, and returns the
-/// byte-seconds that are not charged yet. To be called in the transaction that stores or deletes a file.
-pub(super) fn meter_storage(
-    db: &Connection,
-    account: AccountId,
-    change: i64,
-    now: Moment,
-) -> Result<i128, Error> {
+/// Meters what an account has stored up to now, and changes how much it stores from now on. To be called in the
+/// transaction that stores or deletes a file.
+pub(super) fn meter_storage(db: &Connection, account: AccountId, change: i64, now: Moment) -> Result<Meter> {
     let select = "SELECT stored_bytes, byte_seconds, gib_seconds, metered_at FROM accounts WHERE id = ?";
-    let (stored, rest, gib_seconds, metered_at): (i64, i64, i64, i64) =
-        db.one(select, [account], |row| row.try_into())?;
-    let elapsed = now.0.saturating_sub(metered_at);
-    let seconds = elapsed.max(0) / 1000;
-    let metered_at = if elapsed < -CLOCK_TOLERANCE { now.0 } else { metered_at + seconds * 1000 };
-    let uncharged =
-        i128::from(gib_seconds) * GIB + i128::from(rest) + i128::from(stored) * i128::from(seconds);
-    let update = "UPDATE accounts SET stored_bytes = stored_bytes + ?, metered_at = ? WHERE id = ?";
-    db.run(update, params![change, metered_at, account])?;
-    keep_uncharged(db, account, uncharged)?;
-    Ok(uncharged)
+    let mut meter = db.one(select, [account], |row| {
+        Ok(record!(get row, Meter: stored_bytes byte_seconds gib_seconds metered_at))
+    })?;
+    meter.advance(change, now);
+    keep_meter(db, account, &meter)?;
+    Ok(meter)
 }
 
-/// Byte-seconds are kept in two columns: a terabyte makes more than 2^63 of them in four months.
-const GIB: i128 = 1 << 30;
-
-/// Keeps how many byte-seconds of an account are not charged yet.
-pub(super) fn keep_uncharged(db: &Connection, account: AccountId, byte_seconds: i128) -> Result<(), Error> {
-    let gib_seconds = i64::try_from(byte_seconds / GIB).unwrap_or(i64::MAX);
-    let rest = i64::try_from(byte_seconds % GIB).unwrap_or(0);
-    let update = "UPDATE accounts SET gib_seconds = ?, byte_seconds = ? WHERE id = ?";
-    db.run(update, params![gib_seconds, rest, account])?;
+pub(super) fn keep_meter(db: &Connection, account: AccountId, meter: &Meter) -> Result<()> {
+    let update = "UPDATE accounts SET stored_bytes = ?, byte_seconds = ?, gib_seconds = ?, metered_at = ? WHERE id = ?";
+    let Meter { stored_bytes, byte_seconds, gib_seconds, metered_at } = meter;
+    db.run(update, params![stored_bytes, byte_seconds, gib_seconds, metered_at, account])?;
     Ok(())
 }

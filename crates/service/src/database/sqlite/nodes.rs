@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use rusqlite::params;
 
 use super::SqliteDatabase;
-use super::statements::Statements as _;
-use super::values::json;
-use crate::Error;
+use super::statements::{Statements as _, column};
+use super::values::{Names, json};
+use crate::Result;
 use crate::accounts::KeptKey;
 use crate::clock::Moment;
 use crate::nodes::{FORGOTTEN_AFTER, KnownNode, Registry};
@@ -19,34 +19,22 @@ impl Registry for SqliteDatabase {
         key: &KeptKey,
         models: Option<&[String]>,
         now: Moment,
-    ) -> Result<bool, Error> {
-        let (name, key, models) = (name.to_owned(), key.clone(), models.map(json));
-        self.write(move |db| {
-            let added = db.run(
-                "INSERT INTO node_keys (name, id, hash, created_at, models) VALUES (?1, ?2, ?3, ?4, ?5) \
-                 ON CONFLICT (name) DO UPDATE SET id = excluded.id, hash = excluded.hash, \
-                 created_at = excluded.created_at, models = excluded.models, revoked_at = NULL \
-                 WHERE revoked_at IS NOT NULL",
-                params![name, key.id, key.hash, now, models],
-            )?;
-            Ok(added > 0)
-        })
-        .await
+    ) -> Result<bool> {
+        let add = "INSERT INTO node_keys (name, id, hash, created_at, models) VALUES (?1, ?2, ?3, ?4, ?5) \
+             ON CONFLICT (name) DO UPDATE SET id = excluded.id, hash = excluded.hash, \
+             created_at = excluded.created_at, models = excluded.models, revoked_at = NULL \
+             WHERE revoked_at IS NOT NULL";
+        let added = self.run(add, (name.to_owned(), key.id.clone(), key.hash, now, models.map(json)));
+        Ok(added.await? > 0)
     }
 
-    async fn models_of_node_key(&self, name: &str) -> Result<Option<Vec<String>>, Error> {
-        let name = name.to_owned();
-        let models: Option<String> = self
-            .read(move |db| {
-                let select = "SELECT models FROM node_keys WHERE name = ?";
-                Ok(db.first(select, [name], |row| row.get(0))?.flatten())
-            })
-            .await?;
-        let read = |text: String| serde_json::from_str(&text);
-        models.map(read).transpose().map_err(|cause| Error::new("reading the models of a node key", cause))
+    async fn models_of_node_key(&self, name: &str) -> Result<Option<Vec<String>>> {
+        let select = "SELECT models FROM node_keys WHERE name = ?";
+        let models: Option<Option<Names>> = self.first(select, [name.to_owned()], column).await?;
+        Ok(models.flatten().map(|names| names.0))
     }
 
-    async fn revoke_node_key(&self, name: &str, now: Moment) -> Result<bool, Error> {
+    async fn revoke_node_key(&self, name: &str, now: Moment) -> Result<bool> {
         let name = name.to_owned();
         self.write(move |db| {
             let revoke = "UPDATE node_keys SET revoked_at = ? WHERE name = ? AND revoked_at IS NULL";
@@ -62,19 +50,14 @@ impl Registry for SqliteDatabase {
         .await
     }
 
-    async fn node_key(&self, id: &str) -> Result<Option<(KeptKey, String)>, Error> {
-        let id = id.to_owned();
-        self.read(move |db| {
-            Ok(db.first(
-                "SELECT id, hash, name FROM node_keys WHERE id = ? AND revoked_at IS NULL",
-                [id],
-                |row| Ok((KeptKey { id: row.get(0)?, hash: row.get(1)? }, row.get(2)?)),
-            )?)
-        })
-        .await
+    async fn node_key(&self, id: &str) -> Result<Option<(KeptKey, String)>> {
+        let select = "SELECT id, hash, name FROM node_keys WHERE id = ? AND revoked_at IS NULL";
+        let read =
+            |row: &rusqlite::Row<'_>| Ok((KeptKey { id: row.get(0)?, hash: row.get(1)? }, row.get(2)?));
+        self.first(select, [id.to_owned()], read).await
     }
 
-    async fn add_node(&self, node: &str, key: &str, models: &[String], now: Moment) -> Result<(), Error> {
+    async fn add_node(&self, node: &str, key: &str, models: &[String], now: Moment) -> Result<()> {
         let (node, key, models) = (node.to_owned(), key.to_owned(), json(models));
         self.write(move |db| {
             let forget = "DELETE FROM nodes WHERE key IS NOT NULL AND seen_at < ?";
@@ -86,38 +69,24 @@ impl Registry for SqliteDatabase {
         .await
     }
 
-    async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>, Error> {
-        let (node, key) = (node.to_owned(), key.to_owned());
-        self.read(move |db| {
-            let rows: Vec<(String, Moment)> = db.all(
-                "SELECT model, seen_at FROM nodes JOIN node_models ON node_models.node = nodes.id \
-                 WHERE nodes.id = ? AND nodes.key = ?",
-                [node, key],
-                |row| row.try_into(),
-            )?;
-            let Some(&(_, seen_at)) = rows.first() else { return Ok(None) };
-            let models = rows.into_iter().map(|(model, _)| model).collect();
-            Ok(Some(KnownNode { models, seen_at }))
-        })
-        .await
+    async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>> {
+        let select = "SELECT model, seen_at FROM nodes JOIN node_models ON node_models.node = nodes.id \
+             WHERE nodes.id = ? AND nodes.key = ?";
+        let rows: Vec<(String, Moment)> =
+            self.all(select, [node.to_owned(), key.to_owned()], |row| row.try_into()).await?;
+        let Some(&(_, seen_at)) = rows.first() else { return Ok(None) };
+        let models = rows.into_iter().map(|(model, _)| model).collect();
+        Ok(Some(KnownNode { models, seen_at }))
     }
 
-    async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>, Error> {
-        self.read(move |db| {
-            let select = "SELECT DISTINCT model FROM node_models JOIN nodes ON nodes.id = node_models.node \
-                          WHERE nodes.key IS NOT NULL AND seen_at >= ?";
-            Ok(db.all(select, [since], |row| row.get(0))?)
-        })
-        .await
+    async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>> {
+        let select = "SELECT DISTINCT model FROM node_models JOIN nodes ON nodes.id = node_models.node \
+             WHERE nodes.key IS NOT NULL AND seen_at >= ?";
+        self.all(select, [since], column).await
     }
 
-    async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<(), Error> {
-        let nodes = json(nodes);
-        self.write(move |db| {
-            let touch = "UPDATE nodes SET seen_at = ? WHERE id IN (SELECT value FROM json_each(?))";
-            db.run(touch, params![now, nodes])?;
-            Ok(())
-        })
-        .await
+    async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<()> {
+        let touch = "UPDATE nodes SET seen_at = ? WHERE id IN (SELECT value FROM json_each(?))";
+        self.run(touch, (now, json(nodes))).await.map(drop)
     }
 }

@@ -10,16 +10,16 @@ use rusqlite::{Connection, params};
 
 use super::SqliteDatabase;
 use super::movements::move_money;
-use super::statements::Statements as _;
+use super::statements::{Statements as _, column};
 use super::values::json;
-use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::ledger::{Purse, Reason, Split};
 use crate::queue::{
-    Cancel, Claim, Created, Ending, InsufficientBalance, LeaseRules, LeaseState, NewTask, Queue, Serving,
-    Slot, Status, Task, TaskSummary,
+    Cancel, Claim, Created, End, Ending, InsufficientBalance, LeaseRules, LeaseState, NewTask, Queue,
+    Serving, Slot, Status, Task, TaskSummary,
 };
+use crate::{Error, Result};
 
 #[async_trait]
 impl Queue for SqliteDatabase {
@@ -29,48 +29,43 @@ impl Queue for SqliteDatabase {
         otherwise: InsufficientBalance,
         max_unfinished: u32,
         now: Moment,
-    ) -> Result<Created, Error> {
+    ) -> Result<Created> {
         let task = task.clone();
         self.write(move |db| create::create(db, &task, otherwise, max_unfinished, now)).await
     }
 
-    async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel, Error> {
+    async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel> {
         let id = id.to_owned();
         self.write(move |db| cancel(db, account, &id, now)).await
     }
 
-    async fn task(&self, account: AccountId, id: &str) -> Result<Option<Task>, Error> {
+    async fn task(&self, account: AccountId, id: &str) -> Result<Option<Task>> {
         let id = id.to_owned();
         self.read(move |db| read::task(db, account, &id)).await
     }
 
-    async fn history(
-        &self,
-        account: AccountId,
-        limit: u32,
-        offset: u64,
-    ) -> Result<(Vec<TaskSummary>, u64), Error> {
+    async fn history(&self, account: AccountId, limit: u32, offset: u64) -> Result<(Vec<TaskSummary>, u64)> {
         self.read(move |db| read::history(db, account, limit, offset)).await
     }
 
-    async fn serving(&self, model: &str, since: Moment) -> Result<Serving, Error> {
+    async fn serving(&self, model: &str, since: Moment) -> Result<Serving> {
         let model = model.to_owned();
         self.read(move |db| read::serving(db, &model, since)).await
     }
 
-    async fn oldest_queued(&self) -> Result<Option<Moment>, Error> {
+    async fn oldest_queued(&self) -> Result<Option<Moment>> {
         // A step in the index for each account and model, however many tasks are queued.
         let select = "SELECT created_at FROM tasks WHERE sequence = ( \
                         SELECT min((SELECT min(sequence) FROM tasks WHERE status = 'in_queue' \
                                     AND model = turns.model AND account = turns.account)) FROM turns)";
-        self.read(move |db| Ok(db.first(select, [], |row| row.get(0))?)).await
+        self.first(select, [], column).await
     }
 
-    async fn depths(&self) -> Result<Vec<(Status, u64)>, Error> {
-        self.read(read::depths).await
+    async fn depths(&self) -> Result<Vec<(Status, u64)>> {
+        self.all("SELECT status, tasks FROM task_counts", [], |row| row.try_into()).await
     }
 
-    async fn claim(&self, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Claim>, Error> {
+    async fn claim(&self, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Claim>> {
         let looking = slots.to_vec();
         // A look without the right to write, so that idle nodes do not delay writes.
         let idle = self.read(move |db| match lease::is_there_work(db, &looking, rules, now)? {
@@ -84,25 +79,13 @@ impl Queue for SqliteDatabase {
         self.write(move |db| lease::claim(db, &slots, rules, now)).await
     }
 
-    async fn release(&self, node: &str, task: &str, attempt: i64, now: Moment) -> Result<(), Error> {
-        let (node, task) = (node.to_owned(), task.to_owned());
-        self.write(move |db| {
-            db.run(
-                "UPDATE tasks SET lease_until = ?, releases = releases + 1 \
-                 WHERE id = ? AND status = 'computing' AND node = ? AND attempt = ?",
-                params![now.0 - 1, task, node, attempt],
-            )?;
-            Ok(())
-        })
-        .await
+    async fn release(&self, node: &str, task: &str, attempt: i64, now: Moment) -> Result<()> {
+        let release = "UPDATE tasks SET lease_until = ?, releases = releases + 1 \
+             WHERE id = ? AND status = 'computing' AND node = ? AND attempt = ?";
+        self.run(release, (now.0 - 1, task.to_owned(), node.to_owned(), attempt)).await.map(drop)
     }
 
-    async fn fail_abandoned(
-        &self,
-        expired_before: Moment,
-        live_since: Moment,
-        now: Moment,
-    ) -> Result<usize, Error> {
+    async fn fail_abandoned(&self, expired_before: Moment, live_since: Moment, now: Moment) -> Result<usize> {
         self.write(move |db| lease::fail_abandoned(db, expired_before, live_since, now)).await
     }
 
@@ -113,18 +96,10 @@ impl Queue for SqliteDatabase {
         attempt: i64,
         until: Moment,
         oldest: Option<Moment>,
-    ) -> Result<bool, Error> {
-        let (node, task) = (node.to_owned(), task.to_owned());
-        self.write(move |db| {
-            let prolonged = db.run(
-                "UPDATE tasks SET lease_until = ? \
-                 WHERE id = ? AND status = 'computing' AND node = ? AND attempt = ? \
-                 AND coalesce(leased_at >= ?, 1)",
-                params![until, task, node, attempt, oldest],
-            )?;
-            Ok(prolonged > 0)
-        })
-        .await
+    ) -> Result<bool> {
+        let prolong = "UPDATE tasks SET lease_until = ? \
+             WHERE id = ? AND status = 'computing' AND node = ? AND attempt = ? AND coalesce(leased_at >= ?, 1)";
+        Ok(self.run(prolong, (until, task.to_owned(), node.to_owned(), attempt, oldest)).await? > 0)
     }
 
     async fn finish(
@@ -134,30 +109,39 @@ impl Queue for SqliteDatabase {
         attempt: i64,
         ending: &Ending,
         now: Moment,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool> {
         let (node, task, ending) = (node.to_owned(), task.to_owned(), ending.clone());
         self.write(move |db| lease::finish(db, &node, &task, attempt, &ending, now)).await
     }
 
-    async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState, Error> {
-        let (node, task) = (node.to_owned(), task.to_owned());
-        self.read(move |db| {
-            let lease = db.first(
-                "SELECT status, output_format FROM tasks JOIN versions ON versions.id = tasks.version \
-                 WHERE tasks.id = ? AND node = ? AND attempt = ?",
-                params![task, node, attempt],
-                |row| row.try_into(),
-            )?;
-            Ok(match lease {
-                Some((Status::Computing, output_format)) => LeaseState::Running { output_format },
-                Some(_) => LeaseState::Ended,
-                None => LeaseState::Lost,
-            })
+    async fn finish_and_claim(
+        &self,
+        ends: &[End],
+        slots: &[Slot],
+        rules: LeaseRules,
+        now: Moment,
+    ) -> Result<(Vec<bool>, Vec<Claim>)> {
+        let (ends, slots) = (ends.to_vec(), slots.to_vec());
+        self.write(move |db| {
+            let finish = |end: &End| lease::finish(db, &end.node, &end.task, end.attempt, &end.ending, now);
+            let ended = ends.iter().map(finish).collect::<Result<_, _>>()?;
+            Ok((ended, lease::claim(db, &slots, rules, now)?))
         })
         .await
     }
 
-    async fn node_seen(&self, node: &str, models: &[String], now: Moment) -> Result<(), Error> {
+    async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState> {
+        let select = "SELECT status, output_format FROM tasks JOIN versions ON versions.id = tasks.version \
+             WHERE tasks.id = ? AND node = ? AND attempt = ?";
+        let of_lease = (task.to_owned(), node.to_owned(), attempt);
+        Ok(match self.first(select, of_lease, |row| row.try_into()).await? {
+            Some((Status::Computing, output_format)) => LeaseState::Running { output_format },
+            Some(_) => LeaseState::Ended,
+            None => LeaseState::Lost,
+        })
+    }
+
+    async fn node_seen(&self, node: &str, models: &[String], now: Moment) -> Result<()> {
         let (node, models) = (node.to_owned(), json(models));
         self.write(move |db| {
             let seen =
@@ -170,32 +154,17 @@ impl Queue for SqliteDatabase {
         .await
     }
 
-    async fn node_gone(&self, node: &str, now: Moment) -> Result<(), Error> {
+    async fn node_gone(&self, node: &str, now: Moment) -> Result<()> {
         let node = node.to_owned();
-        self.write(move |db| {
-            db.run("DELETE FROM nodes WHERE id = ?", [&node])?;
-            let expire = "UPDATE tasks SET lease_until = ? WHERE status = 'computing' AND node = ?";
-            db.run(expire, params![now.0 - 1, node])?;
-            Ok(())
-        })
-        .await
+        self.write(move |db| node_ended(db, &node, 0, now)).await
     }
 
-    async fn node_left(&self, node: &str, now: Moment) -> Result<(), Error> {
+    async fn node_left(&self, node: &str, now: Moment) -> Result<()> {
         let node = node.to_owned();
-        self.write(move |db| {
-            db.run("DELETE FROM nodes WHERE id = ?", [&node])?;
-            db.run(
-                "UPDATE tasks SET lease_until = ?, releases = releases + 1 \
-                 WHERE status = 'computing' AND node = ?",
-                params![now.0 - 1, node],
-            )?;
-            Ok(())
-        })
-        .await
+        self.write(move |db| node_ended(db, &node, 1, now)).await
     }
 
-    async fn delete_ended_tasks(&self, ended_before: Moment, now: Moment) -> Result<usize, Error> {
+    async fn delete_ended_tasks(&self, ended_before: Moment, now: Moment) -> Result<usize> {
         let mut deleted = 0;
         for account in self.read(move |db| retention::accounts(db, ended_before)).await? {
             // Small transactions, so that other writes go on between them.
@@ -211,7 +180,16 @@ impl Queue for SqliteDatabase {
     }
 }
 
-fn cancel(db: &Connection, account: AccountId, id: &str, now: Moment) -> Result<Cancel, Error> {
+/// Forgets a node and expires its leases, which count as released or not.
+fn node_ended(db: &Connection, node: &str, releases: i64, now: Moment) -> Result<()> {
+    db.run("DELETE FROM nodes WHERE id = ?", [node])?;
+    let expire =
+        "UPDATE tasks SET lease_until = ?, releases = releases + ? WHERE status = 'computing' AND node = ?";
+    db.run(expire, params![now.0 - 1, releases, node])?;
+    Ok(())
+}
+
+fn cancel(db: &Connection, account: AccountId, id: &str, now: Moment) -> Result<Cancel> {
     let select = "SELECT status FROM tasks WHERE id = ? AND account = ?";
     match db.first(select, params![id, account], |row| row.get(0))? {
         None => Ok(Cancel::Unknown),
@@ -232,7 +210,7 @@ struct Hold {
     held: Split,
 }
 
-fn hold(db: &Connection, task: &str) -> Result<Hold, Error> {
+fn hold(db: &Connection, task: &str) -> Result<Hold> {
     let select = "SELECT account, publisher, held_free, held_balance FROM tasks WHERE id = ?";
     Ok(db.one(select, [task], |row| {
         Ok(Hold {
@@ -244,7 +222,7 @@ fn hold(db: &Connection, task: &str) -> Result<Hold, Error> {
 }
 
 /// Gives what a task holds back to the purses that it came from.
-fn refund(db: &Connection, task: &str, now: Moment) -> Result<(), Error> {
+fn refund(db: &Connection, task: &str, now: Moment) -> Result<()> {
     let Hold { account, held, .. } = hold(db, task)?;
     let from = Some((account, Purse::Held));
     for (purse, part) in [(Purse::Free, held.free), (Purse::Balance, held.balance)] {
@@ -254,7 +232,7 @@ fn refund(db: &Connection, task: &str, now: Moment) -> Result<(), Error> {
 }
 
 /// Pays what a task holds to the publisher of its model.
-fn charge(db: &Connection, task: &str, now: Moment) -> Result<(), Error> {
+fn charge(db: &Connection, task: &str, now: Moment) -> Result<()> {
     let Hold { account, publisher, held } = hold(db, task)?;
     let price = held.free.checked_add(held.balance);
     let price = price.ok_or_else(|| Error::new("charging a task", "its price is too large"))?;

@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use super::{SqliteDatabase, connect};
-use crate::Error;
+use crate::{Error, Result};
 
 /// The connections that read. Clones share them.
 #[derive(Clone)]
@@ -65,8 +65,8 @@ impl SqliteDatabase {
     /// Runs a query on a connection that reads. Its statements see one moment only inside a transaction.
     pub(super) async fn read<T: Send + 'static>(
         &self,
-        query: impl FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, Error> {
+        query: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let closed = || Error::new("reading the database", "it was closed");
         let permit = Arc::clone(&self.readers.permits).acquire_owned().await.map_err(|_| closed())?;
         let readers = self.readers.clone();

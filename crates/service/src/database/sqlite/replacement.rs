@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use super::statements::Statements as _;
-use crate::Error;
+use crate::Result;
 
 /// Tables of the running service, which stay as they are.
 const OF_THE_PRESENT: [&str; 4] = ["node_keys", "nodes", "node_models", "settings"];
@@ -12,7 +12,7 @@ const OF_THE_PRESENT: [&str; 4] = ["node_keys", "nodes", "node_models", "setting
 const OF_FILES: [&str; 3] = ["objects", "upload_targets", "folder_usage"];
 
 /// Replaces everything but files by the contents of a copy, and returns the blobs of the files that were there.
-pub(super) fn replace(db: &Connection, copy: &str) -> Result<Vec<String>, Error> {
+pub(super) fn replace(db: &Connection, copy: &str) -> Result<Vec<String>> {
     // Neither of these can be done inside a transaction. Without foreign keys, emptying a table is one step
     // however many rows it has.
     db.pragma_update(None, "foreign_keys", false)?;
@@ -23,7 +23,7 @@ pub(super) fn replace(db: &Connection, copy: &str) -> Result<Vec<String>, Error>
     replaced
 }
 
-fn exchange(db: &Connection) -> Result<Vec<String>, Error> {
+fn exchange(db: &Connection) -> Result<Vec<String>> {
     let tx = db.unchecked_transaction()?;
     let unneeded = tx.all("SELECT blob FROM main.objects", [], |row| row.get(0))?;
     // Triggers count rows that come and go; what they count is copied too.

@@ -1,10 +1,10 @@
 -- Fourth version.
 
 -- Pages of a folder are found by their offset in an index.
-DROP TRIGGER file_placed;
-DROP TRIGGER file_displaced;
-DROP TABLE folder_stretches;
-DROP TABLE shifts;
+DROP TRIGGER IF EXISTS file_placed;
+DROP TRIGGER IF EXISTS file_displaced;
+DROP TABLE IF EXISTS folder_stretches;
+DROP TABLE IF EXISTS shifts;
 
 -- Fair turns: the accounts that have queued tasks of a model. The account with the lowest turn is claimed from
 -- next and then gets the highest. A row without queued tasks is deleted when its turn comes.

@@ -51,14 +51,9 @@ macro_rules! words {
 
 words! {
     Purse: "purse";
+    Reason: "reason";
     Scope: "scope";
     Status: "status";
-}
-
-impl ToSql for Reason {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(self.word().into())
-    }
 }
 
 /// As the column `is_public`.
@@ -74,6 +69,16 @@ pub(super) struct Json(pub(super) Box<RawValue>);
 impl FromSql for Json {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         let read = RawValue::from_string(value.as_str()?.to_owned());
+        read.map(Self).map_err(|cause| FromSqlError::Other(Box::new(cause)))
+    }
+}
+
+/// Names, which are kept as a JSON array.
+pub(super) struct Names(pub(super) Vec<String>);
+
+impl FromSql for Names {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let read = serde_json::from_str(value.as_str()?);
         read.map(Self).map_err(|cause| FromSqlError::Other(Box::new(cause)))
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::key::NodeKey;
 use super::output::{self, Outputs};
 use super::{known, lost};
-use crate::api::{ApiJson, ApiPath, Failure, Success, is_mime};
+use crate::api::{ApiJson, ApiPath, Done, Failure, Success, is_mime};
 use crate::catalog::Format;
 use crate::lifecycle::app::App;
 use crate::nodes::OUTPUTS;
@@ -34,7 +34,7 @@ pub(super) async fn put_file(
     NodeKey(key): NodeKey,
     ApiPath((node, task, attempt, file)): ApiPath<(String, String, i64, String)>,
     request: Request,
-) -> Result<Success<StoredFile>, Failure> {
+) -> Done<StoredFile> {
     known(&app, &key, &node).await?;
     let LeaseState::Running { output_format } = app.database.lease_state(&node, &task, attempt).await? else {
         return Err(lost());
@@ -49,14 +49,7 @@ pub(super) async fn put_file(
     let body = request.into_body().into_data_stream();
     let timeout = app.config.limits.upload_idle;
     let url = app.objects.receive_output(&app, stored, timeout, body).await.map_err(|error| match error {
-        OutputError::TooLarge => {
-            Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "a file has at most 104857600 bytes")
-        }
-        OutputError::TooMany => {
-            Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "this lease has stored as many outputs as it may")
-        }
-        OutputError::TooSlow => Failure::new(StatusCode::REQUEST_TIMEOUT, "the file took too long to arrive"),
-        OutputError::CutOff => Failure::new(StatusCode::BAD_REQUEST, "the file was cut off"),
+        OutputError::Refused(status, message) => Failure::new(status, message),
         OutputError::Failed(cause) => cause.into(),
     })?;
     Ok(Success::data(StoredFile { url }))
@@ -95,7 +88,7 @@ pub(super) async fn finish(
     NodeKey(key): NodeKey,
     ApiPath((node, task, attempt)): ApiPath<(String, String, i64)>,
     body: ApiJson<Finish>,
-) -> Result<Success<()>, Failure> {
+) -> Done {
     known(&app, &key, &node).await?;
     let output_format = match app.database.lease_state(&node, &task, attempt).await? {
         LeaseState::Running { output_format } => output_format,

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::key::NodeKey;
 use super::{known, lost, unknown};
-use crate::api::{ApiJson, ApiPath, Failure, Success, with_stored_json};
+use crate::api::{ApiJson, ApiPath, Done, Failure, Success, with_stored_json};
 use crate::lifecycle::app::App;
 use crate::nodes::DispatchedTask;
 use crate::queue::{Lease, Slot};
@@ -77,7 +77,7 @@ pub(super) async fn heartbeat(
     State(app): State<Arc<App>>,
     NodeKey(key): NodeKey,
     ApiPath((node, task, attempt)): ApiPath<(String, String, i64)>,
-) -> Result<Success<()>, Failure> {
+) -> Done {
     known(&app, &key, &node).await?;
     let now = app.clock.now();
     let until = now.after(app.config.lease);

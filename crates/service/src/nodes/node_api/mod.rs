@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::key::NodeKey;
 use super::KnownNode;
-use crate::api::{ApiJson, ApiPath, Failure, Success, observe, unknown_path, wrong_method};
+use crate::api::{ApiJson, ApiPath, Done, Failure, Success, observe, unknown_path, wrong_method};
 use crate::lifecycle::app::App;
 
 /// How many models a node may run.
@@ -68,7 +68,7 @@ async fn register(
     State(app): State<Arc<App>>,
     NodeKey(key): NodeKey,
     body: ApiJson<Registration>,
-) -> Result<Success<Registered>, Failure> {
+) -> Done<Registered> {
     let models = body.value.models;
     if models.is_empty() || models.len() > MOST_MODELS {
         return Err(Failure::unprocessable(format!("a node runs between 1 and {MOST_MODELS} models")));
@@ -88,17 +88,13 @@ async fn register(
         node,
         lease_seconds: app.config.lease.as_secs_f64(),
         run_seconds: app.config.limits.run.as_secs_f64(),
-        storage_url: app.objects.url().to_owned(),
+        storage_url: app.objects.locations.address().to_owned(),
     }))
 }
 
 /// Forgets a node that ends in order; what it was running goes to others at once, and does not count as an
 /// attempt.
-async fn goodbye(
-    State(app): State<Arc<App>>,
-    NodeKey(key): NodeKey,
-    ApiPath(node): ApiPath<String>,
-) -> Result<Success<()>, Failure> {
+async fn goodbye(State(app): State<Arc<App>>, NodeKey(key): NodeKey, ApiPath(node): ApiPath<String>) -> Done {
     known(&app, &key, &node).await?;
     app.database.node_left(&node, app.clock.now()).await?;
     app.node.outside.refresh(&app).await?;

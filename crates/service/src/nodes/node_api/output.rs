@@ -90,7 +90,7 @@ async fn check_url(app: &App, name: &str, url: &str, lease: &OfLease<'_>) -> Res
             "the output {name} must be the URL of a file that was put for this lease"
         ))
     };
-    let (bucket, key) = app.objects.locate(url).ok_or_else(refused)?;
+    let (bucket, key) = app.objects.locations.locate(url).ok_or_else(refused)?;
     let file = key.strip_prefix(&format!("{}/{}/", lease.task, lease.attempt)).ok_or_else(refused)?;
     let is_own = bucket == OUTPUTS && file.split('.').next() == Some(name);
     if is_own && app.database.object(&bucket, &key).await?.is_some() { Ok(()) } else { Err(refused()) }

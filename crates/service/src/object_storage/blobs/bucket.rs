@@ -16,8 +16,8 @@ use rusty_s3::actions::ListObjectsV2;
 use rusty_s3::signing::sign;
 use url::Url;
 
-use crate::Error;
 use crate::object_storage::S3Config;
+use crate::{Error, Result};
 
 /// How long the signature of a request of this process is valid: long enough for clocks that disagree a little.
 const SIGNATURE_LIFE: Duration = Duration::from_secs(15 * 60);
@@ -68,7 +68,7 @@ pub(super) struct Listed {
 }
 
 impl Bucket {
-    pub(super) fn new(config: S3Config) -> Result<Self, Error> {
+    pub(super) fn new(config: S3Config) -> Result<Self> {
         let http = over_ring(Client::builder())
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
@@ -81,7 +81,7 @@ impl Bucket {
     }
 
     /// Creates the bucket unless it exists. Returns whether it did not.
-    pub(super) async fn create(&self) -> Result<bool, Error> {
+    pub(super) async fn create(&self) -> Result<bool> {
         let region = &self.config.region;
         let body = match region.as_str() {
             "us-east-1" => String::new(),
@@ -112,7 +112,7 @@ impl Bucket {
         size: u64,
         md5: &[u8],
         body: impl Fn() -> Body + Send + Sync,
-    ) -> Result<String, Error> {
+    ) -> Result<String> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_LENGTH, size.into());
         // The store compares it with the bytes that have arrived.
@@ -126,7 +126,7 @@ impl Bucket {
     }
 
     /// Stores a small object.
-    pub(super) async fn put_text(&self, key: &str, text: &str) -> Result<(), Error> {
+    pub(super) async fn put_text(&self, key: &str, text: &str) -> Result<()> {
         let bytes = Bytes::copy_from_slice(text.as_bytes());
         let md5 = Md5::digest(&bytes);
         self.put(key, bytes.len() as u64, &md5, || Body::from(bytes.clone())).await.map(drop)
@@ -137,7 +137,7 @@ impl Bucket {
         &self,
         key: &str,
         range: Option<std::ops::Range<u64>>,
-    ) -> Result<Option<Response>, Error> {
+    ) -> Result<Option<Response>> {
         let mut headers = HeaderMap::new();
         if let Some(range) = range
             && let Ok(range) = format!("bytes={}-{}", range.start, range.end.saturating_sub(1)).parse()
@@ -150,7 +150,7 @@ impl Bucket {
     }
 
     /// What the store says of an object; None when there is none.
-    pub(super) async fn stat(&self, key: &str) -> Result<Option<Stat>, Error> {
+    pub(super) async fn stat(&self, key: &str) -> Result<Option<Stat>> {
         let head = Request { method: Method::Head, key, query: &[], headers: HeaderMap::new() };
         let doing = "looking for an object";
         let response = self.if_present(doing, self.send(doing, &head, Body::default).await?).await?;
@@ -167,14 +167,14 @@ impl Bucket {
     }
 
     /// Removes an object, if it is there.
-    pub(super) async fn delete(&self, key: &str) -> Result<(), Error> {
+    pub(super) async fn delete(&self, key: &str) -> Result<()> {
         let delete = Request { method: Method::Delete, key, query: &[], headers: HeaderMap::new() };
         let doing = "removing an object";
         self.if_present(doing, self.send(doing, &delete, Body::default).await?).await.map(drop)
     }
 
     /// Lists the objects whose keys begin so.
-    pub(super) async fn list(&self, prefix: &str, limit: Option<usize>) -> Result<Vec<Listed>, Error> {
+    pub(super) async fn list(&self, prefix: &str, limit: Option<usize>) -> Result<Vec<Listed>> {
         let doing = "listing the objects";
         let prefix = format!("{}{prefix}", self.config.prefix);
         let max_keys = limit.unwrap_or(1_000).min(1_000).to_string();
@@ -206,7 +206,7 @@ impl Bucket {
     }
 
     /// The CORS configuration of the bucket, as XML; None when it has none.
-    pub(super) async fn cors(&self) -> Result<Option<String>, Error> {
+    pub(super) async fn cors(&self) -> Result<Option<String>> {
         let get = Request { method: Method::Get, key: "", query: &[("cors", "")], headers: HeaderMap::new() };
         let doing = "reading the CORS configuration of the bucket";
         let response = self.if_present(doing, self.send(doing, &get, Body::default).await?).await?;
@@ -214,7 +214,7 @@ impl Bucket {
         response.text().await.map(Some).map_err(|cause| self.lost(doing, cause))
     }
 
-    pub(super) async fn set_cors(&self, xml: &str) -> Result<(), Error> {
+    pub(super) async fn set_cors(&self, xml: &str) -> Result<()> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, reqwest::header::HeaderValue::from_static("application/xml"));
         if let Ok(md5) = STANDARD.encode(Md5::digest(xml)).parse() {
@@ -258,7 +258,7 @@ impl Bucket {
         doing: &'static str,
         request: &Request<'_>,
         body: impl Fn() -> Body + Send + Sync,
-    ) -> Result<Response, Error> {
+    ) -> Result<Response> {
         let mut pauses = BACKOFF.into_iter();
         let begun = Instant::now();
         loop {
@@ -291,14 +291,14 @@ impl Bucket {
         }
     }
 
-    async fn if_present(&self, doing: &str, response: Response) -> Result<Option<Response>, Error> {
+    async fn if_present(&self, doing: &str, response: Response) -> Result<Option<Response>> {
         match response.status() {
             StatusCode::NOT_FOUND => Ok(None),
             _ => self.succeed(doing, response).await.map(Some),
         }
     }
 
-    async fn succeed(&self, doing: &str, response: Response) -> Result<Response, Error> {
+    async fn succeed(&self, doing: &str, response: Response) -> Result<Response> {
         match response.status().is_success() {
             true => Ok(response),
             false => Err(self.failed(doing, refusal(response).await)),

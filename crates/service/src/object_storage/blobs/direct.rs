@@ -9,7 +9,7 @@ use rusty_s3::Method;
 
 use super::bucket::{Bucket, Stat};
 use super::s3::blob_key;
-use crate::Error;
+use crate::Result;
 use crate::object_storage::s3_api::{Form, FormSigner, MAX_LIFE, Presigned, fields};
 use crate::object_storage::{MAX_FORM_FILE, Object, Target};
 
@@ -27,11 +27,7 @@ impl Direct {
     }
 
     /// Signs a target for so long. Its object has the identifier of the target as its name.
-    pub(in crate::object_storage) fn presign(
-        &self,
-        target: &Target,
-        life: Duration,
-    ) -> Result<Presigned, Error> {
+    pub(in crate::object_storage) fn presign(&self, target: &Target, life: Duration) -> Result<Presigned> {
         let life = life.clamp(Duration::from_secs(1), MAX_LIFE);
         let config = &self.bucket.config;
         let key = blob_key(&target.id);
@@ -61,7 +57,7 @@ impl Direct {
     }
 
     /// What the store says of the object of a target or of a file; None when there is none.
-    pub(in crate::object_storage) async fn stat(&self, name: &str) -> Result<Option<Stat>, Error> {
+    pub(in crate::object_storage) async fn stat(&self, name: &str) -> Result<Option<Stat>> {
         self.bucket.stat(&blob_key(name)).await
     }
 

@@ -19,10 +19,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::{Blob, BlobWriter, Blobs, ByteStream, NAME_LENGTH, OpenBlob, Orphan, is_blob, is_of_blobs};
-use crate::Error;
 use crate::database::Durability;
 use crate::object_storage::hex;
 use crate::random::Randomness;
+use crate::{Error, Result};
 
 /// How many bytes are gathered before they are written: few enough to keep uploads small in memory, enough to
 /// make the way to a blocking thread worth it.
@@ -58,7 +58,7 @@ struct Folder {
 
 impl Disk {
     /// Opens the folder and removes what earlier uploads left unfinished.
-    pub(in crate::object_storage) fn open(folder: &Path, durability: Durability) -> Result<Self, Error> {
+    pub(in crate::object_storage) fn open(folder: &Path, durability: Durability) -> Result<Self> {
         let mut disk = Folder {
             incoming: folder.join("incoming"),
             blobs: folder.join(BLOBS),
@@ -81,7 +81,7 @@ impl Disk {
         &self,
         action: &'static str,
         work: impl FnOnce(&Folder) -> io::Result<T> + Send + 'static,
-    ) -> Result<T, Error> {
+    ) -> Result<T> {
         let folder = Arc::clone(&self.0);
         let done = spawn_blocking(move || work(&folder)).await;
         done.map_err(io::Error::from).and_then(|done| done).map_err(|cause| Error::keeping(action, cause))
@@ -90,7 +90,7 @@ impl Disk {
 
 #[async_trait]
 impl Blobs for Disk {
-    fn begin(&self) -> Result<Box<dyn BlobWriter>, Error> {
+    fn begin(&self) -> Result<Box<dyn BlobWriter>> {
         let name = self.0.random.word(NAME_LENGTH)?;
         let path = self.0.incoming.join(&name);
         Ok(Box::new(Incoming {
@@ -104,7 +104,7 @@ impl Blobs for Disk {
         }))
     }
 
-    async fn open(&self, name: &str) -> Result<Option<Box<dyn OpenBlob>>, Error> {
+    async fn open(&self, name: &str) -> Result<Option<Box<dyn OpenBlob>>> {
         let path = self.0.path(name);
         let opened = self.blocking("opening an object", move |_| match File::open(path) {
             Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
@@ -126,7 +126,7 @@ impl Blobs for Disk {
         self.0.opened_at
     }
 
-    async fn older_than(&self, then: SystemTime) -> Result<Vec<String>, Error> {
+    async fn older_than(&self, then: SystemTime) -> Result<Vec<String>> {
         let found = self.blocking("looking for old blobs", move |folder| {
             let mut names = Vec::new();
             for (sub_folder, path) in folder.entries(&folder.blobs, Kind::Folder, is_sub_folder)? {
@@ -144,7 +144,7 @@ impl Blobs for Disk {
         found.await
     }
 
-    async fn set_aside(&self, name: &str, day: Date) -> Result<(), Error> {
+    async fn set_aside(&self, name: &str, day: Date) -> Result<()> {
         let orphan = Orphan { name: name.to_owned(), day };
         let moved = self.blocking("setting a blob aside", move |folder| {
             fs::create_dir_all(folder.orphans_of(orphan.day))?;
@@ -153,7 +153,7 @@ impl Blobs for Disk {
         moved.await
     }
 
-    async fn orphans(&self) -> Result<Vec<Orphan>, Error> {
+    async fn orphans(&self) -> Result<Vec<Orphan>> {
         let found = self.blocking("looking for orphans", |folder| {
             let mut orphans = Vec::new();
             for (name, path) in folder.entries(&folder.orphans, Kind::Folder, |name| day(name).is_some())? {
@@ -166,7 +166,7 @@ impl Blobs for Disk {
         found.await
     }
 
-    async fn bring_back(&self, orphan: &Orphan) -> Result<(), Error> {
+    async fn bring_back(&self, orphan: &Orphan) -> Result<()> {
         let orphan = orphan.clone();
         let moved = self.blocking("bringing an orphan back", move |folder| {
             folder.ensure_sub_folder(&orphan.name)?;
@@ -177,7 +177,7 @@ impl Blobs for Disk {
         moved.await
     }
 
-    async fn copy_to(&self, names: Vec<String>, target: &Path) -> Result<u64, Error> {
+    async fn copy_to(&self, names: Vec<String>, target: &Path) -> Result<u64> {
         let target = target.to_owned();
         let copied = self.blocking("copying the blobs", move |folder| {
             let blobs = target.join(BLOBS);
@@ -203,7 +203,7 @@ impl Blobs for Disk {
         copied.await
     }
 
-    async fn remove_orphan(&self, orphan: &Orphan) -> Result<(), Error> {
+    async fn remove_orphan(&self, orphan: &Orphan) -> Result<()> {
         let orphan = orphan.clone();
         let removed = self.blocking("removing an orphan", move |folder| {
             remove_if_present(&folder.orphan(&orphan))?;
@@ -423,7 +423,7 @@ impl Drop for Unfinished {
 }
 
 impl Incoming {
-    async fn flush(&mut self) -> Result<(), Error> {
+    async fn flush(&mut self) -> Result<()> {
         let before = self.written().await?;
         let batch = std::mem::take(&mut self.batch);
         let unfinished = Arc::clone(&self.unfinished);
@@ -443,7 +443,7 @@ impl Incoming {
     }
 
     /// Waits until the batches that were flushed are written.
-    async fn written(&mut self) -> Result<Option<(File, Md5)>, Error> {
+    async fn written(&mut self) -> Result<Option<(File, Md5)>> {
         let Some(writing) = self.writing.take() else { return Ok(None) };
         let written = writing.await.map_err(io::Error::from).and_then(|written| written);
         written.map(Some).map_err(|cause| Error::keeping(self.action(), cause))
@@ -460,14 +460,14 @@ impl BlobWriter for Incoming {
         self.size
     }
 
-    async fn write(&mut self, chunk: Bytes) -> Result<(), Error> {
+    async fn write(&mut self, chunk: Bytes) -> Result<()> {
         self.size += chunk.len() as u64;
         self.batched += chunk.len();
         self.batch.push(chunk);
         if self.batched >= WRITE_BATCH { self.flush().await } else { Ok(()) }
     }
 
-    async fn commit(mut self: Box<Self>) -> Result<Blob, Error> {
+    async fn commit(mut self: Box<Self>) -> Result<Blob> {
         self.flush().await?;
         let Some((file, hash)) = self.written().await? else {
             return Err(Error::new(self.action(), "it was never begun"));

@@ -25,7 +25,7 @@ pub(super) use bucket::Stat;
 pub(super) use direct::Direct;
 pub(crate) use pairing::{OpenedBlobs, open};
 
-use crate::Error;
+use crate::Result;
 
 /// The bytes of a blob, chunk by chunk.
 pub(crate) type ByteStream = BoxStream<'static, io::Result<Bytes>>;
@@ -52,26 +52,26 @@ pub(super) trait Blobs: Send + Sync {
         None
     }
     /// Begins a blob.
-    fn begin(&self) -> Result<Box<dyn BlobWriter>, Error>;
+    fn begin(&self) -> Result<Box<dyn BlobWriter>>;
     /// Opens a blob, which can then be read to its end even when it is removed meanwhile; None when there is
     /// none with this name.
-    async fn open(&self, name: &str) -> Result<Option<Box<dyn OpenBlob>>, Error>;
+    async fn open(&self, name: &str) -> Result<Option<Box<dyn OpenBlob>>>;
     /// Removes a blob. A failure is logged, because the sweeper finds the blob again.
     async fn remove(&self, name: &str);
     /// A moment, by the clock that stamps the blobs, before which no upload was begun that is still in progress.
     fn opened_at(&self) -> SystemTime;
     /// Returns the names of the blobs that were committed before then.
-    async fn older_than(&self, then: SystemTime) -> Result<Vec<String>, Error>;
+    async fn older_than(&self, then: SystemTime) -> Result<Vec<String>>;
     /// Moves a blob out of the way, to the orphans of this day.
-    async fn set_aside(&self, name: &str, day: Date) -> Result<(), Error>;
+    async fn set_aside(&self, name: &str, day: Date) -> Result<()>;
     /// Returns all orphans.
-    async fn orphans(&self) -> Result<Vec<Orphan>, Error>;
+    async fn orphans(&self) -> Result<Vec<Orphan>>;
     /// Moves an orphan back to where it is read.
-    async fn bring_back(&self, orphan: &Orphan) -> Result<(), Error>;
+    async fn bring_back(&self, orphan: &Orphan) -> Result<()>;
     /// Writes copies of blobs into the folder of another object store, as links where that is possible. Returns
     /// how many are missing.
-    async fn copy_to(&self, names: Vec<String>, folder: &Path) -> Result<u64, Error>;
-    async fn remove_orphan(&self, orphan: &Orphan) -> Result<(), Error>;
+    async fn copy_to(&self, names: Vec<String>, folder: &Path) -> Result<u64>;
+    async fn remove_orphan(&self, orphan: &Orphan) -> Result<()>;
 }
 
 /// A blob that is being written. Dropping it leaves nothing behind.
@@ -79,9 +79,9 @@ pub(super) trait Blobs: Send + Sync {
 pub(super) trait BlobWriter: Send {
     /// How many bytes were written.
     fn size(&self) -> u64;
-    async fn write(&mut self, chunk: Bytes) -> Result<(), Error>;
+    async fn write(&mut self, chunk: Bytes) -> Result<()>;
     /// Makes the blob readable, in such a way that it survives the loss of power.
-    async fn commit(self: Box<Self>) -> Result<Blob, Error>;
+    async fn commit(self: Box<Self>) -> Result<Blob>;
 }
 
 /// A blob that can be read.

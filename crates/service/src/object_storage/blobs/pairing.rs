@@ -9,10 +9,10 @@ use std::sync::Arc;
 use super::disk::Disk;
 use super::s3::S3;
 use super::{Blobs, cors};
-use crate::Error;
 use crate::database::{Database, Durability};
 use crate::lifecycle::config::Config;
 use crate::random::Randomness;
+use crate::{Error, Result};
 
 /// The setting of the database, and the file in the folder, that hold the identifier.
 const SETTING: &str = "objects";
@@ -29,7 +29,7 @@ pub(crate) async fn open(
     durability: Durability,
     database: &dyn Database,
     is_new: bool,
-) -> Result<OpenedBlobs, Error> {
+) -> Result<OpenedBlobs> {
     let Some(remote) = &config.objects else {
         pair(folder, database, is_new).await?;
         return Ok(OpenedBlobs(Arc::new(Disk::open(folder, durability)?)));
@@ -42,7 +42,7 @@ pub(crate) async fn open(
 }
 
 /// The same for a bucket, which several processes may open at once.
-async fn pair_bucket(blobs: &S3, database: &dyn Database, is_new: bool) -> Result<(), Error> {
+async fn pair_bucket(blobs: &S3, database: &dyn Database, is_new: bool) -> Result<()> {
     let bucket = blobs.bucket();
     if is_new && bucket.create().await? {
         tracing::info!("{} was created", bucket.config.shown());
@@ -67,7 +67,7 @@ async fn pair_bucket(blobs: &S3, database: &dyn Database, is_new: bool) -> Resul
 
 /// Pairs the folder of objects with the database, or refuses when it holds the files of another one.
 /// `is_new` says that the database was created just now.
-async fn pair(folder: &Path, database: &dyn Database, is_new: bool) -> Result<(), Error> {
+async fn pair(folder: &Path, database: &dyn Database, is_new: bool) -> Result<()> {
     let action = || format!("opening {}", folder.display());
     let failed = |cause| Error::keeping(action(), cause);
     let marker = read_marker(folder).map_err(failed)?;

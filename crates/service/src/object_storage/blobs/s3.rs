@@ -23,9 +23,9 @@ use tokio_util::io::ReaderStream;
 use super::bucket::Bucket;
 use super::direct::Direct;
 use super::{Blob, BlobWriter, Blobs, ByteStream, NAME_LENGTH, OpenBlob, Orphan, is_blob};
-use crate::Error;
 use crate::object_storage::{S3Config, hex};
 use crate::random::Randomness;
+use crate::{Error, Result};
 
 /// What keys of blobs and of orphans begin with.
 pub(super) const BLOBS: &str = "blobs/";
@@ -59,7 +59,7 @@ struct Inner {
 
 impl S3 {
     /// Prepares the client of a bucket; nothing is sent. Blobs that are being written are kept in the folder.
-    pub(super) fn new(config: S3Config, folder: &Path) -> Result<Self, Error> {
+    pub(super) fn new(config: S3Config, folder: &Path) -> Result<Self> {
         let is_direct = config.is_direct;
         let bucket = Arc::new(Bucket::new(config)?);
         let direct = is_direct.then(|| Direct::new(Arc::clone(&bucket)));
@@ -73,19 +73,19 @@ impl S3 {
     }
 
     /// The identifier that pairs the bucket with its database.
-    pub(super) async fn marker(&self) -> Result<Option<String>, Error> {
+    pub(super) async fn marker(&self) -> Result<Option<String>> {
         let Some(response) = self.bucket().get(MARKER, None).await? else { return Ok(None) };
         let text = response.text().await.map_err(reqwest::Error::without_url);
         let text = text.map_err(|cause| Error::unavailable("reading the identifier of the bucket", cause))?;
         Ok(Some(text.trim().to_owned()))
     }
 
-    pub(super) async fn set_marker(&self, id: &str) -> Result<(), Error> {
+    pub(super) async fn set_marker(&self, id: &str) -> Result<()> {
         self.bucket().put_text(MARKER, id).await
     }
 
     /// Whether any blob is stored in the bucket.
-    pub(super) async fn has_blobs(&self) -> Result<bool, Error> {
+    pub(super) async fn has_blobs(&self) -> Result<bool> {
         Ok(!self.bucket().list(BLOBS, Some(1)).await?.is_empty())
     }
 }
@@ -104,7 +104,7 @@ impl Blobs for S3 {
         self.0.direct.as_ref()
     }
 
-    fn begin(&self) -> Result<Box<dyn BlobWriter>, Error> {
+    fn begin(&self) -> Result<Box<dyn BlobWriter>> {
         let name = self.0.random.word(NAME_LENGTH)?;
         Ok(Box::new(Incoming {
             store: self.clone(),
@@ -116,7 +116,7 @@ impl Blobs for S3 {
         }))
     }
 
-    async fn open(&self, name: &str) -> Result<Option<Box<dyn OpenBlob>>, Error> {
+    async fn open(&self, name: &str) -> Result<Option<Box<dyn OpenBlob>>> {
         let key = blob_key(name);
         let found = self.bucket().stat(&key).await?;
         Ok(found.map(|_| Box::new(Opened { store: self.clone(), key }) as Box<dyn OpenBlob>))
@@ -139,7 +139,7 @@ impl Blobs for S3 {
         SystemTime::now().checked_sub(MIN_AGE).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
-    async fn older_than(&self, then: SystemTime) -> Result<Vec<String>, Error> {
+    async fn older_than(&self, then: SystemTime) -> Result<Vec<String>> {
         let marked: HashSet<String> = self.orphans().await?.into_iter().map(|orphan| orphan.name).collect();
         let then = Timestamp::try_from(then).unwrap_or(Timestamp::MIN);
         let listed = self.bucket().list(BLOBS, None).await?;
@@ -147,11 +147,11 @@ impl Blobs for S3 {
         Ok(old.map(|blob| blob.name).filter(|name| !marked.contains(name)).collect())
     }
 
-    async fn set_aside(&self, name: &str, day: Date) -> Result<(), Error> {
+    async fn set_aside(&self, name: &str, day: Date) -> Result<()> {
         self.bucket().put_text(&orphan_key(&Orphan { name: name.to_owned(), day }), "").await
     }
 
-    async fn orphans(&self) -> Result<Vec<Orphan>, Error> {
+    async fn orphans(&self) -> Result<Vec<Orphan>> {
         let read = |path: &str| {
             let (day, name) = path.split_once('/')?;
             is_blob(name).then_some(())?;
@@ -161,16 +161,16 @@ impl Blobs for S3 {
         Ok(listed.iter().filter_map(|mark| read(&mark.name)).collect())
     }
 
-    async fn bring_back(&self, orphan: &Orphan) -> Result<(), Error> {
+    async fn bring_back(&self, orphan: &Orphan) -> Result<()> {
         self.bucket().delete(&orphan_key(orphan)).await
     }
 
-    async fn copy_to(&self, _: Vec<String>, _: &Path) -> Result<u64, Error> {
+    async fn copy_to(&self, _: Vec<String>, _: &Path) -> Result<u64> {
         tracing::info!("the blobs stay in the bucket, which has a backup of its own");
         Ok(0)
     }
 
-    async fn remove_orphan(&self, orphan: &Orphan) -> Result<(), Error> {
+    async fn remove_orphan(&self, orphan: &Orphan) -> Result<()> {
         // The mark last: without it, the blob would be an orphan of today.
         self.bucket().delete(&blob_key(&orphan.name)).await?;
         self.bucket().delete(&orphan_key(orphan)).await
@@ -243,7 +243,7 @@ impl BlobWriter for Incoming {
         self.size
     }
 
-    async fn write(&mut self, chunk: Bytes) -> Result<(), Error> {
+    async fn write(&mut self, chunk: Bytes) -> Result<()> {
         self.size += chunk.len() as u64;
         self.hash.update(&chunk);
         self.batch.push(chunk);
@@ -254,7 +254,7 @@ impl BlobWriter for Incoming {
         self.flush().await.map_err(|cause| Error::keeping(Self::doing(), cause))
     }
 
-    async fn commit(mut self: Box<Self>) -> Result<Blob, Error> {
+    async fn commit(mut self: Box<Self>) -> Result<Blob> {
         let failed = |cause| Error::keeping(Self::doing(), cause);
         if self.file.is_some() {
             self.flush().await.map_err(failed)?;

@@ -77,7 +77,7 @@ pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<R
         ));
     }
     body.raise_limit(target.size);
-    let location = app.objects.download_url(&target.bucket, &target.key);
+    let location = app.objects.locations.url(&target.bucket, &target.key);
     let etag = receive(app, target, None, to_the_end(file, parts, body)).await?;
     let response = Response::builder()
         .status(StatusCode::NO_CONTENT)

@@ -16,11 +16,14 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use axum::http::{Method, Response, StatusCode};
+use axum::http::{Method, Response};
+use tower::util::option_layer;
+use tower_http::cors::AllowHeaders;
 
 pub(crate) use error::{Code, S3Error};
 pub(crate) use sign::{Form, FormSigner, MAX_LIFE, Presigned, Signer, fields};
 
+use crate::api::cors_of;
 use crate::lifecycle::app::App;
 use crate::operations::metrics::label;
 
@@ -29,13 +32,18 @@ const ROUTE: &str = "/{bucket}/{key}";
 
 /// The object store over HTTP.
 pub(crate) fn router(app: &Arc<App>) -> Router {
-    Router::new().fallback(serve).with_state(Arc::clone(app))
+    let exposed = ["etag", "location", "content-range", "accept-ranges", "x-amz-request-id"];
+    let cors = cors_of(&app.config.storage_origins).map(|cors| {
+        cors.allow_methods([Method::GET, Method::HEAD, Method::POST, Method::PUT])
+            .allow_headers(AllowHeaders::mirror_request())
+            .expose_headers(exposed.map(HeaderName::from_static))
+    });
+    Router::new().fallback(serve).layer(option_layer(cors)).with_state(Arc::clone(app))
 }
 
 async fn serve(State(app): State<Arc<App>>, request: Request) -> Response<Body> {
     let id = app.random.uuid().unwrap_or_default();
     let method = request.method().clone();
-    let origin = request.headers().get(header::ORIGIN).cloned();
     let begun = Instant::now();
     let respond = |request| async { respond(&app, request).await.unwrap_or_else(|error| error.respond(&id)) };
     #[cfg(feature = "controls")]
@@ -55,19 +63,15 @@ async fn serve(State(app): State<Arc<App>>, request: Request) -> Response<Body> 
     // has no origin and runs no script.
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
-    allow_origin(&app, origin, headers);
     response
 }
 
 async fn respond(app: &Arc<App>, request: Request) -> Result<Response<Body>, S3Error> {
-    if request.method() == Method::OPTIONS {
-        return Ok(preflight(request.headers()));
-    }
     refuse_extras(request.method(), request.headers(), request.uri().query().unwrap_or_default())?;
     let (head, body) = request.into_parts();
     match head.method {
         Method::GET | Method::HEAD => read::read(app, &head).await,
-        Method::PUT | Method::POST if app.objects.direct().is_some() => Err(not_allowed()),
+        Method::PUT | Method::POST if app.objects.blobs.direct().is_some() => Err(not_allowed()),
         Method::PUT => put::upload(app, &head, body).await,
         Method::POST if form::is_form(&head.headers) => form::upload(app, &head, body).await,
         Method::POST | Method::DELETE => Err(S3Error::new(Code::AccessDenied, "Access Denied")),
@@ -104,36 +108,4 @@ fn refuse_extras(method: &Method, headers: &HeaderMap, query: &str) -> Result<()
         return Err(S3Error::new(Code::MissingContentLength, message));
     }
     Ok(())
-}
-
-/// The response to a browser that asks before it uploads.
-fn preflight(headers: &HeaderMap) -> Response<Body> {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    if let Some(wanted) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
-        response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
-    }
-    response
-}
-
-/// CORS: lets pages of the allowed origins read the response.
-fn allow_origin(app: &App, origin: Option<HeaderValue>, headers: &mut HeaderMap) {
-    let allowed = &app.config.storage_origins;
-    let origin = match allowed.iter().any(|allowed| allowed.0 == "*") {
-        true => HeaderValue::from_static("*"),
-        false => {
-            headers.append(header::VARY, HeaderValue::from_static("origin"));
-            let Some(origin) = origin.filter(|origin| allowed.iter().any(|allowed| allowed.0 == origin))
-            else {
-                headers.remove(header::ACCESS_CONTROL_ALLOW_HEADERS);
-                return;
-            };
-            origin
-        }
-    };
-    let readable = "ETag, Location, Content-Range, Accept-Ranges, x-amz-request-id";
-    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD, POST, PUT"));
-    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(readable));
-    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("3600"));
 }

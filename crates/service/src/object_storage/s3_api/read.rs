@@ -35,7 +35,7 @@ pub(super) async fn read(app: &Arc<App>, head: &Parts) -> Result<Response<Body>,
     location::read(head.uri.path()).ok_or_else(|| S3Error::new(Code::AccessDenied, "Access Denied"))?;
     let no_key = || S3Error::new(Code::NoSuchKey, "The specified key does not exist.");
     let (bucket, key) = app.objects.locations.object_at(head.uri.path()).ok_or_else(no_key)?;
-    let (object, opened) = match app.objects.direct() {
+    let (object, opened) = match app.objects.blobs.direct() {
         // The bytes are elsewhere, and the row says everything else.
         Some(_) => (app.objects.find(app, &bucket, &key).await?.ok_or_else(no_key)?, None),
         None => {
@@ -44,7 +44,7 @@ pub(super) async fn read(app: &Arc<App>, head: &Parts) -> Result<Response<Body>,
         }
     };
     conditions::check(&head.headers, &object)?;
-    if let Some(direct) = app.objects.direct()
+    if let Some(direct) = app.objects.blobs.direct()
         && head.method == Method::GET
     {
         return redirect(&direct.download_url(&object, !is_inert(&object.mime)));

@@ -11,8 +11,8 @@ use sha2::Sha256;
 use url::Url;
 
 use super::{Code, S3Error, policy};
-use crate::Error;
 use crate::object_storage::{MAX_FORM_FILE, Target, hex};
+use crate::{Error, Result};
 
 /// The one access key of the object store. Its secret is in the database of the service.
 pub(super) const ACCESS_KEY: &str = "inferstore";
@@ -59,7 +59,7 @@ impl Signer {
         path: &str,
         life: Duration,
         now: Timestamp,
-    ) -> Result<Presigned, Error> {
+    ) -> Result<Presigned> {
         let life = life.clamp(Duration::from_secs(1), MAX_LIFE);
         if target.size <= MAX_FORM_FILE {
             return self.form(target, life, now);
@@ -73,7 +73,7 @@ impl Signer {
     }
 
     /// Signs a URL to put to.
-    pub(super) fn put(&self, put: &SignedPut<'_>, life: Duration, now: Timestamp) -> Result<Url, Error> {
+    pub(super) fn put(&self, put: &SignedPut<'_>, life: Duration, now: Timestamp) -> Result<Url> {
         let url = format!("{}{}", self.address, put.path);
         let url = Url::parse(&url).map_err(|cause| Error::new("signing an upload target", cause))?;
         let query = [(TARGET_PARAMETER, put.target)].into_iter();
@@ -83,7 +83,7 @@ impl Signer {
         Ok(sign(&now, Method::Put, url, ACCESS_KEY, &self.secret, None, REGION, life, query, headers))
     }
 
-    fn form(&self, target: &Target, life: Duration, now: Timestamp) -> Result<Presigned, Error> {
+    fn form(&self, target: &Target, life: Duration, now: Timestamp) -> Result<Presigned> {
         let endpoint = format!("{}/{}", self.address, target.bucket);
         let form = Form {
             endpoint: Url::parse(&endpoint).map_err(|cause| Error::new("signing an upload target", cause))?,
@@ -101,7 +101,7 @@ impl Signer {
     }
 
     /// The signature of a policy that was signed on that day.
-    pub(super) fn signature(&self, day: &str, policy: &str) -> Result<String, Error> {
+    pub(super) fn signature(&self, day: &str, policy: &str) -> Result<String> {
         self.for_forms().signature(day, policy)
     }
 }
@@ -127,12 +127,7 @@ pub(crate) struct FormSigner<'a> {
 
 impl FormSigner<'_> {
     /// Signs a form for so long.
-    pub(crate) fn presign(
-        &self,
-        form: &Form<'_>,
-        life: Duration,
-        now: Timestamp,
-    ) -> Result<Presigned, Error> {
+    pub(crate) fn presign(&self, form: &Form<'_>, life: Duration, now: Timestamp) -> Result<Presigned> {
         let day = now.strftime("%Y%m%d").to_string();
         let date = now.strftime("%Y%m%dT%H%M%SZ").to_string();
         let credential = format!("{}/{}", self.access_key, scope(&day, self.region));
@@ -151,7 +146,7 @@ impl FormSigner<'_> {
         Ok(Presigned { endpoint: form.endpoint.to_string(), fields: fields(&all)? })
     }
 
-    fn signature(&self, day: &str, policy: &str) -> Result<String, Error> {
+    fn signature(&self, day: &str, policy: &str) -> Result<String> {
         let mut key = format!("AWS4{}", self.secret).into_bytes();
         for part in [day, self.region, "s3", "aws4_request", policy] {
             let hash = Hmac::<Sha256>::new_from_slice(&key).map_err(|cause| Error::new("signing", cause))?;
@@ -181,7 +176,7 @@ pub(super) fn unknown_access_key() -> S3Error {
 }
 
 /// The fields of a target: a JSON object as text, its members in this order.
-pub(crate) fn fields(members: &[(&str, &str)]) -> Result<String, Error> {
+pub(crate) fn fields(members: &[(&str, &str)]) -> Result<String> {
     let failed = |cause| Error::new("writing the fields of an upload target", cause);
     let mut text = Vec::new();
     serde_json::Serializer::new(&mut text).collect_map(members.iter().copied()).map_err(failed)?;

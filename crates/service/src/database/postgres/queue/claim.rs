@@ -9,10 +9,11 @@ use super::super::PostgresDatabase;
 use super::super::failure::{read, statement};
 use super::super::statements::{all, column};
 use super::end::Expired;
-use crate::Error;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::queue::{Claim, Lease, LeaseRules, Slot};
+use crate::database::records::record;
+use crate::queue::{Claim, Lease, LeaseRules, Slot, not_survived};
 
 /// How many expired leases are looked at for each slot.
 const EXPIRED_PER_SLOT: i64 = 8;
@@ -76,14 +77,7 @@ const LEASE_QUEUED: &str = "WITH found AS ( \
        WHERE turns.account = passing.account AND turns.model = passing.model) ";
 
 fn lease(row: &Row) -> Result<Lease, tokio_postgres::Error> {
-    Ok(Lease {
-        task: row.try_get(0)?,
-        model: row.try_get(1)?,
-        input: row.try_get(2)?,
-        input_format: row.try_get(3)?,
-        output_format: row.try_get(4)?,
-        attempt: row.try_get(5)?,
-    })
+    Ok(record!(try_get row, Lease: task model input input_format output_format attempt))
 }
 
 /// Slots that may claim the same tasks: those of one node, or of any when no node has a limit of its own.
@@ -118,7 +112,7 @@ impl PostgresDatabase {
         slots: &[Slot],
         rules: LeaseRules,
         now: Moment,
-    ) -> Result<Vec<Claim>, Error> {
+    ) -> Result<Vec<Claim>> {
         let nodes: Vec<&str> = slots.iter().map(|slot| &*slot.node).collect();
         let registered = "SELECT id FROM nodes WHERE id = ANY ($1)";
         let known: Vec<String> = read!(self, |db| all(db, registered, &[&nodes], column))?;
@@ -154,7 +148,7 @@ impl PostgresDatabase {
         rules: LeaseRules,
         now: Moment,
         leases: &mut Vec<Lease>,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         self.claim_expired(group, rules, now, leases).await?;
         while leases.len() < group.slots.len() {
             let before = leases.len();
@@ -173,7 +167,7 @@ impl PostgresDatabase {
         rules: LeaseRules,
         now: Moment,
         leases: &mut Vec<Lease>,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let wanted = i64::try_from(group.slots.len()).unwrap_or(i64::MAX);
         let models = &*group.slots[0].models;
         let most = wanted.saturating_mul(EXPIRED_PER_SLOT);
@@ -190,8 +184,7 @@ impl PostgresDatabase {
                         break;
                     }
                 } else {
-                    let message = format!("no node survived this task: {attempts} leases of it expired");
-                    self.fail(task, message, now, now).await?;
+                    self.fail(task, not_survived(*attempts), now, now).await?;
                 }
             }
             if claimable > 0 {
@@ -221,7 +214,7 @@ impl PostgresDatabase {
         rules: LeaseRules,
         now: Moment,
         leases: &mut Vec<Lease>,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let slot = group.slots[0];
         let models = &*slot.models;
         let free = group.slots.len() - leases.len();

@@ -2,12 +2,12 @@
 
 use deadpool_postgres::GenericClient;
 
-use super::super::failure::Failure;
+use super::super::failure::Outcome;
 use super::super::statements::{first, run};
 use crate::Error;
 use crate::clock::Moment;
 use crate::ledger::{Money, Purses};
-use crate::queue::{Created, NewTask};
+use crate::queue::{Created, NewTask, detail_of};
 
 /// The purses are locked first, and everything else follows from what they hold. The turn is locked even when it is
 /// there: a row that is about to be deleted stays, because its task is there when that is judged.
@@ -44,7 +44,7 @@ pub(super) async fn create(
     task: &NewTask,
     max_unfinished: u32,
     now: Moment,
-) -> Result<Created, Failure> {
+) -> Outcome<Created> {
     type Row = (Money, Money, i64, Option<i64>);
     let max_unfinished = i64::from(max_unfinished);
     let created: Option<Row> = first(
@@ -81,10 +81,9 @@ pub(super) async fn create_failed(
     task: &NewTask,
     spendable: Money,
     now: Moment,
-) -> Result<(), Failure> {
-    let message =
-        format!("insufficient balance: the model costs {}, and {spendable} can be spent", task.price);
-    let detail = serde_json::json!({ "message": message }).to_string();
+) -> Outcome {
+    let message = task.insufficient(spendable);
+    let detail = detail_of(&message);
     run(
         db,
         "WITH placed AS (UPDATE purses SET tasks = tasks + 1 WHERE account = $2 RETURNING tasks - 1 AS place) \

@@ -4,12 +4,12 @@ use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 
 use super::super::PostgresDatabase;
-use super::super::failure::{Failure, statement};
+use super::super::failure::{Outcome, statement};
 use super::super::statements::{column, one};
-use crate::Error;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::queue::Ending;
+use crate::queue::{Ending, detail_of};
 
 /// A task whose lease has expired, with what it must still be when it is failed for that.
 pub(super) struct Expired {
@@ -90,7 +90,7 @@ pub(super) async fn cancel(
     account: AccountId,
     id: &str,
     now: Moment,
-) -> Result<bool, Failure> {
+) -> Outcome<bool> {
     one(db, CANCEL, &[&id, &account, &now], column).await
 }
 
@@ -100,7 +100,7 @@ pub(super) async fn finish(
     (node, task, attempt): (&str, &str, i64),
     ending: &Ending,
     now: Moment,
-) -> Result<bool, Failure> {
+) -> Outcome<bool> {
     match ending {
         Ending::Output(output) => one(db, SUCCEED, &[&task, &node, &attempt, &output, &now], column).await,
         Ending::Error { message, detail } => {
@@ -118,8 +118,8 @@ impl PostgresDatabase {
         message: String,
         expired_before: Moment,
         now: Moment,
-    ) -> Result<bool, Error> {
-        let detail = serde_json::json!({ "message": message }).to_string();
+    ) -> Result<bool> {
+        let detail = detail_of(&message);
         let before = Some(expired_before);
         statement!(self, |db| one(
             db,

@@ -2,20 +2,17 @@
 
 use deadpool_postgres::{GenericClient, Transaction};
 
-use super::super::failure::Failure;
+use super::super::failure::Outcome;
 use super::super::statements::{all, first, one, run};
 use super::super::values::{signed, unsigned};
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
+use crate::database::records::record;
 use crate::nodes::FORGOTTEN_AFTER;
 use crate::queue::{Serving, Status, Task, TaskSummary};
 
-pub(super) async fn task(
-    db: &impl GenericClient,
-    account: AccountId,
-    id: &str,
-) -> Result<Option<Task>, Failure> {
+pub(super) async fn task(db: &impl GenericClient, account: AccountId, id: &str) -> Outcome<Option<Task>> {
     first(
         db,
         "SELECT tasks.id, status, coalesce(cost, 0), message, input, input_format, output_format, output, error, \
@@ -23,20 +20,8 @@ pub(super) async fn task(
          FROM tasks JOIN versions ON versions.id = tasks.version WHERE tasks.id = $1 AND account = $2",
         &[&id, &account],
         |row| {
-            Ok(Task {
-                id: row.try_get(0)?,
-                status: row.try_get(1)?,
-                cost: row.try_get(2)?,
-                message: row.try_get(3)?,
-                input: row.try_get(4)?,
-                input_format: row.try_get(5)?,
-                output_format: row.try_get(6)?,
-                output: row.try_get(7)?,
-                error: row.try_get(8)?,
-                created_at: row.try_get(9)?,
-                updated_at: row.try_get(10)?,
-                node: row.try_get(11)?,
-            })
+            Ok(record!(try_get row, Task: id status cost message input input_format output_format output error
+                                          created_at updated_at node))
         },
     )
     .await
@@ -49,7 +34,7 @@ pub(super) async fn history(
     account: AccountId,
     limit: u32,
     offset: u64,
-) -> Result<(Vec<TaskSummary>, u64), Failure> {
+) -> Outcome<(Vec<TaskSummary>, u64)> {
     let rows: Vec<(i64, Option<TaskSummary>)> = all(
         db,
         "SELECT purses.tasks - first_place, page.* FROM purses LEFT JOIN LATERAL ( \
@@ -61,14 +46,8 @@ pub(super) async fn history(
         |row| {
             let id: Option<String> = row.try_get(1)?;
             let task = match id {
-                Some(id) => Some(TaskSummary {
-                    task_id: id,
-                    status: row.try_get(2)?,
-                    model_id: row.try_get(3)?,
-                    cost: row.try_get(4)?,
-                    created_at: row.try_get(5)?,
-                    updated_at: row.try_get(6)?,
-                }),
+                Some(_) => Some(record!(try_get row from 1, TaskSummary: task_id status model_id cost
+                                                                         created_at updated_at)),
                 None => None,
             };
             Ok((row.try_get(0)?, task))
@@ -82,7 +61,7 @@ pub(super) async fn history(
 }
 
 /// Consumers are found by a step in the index for each that has queued tasks, however many these are.
-pub(super) async fn serving(db: &impl GenericClient, model: &str, since: Moment) -> Result<Serving, Failure> {
+pub(super) async fn serving(db: &impl GenericClient, model: &str, since: Moment) -> Outcome<Serving> {
     one(
         db,
         "SELECT EXISTS (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
@@ -100,7 +79,7 @@ pub(super) async fn serving(db: &impl GenericClient, model: &str, since: Moment)
 
 /// Unfinished tasks alone: those that have ended would have to be counted one by one, or in a row that every
 /// transaction touches.
-pub(super) async fn depths(db: &impl GenericClient) -> Result<Vec<(Status, u64)>, Failure> {
+pub(super) async fn depths(db: &impl GenericClient) -> Outcome<Vec<(Status, u64)>> {
     all(
         db,
         "SELECT 'in_queue', count(*) FROM tasks WHERE status = 'in_queue' \
@@ -112,12 +91,7 @@ pub(super) async fn depths(db: &impl GenericClient) -> Result<Vec<(Status, u64)>
 }
 
 /// Notes that a node of a process is alive, and forgets those of processes that ended long ago.
-pub(super) async fn node_seen(
-    tx: &Transaction<'_>,
-    node: &str,
-    models: &[String],
-    now: Moment,
-) -> Result<(), Failure> {
+pub(super) async fn node_seen(tx: &Transaction<'_>, node: &str, models: &[String], now: Moment) -> Outcome {
     let forget = "DELETE FROM nodes WHERE key IS NULL AND seen_at < $1 AND id <> $2";
     run(tx, forget, &[&now.before(FORGOTTEN_AFTER), &node]).await?;
     let seen = "INSERT INTO nodes (id, seen_at) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET seen_at = $2";

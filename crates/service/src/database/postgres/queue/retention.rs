@@ -3,7 +3,7 @@
 
 use deadpool_postgres::{GenericClient, Transaction};
 
-use super::super::failure::Failure;
+use super::super::failure::Outcome;
 use super::super::movements::lock;
 use super::super::statements::{all, column, run};
 use crate::accounts::AccountId;
@@ -14,7 +14,7 @@ use crate::queue::Status;
 const BATCH: i64 = 500;
 
 /// The accounts whose oldest task ended before a moment.
-pub(super) async fn accounts(db: &impl GenericClient, before: Moment) -> Result<Vec<AccountId>, Failure> {
+pub(super) async fn accounts(db: &impl GenericClient, before: Moment) -> Outcome<Vec<AccountId>> {
     all(
         db,
         "SELECT account FROM purses WHERE \
@@ -32,7 +32,7 @@ pub(super) async fn delete(
     account: AccountId,
     before: Moment,
     now: Moment,
-) -> Result<usize, Failure> {
+) -> Outcome<usize> {
     lock(tx, &[account]).await?;
     let oldest: Vec<(i64, Status, Moment)> = all(
         tx,

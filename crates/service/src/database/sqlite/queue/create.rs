@@ -4,10 +4,10 @@ use rusqlite::{Connection, params};
 
 use super::super::movements::{move_money, purses};
 use super::super::statements::Statements as _;
-use crate::Error;
+use crate::Result;
 use crate::clock::Moment;
-use crate::ledger::{Money, Purse, Reason};
-use crate::queue::{Created, InsufficientBalance, NewTask, Status};
+use crate::ledger::{Purse, Reason};
+use crate::queue::{Created, InsufficientBalance, NewTask, Status, detail_of};
 
 pub(super) fn create(
     db: &Connection,
@@ -15,7 +15,7 @@ pub(super) fn create(
     otherwise: InsufficientBalance,
     max_unfinished: u32,
     now: Moment,
-) -> Result<Created, Error> {
+) -> Result<Created> {
     let at_the_limit = "SELECT 1 FROM accounts WHERE id = ? AND unfinished >= ?";
     if db.is_there(at_the_limit, params![task.account, max_unfinished])? {
         return Ok(Created::TooManyUnfinished);
@@ -31,9 +31,9 @@ pub(super) fn create(
     };
     let (status, message) = match created {
         Created::Queued => (Status::Queued, None),
-        _ => (Status::Failed, Some(insufficient(task.price, purses.spendable()))),
+        _ => (Status::Failed, Some(task.insufficient(purses.spendable()))),
     };
-    let detail = message.as_ref().map(|message| serde_json::json!({ "message": message }).to_string());
+    let detail = message.as_deref().map(detail_of);
     let held = split.unwrap_or_default();
     let next_place = "UPDATE accounts SET tasks = tasks + 1 WHERE id = ? RETURNING tasks - 1";
     let place: i64 = db.one(next_place, [task.account], |row| row.get(0))?;
@@ -71,9 +71,4 @@ pub(super) fn create(
         move_money(db, part, from, to, Reason::Reserve, Some(&task.id), now)?;
     }
     Ok(created)
-}
-
-/// The message of a task that the balance does not cover.
-fn insufficient(price: Money, spendable: Money) -> String {
-    format!("insufficient balance: the model costs {price}, and {spendable} can be spent")
 }

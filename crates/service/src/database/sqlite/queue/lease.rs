@@ -5,10 +5,11 @@ use rusqlite::{Connection, params};
 use super::super::statements::Statements as _;
 use super::super::values::json;
 use super::{charge, refund};
-use crate::Error;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::queue::{Claim, Ending, Lease, LeaseRules, Slot};
+use crate::database::records::record;
+use crate::queue::{ABANDONED, Claim, Ending, Lease, LeaseRules, Slot, detail_of, not_survived};
 
 /// The lowest turn of an account that has tasks of a model and runs fewer tasks than it may: one step in an
 /// index for each model, however many tasks are queued, and one for each account that is at its limit.
@@ -31,12 +32,7 @@ pub(in super::super) const EXPIRED: &str = "SELECT sequence, id, attempt - relea
      ORDER BY lease_until LIMIT 1";
 
 /// Whether there may be a task for one of the slots.
-pub(super) fn is_there_work(
-    db: &Connection,
-    slots: &[Slot],
-    rules: LeaseRules,
-    now: Moment,
-) -> Result<bool, Error> {
+pub(super) fn is_there_work(db: &Connection, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<bool> {
     for slot in distinct(slots) {
         let models = json(&slot.models);
         let turn = params![models, rules.max_running, slot.node, slot.max_running];
@@ -64,12 +60,7 @@ fn what_it_finds(slot: &Slot) -> (&[String], u32) {
     (&slot.models, slot.max_running)
 }
 
-pub(super) fn claim(
-    db: &Connection,
-    slots: &[Slot],
-    rules: LeaseRules,
-    now: Moment,
-) -> Result<Vec<Claim>, Error> {
+pub(super) fn claim(db: &Connection, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Claim>> {
     let mut without_task = Vec::new();
     let mut claims = Vec::new();
     for slot in slots {
@@ -91,15 +82,15 @@ pub(super) fn claim(
 }
 
 /// The claim of a slot for which there is no task.
-pub(super) fn no_task(db: &Connection, slot: &Slot) -> Result<Claim, Error> {
+pub(super) fn no_task(db: &Connection, slot: &Slot) -> Result<Claim> {
     Ok(if is_known(db, slot)? { Claim::NoTask } else { Claim::UnknownNode })
 }
 
-fn is_known(db: &Connection, slot: &Slot) -> Result<bool, Error> {
+fn is_known(db: &Connection, slot: &Slot) -> Result<bool> {
     Ok(db.is_there("SELECT 1 FROM nodes WHERE id = ?", [&slot.node])?)
 }
 
-fn claim_one(db: &Connection, slot: &Slot, rules: LeaseRules, now: Moment) -> Result<Option<Lease>, Error> {
+fn claim_one(db: &Connection, slot: &Slot, rules: LeaseRules, now: Moment) -> Result<Option<Lease>> {
     let (node, models) = (&*slot.node, json(&slot.models));
     loop {
         let expired: Option<(i64, String, i64)> =
@@ -108,7 +99,7 @@ fn claim_one(db: &Connection, slot: &Slot, rules: LeaseRules, now: Moment) -> Re
         if attempts < rules.attempts {
             return lease(db, sequence, node, rules, now).map(Some);
         }
-        fail(db, &id, format!("no node survived this task: {attempts} leases of it expired"), now)?;
+        fail(db, &id, not_survived(attempts), now)?;
     }
     loop {
         let next = params![models, rules.max_running, node, slot.max_running];
@@ -131,7 +122,7 @@ pub(super) fn fail_abandoned(
     expired_before: Moment,
     live_since: Moment,
     now: Moment,
-) -> Result<usize, Error> {
+) -> Result<usize> {
     let abandoned: Vec<String> = db.all(
         "SELECT id FROM tasks WHERE status = 'computing' AND lease_until < ?1 AND NOT EXISTS \
          (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
@@ -140,18 +131,16 @@ pub(super) fn fail_abandoned(
         |row| row.get(0),
     )?;
     for id in &abandoned {
-        let message = "the node that ran this task fell silent, and no other node serves the model";
-        fail(db, id, message.to_owned(), now)?;
+        fail(db, id, ABANDONED.to_owned(), now)?;
     }
     Ok(abandoned.len())
 }
 
-fn fail(db: &Connection, task: &str, message: String, now: Moment) -> Result<(), Error> {
-    let detail = serde_json::json!({ "message": message }).to_string();
-    end(db, task, &Ending::Error { message, detail }, now)
+fn fail(db: &Connection, task: &str, message: String, now: Moment) -> Result<()> {
+    end(db, task, &Ending::Error { detail: detail_of(&message), message }, now)
 }
 
-fn lease(db: &Connection, sequence: i64, node: &str, rules: LeaseRules, now: Moment) -> Result<Lease, Error> {
+fn lease(db: &Connection, sequence: i64, node: &str, rules: LeaseRules, now: Moment) -> Result<Lease> {
     db.run(
         "UPDATE tasks SET updated_at = CASE status WHEN 'in_queue' THEN ?1 ELSE updated_at END, \
          status = 'computing', node = ?2, attempt = attempt + 1, lease_until = ?3, leased_at = ?1 \
@@ -162,16 +151,7 @@ fn lease(db: &Connection, sequence: i64, node: &str, rules: LeaseRules, now: Mom
         "SELECT tasks.id, tasks.model, input, input_format, output_format, attempt \
          FROM tasks JOIN versions ON versions.id = tasks.version WHERE sequence = ?",
         [sequence],
-        |row| {
-            Ok(Lease {
-                task: row.get(0)?,
-                model: row.get(1)?,
-                input: row.get(2)?,
-                input_format: row.get(3)?,
-                output_format: row.get(4)?,
-                attempt: row.get(5)?,
-            })
-        },
+        |row| Ok(record!(get row, Lease: task model input input_format output_format attempt)),
     )?)
 }
 
@@ -183,7 +163,7 @@ pub(super) fn finish(
     attempt: i64,
     ending: &Ending,
     now: Moment,
-) -> Result<bool, Error> {
+) -> Result<bool> {
     let ours = "SELECT 1 FROM tasks WHERE id = ? AND status = 'computing' AND node = ? AND attempt = ?";
     let is_ours = db.is_there(ours, params![task, node, attempt])?;
     if is_ours {
@@ -192,7 +172,7 @@ pub(super) fn finish(
     Ok(is_ours)
 }
 
-fn end(db: &Connection, task: &str, ending: &Ending, now: Moment) -> Result<(), Error> {
+fn end(db: &Connection, task: &str, ending: &Ending, now: Moment) -> Result<()> {
     match ending {
         Ending::Output(output) => {
             charge(db, task, now)?;

@@ -3,35 +3,20 @@
 use rusqlite::{Connection, params};
 
 use super::super::statements::Statements as _;
-use super::super::{signed, unsigned};
-use crate::Error;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::queue::{Serving, Status, Task, TaskSummary};
+use crate::database::records::record;
+use crate::queue::{Serving, Task, TaskSummary};
 
-pub(super) fn task(db: &Connection, account: AccountId, id: &str) -> Result<Option<Task>, Error> {
-    Ok(db.first(
-        "SELECT tasks.id, status, coalesce(cost, 0), message, input, input_format, output_format, output, error, \
-         tasks.created_at, updated_at, node \
-         FROM tasks JOIN versions ON versions.id = tasks.version WHERE tasks.id = ? AND account = ?",
-        params![id, account],
-        |row| {
-            Ok(Task {
-                id: row.get(0)?,
-                status: row.get(1)?,
-                cost: row.get(2)?,
-                message: row.get(3)?,
-                input: row.get(4)?,
-                input_format: row.get(5)?,
-                output_format: row.get(6)?,
-                output: row.get(7)?,
-                error: row.get(8)?,
-                created_at: row.get(9)?,
-                updated_at: row.get(10)?,
-                node: row.get(11)?,
-            })
-        },
-    )?)
+pub(super) fn task(db: &Connection, account: AccountId, id: &str) -> Result<Option<Task>> {
+    let select = "SELECT tasks.id, status, coalesce(cost, 0), message, input, input_format, output_format, output, \
+         error, tasks.created_at, updated_at, node \
+         FROM tasks JOIN versions ON versions.id = tasks.version WHERE tasks.id = ? AND account = ?";
+    Ok(db.first(select, params![id, account], |row| {
+        Ok(record!(get row, Task: id status cost message input input_format output_format output error
+                              created_at updated_at node))
+    })?)
 }
 
 /// Places have no gaps, so a page is found by its first place however deep in the history it is, and
@@ -41,7 +26,7 @@ pub(super) fn history(
     account: AccountId,
     limit: u32,
     offset: u64,
-) -> Result<(Vec<TaskSummary>, u64), Error> {
+) -> Result<(Vec<TaskSummary>, u64)> {
     // One transaction, so that the count belongs to the page.
     let snapshot = db.unchecked_transaction()?;
     let places = "SELECT first_place, tasks FROM accounts WHERE id = ?";
@@ -49,23 +34,14 @@ pub(super) fn history(
     let page = snapshot.all(
         "SELECT id, status, model, coalesce(cost, 0), created_at, updated_at FROM tasks \
          WHERE account = ? AND place >= ? ORDER BY place LIMIT ?",
-        params![account, first.saturating_add(signed(offset)), limit],
-        |row| {
-            Ok(TaskSummary {
-                task_id: row.get(0)?,
-                status: row.get(1)?,
-                model_id: row.get(2)?,
-                cost: row.get(3)?,
-                created_at: row.get(4)?,
-                updated_at: row.get(5)?,
-            })
-        },
+        params![account, first.saturating_add_unsigned(offset), limit],
+        |row| Ok(record!(get row, TaskSummary: task_id status model_id cost created_at updated_at)),
     )?;
-    Ok((page, unsigned(next - first)))
+    Ok((page, next.abs_diff(first)))
 }
 
 /// Consumers are found by a step in the index for each, however many tasks they have.
-pub(super) fn serving(db: &Connection, model: &str, since: Moment) -> Result<Serving, Error> {
+pub(super) fn serving(db: &Connection, model: &str, since: Moment) -> Result<Serving> {
     Ok(db.one(
         "SELECT EXISTS (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
                         WHERE model = ?1 AND seen_at >= ?2), \
@@ -78,11 +54,6 @@ pub(super) fn serving(db: &Connection, model: &str, since: Moment) -> Result<Ser
                    FROM consumers WHERE consumers.account IS NOT NULL) \
                  SELECT count(account) FROM consumers)",
         params![model, since],
-        |row| Ok(Serving { serving: row.get(0)?, consumers: unsigned(row.get(1)?) }),
+        |row| Ok(record!(get row, Serving: serving consumers)),
     )?)
-}
-
-pub(super) fn depths(db: &Connection) -> Result<Vec<(Status, u64)>, Error> {
-    let select = "SELECT status, tasks FROM task_counts";
-    Ok(db.all(select, [], |row| Ok((row.get(0)?, unsigned(row.get(1)?))))?)
 }

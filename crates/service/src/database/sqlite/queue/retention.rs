@@ -4,7 +4,7 @@
 use rusqlite::{Connection, params};
 
 use super::super::statements::Statements as _;
-use crate::Error;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::queue::Status;
@@ -13,7 +13,7 @@ use crate::queue::Status;
 const BATCH: u32 = 500;
 
 /// The accounts whose oldest task ended before a moment.
-pub(super) fn accounts(db: &Connection, before: Moment) -> Result<Vec<AccountId>, Error> {
+pub(super) fn accounts(db: &Connection, before: Moment) -> Result<Vec<AccountId>> {
     Ok(db.all(
         "SELECT id FROM accounts WHERE \
          (SELECT status IN ('success', 'failed', 'canceled') AND updated_at < ? FROM tasks \
@@ -24,12 +24,7 @@ pub(super) fn accounts(db: &Connection, before: Moment) -> Result<Vec<AccountId>
 }
 
 /// Deletes the oldest tasks of an account; returns how many.
-pub(super) fn delete(
-    db: &Connection,
-    account: AccountId,
-    before: Moment,
-    now: Moment,
-) -> Result<usize, Error> {
+pub(super) fn delete(db: &Connection, account: AccountId, before: Moment, now: Moment) -> Result<usize> {
     let oldest: Vec<(i64, Status, Moment)> = db.all(
         "SELECT place, status, updated_at FROM tasks WHERE account = ? ORDER BY place LIMIT ?",
         params![account, BATCH],

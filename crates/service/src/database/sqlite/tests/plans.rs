@@ -19,11 +19,13 @@ async fn a_page_of_a_list_costs_the_same_however_many_models_there_are() {
          INSERT INTO models SELECT 'm' || n, n + 1, 'name', 1 + n % 2, '', n % 2, 0, n % 3 > 0, 1, 0, '{{}}', \
          n % 7, n % 5, n % 11, n % 13, 'name', '' FROM numbers"
     );
-    database.write(move |db| Ok(db.execute_batch(&fill)?)).await.unwrap();
+    let used = "INSERT INTO model_days SELECT 'm' || (sequence - 1), 1, sequence FROM models \
+                WHERE sequence BETWEEN 2 AND 21";
+    database.write(move |db| Ok(db.execute_batch(&format!("{fill}; {used}"))?)).await.unwrap();
     let customer = fixture.customer;
     let steps = database.read(move |db| {
         let mut steps = Vec::new();
-        for sort in Sort::ALL.into_iter().filter(|sort| *sort != Sort::Trending) {
+        for sort in Sort::ALL {
             for filter in [None, Some(Filter::Official), Some(Filter::Public), Some(Filter::Author)] {
                 let mut page = db.prepare(&List::new(filter, sort, false).page)?;
                 let rows = page.query_map(params![customer, "", 0, 10, 50], |row| row.get::<_, String>(0))?;

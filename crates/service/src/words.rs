@@ -1,0 +1,31 @@
+//! Enumerations whose variants have words: one table for the database, the log and messages.
+
+/// Declares an enumeration with the words of its variants: `ALL` of them, `word` and `from_word`.
+macro_rules! words {
+    ($(#[$meta:meta])* $visibility:vis enum $name:ident {
+        $($(#[$about:meta])* $variant:ident = $word:literal,)*
+    }) => {
+        $(#[$meta])*
+        $visibility enum $name {
+            $($(#[$about])* $variant,)*
+        }
+
+        impl $name {
+            pub(crate) const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// The word for it.
+            #[must_use]
+            $visibility const fn word(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)*
+                }
+            }
+
+            pub(crate) fn from_word(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|known| known.word() == word)
+            }
+        }
+    };
+}
+
+pub(crate) use words;
