@@ -3,13 +3,12 @@
 
 use std::hash::BuildHasher;
 use std::net::IpAddr;
-use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Path as PathOf, Query, Request, State};
+use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
-use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use inferstore::reqwest::Url;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -40,59 +39,59 @@ pub(crate) struct FileName {
     pub(crate) size: u64,
 }
 
-/// A file that a browser sent. The last clone deletes it.
+/// A file of a browser or of the service on this machine. The last clone deletes it.
 #[derive(Clone)]
-pub(crate) struct Upload {
+pub(crate) struct Kept {
     pub(crate) file: FileName,
+    pub(crate) mime: String,
     pub(crate) path: Arc<TempPath>,
 }
 
 /// A file of the service that a page links to.
-pub(crate) struct View {
-    url: String,
+pub(crate) struct Link {
+    pub(crate) url: String,
     name: String,
     /// Two requests for one file download it once.
-    fetched: Mutex<Weak<Fetched>>,
-}
-
-/// A file of the service, downloaded.
-pub(crate) struct Fetched {
-    path: TempPath,
-    mime: String,
+    download: Mutex<()>,
 }
 
 impl App {
     /// The address on the console under which the browser gets this file of the service.
     pub(crate) fn link(&self, url: &str, name: &str) -> String {
         let id = format!("{:016x}", self.hasher.hash_one((url, name)));
-        if self.views.get(&id).is_none() {
-            let view = View { url: url.to_owned(), name: name.to_owned(), fetched: Mutex::default() };
-            self.views.insert(id.clone(), Arc::new(view), 1);
+        if self.links.get(&id).is_none() {
+            let link = Link { url: url.to_owned(), name: name.to_owned(), download: Mutex::default() };
+            self.links.insert(id.clone(), Arc::new(link), 1);
         }
         format!("/view/{id}")
     }
 
-    /// The URL of the file that such an address leads to.
-    pub(crate) fn linked(&self, id: &str) -> Result<Arc<View>> {
-        self.views.get(id).ok_or_else(|| Failure::not_found("This link is too old. Open its page again."))
+    /// The file of the service that such an address leads to.
+    pub(crate) fn linked(&self, id: &str) -> Result<Arc<Link>> {
+        self.links.get(id).ok_or_else(|| Failure::not_found("This link is too old. Open its page again."))
     }
 
-    async fn fetch(&self, view: &View) -> Result<Arc<Fetched>> {
-        let mut fetched = view.fetched.lock().await;
-        if let Some(fetched) = fetched.upgrade() {
-            return Ok(fetched);
+    /// Keeps a file, so that pages can show it.
+    pub(crate) fn keep(&self, kept: &Kept) {
+        self.kept.insert(kept.file.id.clone(), kept.clone(), kept.file.size);
+    }
+
+    async fn fetch(&self, id: &str) -> Result<Kept> {
+        let link = self.linked(id)?;
+        let _one_at_a_time = link.download.lock().await;
+        if let Some(kept) = self.kept.get(id) {
+            return Ok(kept);
         }
-        if !self.may_fetch(&view.url) {
+        if !self.may_fetch(&link.url) {
             return Err(Failure::refused("The file is said to be in the local network, unlike the service."));
         }
-        let id = random_id()?;
-        let download = self.client.download(&view.url).max_size(MAX_OUTPUT).deadline(DOWNLOAD_TIMEOUT);
-        let file = download.to_file(self.folder.path().join(&id)).await?;
-        let mime = file.mime.unwrap_or_default();
-        let new = Arc::new(Fetched { path: TempPath::try_from_path(file.path)?, mime });
-        self.fetched.insert(id, Arc::clone(&new), file.size);
-        *fetched = Arc::downgrade(&new);
-        Ok(new)
+        let download = self.client.download(&link.url).max_size(MAX_OUTPUT).deadline(DOWNLOAD_TIMEOUT);
+        let download = download.to_file(self.folder.path().join(random_id()?)).await?;
+        let file = FileName { id: id.to_owned(), name: link.name.clone(), size: download.size };
+        let path = Arc::new(TempPath::try_from_path(download.path)?);
+        let kept = Kept { file, mime: download.mime.unwrap_or_default(), path };
+        self.keep(&kept);
+        Ok(kept)
     }
 
     /// A service elsewhere must not make this machine read its local network.
@@ -110,52 +109,29 @@ impl App {
     }
 }
 
-impl View {
-    pub(crate) fn url(&self) -> &str {
-        &self.url
-    }
-}
-
-/// A file of the service.
-pub(crate) async fn view(
+/// A file of the service, or one that a browser sent.
+pub(crate) async fn show(
     State(app): State<Shared>,
     PathOf(id): PathOf<String>,
     Query(query): Query<Words>,
     request: Request,
 ) -> Result<Response> {
-    let view = app.linked(&id)?;
-    let fetched = app.fetch(&view).await?;
-    serve(&fetched.path, &fetched.mime, &view.name, query.contains_key("download"), request).await
-}
-
-/// A file that a browser sent.
-pub(crate) async fn upload(
-    State(app): State<Shared>,
-    PathOf(id): PathOf<String>,
-    request: Request,
-) -> Result<Response> {
-    let gone = || Failure::not_found("This file is no longer kept. Choose it again.");
-    let upload = app.uploads.get(&id).ok_or_else(gone)?;
-    let mime = mime_guess::from_path(&upload.file.name).first_or_octet_stream();
-    serve(&upload.path, mime.essence_str(), &upload.file.name, false, request).await
-}
-
-async fn serve(path: &Path, mime: &str, name: &str, as_download: bool, request: Request) -> Result<Response> {
-    let served = served_type(mime);
-    let response = match ServeFile::new(path).oneshot(request).await {
+    let kept = match app.kept.get(&id) {
+        Some(kept) => kept,
+        None => app.fetch(&id).await?,
+    };
+    let served = served_type(&kept.mime);
+    let response = match ServeFile::new(&*kept.path).oneshot(request).await {
         Ok(response) => response,
         Err(never) => match never {},
     };
     let mut response = response.into_response();
-    if response.status() == StatusCode::NOT_FOUND {
-        return Err(Failure::not_found("This file is no longer kept. Open its page again."));
-    }
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(served));
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, max-age=600"));
-    if as_download || served == "application/octet-stream" {
-        let name = utf8_percent_encode(name, NON_ALPHANUMERIC);
+    if query.contains_key("download") || served == "application/octet-stream" {
+        let name = utf8_percent_encode(&kept.file.name, NON_ALPHANUMERIC);
         if let Ok(value) = HeaderValue::from_str(&format!("attachment; filename*=UTF-8''{name}")) {
             headers.insert(CONTENT_DISPOSITION, value);
         }

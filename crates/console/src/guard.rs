@@ -21,17 +21,19 @@ use crate::state::{Shared, random_id};
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \
     media-src 'self' blob:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The token of a console, and where browsers keep it.
+/// The token of a console, and the cookie in which browsers keep it.
 pub(crate) struct Guard {
     token: String,
-    /// Cookies do not distinguish ports, so the name does.
     cookie: String,
     port: u16,
 }
 
 impl Guard {
     pub(crate) fn new(port: u16) -> io::Result<Self> {
-        Ok(Self { token: random_id()?, cookie: format!("inferstore-console-{port}"), port })
+        let token = random_id()?;
+        // Cookies do not distinguish ports, so the name does.
+        let cookie = format!("inferstore-console-{port}={token}");
+        Ok(Self { token, cookie, port })
     }
 
     pub(crate) fn token(&self) -> &str {
@@ -51,16 +53,15 @@ impl Guard {
     }
 
     fn has_cookie(&self, headers: &HeaderMap) -> bool {
-        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let mut pairs =
-            cookies.flat_map(|cookies| cookies.split(';')).filter_map(|c| c.trim().split_once('='));
-        pairs.any(|(name, value)| name == self.cookie && self.is_token(value))
+        let cookies = headers.get_all(COOKIE).iter().flat_map(|value| value.as_bytes().split(|b| *b == b';'));
+        let mut cookies = cookies;
+        cookies.any(|cookie| cookie.trim_ascii().ct_eq(self.cookie.as_bytes()).into())
     }
 
     /// A page that sets the cookie and leads on. A redirect would not do: a browser that came from another
     /// site sends a `SameSite=Strict` cookie only with what a page of this site asks for.
     fn admit(&self) -> Response {
-        let cookie = format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.cookie, self.token);
+        let cookie = format!("{}; Path=/; HttpOnly; SameSite=Strict", self.cookie);
         let page = "<!doctype html><html lang=en><title>Inferstore</title><p><a href=/>Open the console</a>";
         let headers = [(SET_COOKIE, cookie.as_str()), (REFRESH, "0; url=/"), (CONTENT_TYPE, "text/html")];
         (headers, page).into_response()

@@ -19,12 +19,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::middleware;
+use axum::response::Redirect;
 use axum::routing::{get, post};
 use inferstore::Client;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::failure::Failure;
+use crate::form::MAX_FORM;
 use crate::pages::{account, assets, catalog, model, run, storage, task};
 use crate::state::{App, Shared};
 
@@ -76,25 +80,26 @@ impl fmt::Debug for Console {
 }
 
 fn router(app: Shared) -> Router {
+    let limit = DefaultBodyLimit::max(MAX_FORM);
     Router::new()
         .route("/", get(catalog::show))
-        .route("/models/{id}", get(model::show).post(model::run))
+        .route("/models/{id}", get(model::show).post(model::run).layer(limit))
         .route("/runs", get(run::list))
         .route("/runs/events", get(run::events))
         .route("/runs/{run}", get(run::show))
         .route("/tasks", get(task::list))
         .route("/tasks/{id}", get(task::show))
         .route("/tasks/{id}/cancel", post(task::cancel))
-        .route("/files", get(storage::folders))
-        .route("/files/{folder}", get(storage::list).post(storage::upload))
+        .route("/files", get(async || Redirect::to("/files/samples")))
+        .route("/files/{folder}", get(storage::list).post(storage::upload).layer(limit))
         .route("/files/{folder}/delete", post(storage::delete))
         .route("/account", get(account::show))
         .route("/docs", get(assets::reference))
         .route("/openapi.yaml", get(assets::document))
-        .route("/view/{id}", get(files::view))
-        .route("/uploads/{id}", get(files::upload))
+        .route("/view/{id}", get(files::show))
+        .route("/uploads/{id}", get(files::show))
         .route("/assets/{name}", get(assets::asset))
-        .fallback(pages::not_found)
+        .fallback(async || Failure::not_found("The console has no such page."))
         .layer(middleware::from_fn_with_state(Arc::clone(&app), guard::check))
         .with_state(app)
 }

@@ -1,7 +1,6 @@
 //! Catalog: the models of the service, searched, sorted and filtered.
 
 use super::prelude::*;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -37,8 +36,8 @@ pub(crate) async fn show(State(app): State<Shared>, Query(query): Query<Words>) 
         }
         form.bar method="get" action="/" role="search" {
             label.grow { span.hidden { "Search" } input type="search" name="q" value=(search) placeholder="Search models"; }
-            (choice("sort", "Any order", &ModelSort::ALL.iter().map(ModelSort::as_str).collect::<Vec<_>>(), sort))
-            (choice("filter", "All models", &ModelFilter::ALL.iter().map(ModelFilter::as_str).collect::<Vec<_>>(), filter))
+            (choice("sort", "Any order", ModelSort::ALL.iter().map(ModelSort::as_str), sort))
+            (choice("filter", "All models", ModelFilter::ALL.iter().map(ModelFilter::as_str), filter))
             button type="submit" { "Search" }
         }
         @if models.records.is_empty() {
@@ -59,7 +58,11 @@ fn card(model: &ModelSummary, serving: Option<bool>) -> Markup {
             div.title { h2 { (name) } (served(serving)) }
             p { (model.description.as_deref().unwrap_or_default()) }
             div.foot {
-                (price(model.price.as_ref()))
+                @match &model.price {
+                    Some(price) if price.is_zero() => span.price { "Free" },
+                    Some(price) => span.price { (amount(Some(price))) span.muted { " per run" } },
+                    None => span.price.muted { "Price unknown" },
+                }
                 span.muted { @if model.is_official == Some(true) { "Official" } @else { (model.username.as_deref().unwrap_or_default()) } }
             }
         }
@@ -79,18 +82,13 @@ pub(crate) fn served(serving: Option<bool>) -> Markup {
 
 /// A picture of a model, drawn from its identifier, so that it is recognized.
 pub(crate) fn tile(id: &str) -> Markup {
-    let mut hasher = DefaultHasher::new();
-    id.hash(&mut hasher);
-    let bits = hasher.finish();
-    let part = |shift: u32, count: u64| (bits >> shift) % count;
-    let hue = part(0, 360);
-    let color = |turn: u64, light: u64| format!("hsl({} 44% {light}%)", (hue + turn) % 360);
+    let hash = id.bytes().fold(7_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+    let color = |turn: u32, light: u32| format!("hsl({} 44% {light}%)", (hash % 360 + turn) % 360);
     html! {
         svg.tile viewBox="0 0 320 96" preserveAspectRatio="xMidYMid slice" aria-hidden="true" {
             rect width="320" height="96" fill=(color(0, 84)) {}
-            circle cx=(40 + part(9, 90)) cy=(part(17, 96)) r=(50 + part(23, 40)) fill=(color(28, 72)) opacity="0.85" {}
-            circle cx=(190 + part(31, 90)) cy=(part(37, 96)) r=(40 + part(43, 45)) fill=(color(330, 70)) opacity="0.7" {}
-            circle cx=(110 + part(49, 100)) cy=(part(53, 110)) r=(18 + part(57, 30)) fill=(color(60, 90)) opacity="0.8" {}
+            circle cx=(40 + hash / 360 % 90) cy=(hash / 32_400 % 96) r="70" fill=(color(28, 72)) opacity="0.85" {}
+            circle cx=(190 + hash / 96 % 90) cy=(hash / 8_640 % 96) r="60" fill=(color(330, 70)) opacity="0.7" {}
         }
     }
 }

@@ -16,17 +16,14 @@ use inferstore::{Decimal, Timestamp};
 use maud::{DOCTYPE, Markup, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::failure::Failure;
-
 /// What every page uses.
 mod prelude {
-    pub(super) use axum::extract::{Path, Query, Request, State};
+    pub(super) use axum::extract::{Path, Query, State};
     pub(super) use axum::response::{IntoResponse, Redirect, Response};
     pub(super) use maud::{Markup, html};
 
     pub(super) use super::{
-        Words, amount, badge, choice, page, page_with, pager, price, reload, segment, size, titled, when,
-        word,
+        Words, amount, badge, choice, page, page_that_reloads, pager, segment, size, titled, when, word,
     };
     pub(super) use crate::failure::{Failure, Result, within};
     pub(super) use crate::state::{App, Shared};
@@ -55,11 +52,11 @@ pub(crate) fn word<'a>(query: &'a Words, name: &str) -> &'a str {
 
 /// A whole page, below this entry of the navigation.
 pub(crate) fn page(title: &str, section: &str, body: Markup) -> Markup {
-    page_with(title, section, html! {}, body)
+    page_that_reloads(title, section, None, body)
 }
 
-/// A whole page with more in its head.
-pub(crate) fn page_with(title: &str, section: &str, head: Markup, body: Markup) -> Markup {
+/// A page that a browser without JavaScript loads again after so many seconds.
+pub(crate) fn page_that_reloads(title: &str, section: &str, seconds: Option<u32>, body: Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -71,7 +68,7 @@ pub(crate) fn page_with(title: &str, section: &str, head: Markup, body: Markup) 
                 link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
                 link rel="stylesheet" href="/assets/app.css";
                 script type="module" src="/assets/app.js" {}
-                (head)
+                @if let Some(seconds) = seconds { noscript { meta http-equiv="refresh" content=(seconds); } }
             }
             body {
                 a.skip href="#main" { "Skip to content" }
@@ -89,19 +86,17 @@ pub(crate) fn page_with(title: &str, section: &str, head: Markup, body: Markup) 
     }
 }
 
-/// A head that loads the page again after so many seconds, for browsers without JavaScript.
-pub(crate) fn reload(is_due: bool, seconds: u32) -> Markup {
-    html! { @if is_due { noscript { meta http-equiv="refresh" content=(seconds); } } }
-}
-
 /// A list to choose one word of, or none.
-pub(crate) fn choice(name: &str, none: &str, words: &[&str], chosen: &str) -> Markup {
+pub(crate) fn choice<'a>(
+    name: &str,
+    none: &str,
+    words: impl Iterator<Item = &'a str>,
+    chosen: &str,
+) -> Markup {
     html! {
-        label { span.hidden { (titled(name)) }
-            select name=(name) {
-                option value="" { (none) }
-                @for word in words { option value=(word) selected[*word == chosen] { (titled(word)) } }
-            }
+        select name=(name) aria-label=(titled(name)) {
+            option value="" { (none) }
+            @for word in words { option value=(word) selected[word == chosen] { (titled(word)) } }
         }
     }
 }
@@ -115,10 +110,6 @@ pub(crate) fn pager(pages: u64, now: u64, address: impl Fn(u64) -> String) -> Ma
             }
         }
     }
-}
-
-pub(crate) async fn not_found() -> Failure {
-    Failure::not_found("The console has no such page.")
 }
 
 /// A text as a segment of a path.
@@ -141,24 +132,11 @@ pub(crate) fn amount(amount: Option<&Decimal>) -> String {
     )
 }
 
-pub(crate) fn price(price: Option<&Decimal>) -> Markup {
-    html! {
-        @match price {
-            Some(price) if price.is_zero() => span.price { "Free" },
-            Some(_) => span.price { (amount(price)) span.muted { " per run" } },
-            None => span.price.muted { "Price unknown" },
-        }
-    }
-}
-
 pub(crate) fn size(bytes: u64) -> String {
-    let units = ["KiB", "MiB", "GiB", "TiB"];
-    let shown = |unit: usize| bytes as f64 / 1024_f64.powi(unit as i32 + 1);
-    match (0..units.len()).find(|&unit| shown(unit) < 1024.0) {
-        _ if bytes < 1024 => format!("{bytes} B"),
-        Some(unit) => format!("{:.1} {}", shown(unit), units[unit]),
-        None => format!("{:.0} TiB", shown(3)),
-    }
+    let power = (bytes.max(1).ilog2() / 10).min(4);
+    let count = bytes as f64 / (1_u64 << (10 * power)) as f64;
+    let unit = ["B", "KiB", "MiB", "GiB", "TiB"][power as usize];
+    format!("{count:.*} {unit}", usize::from(power > 0))
 }
 
 /// A time, to the second and in UTC as the service states it.

@@ -8,7 +8,7 @@ use inferstore::types::TaskStatus;
 use crate::call::same_call;
 use crate::form::text_of;
 use crate::runs::{End, Progress, Run};
-use crate::shown::{Kind, media};
+use crate::shown::{media, mime_of};
 
 /// The changes of one run, or of all, as they happen.
 pub(crate) async fn events(State(app): State<Shared>, Query(query): Query<Words>) -> impl IntoResponse {
@@ -32,7 +32,7 @@ pub(crate) async fn list(State(app): State<Shared>) -> Markup {
             }
         }
     };
-    page_with("Runs", "/runs", reload(is_running, 3), body)
+    page_that_reloads("Runs", "/runs", is_running.then_some(3), body)
 }
 
 /// One run as the cells of a row.
@@ -92,7 +92,7 @@ pub(crate) async fn show(State(app): State<Shared>, Path(id): Path<u64>) -> Resu
         }
         @if let Some(model) = &run.model { (same_call(model, &run.inputs, &run.files)) }
     };
-    Ok(page_with(&name, "/runs", reload(progress.end.is_none(), 2), body).into_response())
+    Ok(page_that_reloads(&name, "/runs", progress.end.is_none().then_some(2), body).into_response())
 }
 
 fn inputs(run: &Run) -> Markup {
@@ -103,7 +103,10 @@ fn inputs(run: &Run) -> Markup {
                 @for (name, value) in &run.inputs {
                     dt { (titled(name)) }
                     @if let Some(file) = run.files.get(name) {
-                        dd { (file.name) " " span.muted { (size(file.size)) } (media(Kind::of_name(&file.name, None), &format!("/uploads/{}", file.id), &file.name)) }
+                        dd {
+                            (file.name) " " span.muted { (size(file.size)) }
+                            (media(&mime_of(&file.name, None), &format!("/uploads/{}", file.id), &file.name))
+                        }
                     } @else { dd { (text_of(value)) } }
                 }
             }

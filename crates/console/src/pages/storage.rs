@@ -1,21 +1,19 @@
 //! Files: folders with thumbnails, uploads, deletion, statistics.
 
 use super::prelude::*;
-use axum::Form;
+use axum::Form as Posted;
+use axum::extract::Multipart;
+use axum::http::StatusCode;
 use inferstore::types::{MimeCategory, StorageFile, UploadFolder};
 use inferstore::{File, FileQuery};
 
-use crate::form;
-use crate::shown::{Kind, media, save};
+use crate::form::Form;
+use crate::shown::{is_picture, media, save};
 
 const PAGE: u32 = 24;
 
 /// A larger picture is no thumbnail.
 const MAX_THUMBNAIL: i64 = 8 * 1024 * 1024;
-
-pub(crate) async fn folders() -> Redirect {
-    Redirect::to("/files/samples")
-}
 
 pub(crate) async fn list(
     State(app): State<Shared>,
@@ -50,7 +48,7 @@ pub(crate) async fn list(
             button.primary type="submit" { "Upload" }
         }
         form.bar method="get" {
-            (choice("kind", "All kinds", &MimeCategory::ALL.iter().map(MimeCategory::as_str).collect::<Vec<_>>(), word(&query, "kind")))
+            (choice("kind", "All kinds", MimeCategory::ALL.iter().map(MimeCategory::as_str), word(&query, "kind")))
             button type="submit" { "Filter" }
         }
         @if files.records.is_empty() {
@@ -69,9 +67,9 @@ fn card(app: &App, folder: &str, file: &StorageFile) -> Markup {
     let mime = file.mime.as_deref().unwrap_or_default();
     let bytes = file.size.unwrap_or_default();
     let url = file.download_url.as_deref();
-    let is_small = bytes <= MAX_THUMBNAIL && Kind::of_mime(mime) == Kind::Picture;
+    let is_small = bytes <= MAX_THUMBNAIL && is_picture(mime);
     html! {
-        div.thumbnail { @if let Some(url) = url.filter(|_| is_small) { (media(Kind::Picture, &app.link(url, name), "")) } @else { span.muted { (mime) } } }
+        div.thumbnail { @if let Some(url) = url.filter(|_| is_small) { (media(mime, &app.link(url, name), "")) } @else { span.muted { (mime) } } }
         h2 title=(name) { (name) }
         p.muted { (size(bytes.unsigned_abs())) " · " (when(file.created_at.as_ref())) @if file.is_expired == Some(true) { " · expired" } }
         @if let Some(url) = url {
@@ -90,31 +88,27 @@ fn card(app: &App, folder: &str, file: &StorageFile) -> Markup {
 pub(crate) async fn upload(
     State(app): State<Shared>,
     Path(folder): Path<String>,
-    request: Request,
-) -> Result<Response> {
-    let sent = form::read(&app, request).await?;
-    if !sent.too_large.is_empty() || sent.files.is_empty() {
+    parts: Multipart,
+) -> Result<Redirect> {
+    let form = Form::read(&app, parts).await?;
+    if !form.errors.is_empty() || form.files.is_empty() {
         let text = "The storage takes files of 1 byte to 100 MiB. Nothing was uploaded.";
-        return Err(Failure::new(
-            axum::http::StatusCode::UNPROCESSABLE_ENTITY,
-            "No such file can be stored",
-            text,
-        ));
+        return Err(Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "No such file can be stored", text));
     }
-    for (_, upload) in &sent.files {
-        let file = File::path(&**upload.path).named(&upload.file.name);
+    for (_, kept) in &form.files {
+        let file = File::path(&**kept.path).named(&kept.file.name);
         app.client.folder(&folder).upload(file).await?;
     }
-    Ok(Redirect::to(&format!("/files/{}", segment(&folder))).into_response())
+    Ok(Redirect::to(&format!("/files/{}", segment(&folder))))
 }
 
 /// Deletes a file that a page has shown.
 pub(crate) async fn delete(
     State(app): State<Shared>,
     Path(folder): Path<String>,
-    Form(form): Form<Words>,
-) -> Result<Response> {
-    let file = app.linked(word(&form, "file"))?;
-    within(app.client.storage().delete(file.url())).await?;
-    Ok(Redirect::to(&format!("/files/{}", segment(&folder))).into_response())
+    Posted(words): Posted<Words>,
+) -> Result<Redirect> {
+    let link = app.linked(word(&words, "file"))?;
+    within(app.client.storage().delete(&link.url)).await?;
+    Ok(Redirect::to(&format!("/files/{}", segment(&folder))))
 }

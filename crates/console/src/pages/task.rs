@@ -1,10 +1,11 @@
 //! Tasks: the history, newest first, and one task with its inputs and outputs.
 
 use super::prelude::*;
-use inferstore::types::{TaskDetail, TaskId, TaskRecord, TaskStatus};
+use std::collections::BTreeMap;
+
+use inferstore::types::{Descriptor, TaskDetail, TaskId, TaskRecord, TaskStatus};
 use serde_json::{Map, Value};
 
-use super::model::ordered;
 use crate::call::same_call;
 use crate::runs::Run;
 use crate::shown::{compare, picture, value};
@@ -14,9 +15,9 @@ const PAGE: usize = 25;
 const READ: u32 = 100;
 const MAX_READ: u64 = 2_000;
 
-/// Tasks of the history, newest first, with their places.
+/// Tasks of the history, newest first.
 pub(crate) struct History {
-    pub(crate) records: Vec<(u64, TaskRecord)>,
+    pub(crate) records: Vec<TaskRecord>,
     /// The place where to read on; 0 when all was read.
     pub(crate) read_to: u64,
 }
@@ -38,18 +39,13 @@ pub(crate) async fn history(
     while history.read_to > total.saturating_sub(max_read) && history.records.len() < wanted {
         let start = history.read_to.saturating_sub(READ.into());
         let count = u32::try_from(history.read_to - start).unwrap_or(READ);
-        let page = within(tasks.page(count, start)).await?;
-        let places = (start..).zip(page.records).collect::<Vec<_>>();
-        for (place, record) in places.into_iter().rev() {
-            history.read_to = place;
-            if matches(&record) {
-                history.records.push((place, record));
-            }
-            if history.records.len() == wanted {
-                return Ok(history);
-            }
+        let mut records = within(tasks.page(count, start)).await?.records;
+        while history.records.len() < wanted
+            && let Some(record) = records.pop()
+        {
+            history.records.extend(Some(record).filter(&matches));
         }
-        history.read_to = start;
+        history.read_to = start + records.len() as u64;
     }
     Ok(history)
 }
@@ -67,7 +63,7 @@ pub(crate) async fn list(State(app): State<Shared>, Query(query): Query<Words>) 
         div.heading { h1 { "Tasks" } p.muted { "The history of the account, newest first." } }
         form.bar method="get" action="/tasks" {
             label.grow { span.hidden { "Model" } input type="search" name="model" value=(model) placeholder="Identifier of a model"; }
-            (choice("status", "Any status", &TaskStatus::KNOWN.iter().map(TaskStatus::as_str).collect::<Vec<_>>(), status))
+            (choice("status", "Any status", TaskStatus::KNOWN.iter().map(TaskStatus::as_str), status))
             button type="submit" { "Filter" }
         }
         @if history.records.is_empty() {
@@ -80,13 +76,13 @@ pub(crate) async fn list(State(app): State<Shared>, Query(query): Query<Words>) 
     Ok(page("Tasks", "/tasks", body))
 }
 
-fn table(records: &[(u64, TaskRecord)]) -> Markup {
+fn table(records: &[TaskRecord]) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Tasks" {
             table {
                 thead { tr { th { "Task" } th { "Model" } th { "Status" } th.end { "Cost" } th { "Created" } } }
                 tbody {
-                    @for (_, task) in records {
+                    @for task in records {
                         @let model = task.model_id.as_deref().unwrap_or_default();
                         tr {
                             td { a href={ "/tasks/" (segment(task.task_id.as_str())) "?model=" (segment(model)) } { code { (task.task_id.as_str().chars().take(12).collect::<String>()) } } }
@@ -133,7 +129,14 @@ pub(crate) async fn show(
         }
         @if task.status == Some(TaskStatus::Success) { (result(&app, &task, &inputs)) } @else { (problem(&task)) }
         div.columns {
-            section.card { h2 { "Inputs" } (values(&app, &inputs, task.input_format.as_ref())) }
+            section.card {
+                h2 { "Inputs" }
+                div.values {
+                    @for (name, one, descriptor) in ordered(&inputs, task.input_format.as_ref()) {
+                        (value(&app, name, one, descriptor))
+                    }
+                }
+            }
             aside { (facts(&task, model.as_deref())) }
         }
         @if let Some(model) = &model { (same_call(model, &inputs, &files)) }
@@ -144,23 +147,18 @@ pub(crate) async fn show(
 /// The model of a task that no page led to: only the history knows it.
 async fn model_of(app: &App, id: &str) -> Option<String> {
     let found = history(app, None, 1, 500, |record| record.task_id.as_str() == id).await.ok()?;
-    found.records.into_iter().next()?.1.model_id
+    found.records.into_iter().next()?.model_id
 }
 
-type Format = std::collections::BTreeMap<String, inferstore::types::Descriptor>;
-
-fn values(app: &App, values: &Map<String, Value>, format: Option<&Format>) -> Markup {
+/// Values in the order that the model declares.
+fn ordered<'a>(
+    values: &'a Map<String, Value>,
+    format: Option<&'a BTreeMap<String, Descriptor>>,
+) -> Vec<(&'a String, &'a Value, Option<&'a Descriptor>)> {
     let descriptor = |name: &str| format.and_then(|format| format.get(name));
-    // What the model declares comes in its order, and then everything else.
-    let declared = ordered(format).into_iter().map(|(name, _)| name);
-    let more = values.keys().filter(|name| descriptor(name).is_none());
-    html! {
-        div.values {
-            @for name in declared.chain(more) {
-                @if let Some(one) = values.get(name) { (value(app, name, one, descriptor(name))) }
-            }
-        }
-    }
+    let mut values: Vec<_> = values.iter().map(|(name, value)| (name, value, descriptor(name))).collect();
+    values.sort_by_key(|(.., descriptor)| descriptor.and_then(|one| one.position).unwrap_or(i64::MAX));
+    values
 }
 
 fn result(app: &App, task: &TaskDetail, inputs: &Map<String, Value>) -> Markup {
@@ -169,22 +167,20 @@ fn result(app: &App, task: &TaskDetail, inputs: &Map<String, Value>) -> Markup {
         Value::Object(output) => output,
         other => Map::from_iter([("output".to_owned(), other)]),
     };
-    let first = |values: &Map<String, Value>, format: Option<&Format>| {
-        let names: Vec<_> = ordered(format).into_iter().map(|(name, _)| name.clone()).collect();
-        let names = names.into_iter().chain(values.keys().cloned());
-        names.into_iter().find_map(|name| {
-            let descriptor = format.and_then(|format| format.get(&name));
-            let url = picture(values.get(&name)?, descriptor)?;
-            Some((app.link(url, &name), name))
-        })
+    let inputs = ordered(inputs, task.input_format.as_ref());
+    let outputs = ordered(&output, task.output_format.as_ref());
+    let is_picture = |(name, value, descriptor): &(&String, &Value, Option<&Descriptor>)| {
+        Some((app.link(picture(value, *descriptor)?, name), name.to_string()))
     };
-    let before = first(inputs, task.input_format.as_ref());
-    let after = first(&output, task.output_format.as_ref());
+    let before = inputs.iter().find_map(is_picture);
+    let after = outputs.iter().find_map(is_picture);
     html! {
         section.card.result {
             h2 { "Result" }
-            @if let (Some((before, input)), Some((after, output))) = (&before, &after) { (compare((before, input), (after, output))) }
-            (values(app, &output, task.output_format.as_ref()))
+            @if let (Some((before, input)), Some((after, output))) = (&before, &after) {
+                (compare((before, input), (after, output)))
+            }
+            div.values { @for (name, one, descriptor) in outputs { (value(app, name, one, descriptor)) } }
         }
     }
 }
