@@ -3,26 +3,22 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::Multipart;
 use axum::extract::multipart::{Field, MultipartError};
+use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Request};
 use axum::http::StatusCode;
 use inferstore::types::{Descriptor, DescriptorType};
-use inferstore::{Error, File, Inputs};
+use inferstore::{Error, File, Inputs, Violation};
 use serde_json::{Map, Value};
 use tempfile::NamedTempFile;
 use tokio::io::AsyncWriteExt;
 
 use crate::failure::{Failure, Result};
-use crate::files::{FileName, Kept, MAX_FILE};
+use crate::files::{Kept, MAX_FILE};
 use crate::state::{App, random_id};
 
-/// The limits of a whole form, of its parts, and of a text.
-pub(crate) const MAX_FORM: usize = 1024 * 1024 * 1024;
+/// The limits of a whole form, and of its parts.
+const MAX_FORM: usize = 1024 * 1024 * 1024;
 const MAX_PARTS: usize = 500;
-const MAX_TEXT: usize = 1024 * 1024;
-
-/// The field of the inputs of a model that declares none: a JSON object.
-pub(crate) const RAW: &str = "raw";
 
 /// What was filled in, and what is wrong with it.
 #[derive(Default)]
@@ -41,15 +37,14 @@ fn broken(error: MultipartError) -> Failure {
     Failure::new(error.status(), "The form is broken, or larger than 1 GiB", error.body_text())
 }
 
-fn too_large() -> Failure {
-    let text = "A form takes 500 fields, and 1 MiB of text in a field.";
-    Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "The form is too large", text)
-}
-
 impl Form {
     /// Reads a form: `in.NAME` is a value or a file, `kept.NAME` a file that was sent before, `url.NAME` the
     /// URL of a file.
-    pub(crate) async fn read(app: &App, mut parts: Multipart) -> Result<Self> {
+    pub(crate) async fn read(app: &App, mut request: Request) -> Result<Self> {
+        DefaultBodyLimit::max(MAX_FORM).apply(&mut request);
+        let parts = Multipart::from_request(request, app).await;
+        let mut parts =
+            parts.map_err(|error| Failure::new(error.status(), "The form is broken", error.body_text()))?;
         let mut form = Self::default();
         for _ in 0..MAX_PARTS {
             match parts.next_field().await.map_err(broken)? {
@@ -57,7 +52,7 @@ impl Form {
                 None => return Ok(form),
             }
         }
-        Err(too_large())
+        Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "The form is too large", "It takes 500 fields."))
     }
 
     /// The inputs of a task, to run it again.
@@ -70,15 +65,10 @@ impl Form {
         let field = part.name().unwrap_or_default().to_owned();
         let (kind, name) = field.split_once('.').unwrap_or(("", &field));
         let name = name.to_owned();
-        let Some(file_name) = part.file_name().map(base_name) else {
-            let mut text = Vec::new();
-            while let Some(chunk) = part.chunk().await.map_err(broken)? {
-                text.extend_from_slice(&chunk);
-                if text.len() > MAX_TEXT {
-                    return Err(too_large());
-                }
-            }
-            let text = String::from_utf8_lossy(&text).into_owned();
+        // Some browsers send folders, too.
+        let file_name = part.file_name().and_then(|name| name.rsplit(['/', '\\']).next()).map(str::to_owned);
+        let Some(file_name) = file_name else {
+            let text = part.text().await.map_err(broken)?;
             if kind.is_empty() {
                 self.more.insert(name, text);
             } else if let Some(kept) = app.kept.get(&text).filter(|_| kind == "kept") {
@@ -103,8 +93,7 @@ impl Form {
             self.errors.insert(name, "the storage takes files of at most 100 MiB".to_owned());
         } else if !file_name.is_empty() {
             let mime = mime_guess::from_path(&file_name).first_or_octet_stream().to_string();
-            let file = FileName { id: random_id()?, name: file_name, size };
-            let kept = Kept { file, mime, path: Arc::new(path) };
+            let kept = Kept { id: random_id()?, name: file_name, size, mime, path: Arc::new(path) };
             app.keep(&kept);
             self.files.push((name, kept));
         }
@@ -117,18 +106,11 @@ impl Form {
     }
 
     /// The inputs of the run. Numbers are given as they were typed: the client reads them.
-    pub(crate) fn inputs(&self, declared: &BTreeMap<String, Descriptor>) -> Result<Inputs, Error> {
-        if declared.is_empty() {
-            let raw = self.values.get(RAW).map_or("{}", String::as_str);
-            return match serde_json::from_str::<Map<String, Value>>(raw) {
-                Ok(raw) => Ok(raw.into()),
-                Err(error) => Err(Error::InvalidArgument(format!("not a JSON object: {error}"))),
-            };
-        }
+    pub(crate) fn inputs(&self, declared: &BTreeMap<String, Descriptor>) -> Inputs {
         let mut inputs = Inputs::new();
         for (name, descriptor) in declared {
             if let Some(kept) = self.file(name) {
-                inputs = inputs.file(name, File::path(&**kept.path).named(&kept.file.name));
+                inputs = inputs.file(name, File::path(&**kept.path).named(&kept.name));
             } else if let Some(text) = self.values.get(name) {
                 let parsed = match descriptor.type_ {
                     Some(DescriptorType::Other(_)) | None => serde_json::from_str(text).ok(),
@@ -137,31 +119,24 @@ impl Form {
                 inputs = inputs.set(name, parsed.unwrap_or_else(|| Value::from(text.as_str())));
             }
         }
-        Ok(inputs)
+        inputs
     }
 
     /// Puts an error of the client beside the inputs that it is about.
-    pub(crate) fn refuse(&mut self, error: &Error) {
+    pub(crate) fn refuse(&mut self, error: Error) {
         match error {
             Error::Inputs(invalid) => {
-                for violation in &invalid.violations {
-                    let message = violation.message.strip_prefix(&format!("{}: ", violation.field));
-                    let message = message.unwrap_or(&violation.message).to_owned();
-                    self.errors.entry(violation.field.clone()).or_insert(message);
+                for Violation { field, message, .. } in invalid.violations {
+                    let message = message.trim_start_matches(&format!("{field}: ")).to_owned();
+                    self.errors.entry(field).or_insert(message);
                 }
             }
             Error::File(file) if file.field.is_some() => {
-                let field = file.field.clone().unwrap_or_default();
-                self.errors.insert(field, file.message.clone());
+                self.errors.insert(file.field.unwrap_or_default(), file.message);
             }
-            _ => self.failure = Some(Failure::of(error)),
+            error => self.failure = Some(error.into()),
         }
     }
-}
-
-/// The name without folders, which some browsers send.
-fn base_name(name: &str) -> String {
-    name.rsplit(['/', '\\']).next().unwrap_or_default().to_owned()
 }
 
 /// A value as a person writes it.

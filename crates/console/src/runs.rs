@@ -8,21 +8,18 @@ use std::time::{Duration, Instant};
 use axum::response::sse::Event;
 use futures_util::stream::{self, Stream};
 use inferstore::types::{TaskId, TaskStatus};
-use inferstore::{Decimal, Error, RunEvent, RunEvents, UploadEvent};
+use inferstore::{Decimal, RunEvent, RunEvents, UploadEvent};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::failure::Failure;
-use crate::files::{FileName, Kept};
+use crate::files::Kept;
 use crate::pages::run as page;
 use crate::state::lock;
 
-/// How many runs are remembered; those that have ended are forgotten first.
+/// How many runs are remembered.
 const MAX_RUNS: usize = 1_000;
-
-/// How many notes of a run are kept.
-const MAX_NOTES: usize = 50;
 
 /// How long changes are gathered before a browser gets them.
 const CHANGE_INTERVAL: Duration = Duration::from_millis(50);
@@ -42,7 +39,8 @@ pub(crate) struct Run {
     pub(crate) id: u64,
     pub(crate) model: Option<String>,
     pub(crate) inputs: Map<String, Value>,
-    pub(crate) files: BTreeMap<String, FileName>,
+    /// The names of the files among the inputs.
+    pub(crate) files: BTreeMap<String, String>,
     /// The form that started it. Sending a form twice starts one run.
     pub(crate) form: u64,
     started: Instant,
@@ -56,18 +54,13 @@ pub(crate) struct Progress {
     pub(crate) uploads: BTreeMap<String, (u64, u64)>,
     pub(crate) task: Option<TaskId>,
     pub(crate) status: Option<TaskStatus>,
-    pub(crate) notes: Vec<(Duration, String)>,
-    pub(crate) end: Option<End>,
+    /// The latest of what else has happened.
+    pub(crate) note: Option<String>,
+    /// The cost, or how it failed, once it has ended.
+    pub(crate) end: Option<Result<Option<Decimal>, Failure>>,
     pub(crate) elapsed: Duration,
     /// The number of its latest change.
     change: u64,
-}
-
-/// How a run ended.
-#[derive(Clone)]
-pub(crate) enum End {
-    Success(Option<Decimal>),
-    Failure(Failure),
 }
 
 impl Runs {
@@ -100,9 +93,8 @@ impl Runs {
         run.id = all.last_key_value().map_or(1, |(id, _)| id + 1);
         let run = Arc::new(run);
         all.insert(run.id, Arc::clone(&run));
-        let ended = all.values().find(|run| lock(&run.progress).end.is_some()).map(|run| run.id);
-        if let Some(ended) = ended.filter(|_| all.len() > MAX_RUNS) {
-            all.remove(&ended);
+        if all.len() > MAX_RUNS {
+            all.pop_first();
         }
         drop(all);
         run.change(&self.changes, |_| {});
@@ -118,7 +110,7 @@ impl Runs {
 
     /// Notes something about a run for its pages.
     pub(crate) fn note(&self, run: &Run, text: String) {
-        run.change(&self.changes, |progress| run.note(progress, text));
+        run.change(&self.changes, |progress| progress.note = Some(text));
     }
 
     /// The changes of one run, or of all: what is now, and then every change.
@@ -139,12 +131,10 @@ impl Runs {
                         Some(_) => page::steps(&run, &progress),
                         None => page::row(&run, &progress),
                     };
-                    let data =
-                        json!({ "run": run.id, "html": html.into_string(), "over": progress.end.is_some() });
-                    return Some((
-                        Ok(Event::default().data(data.to_string())),
-                        (runs, changes, progress.change),
-                    ));
+                    let is_over = progress.end.is_some();
+                    let data = json!({ "run": run.id, "html": html.into_string(), "over": is_over });
+                    let event = Event::default().data(data.to_string());
+                    return Some((Ok(event), (runs, changes, progress.change)));
                 }
                 changes.changed().await.ok()?;
                 tokio::time::sleep(CHANGE_INTERVAL).await;
@@ -155,22 +145,12 @@ impl Runs {
 
 async fn follow(run: Arc<Run>, mut events: RunEvents, changes: watch::Sender<u64>) {
     while let Some(event) = events.next().await {
-        run.change(&changes, |progress| run.apply(progress, event));
+        run.change(&changes, |progress| progress.apply(event));
     }
     let result = events.finish().await;
     run.change(&changes, |progress| {
         progress.elapsed = run.started.elapsed();
-        progress.end = Some(match result {
-            Ok(outcome) => End::Success(outcome.cost),
-            Err(error) => {
-                match error {
-                    Error::TaskFailed(_) => progress.status = Some(TaskStatus::Failed),
-                    Error::TaskCanceled(_) => progress.status = Some(TaskStatus::Canceled),
-                    _ => {}
-                }
-                End::Failure(Failure::of(&error))
-            }
-        });
+        progress.end = Some(result.map(|outcome| outcome.cost).map_err(Failure::from));
     });
 }
 
@@ -197,38 +177,32 @@ impl Run {
             progress.change = *count;
         });
     }
-
-    fn note(&self, progress: &mut Progress, text: String) {
-        if progress.notes.len() < MAX_NOTES {
-            progress.notes.push((self.started.elapsed(), text));
-        }
-    }
-
-    fn apply(&self, progress: &mut Progress, event: RunEvent) {
-        match event {
-            RunEvent::Upload { field, event: UploadEvent::Progress { sent, size, .. } } => {
-                progress.uploads.insert(field, (sent, size));
-            }
-            RunEvent::Upload { field, event: UploadEvent::Retrying { problem, .. } } => {
-                self.note(progress, format!("The upload of {field} is sent again: {problem}"));
-            }
-            RunEvent::Created(task) => progress.task = Some(task),
-            RunEvent::Status(status) => progress.status = Some(status),
-            RunEvent::Warning(text) => self.note(progress, text),
-            RunEvent::ReadFailed(text) => {
-                self.note(progress, format!("The task could not be read; the wait goes on: {text}"));
-            }
-            RunEvent::ModelOffline => self.note(progress, "No node serves the model now.".to_owned()),
-            _ => {}
-        }
-    }
 }
 
 impl Progress {
+    fn apply(&mut self, event: RunEvent) {
+        match event {
+            RunEvent::Upload { field, event: UploadEvent::Progress { sent, size, .. } } => {
+                self.uploads.insert(field, (sent, size));
+            }
+            RunEvent::Upload { field, event: UploadEvent::Retrying { problem, .. } } => {
+                self.note = Some(format!("The upload of {field} is sent again: {problem}"));
+            }
+            RunEvent::Created(task) => self.task = Some(task),
+            RunEvent::Status(status) => self.status = Some(status),
+            RunEvent::Warning(text) => self.note = Some(text),
+            RunEvent::ReadFailed(text) => {
+                self.note = Some(format!("The task could not be read; the wait goes on: {text}"));
+            }
+            RunEvent::ModelOffline => self.note = Some("No node serves the model now.".to_owned()),
+            _ => {}
+        }
+    }
+
     /// Whether the task has ended, and has a page that says how.
     pub(crate) fn has_result(&self) -> bool {
-        let is_over = matches!(self.end, Some(End::Success(_)))
-            || self.status.as_ref().is_some_and(TaskStatus::is_terminal);
+        let is_over =
+            matches!(self.end, Some(Ok(_))) || self.status.as_ref().is_some_and(TaskStatus::is_terminal);
         self.end.is_some() && is_over && self.task.is_some()
     }
 }

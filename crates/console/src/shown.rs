@@ -4,6 +4,7 @@ use inferstore::types::Descriptor;
 use maud::{Markup, html};
 use serde_json::Value;
 
+use crate::files::name_of;
 use crate::pages::titled;
 use crate::state::App;
 
@@ -12,8 +13,7 @@ const MAX_COLORS: usize = 64;
 
 /// The MIME type of a file: by the extension of its name or URL, else what the model declares.
 pub(crate) fn mime_of(name: &str, declared: Option<&Descriptor>) -> String {
-    let path = name.split(['?', '#']).next().unwrap_or_default();
-    let by_name = mime_guess::from_path(path).first().map(|mime| mime.essence_str().to_owned());
+    let by_name = mime_guess::from_path(name_of(name)).first().map(|mime| mime.essence_str().to_owned());
     by_name.or_else(|| declared?.mime_type.as_ref()?.first().cloned()).unwrap_or_default()
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn value(app: &App, name: &str, value: &Value, descriptor: Option<&De
         figure.value {
             figcaption { (titled(name)) @if let Some(url) = url { (save(app, url, name)) } }
             @if let Some(url) = url {
-                (media(&mime_of(url, descriptor), &app.link(url, &file_name(url, name)), &titled(name)))
+                (media(&mime_of(url, descriptor), &app.link(url), &titled(name)))
             } @else if let Some(colors) = colors(&text) {
                 ul.swatches {
                     @for color in colors {
@@ -79,19 +79,8 @@ pub(crate) fn value(app: &App, name: &str, value: &Value, descriptor: Option<&De
 
 /// The link that downloads a file.
 pub(crate) fn save(app: &App, url: &str, name: &str) -> Markup {
-    let address = app.link(url, &file_name(url, name));
     html! {
-        a.save href={ (address) "?download" } aria-label={ "Download " (titled(name)) } { "Download" }
-    }
-}
-
-/// The name of the field with the extension of the file.
-fn file_name(url: &str, field: &str) -> String {
-    let path = url.split(['?', '#']).next().unwrap_or_default();
-    let last = path.rsplit('/').next().unwrap_or_default();
-    match last.rsplit_once('.') {
-        Some((_, extension)) if extension.len() <= 5 => format!("{field}.{extension}"),
-        _ => field.to_owned(),
+        a.save href={ (app.link(url)) "?download" } aria-label={ "Download " (titled(name)) } { "Download" }
     }
 }
 
@@ -107,11 +96,11 @@ fn colors(text: &str) -> Option<Vec<&str>> {
 }
 
 /// Input beside output. With JavaScript and pictures of one shape, it becomes a slider.
-pub(crate) fn compare(before: (&str, &str), after: (&str, &str)) -> Markup {
+pub(crate) fn compare(before: &str, after: &str) -> Markup {
     html! {
         div.compare {
-            figure { figcaption { "Input" } img src=(before.0) alt={ "Input: " (titled(before.1)) }; }
-            figure { figcaption { "Output" } img src=(after.0) alt={ "Output: " (titled(after.1)) }; }
+            figure { figcaption { "Input" } img src=(before) alt="Input"; }
+            figure { figcaption { "Output" } img src=(after) alt="Output"; }
             input type="range" min="0" max="100" value="50" aria-label="How much of the input is shown" hidden;
         }
     }

@@ -9,7 +9,7 @@ use inferstore::Client;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::files::{Kept, Link};
+use crate::files::Kept;
 use crate::guard::Guard;
 use crate::runs::Runs;
 
@@ -19,8 +19,6 @@ const MAX_KEPT: u64 = 2 * 1024 * 1024 * 1024;
 /// How many links to files of the service work at the same time.
 const MAX_LINKS: u64 = 10_000;
 
-pub(crate) type Shared = Arc<App>;
-
 /// Everything that requests share.
 pub(crate) struct App {
     pub(crate) client: Client,
@@ -28,8 +26,8 @@ pub(crate) struct App {
     pub(crate) runs: Arc<Runs>,
     /// Files that browsers sent, and files of the service that were downloaded.
     pub(crate) kept: Bounded<Kept>,
-    /// Files of the service that pages link to.
-    pub(crate) links: Bounded<Arc<Link>>,
+    /// URLs of files of the service that pages link to.
+    pub(crate) links: Bounded<String>,
     pub(crate) hasher: RandomState,
     /// Canceled when the console ends: streams of events end, too.
     pub(crate) ended: CancellationToken,

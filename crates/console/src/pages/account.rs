@@ -4,26 +4,25 @@ use super::prelude::*;
 use std::collections::BTreeMap;
 
 use inferstore::Decimal;
-use inferstore::types::{TaskRecord, TaskStatus};
+use inferstore::types::TaskRecord;
 use jiff::{SignedDuration, Timestamp};
 
-use super::task::history;
+use super::task::{MAX_READ, history};
 
-/// How many days and models the charts show, and how many tasks they are made of.
+/// How many days and models the charts show.
 const DAYS: i64 = 14;
 const MODELS: usize = 8;
-const TASKS: u64 = 2_000;
 
 type Sums = BTreeMap<String, Decimal>;
 
-pub(crate) async fn show(State(app): State<Shared>) -> Result<Markup> {
+pub(crate) async fn show(app: &App) -> Result<Response> {
     let balance = within(app.client.account().balance()).await?;
     let is_billed = |task: &TaskRecord| task.status == Some(TaskStatus::Success);
-    let history = history(&app, None, usize::MAX, TASKS, is_billed).await?;
+    let (tasks, read_to) = history(app, None, usize::MAX, is_billed).await?;
     let mut whole = Decimal::default();
     let mut by_day = Sums::new();
     let mut by_model = Sums::new();
-    for task in &history.records {
+    for task in &tasks {
         let stamp = task.created_at.as_ref().map_or("", |stamp| stamp.as_str());
         let day = stamp.get(..10).unwrap_or_default().to_owned();
         let model = titled(task.model_id.as_deref().unwrap_or_default());
@@ -54,8 +53,8 @@ pub(crate) async fn show(State(app): State<Shared>) -> Result<Markup> {
         section.card {
             h2 { "Spent by model" }
             p.muted {
-                "In " (history.records.len()) " successful tasks, " (amount(Some(&whole))) " in all."
-                @if history.read_to > 0 { " Only the " (TASKS) " latest tasks are counted." }
+                "In " (tasks.len()) " successful tasks, " (amount(Some(&whole))) " in all."
+                @if read_to > 0 { " Only the " (MAX_READ) " latest tasks are counted." }
             }
             (chart("Model", &models))
         }

@@ -12,9 +12,9 @@ const PAGE: u32 = 24;
 /// How long the catalog waits for whether models are served; it only informs.
 const SERVING_TIMEOUT: Duration = Duration::from_millis(500);
 
-pub(crate) async fn show(State(app): State<Shared>, Query(query): Query<Words>) -> Result<Markup> {
-    let [search, sort, filter] = ["q", "sort", "filter"].map(|name| word(&query, name));
-    let number: u64 = word(&query, "page").parse().unwrap_or(1);
+pub(crate) async fn show(app: &App, query: &Words) -> Result<Response> {
+    let [search, sort, filter] = ["q", "sort", "filter"].map(|name| word(query, name));
+    let number: u64 = word(query, "page").parse().unwrap_or(1);
     let request = ModelListRequest {
         search: (!search.is_empty()).then(|| search.to_owned()),
         sort: sort.parse::<ModelSort>().ok(),
@@ -30,10 +30,7 @@ pub(crate) async fn show(State(app): State<Shared>, Query(query): Query<Words>) 
     let serving = join_all(serving).await;
     let pages = models.total.unwrap_or_default().div_ceil(PAGE.into());
     let body = html! {
-        div.heading {
-            h1 { "Models" }
-            p.muted { "Choose one, give it your files, and look at what comes out." }
-        }
+        h1 { "Models" }
         form.bar method="get" action="/" role="search" {
             label.grow { span.hidden { "Search" } input type="search" name="q" value=(search) placeholder="Search models"; }
             (choice("sort", "Any order", ModelSort::ALL.iter().map(ModelSort::as_str), sort))
@@ -54,7 +51,6 @@ fn card(model: &ModelSummary, serving: Option<bool>) -> Markup {
     let name = titled(model.name.as_deref().unwrap_or(model.id.as_str()));
     html! {
         a.card href={ "/models/" (segment(model.id.as_str())) } {
-            (tile(model.id.as_str()))
             div.title { h2 { (name) } (served(serving)) }
             p { (model.description.as_deref().unwrap_or_default()) }
             div.foot {
@@ -72,23 +68,7 @@ fn card(model: &ModelSummary, serving: Option<bool>) -> Markup {
 /// Whether a node serves the model.
 pub(crate) fn served(serving: Option<bool>) -> Markup {
     html! {
-        @match serving {
-            Some(true) => span.dot.good { "Ready" },
-            Some(false) => span.dot.quiet { "Offline" },
-            None => {},
-        }
-    }
-}
-
-/// A picture of a model, drawn from its identifier, so that it is recognized.
-pub(crate) fn tile(id: &str) -> Markup {
-    let hash = id.bytes().fold(7_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
-    let color = |turn: u32, light: u32| format!("hsl({} 44% {light}%)", (hash % 360 + turn) % 360);
-    html! {
-        svg.tile viewBox="0 0 320 96" preserveAspectRatio="xMidYMid slice" aria-hidden="true" {
-            rect width="320" height="96" fill=(color(0, 84)) {}
-            circle cx=(40 + hash / 360 % 90) cy=(hash / 32_400 % 96) r="70" fill=(color(28, 72)) opacity="0.85" {}
-            circle cx=(190 + hash / 96 % 90) cy=(hash / 8_640 % 96) r="60" fill=(color(330, 70)) opacity="0.7" {}
-        }
+        @if serving == Some(true) { span.dot.good { "Ready" } }
+        @if serving == Some(false) { span.dot.quiet { "Offline" } }
     }
 }

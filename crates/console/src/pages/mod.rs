@@ -11,6 +11,7 @@ pub(crate) mod task;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
+use axum::response::{IntoResponse, Redirect, Response};
 use inferstore::types::TaskStatus;
 use inferstore::{Decimal, Timestamp};
 use maud::{DOCTYPE, Markup, html};
@@ -18,15 +19,18 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// What every page uses.
 mod prelude {
-    pub(super) use axum::extract::{Path, Query, State};
-    pub(super) use axum::response::{IntoResponse, Redirect, Response};
+    pub(super) use axum::extract::Request;
+    pub(super) use axum::http::StatusCode;
+    pub(super) use axum::response::{IntoResponse, Response};
+    pub(super) use inferstore::types::TaskStatus;
     pub(super) use maud::{Markup, html};
 
     pub(super) use super::{
-        Words, amount, badge, choice, page, page_that_reloads, pager, segment, size, titled, when, word,
+        Words, amount, badge, choice, go_to, page, page_that_reloads, pager, segment, size, titled, when,
+        word,
     };
     pub(super) use crate::failure::{Failure, Result, within};
-    pub(super) use crate::state::{App, Shared};
+    pub(super) use crate::state::App;
 }
 
 /// Characters that need no encoding in a segment of a path.
@@ -51,19 +55,18 @@ pub(crate) fn word<'a>(query: &'a Words, name: &str) -> &'a str {
 }
 
 /// A whole page, below this entry of the navigation.
-pub(crate) fn page(title: &str, section: &str, body: Markup) -> Markup {
+pub(crate) fn page(title: &str, section: &str, body: Markup) -> Response {
     page_that_reloads(title, section, None, body)
 }
 
 /// A page that a browser without JavaScript loads again after so many seconds.
-pub(crate) fn page_that_reloads(title: &str, section: &str, seconds: Option<u32>, body: Markup) -> Markup {
-    html! {
+pub(crate) fn page_that_reloads(title: &str, section: &str, seconds: Option<u32>, body: Markup) -> Response {
+    let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
                 title { (title) " · Inferstore" }
                 link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
                 link rel="stylesheet" href="/assets/app.css";
@@ -83,20 +86,21 @@ pub(crate) fn page_that_reloads(title: &str, section: &str, seconds: Option<u32>
                 main id="main" { (body) }
             }
         }
-    }
+    };
+    page.into_response()
+}
+
+/// Leads on to a page of this kind.
+pub(crate) fn go_to(kind: &str, id: impl Display) -> Response {
+    Redirect::to(&format!("/{kind}/{}", segment(&id.to_string()))).into_response()
 }
 
 /// A list to choose one word of, or none.
-pub(crate) fn choice<'a>(
-    name: &str,
-    none: &str,
-    words: impl Iterator<Item = &'a str>,
-    chosen: &str,
-) -> Markup {
+pub(crate) fn choice<'a>(name: &str, any: &str, words: impl Iterator<Item = &'a str>, now: &str) -> Markup {
     html! {
         select name=(name) aria-label=(titled(name)) {
-            option value="" { (none) }
-            @for word in words { option value=(word) selected[word == chosen] { (titled(word)) } }
+            option value="" { (any) }
+            @for word in words { option value=(word) selected[word == now] { (titled(word)) } }
         }
     }
 }
@@ -126,10 +130,7 @@ pub(crate) fn titled(name: &str) -> String {
 
 /// An amount, exactly as the service states it.
 pub(crate) fn amount(amount: Option<&Decimal>) -> String {
-    amount.map_or_else(
-        || "–".to_owned(),
-        |amount| amount.to_plain_string().unwrap_or_else(|| amount.to_string()),
-    )
+    amount.map_or("–".to_owned(), |amount| amount.to_plain_string().unwrap_or_else(|| amount.to_string()))
 }
 
 pub(crate) fn size(bytes: u64) -> String {
@@ -148,14 +149,6 @@ pub(crate) fn when(stamp: Option<&Timestamp>) -> Markup {
 
 /// A status as a badge.
 pub(crate) fn badge(status: Option<&TaskStatus>) -> Markup {
-    let (class, word) = match status {
-        Some(TaskStatus::InQueue) => ("waiting", "In queue"),
-        Some(TaskStatus::Computing) => ("working", "Computing"),
-        Some(TaskStatus::Success) => ("good", "Success"),
-        Some(TaskStatus::Failed) => ("bad", "Failed"),
-        Some(TaskStatus::Canceled) => ("quiet", "Canceled"),
-        Some(other) => ("quiet", other.as_str()),
-        None => ("quiet", "Unknown"),
-    };
-    html! { span.badge.(class) { (word) } }
+    let word = status.map_or("unknown", TaskStatus::as_str);
+    html! { span.badge.(word) { (titled(word)) } }
 }

@@ -4,32 +4,26 @@ use super::prelude::*;
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 
-use axum::extract::Multipart;
-use axum::http::StatusCode;
 use inferstore::types::{Descriptor, DescriptorType, ModelDetail, ModelVersioning, TaskCost};
 use inferstore::{Decimal, Sample};
 use serde_json::Value;
 
-use super::catalog::{served, tile};
-use crate::form::{Form, RAW};
+use super::catalog::served;
+use crate::form::Form;
 use crate::runs::Run;
 use crate::shown::{media, mime_of};
 use crate::state::random_id;
 
-pub(crate) async fn show(
-    State(app): State<Shared>,
-    Path(id): Path<String>,
-    Query(query): Query<Words>,
-) -> Result<Markup> {
+pub(crate) async fn show(app: &App, id: &str, query: &Words) -> Result<Response> {
     let mut form = Form::default();
     if let Some(task) = query.get("from") {
         let task = within(app.client.task(task.as_str()).get()).await?;
         form = Form::from_task(&task.input_data.unwrap_or_default());
     }
-    show_with(&app, &id, &form).await
+    show_with(app, id, &form).await
 }
 
-async fn show_with(app: &App, id: &str, form: &Form) -> Result<Markup> {
+async fn show_with(app: &App, id: &str, form: &Form) -> Result<Response> {
     let model = app.client.model(id);
     let (detail, version, cost, serving) = within(async {
         let (detail, version) = tokio::try_join!(model.get(), model.versioning())?;
@@ -40,7 +34,6 @@ async fn show_with(app: &App, id: &str, form: &Form) -> Result<Markup> {
     let metadata = detail.model_metadata.clone().unwrap_or_default();
     let name = titled(metadata.pretty_name.as_deref().or(detail.name.as_deref()).unwrap_or(id));
     let body = html! {
-        (tile(id))
         div.heading {
             h1 { (name) " " (served(serving)) }
             p.muted { (detail.description.as_deref().unwrap_or_default()) }
@@ -65,7 +58,7 @@ async fn show_with(app: &App, id: &str, form: &Form) -> Result<Markup> {
                     button.primary type="submit" { "Run" }
                 }
             }
-            aside { (about(&detail, &version)) }
+            (about(&detail, &version))
         }
     };
     Ok(page(&name, "/", body))
@@ -74,16 +67,12 @@ async fn show_with(app: &App, id: &str, form: &Form) -> Result<Markup> {
 fn price(price: &TaskCost) -> Markup {
     let unit = price.unit.as_ref().or(price.symbol.as_ref()).map_or("", String::as_str);
     html! {
-        @if let Some(cost) = &price.cost {
-            input type="hidden" name="max_cost" value=(amount(Some(cost)));
-            p.cost {
-                @if cost.is_zero() { strong { "Free" } } @else { "Costs " strong { (amount(Some(cost))) " " (unit) } }
-                br;
-                span.muted { "Only a run that succeeds is billed." }
-            }
-        } @else {
-            p.cost { "The service states no price." }
+        @match &price.cost {
+            Some(cost) if cost.is_zero() => p.cost { strong { "Free" } },
+            Some(cost) => p.cost { "Costs " strong { (amount(Some(cost))) " " (unit) } ", if it succeeds" },
+            None => p.cost { "The service states no price." },
         }
+        @if let Some(cost) = &price.cost { input type="hidden" name="max_cost" value=(amount(Some(cost))); }
     }
 }
 
@@ -99,18 +88,16 @@ fn about(detail: &ModelDetail, version: &ModelVersioning) -> Markup {
     let facts = [
         ("Identifier", Some(detail.id.as_str().to_owned())),
         ("Publisher", detail.username.clone()),
-        ("Task", metadata.task),
         ("License", metadata.license),
         ("Version", version.commit_hash.as_ref().map(|hash| hash.chars().take(12).collect())),
     ];
     html! {
-        section.card {
+        aside.card {
             h2 { "About" }
             dl {
                 @for (name, value) in facts {
                     @if let Some(value) = value { dt { (name) } dd { (value) } }
                 }
-                dt { "Updated" } dd { (when(detail.updated_at.as_ref())) }
             }
             h3 { "Returns" }
             dl {
@@ -125,39 +112,31 @@ fn about(detail: &ModelDetail, version: &ModelVersioning) -> Markup {
 /// What a parameter is, in words.
 fn takes(descriptor: &Descriptor) -> String {
     let range = descriptor.num_config.clone().unwrap_or_default();
-    let bounds = match (&range.min, &range.max) {
-        (Some(min), Some(max)) => format!(" from {min} to {max}"),
-        (Some(min), None) => format!(" from {min}"),
-        (None, Some(max)) => format!(" up to {max}"),
-        (None, None) => String::new(),
+    let min = range.min.map_or(String::new(), |min| format!(" from {min}"));
+    let max = range.max.map_or(String::new(), |max| format!(" to {max}"));
+    let types =
+        descriptor.mime_type.as_ref().map_or(String::new(), |types| format!(" ({})", types.join(", ")));
+    let kind = match &descriptor.type_ {
+        Some(DescriptorType::Int) => "whole number",
+        Some(DescriptorType::Float) => "number",
+        Some(DescriptorType::Options) => "one of a list",
+        Some(DescriptorType::String) => "text",
+        Some(other) => other.as_str(),
+        None => "any value",
     };
-    match (&descriptor.type_, descriptor.mime_type.as_deref()) {
-        (Some(DescriptorType::File), Some(types)) => format!("File ({})", types.join(", ")),
-        (Some(DescriptorType::File), None) => "File".to_owned(),
-        (Some(DescriptorType::Int), _) => format!("Whole number{bounds}"),
-        (Some(DescriptorType::Float), _) => format!("Number{bounds}"),
-        (Some(DescriptorType::Options), _) => "One of a list".to_owned(),
-        (Some(DescriptorType::String), _) => "Text".to_owned(),
-        (Some(other), _) => titled(other.as_str()),
-        (None, _) => "Any value".to_owned(),
-    }
+    titled(kind) + &min + &max + &types
 }
 
 fn fields(app: &App, version: &ModelVersioning, form: &Form) -> Markup {
-    let inputs = ordered(version.input_format.as_ref());
     html! {
-        @for (name, descriptor) in &inputs {
-            @let error = form.errors.get(*name);
+        @for (name, descriptor) in ordered(version.input_format.as_ref()) {
+            @let error = form.errors.get(name);
             div.field.invalid[error.is_some()] {
                 (field(app, name, descriptor, form))
                 p.help id={ "in." (name) ".help" } {
                     @if let Some(error) = error { span.error { (error) } } @else { (takes(descriptor)) }
                 }
             }
-        }
-        @if inputs.is_empty() {
-            label for="in.raw" { "Inputs, as a JSON object" }
-            textarea id="in.raw" name="in.raw" rows="6" { (form.values.get(RAW).map_or("{}", String::as_str)) }
         }
     }
 }
@@ -224,7 +203,7 @@ fn number(id: &str, value: &str, descriptor: &Descriptor) -> Markup {
 
 fn file(app: &App, name: &str, descriptor: &Descriptor, form: &Form) -> Markup {
     let types = descriptor.mime_type.as_ref().map(|types| types.join(","));
-    let kept = form.file(name).map(|kept| &kept.file);
+    let kept = form.file(name);
     let url = form.values.get(name).map_or("", String::as_str);
     let mime = mime_of(kept.map_or(url, |file| &file.name), Some(descriptor));
     html! {
@@ -233,7 +212,7 @@ fn file(app: &App, name: &str, descriptor: &Descriptor, form: &Form) -> Markup {
                 @if let Some(file) = kept {
                     (media(&mime, &format!("/uploads/{}", file.id), &file.name))
                 } @else if !url.is_empty() && !form.errors.contains_key(name) {
-                    (media(&mime, &app.link(url, name), name))
+                    (media(&mime, &app.link(url), name))
                 }
             }
             p {
@@ -255,43 +234,34 @@ fn file(app: &App, name: &str, descriptor: &Descriptor, form: &Form) -> Markup {
 }
 
 /// Checks what was filled in, and starts the run. Nothing is sent while an input does not fit.
-pub(crate) async fn run(
-    State(app): State<Shared>,
-    Path(id): Path<String>,
-    parts: Multipart,
-) -> Result<Response> {
-    let mut form = Form::read(&app, parts).await?;
-    let version = within(app.client.model(&id).versioning()).await?;
+pub(crate) async fn run(app: &App, id: &str, request: Request) -> Result<Response> {
+    let mut form = Form::read(app, request).await?;
+    let version = within(app.client.model(id).versioning()).await?;
     let declared = version.input_format.unwrap_or_default();
     let make = || {
-        let run = app.client.model(&id).run(form.inputs(&declared)?);
-        Ok(match form.more.get("max_cost") {
+        let run = app.client.model(id).run(form.inputs(&declared));
+        match form.more.get("max_cost") {
             Some(max_cost) => run.max_cost(max_cost.as_str()),
             None => run,
-        })
+        }
     };
-    let checked = match make() {
-        Ok(run) => run.check().await,
-        Err(error) => Err(error),
-    };
-    match checked {
+    match make().check().await {
         Ok(inputs) if form.errors.is_empty() => {
-            let run = make()?;
-            let files: BTreeMap<_, _> =
-                form.files.iter().map(|(name, kept)| (name.clone(), kept.file.clone())).collect();
-            let mut new = Run::new(Some(id.clone()), inputs, None);
-            new.inputs.extend(files.keys().map(|name| (name.clone(), Value::from("FILE_URL"))));
+            let run = make();
+            let mut new = Run::new(Some(id.to_owned()), inputs, None);
+            let names = form.files.iter().map(|(field, kept)| (field.clone(), kept.name.clone()));
+            new.files = names.collect();
+            new.inputs.extend(new.files.keys().map(|name| (name.clone(), Value::from("FILE_URL"))));
             if let Some(nonce) = form.more.get("form") {
-                let files: Vec<_> = files.values().map(|file| (&file.name, file.size)).collect();
-                new.form = app.hasher.hash_one((id, nonce, &form.values, files));
+                let sizes: Vec<_> = form.files.iter().map(|(_, kept)| kept.size).collect();
+                new.form = app.hasher.hash_one((id, nonce, &form.values, &new.files, sizes));
             }
-            new.files = files;
             let run = app.runs.start(new, form.files, || run.events());
-            return Ok(Redirect::to(&format!("/runs/{}", run.id)).into_response());
+            return Ok(go_to("runs", run.id));
         }
         Ok(_) => {}
-        Err(error) => form.refuse(&error),
+        Err(error) => form.refuse(error),
     }
-    let page = show_with(&app, &id, &form).await?;
+    let page = show_with(app, id, &form).await?;
     Ok((StatusCode::UNPROCESSABLE_ENTITY, page).into_response())
 }
