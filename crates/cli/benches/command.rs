@@ -1,5 +1,5 @@
-//! How long the command takes to start, beside a process that does nothing, and what `balance` takes beside
-//! curl, which makes the same call: `cargo bench --bench command`.
+//! How long the command takes to start, beside a process that does nothing, and what `balance` and `models list`
+//! take beside curl, which makes the same calls: `cargo bench --bench command`.
 
 #![expect(clippy::expect_used, reason = "a bench ends when it cannot go on")]
 
@@ -26,20 +26,24 @@ fn main() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
     let service = runtime.block_on(Service::start(Config::ephemeral())).expect("the service starts");
     let (base_url, key) = (service.base_url().to_owned(), service.api_key().unwrap_or_default().to_owned());
-    let balance = || {
+    let ours = |words: &[&str]| {
         let mut command = inferstore();
         command.env("INFERSTORE_BASE_URL", &base_url).env("INFERSTORE_API_KEY", &key);
-        process(command.arg("balance"))
+        process(command.args(words))
     };
-    let curl = || {
+    let curl = |arguments: &[&str], path: &str| {
         let mut command = Command::new("curl");
-        command.args(["-sSf", "-H", &format!("x-api-key: {key}"), &format!("{base_url}/api-key/balance")]);
-        process(&mut command)
+        command.args(["-sSf", "-H", &format!("x-api-key: {key}")]).args(arguments);
+        process(command.arg(format!("{base_url}/api-key/{path}")))
     };
-    let figures = side_by_side(ROUNDS, balance, curl);
+    let figures = side_by_side(ROUNDS, || ours(&["balance"]), || curl(&[], "balance"));
     let note =
         "both are a process, a connection and one call; ours also reads its settings and writes a table";
     row("balance", "curl", figures, note).tell();
+    let body = ["-H", "content-type: application/json", "-d", r#"{"limit":20,"offset":0}"#];
+    let list = || curl(&body, "model/list");
+    let figures = side_by_side(ROUNDS, || ours(&["models", "list"]), list);
+    row("models list", "curl", figures, note).tell();
     runtime.block_on(service.shutdown());
 }
 

@@ -3,6 +3,7 @@
 
 use std::error::Error as _;
 use std::fmt::Display;
+use std::path::{Path, PathBuf};
 
 use inferstore::types::TaskId;
 use inferstore::{CallContext, Error, FileErrorKind, TaskDisposition, ViolationKind};
@@ -117,6 +118,21 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
     near.filter(|(distance, _)| *distance <= (word.len() / 3).max(1)).map(|(_, known)| known)
 }
 
+/// The file or folder here that is nearest to a path that leads nowhere.
+fn nearest_path(path: &Path) -> Option<PathBuf> {
+    let parent = path.parent()?;
+    let folder = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    if !folder.exists() {
+        return nearest_path(folder);
+    }
+    let name = path.file_name()?.to_str()?;
+    let entries = std::fs::read_dir(folder).ok()?;
+    let mut known: Vec<_> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    known.sort();
+    let others = known.iter().map(String::as_str).filter(|known| *known != name);
+    nearest(name, others).map(|near| parent.join(near))
+}
+
 fn code(error: &Error) -> u8 {
     match error {
         // The time that a task may stay queued has passed; it is not refused.
@@ -170,6 +186,11 @@ fn hint(error: &Error) -> String {
         Error::Decode(_) => WRONG_ADDRESS,
         Error::File(file) if file.kind == FileErrorKind::AlreadyExists => {
             "choose another name, or give --overwrite"
+        }
+        Error::File(file) if file.kind == FileErrorKind::NotFound => {
+            let near = nearest_path(Path::new(&file.file));
+            let near = near.map_or_else(String::new, |near| format!("did you mean `{}`? ", near.display()));
+            return near + error.hint();
         }
         Error::File(file) if file.kind == FileErrorKind::Unreadable => {
             "give the path of a file that you can read, - for standard input, or a URL"

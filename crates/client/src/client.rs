@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt};
 use inferstore_api::ApiKey;
 use inferstore_api::types::TaskId;
 use reqwest::Method;
@@ -136,7 +136,7 @@ impl Client {
     ///
     /// Those of a create; [`Error::OutcomeUnknown`] when the history could not be read completely.
     pub fn adopt_or_start(&self, prepared: PreparedRun) -> impl Future<Output = Result<Task>> + Send + use<> {
-        run::adopt_or_start(Arc::clone(&self.core), prepared)
+        run::adopt_or_start(Arc::clone(&self.core), prepared).boxed()
     }
 
     /// Sends any other request to a path below the base URL, with a JSON body or none, and returns the whole
@@ -153,7 +153,7 @@ impl Client {
         path: impl Into<String>,
         body: Option<Box<RawValue>>,
     ) -> BoxFuture<'static, Result<String>> {
-        Box::pin(resources::request(Arc::clone(&self.core), method, path.into(), body))
+        resources::request(Arc::clone(&self.core), method, path.into(), body)
     }
 
     /// The generated client below this one: each operation of the document as a method, sent once.

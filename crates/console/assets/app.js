@@ -3,7 +3,7 @@
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
 // Live progress. A browser has six connections for this console in all its tabs: hidden ones give theirs up.
-function live(area) {
+for (const area of all("[data-live]")) {
   let source;
   const receive = ({ data }) => {
     const { run, html, over } = JSON.parse(data);
@@ -27,30 +27,22 @@ function live(area) {
     if (document.hidden) return;
     source = new EventSource(area.dataset.live);
     source.onmessage = receive;
-    source.onerror = () => {
-      if (source.readyState === EventSource.CLOSED) setTimeout(update, 2000);
-    };
   };
   document.addEventListener("visibilitychange", update);
   addEventListener("pagehide", () => source?.close());
   update();
 }
-all("[data-live]").forEach(live);
 
 // Files: dropped anywhere on their area, and shown before they are sent.
-function size(bytes) {
-  const unit = Math.min(3, Math.floor(Math.log2(Math.max(bytes, 1)) / 10));
-  return `${(bytes / 1024 ** unit).toFixed(unit ? 1 : 0)} ${["B", "KiB", "MiB", "GiB"][unit]}`;
-}
-function drop(area) {
+for (const area of all(".drop")) {
   const input = area.querySelector("input[type=file]");
   const preview = area.querySelector(".preview");
   const chosen = area.querySelector(".chosen");
   const empty = chosen.textContent;
   const show = () => {
-    all("img, video", preview).forEach((old) => URL.revokeObjectURL(old.src));
+    const files = [...input.files];
     preview.replaceChildren();
-    for (const file of [...input.files].slice(0, 12)) {
+    for (const file of files.slice(0, 12)) {
       const tag = { image: "img", video: "video" }[file.type.split("/")[0]];
       if (!tag || file.type.startsWith("image/svg")) continue;
       const media = document.createElement(tag);
@@ -58,32 +50,28 @@ function drop(area) {
       media.src = URL.createObjectURL(file);
       preview.append(media);
     }
-    const names = [...input.files].map((file) => `${file.name}, ${size(file.size)}`);
-    chosen.textContent = names.join("; ") || empty;
+    chosen.textContent = files.map((file) => file.name).join(", ") || empty;
+    area.closest(".invalid")?.classList.remove("invalid");
   };
   input.addEventListener("change", show);
-  input.addEventListener("change", () => area.closest(".invalid")?.classList.remove("invalid"));
   if (input.files.length) show();
   for (const kind of ["dragenter", "dragover", "dragleave", "drop"]) {
     area.addEventListener(kind, (event) => {
-      event.preventDefault();
       area.classList.toggle("over", kind === "dragenter" || kind === "dragover");
       if (kind !== "drop" || !event.dataTransfer.files.length) return;
       const files = new DataTransfer();
       [...event.dataTransfer.files].slice(0, input.multiple ? undefined : 1).forEach((file) => files.items.add(file));
       input.files = files.files;
-      input.dispatchEvent(new Event("change"));
+      show();
     });
   }
 }
-all(".drop").forEach(drop);
-// A file that misses its area must not replace the page.
-for (const kind of ["dragover", "drop"]) addEventListener(kind, (event) => event.preventDefault());
+// Also a file that misses its area must not replace the page.
+for (const kind of ["dragenter", "dragover", "drop"]) addEventListener(kind, (event) => event.preventDefault());
 
 // Numbers: a slider beside the field.
-for (const area of all(".number")) {
-  const [slider, field] = [area.querySelector("input[type=range]"), area.querySelector("input[type=number]")];
-  if (!slider) continue;
+for (const slider of all(".number input[type=range]")) {
+  const field = slider.nextElementSibling;
   slider.hidden = false;
   slider.addEventListener("input", () => (field.value = slider.value));
   field.addEventListener("input", () => (slider.value = field.value));
@@ -113,17 +101,3 @@ for (const button of all(".copy")) {
     setTimeout(() => (button.textContent = "Copy"), 1500);
   });
 }
-
-// A second click must not send a form again.
-for (const form of all("form[method=post]")) {
-  form.addEventListener("submit", () => {
-    for (const button of all("button[type=submit]", form)) {
-      button.setAttribute("aria-disabled", "true");
-      setTimeout(() => (button.disabled = true));
-    }
-  });
-}
-addEventListener("pageshow", () => all("button[aria-disabled]").forEach((button) => {
-  button.disabled = false;
-  button.removeAttribute("aria-disabled");
-}));

@@ -5,16 +5,14 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
-use crate::files::FileName;
 use crate::form::text_of;
 use crate::pages::segment;
 
-/// The three calls for these inputs. Files that were chosen in a browser go by their names.
-pub(crate) fn same_call(
-    model: &str,
-    inputs: &Map<String, Value>,
-    files: &BTreeMap<String, FileName>,
-) -> Markup {
+/// The names of the files among the inputs, which were chosen in a browser.
+type Files = BTreeMap<String, String>;
+
+/// The three calls for these inputs.
+pub(crate) fn same_call(model: &str, inputs: &Map<String, Value>, files: &Files) -> Markup {
     let calls = [
         ("Command", command(model, inputs, files)),
         ("Rust", rust(model, inputs, files)),
@@ -37,38 +35,31 @@ pub(crate) fn same_call(
     }
 }
 
-fn command(model: &str, inputs: &Map<String, Value>, files: &BTreeMap<String, FileName>) -> String {
-    let mut command = format!("inferstore run {}", quoted(model));
-    for (name, value) in inputs {
+fn command(model: &str, inputs: &Map<String, Value>, files: &Files) -> String {
+    let words = inputs.iter().map(|(name, value)| {
+        let text = text_of(value);
         let word = match files.get(name) {
-            Some(file) => format!("{name}=@{}", file.name),
-            // An `@` in front names a file, and two of them stand for one.
-            None => format!(
-                "{name}={}",
-                text_of(value).replacen('@', "@@", usize::from(text_of(value).starts_with('@')))
-            ),
+            Some(file) => format!("{name}=@{file}"),
+            // One `@` in front names a file, and two of them stand for one.
+            None if text.starts_with('@') => format!("{name}=@{text}"),
+            None => format!("{name}={text}"),
         };
-        command.push_str(&format!(" \\\n  -i {}", quoted(&word)));
-    }
-    command + " --out ."
+        format!(" \\\n  -i {}", quoted(&word))
+    });
+    format!("inferstore run {}{} --out .", quoted(model), words.collect::<String>())
 }
 
-fn rust(model: &str, inputs: &Map<String, Value>, files: &BTreeMap<String, FileName>) -> String {
-    let mut code =
-        "let client = inferstore::Client::from_env()?;\nlet inputs = inferstore::Inputs::new()".to_owned();
-    for (name, value) in inputs {
-        let call = match (files.get(name), value) {
-            (Some(file), _) => format!("file({name:?}, {:?})", file.name),
-            (None, Value::Array(_) | Value::Object(_) | Value::Null) => {
-                format!("set({name:?}, json!({value}))")
-            }
-            (None, Value::String(text)) => format!("set({name:?}, {text:?})"),
-            (None, value) => format!("set({name:?}, {value})"),
-        };
-        code.push_str(&format!("\n    .{call}"));
-    }
-    code + &format!(
-        ";\nlet outcome = client.model({model:?}).run(inputs).await?;\noutcome.save_all(\"outputs\").await?;"
+fn rust(model: &str, inputs: &Map<String, Value>, files: &Files) -> String {
+    let calls = inputs.iter().map(|(name, value)| match (files.get(name), value) {
+        (Some(file), _) => format!("\n    .file({name:?}, {file:?})"),
+        (None, Value::String(text)) => format!("\n    .set({name:?}, {text:?})"),
+        (None, Value::Number(_) | Value::Bool(_)) => format!("\n    .set({name:?}, {value})"),
+        (None, value) => format!("\n    .set({name:?}, json!({value}))"),
+    });
+    format!(
+        "let client = inferstore::Client::from_env()?;\nlet inputs = inferstore::Inputs::new(){};\n\
+         let outcome = client.model({model:?}).run(inputs).await?;\noutcome.save_all(\"outputs\").await?;",
+        calls.collect::<String>()
     )
 }
 

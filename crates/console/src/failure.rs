@@ -24,7 +24,6 @@ pub(crate) struct Failure {
     title: &'static str,
     pub(crate) text: String,
     hint: &'static str,
-    causes: Vec<String>,
     /// Tasks that a lost create may have become.
     candidates: Vec<TaskId>,
 }
@@ -34,48 +33,36 @@ impl Failure {
         Self { status, title, text: text.into(), ..Self::default() }
     }
 
-    pub(crate) fn refused(text: &str) -> Self {
-        Self::new(StatusCode::FORBIDDEN, "The request is refused", text)
-    }
-
     pub(crate) fn not_found(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, "There is nothing here", what)
-    }
-
-    pub(crate) fn of(error: &Error) -> Self {
-        let status = match error.status() {
-            Some(status) if (400..500).contains(&status) => StatusCode::from_u16(status).unwrap_or_default(),
-            _ => StatusCode::BAD_GATEWAY,
-        };
-        let title = match error {
-            Error::Inputs(_) | Error::InvalidArgument(_) => "The inputs do not fit the model",
-            Error::File(_) => "A file could not be transferred",
-            Error::Unauthorized(_) => "The service refuses the API key",
-            Error::Transport(_) => "The service does not respond",
-            Error::Decode(_) => "The response is not one of this service",
-            Error::OutcomeUnknown(_) => "The response was lost",
-            Error::CostLimitExceeded(_) => "The price has changed",
-            Error::ModelOffline(_) => "No node serves the model",
-            Error::TaskFailed(_) => "The task failed",
-            Error::TaskCanceled(_) => "The task was canceled",
-            Error::DeadlineReached(_) => "It took too long",
-            error if error.is_insufficient_balance() => "The balance does not cover this",
-            error if error.is_not_found() => "The service does not know this",
-            _ => "The service refuses the call",
-        };
-        let causes = successors(error.source(), |&cause| cause.source()).map(ToString::to_string).collect();
-        let candidates = match error {
-            Error::OutcomeUnknown(unknown) => unknown.candidates.clone(),
-            _ => Vec::new(),
-        };
-        let hint = error.hint();
-        Self { causes, candidates, hint, ..Self::new(status, title, error.to_string()) }
     }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::of(&error)
+        let status = match error.status() {
+            Some(status) if (400..500).contains(&status) => StatusCode::from_u16(status).unwrap_or_default(),
+            _ => StatusCode::BAD_GATEWAY,
+        };
+        let title = match &error {
+            Error::Unauthorized(_) => "The service refuses the API key",
+            Error::Transport(_) => "The service does not respond",
+            Error::OutcomeUnknown(_) => "The response was lost",
+            Error::CostLimitExceeded(_) => "The price has changed",
+            Error::TaskFailed(_) => "The task failed",
+            Error::TaskCanceled(_) => "The task was canceled",
+            error if error.is_insufficient_balance() => "The balance does not cover this",
+            error if error.is_not_found() => "The service does not know this",
+            _ => "This did not work",
+        };
+        let causes = successors(Some(&error as &dyn StdError), |&cause| cause.source());
+        let text = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+        let hint = error.hint();
+        let candidates = match error {
+            Error::OutcomeUnknown(unknown) => unknown.candidates,
+            _ => Vec::new(),
+        };
+        Self { candidates, hint, ..Self::new(status, title, text) }
     }
 }
 
@@ -103,7 +90,6 @@ impl Render for Failure {
             div.failure role="alert" {
                 h2 { (self.title) }
                 p { (self.text) }
-                @for cause in &self.causes { p.muted { "Because: " (cause) } }
                 @if !self.candidates.is_empty() {
                     p { "The client found these tasks in the history; one of them may be this run:" }
                     ul { @for task in &self.candidates {

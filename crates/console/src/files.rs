@@ -3,24 +3,22 @@
 
 use std::hash::BuildHasher;
 use std::net::IpAddr;
-use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path as PathOf, Query, Request, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode};
+use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use inferstore::reqwest::Url;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tempfile::TempPath;
-use tokio::sync::Mutex;
 use tower::ServiceExt;
 use tower_http::services::ServeFile;
 
 use crate::failure::{Failure, Result};
 use crate::pages::Words;
-use crate::state::{App, Shared, random_id};
+use crate::state::{App, random_id};
 
 /// The largest file that the storage takes, and the largest output that is shown.
 pub(crate) const MAX_FILE: u64 = 100 * 1024 * 1024;
@@ -32,67 +30,50 @@ const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(300);
 const INERT: &str = "image/png image/jpeg image/gif image/webp image/bmp image/avif video/mp4 video/webm video/ogg \
     video/quicktime audio/mpeg audio/wav audio/ogg audio/mp4 audio/flac audio/aac";
 
-/// What is known of a file that a browser sent, also when it is no longer kept.
+/// A file of a browser or of the service on this machine. The last clone deletes it.
 #[derive(Clone)]
-pub(crate) struct FileName {
+pub(crate) struct Kept {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) size: u64,
-}
-
-/// A file that a browser sent. The last clone deletes it.
-#[derive(Clone)]
-pub(crate) struct Upload {
-    pub(crate) file: FileName,
+    pub(crate) mime: String,
     pub(crate) path: Arc<TempPath>,
-}
-
-/// A file of the service that a page links to.
-pub(crate) struct View {
-    url: String,
-    name: String,
-    /// Two requests for one file download it once.
-    fetched: Mutex<Weak<Fetched>>,
-}
-
-/// A file of the service, downloaded.
-pub(crate) struct Fetched {
-    path: TempPath,
-    mime: String,
 }
 
 impl App {
     /// The address on the console under which the browser gets this file of the service.
-    pub(crate) fn link(&self, url: &str, name: &str) -> String {
-        let id = format!("{:016x}", self.hasher.hash_one((url, name)));
-        if self.views.get(&id).is_none() {
-            let view = View { url: url.to_owned(), name: name.to_owned(), fetched: Mutex::default() };
-            self.views.insert(id.clone(), Arc::new(view), 1);
+    pub(crate) fn link(&self, url: &str) -> String {
+        let id = format!("{:016x}", self.hasher.hash_one(url));
+        if self.links.get(&id).is_none() {
+            self.links.insert(id.clone(), url.to_owned(), 1);
         }
         format!("/view/{id}")
     }
 
-    /// The URL of the file that such an address leads to.
-    pub(crate) fn linked(&self, id: &str) -> Result<Arc<View>> {
-        self.views.get(id).ok_or_else(|| Failure::not_found("This link is too old. Open its page again."))
+    /// The URL that such an address leads to.
+    pub(crate) fn linked(&self, id: &str) -> Result<String> {
+        self.links.get(id).ok_or_else(|| Failure::not_found("This link is too old. Open its page again."))
     }
 
-    async fn fetch(&self, view: &View) -> Result<Arc<Fetched>> {
-        let mut fetched = view.fetched.lock().await;
-        if let Some(fetched) = fetched.upgrade() {
-            return Ok(fetched);
+    /// Keeps a file, so that pages can show it.
+    pub(crate) fn keep(&self, kept: &Kept) {
+        self.kept.insert(kept.id.clone(), kept.clone(), kept.size);
+    }
+
+    async fn fetch(&self, id: &str) -> Result<Kept> {
+        let url = self.linked(id)?;
+        if !self.may_fetch(&url) {
+            let text = "The file is said to be in the local network, unlike the service.";
+            return Err(Failure::new(StatusCode::FORBIDDEN, "The request is refused", text));
         }
-        if !self.may_fetch(&view.url) {
-            return Err(Failure::refused("The file is said to be in the local network, unlike the service."));
-        }
-        let id = random_id()?;
-        let download = self.client.download(&view.url).max_size(MAX_OUTPUT).deadline(DOWNLOAD_TIMEOUT);
-        let file = download.to_file(self.folder.path().join(&id)).await?;
-        let mime = file.mime.unwrap_or_default();
-        let new = Arc::new(Fetched { path: TempPath::try_from_path(file.path)?, mime });
-        self.fetched.insert(id, Arc::clone(&new), file.size);
-        *fetched = Arc::downgrade(&new);
-        Ok(new)
+        let download = self.client.download(&url).max_size(MAX_OUTPUT).deadline(DOWNLOAD_TIMEOUT);
+        let download = download.to_file(self.folder.path().join(random_id()?)).await?;
+        let path = Arc::new(TempPath::try_from_path(download.path)?);
+        let name = name_of(&url).to_owned();
+        let mime = download.mime.unwrap_or_default();
+        let kept = Kept { id: id.to_owned(), name, size: download.size, mime, path };
+        self.keep(&kept);
+        Ok(kept)
     }
 
     /// A service elsewhere must not make this machine read its local network.
@@ -101,6 +82,8 @@ impl App {
             let url = Url::parse(url).ok()?;
             let host = url.host_str()?.trim_start_matches('[').trim_end_matches(']').to_owned();
             Some(match host.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
+                // The system takes it for the loopback.
+                Ok(ip) if ip.is_unspecified() => true,
                 Ok(IpAddr::V4(ip)) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
                 Ok(IpAddr::V6(ip)) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
                 Err(_) => host == "localhost" || host.ends_with(".localhost"),
@@ -110,52 +93,30 @@ impl App {
     }
 }
 
-impl View {
-    pub(crate) fn url(&self) -> &str {
-        &self.url
-    }
+/// The last segment of the path of a URL.
+pub(crate) fn name_of(url: &str) -> &str {
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    path.rsplit('/').next().unwrap_or_default()
 }
 
-/// A file of the service.
-pub(crate) async fn view(
-    State(app): State<Shared>,
-    PathOf(id): PathOf<String>,
-    Query(query): Query<Words>,
-    request: Request,
-) -> Result<Response> {
-    let view = app.linked(&id)?;
-    let fetched = app.fetch(&view).await?;
-    serve(&fetched.path, &fetched.mime, &view.name, query.contains_key("download"), request).await
-}
-
-/// A file that a browser sent.
-pub(crate) async fn upload(
-    State(app): State<Shared>,
-    PathOf(id): PathOf<String>,
-    request: Request,
-) -> Result<Response> {
-    let gone = || Failure::not_found("This file is no longer kept. Choose it again.");
-    let upload = app.uploads.get(&id).ok_or_else(gone)?;
-    let mime = mime_guess::from_path(&upload.file.name).first_or_octet_stream();
-    serve(&upload.path, mime.essence_str(), &upload.file.name, false, request).await
-}
-
-async fn serve(path: &Path, mime: &str, name: &str, as_download: bool, request: Request) -> Result<Response> {
-    let served = served_type(mime);
-    let response = match ServeFile::new(path).oneshot(request).await {
+/// A file of the service, or one that a browser sent.
+pub(crate) async fn show(app: &App, id: &str, query: &Words, request: Request) -> Result<Response> {
+    let kept = match app.kept.get(id) {
+        Some(kept) => kept,
+        None => app.fetch(id).await?,
+    };
+    let served = served_type(&kept.mime);
+    let response = match ServeFile::new(&*kept.path).oneshot(request).await {
         Ok(response) => response,
         Err(never) => match never {},
     };
     let mut response = response.into_response();
-    if response.status() == StatusCode::NOT_FOUND {
-        return Err(Failure::not_found("This file is no longer kept. Open its page again."));
-    }
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(served));
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, max-age=600"));
-    if as_download || served == "application/octet-stream" {
-        let name = utf8_percent_encode(name, NON_ALPHANUMERIC);
+    if query.contains_key("download") || served == "application/octet-stream" {
+        let name = utf8_percent_encode(&kept.name, NON_ALPHANUMERIC);
         if let Ok(value) = HeaderValue::from_str(&format!("attachment; filename*=UTF-8''{name}")) {
             headers.insert(CONTENT_DISPOSITION, value);
         }
@@ -170,3 +131,6 @@ fn served_type(mime: &str) -> &'static str {
     let other = if is_text { "text/plain; charset=utf-8" } else { "application/octet-stream" };
     INERT.split(' ').find(|inert| *inert == essence).unwrap_or(other)
 }
+
+#[cfg(test)]
+mod tests;

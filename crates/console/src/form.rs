@@ -3,77 +3,79 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::Request;
+use axum::extract::multipart::{Field, MultipartError};
+use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Request};
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
 use inferstore::types::{Descriptor, DescriptorType};
-use inferstore::{Error, File, Inputs};
-use multer::{Field, Multipart};
+use inferstore::{Error, File, Inputs, Violation};
 use serde_json::{Map, Value};
 use tempfile::NamedTempFile;
 use tokio::io::AsyncWriteExt;
 
 use crate::failure::{Failure, Result};
-use crate::files::{FileName, MAX_FILE, Upload};
+use crate::files::{Kept, MAX_FILE};
 use crate::state::{App, random_id};
 
-/// The limits of a whole form, of its parts, and of a text.
-const MAX_FORM: u64 = 1024 * 1024 * 1024;
+/// The limits of a whole form, and of its parts.
+const MAX_FORM: usize = 1024 * 1024 * 1024;
 const MAX_PARTS: usize = 500;
-const MAX_TEXT: usize = 1024 * 1024;
 
-/// The field of the inputs of a model that declares none: a JSON object.
-pub(crate) const RAW: &str = "raw";
-
-/// What a browser sent.
+/// What was filled in, and what is wrong with it.
 #[derive(Default)]
 pub(crate) struct Form {
-    pub(crate) texts: BTreeMap<String, String>,
-    /// Files with the names of their fields.
-    pub(crate) files: Vec<(String, Upload)>,
-    /// The fields whose file is larger than the storage takes.
-    pub(crate) too_large: Vec<String>,
-    received: u64,
+    /// Texts by the names of their inputs.
+    pub(crate) values: BTreeMap<String, String>,
+    /// Texts that are no inputs.
+    pub(crate) more: BTreeMap<String, String>,
+    /// Files with the names of their inputs. Of two files for one input, the last one counts.
+    pub(crate) files: Vec<(String, Kept)>,
+    pub(crate) errors: BTreeMap<String, String>,
+    pub(crate) failure: Option<Failure>,
 }
 
-/// Reads a form with files.
-pub(crate) async fn read(app: &App, request: Request) -> Result<Form> {
-    let kind = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let boundary = multer::parse_boundary(kind).map_err(broken)?;
-    let mut parts = Multipart::new(request.into_body().into_data_stream(), boundary);
-    let mut form = Form::default();
-    let mut count = 0;
-    while let Some(part) = parts.next_field().await.map_err(broken)? {
-        count += 1;
-        if count > MAX_PARTS {
-            return Err(too_large());
-        }
-        form.take(app, part).await?;
-    }
-    Ok(form)
-}
-
-fn broken(error: multer::Error) -> Failure {
-    Failure::new(StatusCode::BAD_REQUEST, "The form is broken", error.to_string())
-}
-
-fn too_large() -> Failure {
-    let text = "A form takes 1 GiB, 500 fields, and 1 MiB of text in a field.";
-    Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "The form is too large", text)
+fn broken(error: MultipartError) -> Failure {
+    Failure::new(error.status(), "The form is broken, or larger than 1 GiB", error.body_text())
 }
 
 impl Form {
+    /// Reads a form: `in.NAME` is a value or a file, `kept.NAME` a file that was sent before, `url.NAME` the
+    /// URL of a file.
+    pub(crate) async fn read(app: &App, mut request: Request) -> Result<Self> {
+        DefaultBodyLimit::max(MAX_FORM).apply(&mut request);
+        let parts = Multipart::from_request(request, app).await;
+        let mut parts =
+            parts.map_err(|error| Failure::new(error.status(), "The form is broken", error.body_text()))?;
+        let mut form = Self::default();
+        for _ in 0..MAX_PARTS {
+            match parts.next_field().await.map_err(broken)? {
+                Some(part) => form.take(app, part).await?,
+                None => return Ok(form),
+            }
+        }
+        Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "The form is too large", "It takes 500 fields."))
+    }
+
+    /// The inputs of a task, to run it again.
+    pub(crate) fn from_task(inputs: &Map<String, Value>) -> Self {
+        let values = inputs.iter().map(|(name, value)| (name.clone(), text_of(value)));
+        Self { values: values.collect(), ..Self::default() }
+    }
+
     async fn take(&mut self, app: &App, mut part: Field<'_>) -> Result<()> {
         let field = part.name().unwrap_or_default().to_owned();
-        let Some(name) = part.file_name().map(base_name) else {
-            let mut text = Vec::new();
-            while let Some(chunk) = part.chunk().await.map_err(broken)? {
-                text.extend_from_slice(&chunk);
-                if text.len() > MAX_TEXT {
-                    return Err(too_large());
-                }
+        let (kind, name) = field.split_once('.').unwrap_or(("", &field));
+        let name = name.to_owned();
+        // Some browsers send folders, too.
+        let file_name = part.file_name().and_then(|name| name.rsplit(['/', '\\']).next()).map(str::to_owned);
+        let Some(file_name) = file_name else {
+            let text = part.text().await.map_err(broken)?;
+            if kind.is_empty() {
+                self.more.insert(name, text);
+            } else if let Some(kept) = app.kept.get(&text).filter(|_| kind == "kept") {
+                self.files.insert(0, (name, kept));
+            } else if kind != "kept" && !text.trim().is_empty() {
+                self.values.insert(name, text);
             }
-            self.texts.insert(field, String::from_utf8_lossy(&text).into_owned());
             return Ok(());
         };
         let (file, path) = NamedTempFile::new_in(app.folder.path())?.into_parts();
@@ -82,85 +84,33 @@ impl Form {
         // A file that is too large is read to its end, because a browser shows no response before that.
         while let Some(chunk) = part.chunk().await.map_err(broken)? {
             size += chunk.len() as u64;
-            self.received += chunk.len() as u64;
-            if self.received > MAX_FORM {
-                return Err(too_large());
-            }
             if size <= MAX_FILE {
                 file.write_all(&chunk).await?;
             }
         }
         file.flush().await?;
         if size > MAX_FILE {
-            self.too_large.push(field);
-        } else if !name.is_empty() {
-            let file = FileName { id: random_id()?, name, size };
-            let upload = Upload { file, path: Arc::new(path) };
-            app.uploads.insert(upload.file.id.clone(), upload.clone(), size);
-            self.files.push((field, upload));
+            self.errors.insert(name, "the storage takes files of at most 100 MiB".to_owned());
+        } else if !file_name.is_empty() {
+            let mime = mime_guess::from_path(&file_name).first_or_octet_stream().to_string();
+            let kept = Kept { id: random_id()?, name: file_name, size, mime, path: Arc::new(path) };
+            app.keep(&kept);
+            self.files.push((name, kept));
         }
         Ok(())
     }
-}
 
-/// The name without folders, which some browsers send.
-fn base_name(name: &str) -> String {
-    name.rsplit(['/', '\\']).next().unwrap_or_default().to_owned()
-}
-
-/// What was filled in for a run, and what is wrong with it.
-#[derive(Default)]
-pub(crate) struct Given {
-    pub(crate) values: BTreeMap<String, String>,
-    pub(crate) files: BTreeMap<String, Upload>,
-    pub(crate) errors: BTreeMap<String, String>,
-    pub(crate) failure: Option<Failure>,
-}
-
-impl Given {
-    /// From a form: `in.NAME` is a value or a file, `kept.NAME` a file that was sent before, `url.NAME` the URL
-    /// of a file.
-    pub(crate) fn from_form(app: &App, form: Form) -> Self {
-        let mut given = Self::default();
-        for field in form.too_large {
-            let name = field.trim_start_matches("in.").to_owned();
-            given.errors.insert(name, "the storage takes files of at most 100 MiB".to_owned());
-        }
-        for (field, text) in form.texts {
-            if let Some(name) = field.strip_prefix("kept.")
-                && let Some(upload) = app.uploads.get(&text)
-            {
-                given.files.insert(name.to_owned(), upload);
-            } else if let Some(name) = field.strip_prefix("in.").or_else(|| field.strip_prefix("url."))
-                && !text.trim().is_empty()
-            {
-                given.values.insert(name.to_owned(), text);
-            }
-        }
-        for (field, upload) in form.files {
-            given.files.insert(field.trim_start_matches("in.").to_owned(), upload);
-        }
-        given
-    }
-
-    /// From the inputs of a task, to run it again.
-    pub(crate) fn from_task(inputs: &Map<String, Value>) -> Self {
-        let values = inputs.iter().map(|(name, value)| (name.clone(), text_of(value)));
-        Self { values: values.collect(), ..Self::default() }
+    /// The file for this input.
+    pub(crate) fn file(&self, name: &str) -> Option<&Kept> {
+        self.files.iter().rfind(|(own, _)| own == name).map(|(_, kept)| kept)
     }
 
     /// The inputs of the run. Numbers are given as they were typed: the client reads them.
-    pub(crate) fn inputs(&self, declared: &BTreeMap<String, Descriptor>) -> Result<Inputs, Error> {
+    pub(crate) fn inputs(&self, declared: &BTreeMap<String, Descriptor>) -> Inputs {
         let mut inputs = Inputs::new();
-        if declared.is_empty() {
-            let raw = self.values.get(RAW).map_or("{}", String::as_str);
-            let raw = serde_json::from_str::<Map<String, Value>>(raw);
-            inputs =
-                raw.map_err(|error| Error::InvalidArgument(format!("not a JSON object: {error}")))?.into();
-        }
         for (name, descriptor) in declared {
-            if let Some(upload) = self.files.get(name) {
-                inputs = inputs.file(name, File::path(&**upload.path).named(&upload.file.name));
+            if let Some(kept) = self.file(name) {
+                inputs = inputs.file(name, File::path(&**kept.path).named(&kept.name));
             } else if let Some(text) = self.values.get(name) {
                 let parsed = match descriptor.type_ {
                     Some(DescriptorType::Other(_)) | None => serde_json::from_str(text).ok(),
@@ -169,24 +119,22 @@ impl Given {
                 inputs = inputs.set(name, parsed.unwrap_or_else(|| Value::from(text.as_str())));
             }
         }
-        Ok(inputs)
+        inputs
     }
 
     /// Puts an error of the client beside the inputs that it is about.
-    pub(crate) fn refuse(&mut self, error: &Error) {
+    pub(crate) fn refuse(&mut self, error: Error) {
         match error {
             Error::Inputs(invalid) => {
-                for violation in &invalid.violations {
-                    let message = violation.message.strip_prefix(&format!("{}: ", violation.field));
-                    let message = message.unwrap_or(&violation.message).to_owned();
-                    self.errors.insert(violation.field.clone(), message);
+                for Violation { field, message, .. } in invalid.violations {
+                    let message = message.trim_start_matches(&format!("{field}: ")).to_owned();
+                    self.errors.entry(field).or_insert(message);
                 }
             }
             Error::File(file) if file.field.is_some() => {
-                let field = file.field.clone().unwrap_or_default();
-                self.errors.insert(field, file.message.clone());
+                self.errors.insert(file.field.unwrap_or_default(), file.message);
             }
-            _ => self.failure = Some(Failure::of(error)),
+            error => self.failure = Some(error.into()),
         }
     }
 }

@@ -4,38 +4,35 @@
 use std::io;
 use std::net::IpAddr;
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, ORIGIN, REFERRER_POLICY, REFRESH,
     SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use subtle::ConstantTimeEq;
 
 use crate::failure::Failure;
-use crate::state::{Shared, random_id};
+use crate::state::random_id;
 
 /// Nothing from elsewhere, no inline script or style. `blob:` is the preview of a chosen file.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \
     media-src 'self' blob:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The token of a console, and where browsers keep it.
+/// The token of a console, and the cookie in which browsers keep it.
 pub(crate) struct Guard {
-    token: String,
-    /// Cookies do not distinguish ports, so the name does.
+    pub(crate) token: String,
     cookie: String,
     port: u16,
 }
 
 impl Guard {
     pub(crate) fn new(port: u16) -> io::Result<Self> {
-        Ok(Self { token: random_id()?, cookie: format!("inferstore-console-{port}"), port })
-    }
-
-    pub(crate) fn token(&self) -> &str {
-        &self.token
+        let token = random_id()?;
+        // Cookies do not distinguish ports, so the name does.
+        let cookie = format!("inferstore-console-{port}={token}");
+        Ok(Self { token, cookie, port })
     }
 
     /// Whether the host is this console under an IP address or `localhost`. Only other names can be made to
@@ -46,33 +43,27 @@ impl Guard {
         port.parse() == Ok(self.port) && (name == "localhost" || name.parse::<IpAddr>().is_ok())
     }
 
-    fn is_token(&self, text: &str) -> bool {
-        text.as_bytes().ct_eq(self.token.as_bytes()).into()
-    }
-
     fn has_cookie(&self, headers: &HeaderMap) -> bool {
-        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let mut pairs =
-            cookies.flat_map(|cookies| cookies.split(';')).filter_map(|c| c.trim().split_once('='));
-        pairs.any(|(name, value)| name == self.cookie && self.is_token(value))
+        let cookies = headers.get_all(COOKIE).iter();
+        let mut cookies = cookies.flat_map(|value| value.as_bytes().split(|byte| *byte == b';'));
+        cookies.any(|cookie| cookie.trim_ascii().ct_eq(self.cookie.as_bytes()).into())
     }
 
     /// A page that sets the cookie and leads on. A redirect would not do: a browser that came from another
     /// site sends a `SameSite=Strict` cookie only with what a page of this site asks for.
     fn admit(&self) -> Response {
-        let cookie = format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.cookie, self.token);
+        let cookie = format!("{}; Path=/; HttpOnly; SameSite=Strict", self.cookie);
         let page = "<!doctype html><html lang=en><title>Inferstore</title><p><a href=/>Open the console</a>";
         let headers = [(SET_COOKIE, cookie.as_str()), (REFRESH, "0; url=/"), (CONTENT_TYPE, "text/html")];
         (headers, page).into_response()
     }
 
-    fn refuse(&self, request: &Request) -> Option<Failure> {
+    /// The response to a request that gets no page: it has no token yet, or comes from elsewhere.
+    pub(crate) fn refuse(&self, request: &Request) -> Option<Response> {
         let headers = request.headers();
         let one = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
         let host = one(HOST).unwrap_or_default();
-        if headers.get_all(HOST).iter().count() != 1 || !self.is_own_host(host) {
-            return Some(Failure::refused("This console is not served under that name."));
-        }
+        let is_own_host = headers.get_all(HOST).iter().count() == 1 && self.is_own_host(host);
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
         let is_own_origin = match headers.get(ORIGIN) {
             Some(_) => one(ORIGIN).is_some_and(|origin| origin.strip_prefix("http://") == Some(host)),
@@ -82,29 +73,28 @@ impl Guard {
         let site = one(HeaderName::from_static("sec-fetch-site")).unwrap_or("none");
         let mode = one(HeaderName::from_static("sec-fetch-mode")).unwrap_or_default();
         let is_own_site = matches!(site, "same-origin" | "none") || (is_read && mode == "navigate");
-        if !is_own_origin || !is_own_site {
-            return Some(Failure::refused("Another site sent this request."));
+        if !is_own_host || !is_own_origin || !is_own_site {
+            let text = "Another site sent this request, or sent it to another name than this console's.";
+            let failure = Failure::new(StatusCode::FORBIDDEN, "The request is refused", text);
+            return Some(failure.into_response());
         }
-        None
+        let path = request.uri().path();
+        let token = request.uri().query().and_then(|query| query.strip_prefix("token="));
+        let is_token = |text: &str| bool::from(text.as_bytes().ct_eq(self.token.as_bytes()));
+        if path == "/" && token.is_some_and(is_token) {
+            return Some(self.admit());
+        }
+        if path.starts_with("/assets/") || self.has_cookie(headers) {
+            return None;
+        }
+        let text = "Open the address that the command printed: it holds a token.";
+        let failure = Failure::new(StatusCode::UNAUTHORIZED, "This browser is not admitted", text);
+        Some(failure.into_response())
     }
 }
 
-/// Every request passes through here.
-pub(crate) async fn check(State(app): State<Shared>, request: Request, next: Next) -> Response {
-    let path = request.uri().path();
-    let token = request.uri().query().and_then(|query| query.strip_prefix("token="));
-    let is_asset = path.starts_with("/assets/");
-    let mut response = if let Some(failure) = app.guard.refuse(&request) {
-        failure.into_response()
-    } else if token.is_some_and(|token| path == "/" && app.guard.is_token(token)) {
-        app.guard.admit()
-    } else if is_asset || app.guard.has_cookie(request.headers()) {
-        next.run(request).await
-    } else {
-        let text = "Open the address that the command printed: it holds a token.";
-        Failure::new(StatusCode::UNAUTHORIZED, "This browser is not admitted", text).into_response()
-    };
-    let headers = response.headers_mut();
+/// Sets the headers that keep a page from loading or running anything else.
+pub(crate) fn protect(headers: &mut HeaderMap) {
     let mut set = |name: HeaderName, value: &'static str| {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     };
@@ -115,5 +105,4 @@ pub(crate) async fn check(State(app): State<Shared>, request: Request, next: Nex
     set(HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
     set(HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
     set(CACHE_CONTROL, "no-store");
-    response
 }

@@ -19,19 +19,21 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::middleware;
-use axum::routing::{get, post};
+use axum::extract::{Query, Request, State};
+use axum::response::{IntoResponse, Redirect, Response};
 use inferstore::Client;
+use percent_encoding::percent_decode_str;
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::DropGuard;
 
+use crate::failure::{Failure, Result};
 use crate::pages::{account, assets, catalog, model, run, storage, task};
-use crate::state::{App, Shared};
+use crate::state::App;
 
 /// A console that is being served. It ends when it is dropped.
 pub struct Console {
     url: String,
-    ended: CancellationToken,
+    _end: DropGuard,
 }
 
 impl Console {
@@ -43,27 +45,21 @@ impl Console {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let app = Arc::new(App::new(client, address.port())?);
-        let url = format!("http://{address}/?token={}", app.guard.token());
+        let url = format!("http://{address}/?token={}", app.guard.token);
         let ended = app.ended.clone();
-        let serve =
-            axum::serve(listener, router(app)).with_graceful_shutdown(ended.clone().cancelled_owned());
+        let router = Router::new().fallback(respond).with_state(app);
+        let serve = axum::serve(listener, router).with_graceful_shutdown(ended.clone().cancelled_owned());
         tokio::spawn(async move {
             if let Err(error) = serve.await {
                 tracing::error!(%error, "the console ends");
             }
         });
-        Ok(Self { url, ended })
+        Ok(Self { url, _end: ended.drop_guard() })
     }
 
     /// The address for a browser, with the token in it, which is all that the use of the account needs.
     pub fn url(&self) -> &str {
         &self.url
-    }
-}
-
-impl Drop for Console {
-    fn drop(&mut self) {
-        self.ended.cancel();
     }
 }
 
@@ -75,26 +71,40 @@ impl fmt::Debug for Console {
     }
 }
 
-fn router(app: Shared) -> Router {
-    Router::new()
-        .route("/", get(catalog::show))
-        .route("/models/{id}", get(model::show).post(model::run))
-        .route("/runs", get(run::list))
-        .route("/runs/events", get(run::events))
-        .route("/runs/{run}", get(run::show))
-        .route("/tasks", get(task::list))
-        .route("/tasks/{id}", get(task::show))
-        .route("/tasks/{id}/cancel", post(task::cancel))
-        .route("/files", get(storage::folders))
-        .route("/files/{folder}", get(storage::list).post(storage::upload))
-        .route("/files/{folder}/delete", post(storage::delete))
-        .route("/account", get(account::show))
-        .route("/docs", get(assets::reference))
-        .route("/openapi.yaml", get(assets::document))
-        .route("/view/{id}", get(files::view))
-        .route("/uploads/{id}", get(files::upload))
-        .route("/assets/{name}", get(assets::asset))
-        .fallback(pages::not_found)
-        .layer(middleware::from_fn_with_state(Arc::clone(&app), guard::check))
-        .with_state(app)
+/// Every request comes here.
+async fn respond(State(app): State<Arc<App>>, request: Request) -> Response {
+    let mut response = match app.guard.refuse(&request) {
+        Some(response) => response,
+        None => route(&app, request).await.into_response(),
+    };
+    guard::protect(response.headers_mut());
+    response
+}
+
+async fn route(app: &App, request: Request) -> Result<Response> {
+    let Query(query) = Query::try_from_uri(request.uri()).unwrap_or_default();
+    let method = request.method().as_str().to_owned();
+    let path = request.uri().path().split('/').skip(1);
+    let path: Vec<_> = path.map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned()).collect();
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    match (&*method, &path[..]) {
+        ("GET", [""]) => catalog::show(app, &query).await,
+        ("GET", ["models", id]) => model::show(app, id, &query).await,
+        ("POST", ["models", id]) => model::run(app, id, request).await,
+        ("GET", ["runs"]) => Ok(run::list(app)),
+        ("GET", ["runs", "events"]) => Ok(run::events(app, &query)),
+        ("GET", ["runs", id]) => run::show(app, id),
+        ("GET", ["tasks"]) => task::list(app, &query).await,
+        ("GET", ["tasks", id]) => task::show(app, id, &query).await,
+        ("POST", ["tasks", id, "cancel"]) => task::cancel(app, id).await,
+        ("GET", ["files"]) => Ok(Redirect::to("/files/samples").into_response()),
+        ("GET", ["files", folder]) => storage::list(app, folder, &query).await,
+        ("POST", ["files", folder]) => storage::upload(app, folder, request).await,
+        ("POST", ["files", folder, "delete"]) => storage::delete(app, folder, request).await,
+        ("GET", ["account"]) => account::show(app).await,
+        ("GET", ["docs"]) => Ok(assets::reference()),
+        ("GET", ["view" | "uploads", id]) => files::show(app, id, &query, request).await,
+        ("GET", ["assets", name] | [name]) => assets::asset(name),
+        _ => Err(Failure::not_found("The console has no such page.")),
+    }
 }

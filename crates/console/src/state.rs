@@ -9,29 +9,25 @@ use inferstore::Client;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::files::{Fetched, Upload, View};
+use crate::files::Kept;
 use crate::guard::Guard;
 use crate::runs::Runs;
 
-/// How many bytes of files that browsers sent, and of files of the service, are kept for pages.
+/// How many bytes of files are kept for pages.
 const MAX_KEPT: u64 = 2 * 1024 * 1024 * 1024;
 
 /// How many links to files of the service work at the same time.
-const MAX_VIEWS: u64 = 10_000;
-
-pub(crate) type Shared = Arc<App>;
+const MAX_LINKS: u64 = 10_000;
 
 /// Everything that requests share.
 pub(crate) struct App {
     pub(crate) client: Client,
     pub(crate) guard: Guard,
     pub(crate) runs: Arc<Runs>,
-    /// Files that browsers sent, by a random identifier.
-    pub(crate) uploads: Bounded<Upload>,
-    /// Files of the service that pages link to.
-    pub(crate) views: Bounded<Arc<View>>,
-    /// Those of them that were downloaded.
-    pub(crate) fetched: Bounded<Arc<Fetched>>,
+    /// Files that browsers sent, and files of the service that were downloaded.
+    pub(crate) kept: Bounded<Kept>,
+    /// URLs of files of the service that pages link to.
+    pub(crate) links: Bounded<String>,
     pub(crate) hasher: RandomState,
     /// Canceled when the console ends: streams of events end, too.
     pub(crate) ended: CancellationToken,
@@ -45,9 +41,8 @@ impl App {
             client,
             guard: Guard::new(port)?,
             runs: Arc::default(),
-            uploads: Bounded::new(MAX_KEPT),
-            views: Bounded::new(MAX_VIEWS),
-            fetched: Bounded::new(MAX_KEPT),
+            kept: Bounded::new(MAX_KEPT),
+            links: Bounded::new(MAX_LINKS),
             hasher: RandomState::new(),
             ended: CancellationToken::new(),
             folder: tempfile::Builder::new().prefix("inferstore-console-").tempdir()?,

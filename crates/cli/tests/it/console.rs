@@ -57,7 +57,7 @@ fn get(url: &str, cookie: &str) -> String {
 }
 
 /// The catalog, as a browser gets it that opens this address.
-fn catalog(url: &str) -> String {
+pub(crate) fn catalog(url: &str) -> String {
     let admitted = get(url, "");
     let cookie = admitted.lines().find_map(|line| line.strip_prefix("set-cookie: ")).expect("a cookie");
     let cookie = cookie.split(';').next().expect("a value");

@@ -18,3 +18,5 @@ mod profiles;
 mod reference;
 mod support;
 mod terminal;
+#[cfg(target_os = "linux")]
+mod watched;

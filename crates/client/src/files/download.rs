@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, StreamExt};
 use reqwest::header::{
     ACCEPT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_RANGE, LOCATION, RANGE,
@@ -132,8 +133,7 @@ impl Download {
     /// [`Error::File`] when the URL cannot be read or the file cannot be written, and
     /// [`Error::DeadlineReached`].
     pub fn to_file(self, path: impl Into<PathBuf>) -> DownloadEvents {
-        let path = path.into();
-        Events::new(|events| self.save(path, None, events))
+        self.saved(path.into(), None)
     }
 
     /// Downloads into a folder, under this name with the extension of the MIME type, such as `.png`. A
@@ -144,9 +144,12 @@ impl Download {
     ///
     /// As [`to_file`](Self::to_file).
     pub fn to_dir(self, folder: impl Into<PathBuf>, stem: impl Into<String>) -> DownloadEvents {
-        let folder = folder.into();
-        let stem = stem.into();
-        Events::new(|events| self.save(folder, Some(stem), events))
+        self.saved(folder.into(), Some(stem.into()))
+    }
+
+    /// Not generic, so that this crate compiles it once.
+    fn saved(self, path: PathBuf, stem: Option<String>) -> DownloadEvents {
+        Events::new(|events| self.save(path, stem, events))
     }
 
     /// Downloads into memory: at most 256 MiB, unless [`max_size`](Self::max_size) sets another limit.
@@ -162,6 +165,7 @@ impl Download {
             download.to_writer(&mut content).await?;
             Ok(content.into())
         }
+        .boxed()
     }
 
     /// Downloads into a writer, and returns the number of bytes. After an error a part of the content is
@@ -268,12 +272,20 @@ struct Transfer {
 }
 
 impl Transfer {
-    async fn copy_to(&mut self, writer: &mut (impl AsyncWrite + Unpin), label: &str) -> Result<()> {
-        while let Some(bytes) = self.next().await? {
-            writer.write_all(&bytes).await.map_err(|error| unwritable(label, error))?;
-        }
-        writer.flush().await.map_err(|error| unwritable(label, error))?;
-        Ok(())
+    /// Not generic and boxed, so that this crate compiles it once.
+    fn copy_to<'a>(
+        &'a mut self,
+        writer: &'a mut (dyn AsyncWrite + Send + Unpin),
+        label: &'a str,
+    ) -> BoxFuture<'a, Result<()>> {
+        let copy = async move {
+            while let Some(bytes) = self.next().await? {
+                writer.write_all(&bytes).await.map_err(|error| unwritable(label, error))?;
+            }
+            writer.flush().await.map_err(|error| unwritable(label, error))?;
+            Ok(())
+        };
+        copy.boxed()
     }
 
     /// The next bytes, or `None` at the end of the content.

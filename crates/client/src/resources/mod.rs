@@ -1,4 +1,6 @@
 //! The operations of the service by noun: account, models, tasks, storage, and any other request.
+//!
+//! Their futures are boxed here: the body of an async function is otherwise compiled by every crate that awaits it.
 
 mod models;
 mod page;
@@ -7,6 +9,7 @@ mod tasks;
 
 use std::sync::Arc;
 
+use futures_util::future::{BoxFuture, FutureExt};
 use inferstore_api::types::AccountBalance;
 use inferstore_api::{Envelope, Error as RawError, NoData, ResponseValue, Safety, operations};
 use reqwest::Method;
@@ -45,21 +48,24 @@ impl Account {
     /// Those of every call: see [`Error`](crate::Error).
     pub fn balance(&self) -> impl Future<Output = Result<AccountBalance>> + Send + use<> {
         let core = Arc::clone(&self.core);
-        async move { core.call(operations::GET_BALANCE).send(|api| api.get_balance()).await }
+        async move { core.call(operations::GET_BALANCE).send(|api| api.get_balance()).await }.boxed()
     }
 }
 
 /// Sends a request and returns the whole response as the service wrote it, envelope included.
-pub(crate) async fn request(
+pub(crate) fn request(
     core: Arc<Core>,
     method: Method,
     path: String,
     body: Option<Box<RawValue>>,
-) -> Result<String> {
-    let safety = if method == Method::GET { Safety::Repeatable } else { Safety::Once };
-    let body = body.as_deref().map(RawValue::get);
-    let call = core.call_unlisted(OTHER_REQUEST, safety);
-    call.send(|api| around_text(api.send(method.clone(), &path, body))).await
+) -> BoxFuture<'static, Result<String>> {
+    let send = async move {
+        let safety = if method == Method::GET { Safety::Repeatable } else { Safety::Once };
+        let body = body.as_deref().map(RawValue::get);
+        let call = core.call_unlisted(OTHER_REQUEST, safety);
+        call.send(|api| around_text(api.send(method.clone(), &path, body))).await
+    };
+    send.boxed()
 }
 
 /// The envelope of a response around its own text.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::FutureExt;
 use inferstore_api::operations;
 use inferstore_api::types::{
     ModelDetail, ModelId, ModelListRequest, ModelSummary, ModelVersioning, ServingStatus, TaskCost,
@@ -68,6 +69,7 @@ impl Models {
             let page = core.call(operations::LIST_MODELS).send(|api| api.list_models(&query)).await?;
             Ok(Page::new(page.records, page.total))
         }
+        .boxed()
     }
 }
 
@@ -92,6 +94,7 @@ impl Model {
             let id = model.checked_id()?;
             model.core.call(operations::GET_MODEL).send(|api| api.get_model(&id)).await
         }
+        .boxed()
     }
 
     /// The price of one run.
@@ -101,7 +104,7 @@ impl Model {
     /// Those of every call: see [`Error`](crate::Error).
     pub fn cost(&self) -> impl Future<Output = Result<TaskCost>> + Send + use<> {
         let model = self.clone();
-        async move { model.cost_until(Deadline::never()).await }
+        async move { model.cost_until(Deadline::never()).await }.boxed()
     }
 
     pub(crate) async fn cost_until(&self, deadline: Deadline) -> Result<TaskCost> {
@@ -117,7 +120,7 @@ impl Model {
     /// Those of every call: see [`Error`](crate::Error).
     pub fn serving(&self) -> impl Future<Output = Result<ServingStatus>> + Send + use<> {
         let model = self.clone();
-        async move { model.serving_until(Deadline::never()).await }
+        async move { model.serving_until(Deadline::never()).await }.boxed()
     }
 
     pub(crate) async fn serving_until(&self, deadline: Deadline) -> Result<ServingStatus> {
@@ -133,7 +136,7 @@ impl Model {
     /// Those of every call: see [`Error`](crate::Error).
     pub fn versioning(&self) -> impl Future<Output = Result<ModelVersioning>> + Send + use<> {
         let model = self.clone();
-        async move { model.versioning_until(Deadline::never()).await }
+        async move { model.versioning_until(Deadline::never()).await }.boxed()
     }
 
     async fn versioning_until(&self, deadline: Deadline) -> Result<ModelVersioning> {

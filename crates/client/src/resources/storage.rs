@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt};
 use inferstore_api::types::{
     FileUrl, FolderName, MimeCategory, StorageFile, StorageStatistics, UploadFolder,
 };
@@ -53,6 +53,7 @@ impl Storage {
     pub fn statistics(&self) -> impl Future<Output = Result<StorageStatistics>> + Send + use<> {
         let core = Arc::clone(&self.core);
         async move { core.call(operations::GET_STORAGE_STATISTICS).send(|api| api.get_storage_statistics()).await }
+            .boxed()
     }
 
     /// Deletes the file with this `download_url`.
@@ -62,13 +63,14 @@ impl Storage {
     /// [`Error::Api`] when there is no such file, which is also the case after a delete whose response
     /// was lost.
     pub fn delete(&self, download_url: impl Into<String>) -> BoxFuture<'static, Result<()>> {
-        let core = Arc::clone(&self.core);
-        let file = FileUrl { url: download_url.into() };
-        Box::pin(async move {
-            // Before the call: a lost response may have been a success.
-            core.memory.uploads.forget_value(file.url.as_str());
-            core.call(operations::DELETE_FILE).send(|api| api.delete_file(&file)).await.map(drop)
-        })
+        self.clone().delete_url(download_url.into()).boxed()
+    }
+
+    async fn delete_url(self, url: String) -> Result<()> {
+        let file = FileUrl { url };
+        // Before the call: a lost response may have been a success.
+        self.core.memory.uploads.forget_value(file.url.as_str());
+        self.core.call(operations::DELETE_FILE).send(|api| api.delete_file(&file)).await.map(drop)
     }
 }
 
@@ -140,5 +142,6 @@ impl Folder {
                 ..Page::new(listing.files, listing.total)
             })
         }
+        .boxed()
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use futures_util::future::FutureExt;
 use inferstore_api::types::{TaskDetail, TaskId, TaskRecord};
 use inferstore_api::{limits, operations};
 
@@ -57,7 +58,7 @@ impl Tasks {
         offset: u64,
     ) -> impl Future<Output = Result<Page<TaskRecord>>> + Send + use<> {
         let tasks = self.clone();
-        async move { Ok(tasks.page_until(limit, offset, Deadline::never()).await?.0) }
+        async move { Ok(tasks.page_until(limit, offset, Deadline::never()).await?.0) }.boxed()
     }
 
     /// One page, and the clock of the service.
@@ -100,7 +101,7 @@ impl Task {
     /// Those of every call: see [`Error`](crate::Error).
     pub fn get(&self) -> impl Future<Output = Result<TaskDetail>> + Send + use<> {
         let task = self.clone();
-        async move { task.get_until(Deadline::never()).await }
+        async move { task.get_until(Deadline::never()).await }.boxed()
     }
 
     pub(crate) async fn get_until(&self, deadline: Deadline) -> Result<TaskDetail> {
@@ -121,7 +122,7 @@ impl Task {
     /// see whether it was canceled.
     pub fn cancel(&self) -> impl Future<Output = Result<()>> + Send + use<> {
         let task = self.clone();
-        async move { task.cancel_until(Deadline::never()).await }
+        async move { task.cancel_until(Deadline::never()).await }.boxed()
     }
 
     pub(crate) async fn cancel_until(&self, deadline: Deadline) -> Result<()> {

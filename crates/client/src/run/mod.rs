@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt};
 use inferstore_api::types::{TaskId, TaskStatus, UploadFolder};
 use inferstore_api::{Decimal, ModelKind};
 use serde_json::{Map, Value};
@@ -292,8 +292,7 @@ impl<T> Run<T> {
     ///
     /// Those of the run up to the create. Dropping the future during the create may leave a task.
     pub fn start(self) -> impl Future<Output = Result<Task>> + Send + use<T> {
-        let execution = self.execution(ignored());
-        async move { execution?.start().await }
+        start(self.execution(ignored()))
     }
 
     /// Checks everything that the run would check before its first upload, and returns the inputs as they
@@ -304,8 +303,7 @@ impl<T> Run<T> {
     ///
     /// Those of the run up to the first upload.
     pub fn check(self) -> impl Future<Output = Result<Map<String, Value>>> + Send + use<T> {
-        let execution = self.execution(ignored());
-        async move { execution?.check().await }
+        check(self.execution(ignored()))
     }
 
     /// Checks the inputs and uploads the files, so that the task can be created once, even across a
@@ -315,14 +313,31 @@ impl<T> Run<T> {
     ///
     /// Those of the run up to the create.
     pub fn prepare(self) -> impl Future<Output = Result<PreparedRun>> + Send + use<T> {
-        let execution = self.execution(ignored());
-        async move { execution?.prepare().await }
+        prepare(self.execution(ignored()))
     }
 
     fn execution(&self, sink: Sink<RunEvent>) -> Result<Execution> {
         let inputs = self.inputs.clone().map_err(crate::Error::InvalidArgument)?;
         Ok(Execution::new(self.model.clone(), inputs.into_fields()?, self.options.clone(), sink))
     }
+}
+
+// Not generic and boxed, so that this crate compiles them once, and not each crate that runs a model.
+
+fn start(execution: Result<Execution>) -> BoxFuture<'static, Result<Task>> {
+    async move { execution?.start().await }.boxed()
+}
+
+fn check(execution: Result<Execution>) -> BoxFuture<'static, Result<Map<String, Value>>> {
+    async move { execution?.check().await }.boxed()
+}
+
+fn prepare(execution: Result<Execution>) -> BoxFuture<'static, Result<PreparedRun>> {
+    async move { execution?.prepare().await }.boxed()
+}
+
+fn finish(execution: Result<Execution>) -> BoxFuture<'static, Result<Outcome>> {
+    async move { execution?.finish().await }.boxed()
 }
 
 impl<T: Send + 'static> Run<T> {
@@ -332,9 +347,9 @@ impl<T: Send + 'static> Run<T> {
     }
 
     fn finish(&self, sink: Sink<RunEvent>) -> impl Future<Output = Result<Outcome<T>>> + Send + use<T> {
-        let execution = self.execution(sink);
+        let finished = finish(self.execution(sink));
         let convert = self.convert;
-        async move { convert(execution?.finish().await?) }
+        async move { convert(finished.await?) }
     }
 }
 

@@ -13,20 +13,18 @@ const DOCUMENT: &str = include_str!("../../../../openapi/inferstore.yaml");
 /// no parser of YAML and Markdown, and its build does not grow.
 const REFERENCE: &str = include_str!("../../assets/reference.html");
 
-pub(crate) async fn asset(Path(name): Path<String>) -> Result<Response> {
-    let (kind, text) = match name.as_str() {
+/// A file that is the same for everyone.
+pub(crate) fn asset(name: &str) -> Result<Response> {
+    let (kind, text) = match name {
         "app.css" => ("text/css; charset=utf-8", STYLE),
         "app.js" => ("text/javascript; charset=utf-8", SCRIPT),
         "icon.svg" => ("image/svg+xml", ICON),
-        _ => return Err(Failure::not_found("The console has no such file.")),
+        "openapi.yaml" => ("text/plain; charset=utf-8", DOCUMENT),
+        _ => return Err(Failure::not_found("The console has no such page.")),
     };
     Ok(([(CONTENT_TYPE, kind), (CACHE_CONTROL, "no-cache")], text).into_response())
 }
 
-pub(crate) async fn document() -> Response {
-    ([(CONTENT_TYPE, "text/plain; charset=utf-8")], DOCUMENT).into_response()
-}
-
-pub(crate) async fn reference() -> Markup {
+pub(crate) fn reference() -> Response {
     page("API", "/docs", html! { div.reference { (PreEscaped(REFERENCE)) } })
 }

@@ -1,7 +1,6 @@
 //! Catalog: the models of the service, searched, sorted and filtered.
 
 use super::prelude::*;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -13,9 +12,9 @@ const PAGE: u32 = 24;
 /// How long the catalog waits for whether models are served; it only informs.
 const SERVING_TIMEOUT: Duration = Duration::from_millis(500);
 
-pub(crate) async fn show(State(app): State<Shared>, Query(query): Query<Words>) -> Result<Markup> {
-    let [search, sort, filter] = ["q", "sort", "filter"].map(|name| word(&query, name));
-    let number: u64 = word(&query, "page").parse().unwrap_or(1);
+pub(crate) async fn show(app: &App, query: &Words) -> Result<Response> {
+    let [search, sort, filter] = ["q", "sort", "filter"].map(|name| word(query, name));
+    let number: u64 = word(query, "page").parse().unwrap_or(1);
     let request = ModelListRequest {
         search: (!search.is_empty()).then(|| search.to_owned()),
         sort: sort.parse::<ModelSort>().ok(),
@@ -31,14 +30,11 @@ pub(crate) async fn show(State(app): State<Shared>, Query(query): Query<Words>) 
     let serving = join_all(serving).await;
     let pages = models.total.unwrap_or_default().div_ceil(PAGE.into());
     let body = html! {
-        div.heading {
-            h1 { "Models" }
-            p.muted { "Choose one, give it your files, and look at what comes out." }
-        }
+        h1 { "Models" }
         form.bar method="get" action="/" role="search" {
             label.grow { span.hidden { "Search" } input type="search" name="q" value=(search) placeholder="Search models"; }
-            (choice("sort", "Any order", &ModelSort::ALL.iter().map(ModelSort::as_str).collect::<Vec<_>>(), sort))
-            (choice("filter", "All models", &ModelFilter::ALL.iter().map(ModelFilter::as_str).collect::<Vec<_>>(), filter))
+            (choice("sort", "Any order", ModelSort::ALL.iter().map(ModelSort::as_str), sort))
+            (choice("filter", "All models", ModelFilter::ALL.iter().map(ModelFilter::as_str), filter))
             button type="submit" { "Search" }
         }
         @if models.records.is_empty() {
@@ -55,11 +51,14 @@ fn card(model: &ModelSummary, serving: Option<bool>) -> Markup {
     let name = titled(model.name.as_deref().unwrap_or(model.id.as_str()));
     html! {
         a.card href={ "/models/" (segment(model.id.as_str())) } {
-            (tile(model.id.as_str()))
             div.title { h2 { (name) } (served(serving)) }
             p { (model.description.as_deref().unwrap_or_default()) }
             div.foot {
-                (price(model.price.as_ref()))
+                @match &model.price {
+                    Some(price) if price.is_zero() => span.price { "Free" },
+                    Some(price) => span.price { (amount(Some(price))) span.muted { " per run" } },
+                    None => span.price.muted { "Price unknown" },
+                }
                 span.muted { @if model.is_official == Some(true) { "Official" } @else { (model.username.as_deref().unwrap_or_default()) } }
             }
         }
@@ -69,28 +68,7 @@ fn card(model: &ModelSummary, serving: Option<bool>) -> Markup {
 /// Whether a node serves the model.
 pub(crate) fn served(serving: Option<bool>) -> Markup {
     html! {
-        @match serving {
-            Some(true) => span.dot.good { "Ready" },
-            Some(false) => span.dot.quiet { "Offline" },
-            None => {},
-        }
-    }
-}
-
-/// A picture of a model, drawn from its identifier, so that it is recognized.
-pub(crate) fn tile(id: &str) -> Markup {
-    let mut hasher = DefaultHasher::new();
-    id.hash(&mut hasher);
-    let bits = hasher.finish();
-    let part = |shift: u32, count: u64| (bits >> shift) % count;
-    let hue = part(0, 360);
-    let color = |turn: u64, light: u64| format!("hsl({} 44% {light}%)", (hue + turn) % 360);
-    html! {
-        svg.tile viewBox="0 0 320 96" preserveAspectRatio="xMidYMid slice" aria-hidden="true" {
-            rect width="320" height="96" fill=(color(0, 84)) {}
-            circle cx=(40 + part(9, 90)) cy=(part(17, 96)) r=(50 + part(23, 40)) fill=(color(28, 72)) opacity="0.85" {}
-            circle cx=(190 + part(31, 90)) cy=(part(37, 96)) r=(40 + part(43, 45)) fill=(color(330, 70)) opacity="0.7" {}
-            circle cx=(110 + part(49, 100)) cy=(part(53, 110)) r=(18 + part(57, 30)) fill=(color(60, 90)) opacity="0.8" {}
-        }
+        @if serving == Some(true) { span.dot.good { "Ready" } }
+        @if serving == Some(false) { span.dot.quiet { "Offline" } }
     }
 }

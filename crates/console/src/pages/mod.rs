@@ -11,25 +11,26 @@ pub(crate) mod task;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
+use axum::response::{IntoResponse, Redirect, Response};
 use inferstore::types::TaskStatus;
 use inferstore::{Decimal, Timestamp};
 use maud::{DOCTYPE, Markup, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::failure::Failure;
-
 /// What every page uses.
 mod prelude {
-    pub(super) use axum::extract::{Path, Query, Request, State};
-    pub(super) use axum::response::{IntoResponse, Redirect, Response};
+    pub(super) use axum::extract::Request;
+    pub(super) use axum::http::StatusCode;
+    pub(super) use axum::response::{IntoResponse, Response};
+    pub(super) use inferstore::types::TaskStatus;
     pub(super) use maud::{Markup, html};
 
     pub(super) use super::{
-        Words, amount, badge, choice, page, page_with, pager, price, reload, segment, size, titled, when,
+        Words, amount, badge, choice, go_to, page, page_that_reloads, pager, segment, size, titled, when,
         word,
     };
     pub(super) use crate::failure::{Failure, Result, within};
-    pub(super) use crate::state::{App, Shared};
+    pub(super) use crate::state::App;
 }
 
 /// Characters that need no encoding in a segment of a path.
@@ -54,24 +55,23 @@ pub(crate) fn word<'a>(query: &'a Words, name: &str) -> &'a str {
 }
 
 /// A whole page, below this entry of the navigation.
-pub(crate) fn page(title: &str, section: &str, body: Markup) -> Markup {
-    page_with(title, section, html! {}, body)
+pub(crate) fn page(title: &str, section: &str, body: Markup) -> Response {
+    page_that_reloads(title, section, None, body)
 }
 
-/// A whole page with more in its head.
-pub(crate) fn page_with(title: &str, section: &str, head: Markup, body: Markup) -> Markup {
-    html! {
+/// A page that a browser without JavaScript loads again after so many seconds.
+pub(crate) fn page_that_reloads(title: &str, section: &str, seconds: Option<u32>, body: Markup) -> Response {
+    let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
                 title { (title) " · Inferstore" }
                 link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
                 link rel="stylesheet" href="/assets/app.css";
                 script type="module" src="/assets/app.js" {}
-                (head)
+                @if let Some(seconds) = seconds { noscript { meta http-equiv="refresh" content=(seconds); } }
             }
             body {
                 a.skip href="#main" { "Skip to content" }
@@ -86,22 +86,21 @@ pub(crate) fn page_with(title: &str, section: &str, head: Markup, body: Markup) 
                 main id="main" { (body) }
             }
         }
-    }
+    };
+    page.into_response()
 }
 
-/// A head that loads the page again after so many seconds, for browsers without JavaScript.
-pub(crate) fn reload(is_due: bool, seconds: u32) -> Markup {
-    html! { @if is_due { noscript { meta http-equiv="refresh" content=(seconds); } } }
+/// Leads on to a page of this kind.
+pub(crate) fn go_to(kind: &str, id: impl Display) -> Response {
+    Redirect::to(&format!("/{kind}/{}", segment(&id.to_string()))).into_response()
 }
 
 /// A list to choose one word of, or none.
-pub(crate) fn choice(name: &str, none: &str, words: &[&str], chosen: &str) -> Markup {
+pub(crate) fn choice<'a>(name: &str, any: &str, words: impl Iterator<Item = &'a str>, now: &str) -> Markup {
     html! {
-        label { span.hidden { (titled(name)) }
-            select name=(name) {
-                option value="" { (none) }
-                @for word in words { option value=(word) selected[*word == chosen] { (titled(word)) } }
-            }
+        select name=(name) aria-label=(titled(name)) {
+            option value="" { (any) }
+            @for word in words { option value=(word) selected[word == now] { (titled(word)) } }
         }
     }
 }
@@ -115,10 +114,6 @@ pub(crate) fn pager(pages: u64, now: u64, address: impl Fn(u64) -> String) -> Ma
             }
         }
     }
-}
-
-pub(crate) async fn not_found() -> Failure {
-    Failure::not_found("The console has no such page.")
 }
 
 /// A text as a segment of a path.
@@ -135,30 +130,14 @@ pub(crate) fn titled(name: &str) -> String {
 
 /// An amount, exactly as the service states it.
 pub(crate) fn amount(amount: Option<&Decimal>) -> String {
-    amount.map_or_else(
-        || "–".to_owned(),
-        |amount| amount.to_plain_string().unwrap_or_else(|| amount.to_string()),
-    )
-}
-
-pub(crate) fn price(price: Option<&Decimal>) -> Markup {
-    html! {
-        @match price {
-            Some(price) if price.is_zero() => span.price { "Free" },
-            Some(_) => span.price { (amount(price)) span.muted { " per run" } },
-            None => span.price.muted { "Price unknown" },
-        }
-    }
+    amount.map_or("–".to_owned(), |amount| amount.to_plain_string().unwrap_or_else(|| amount.to_string()))
 }
 
 pub(crate) fn size(bytes: u64) -> String {
-    let units = ["KiB", "MiB", "GiB", "TiB"];
-    let shown = |unit: usize| bytes as f64 / 1024_f64.powi(unit as i32 + 1);
-    match (0..units.len()).find(|&unit| shown(unit) < 1024.0) {
-        _ if bytes < 1024 => format!("{bytes} B"),
-        Some(unit) => format!("{:.1} {}", shown(unit), units[unit]),
-        None => format!("{:.0} TiB", shown(3)),
-    }
+    let power = (bytes.max(1).ilog2() / 10).min(4);
+    let count = bytes as f64 / (1_u64 << (10 * power)) as f64;
+    let unit = ["B", "KiB", "MiB", "GiB", "TiB"][power as usize];
+    format!("{count:.*} {unit}", usize::from(power > 0))
 }
 
 /// A time, to the second and in UTC as the service states it.
@@ -170,14 +149,6 @@ pub(crate) fn when(stamp: Option<&Timestamp>) -> Markup {
 
 /// A status as a badge.
 pub(crate) fn badge(status: Option<&TaskStatus>) -> Markup {
-    let (class, word) = match status {
-        Some(TaskStatus::InQueue) => ("waiting", "In queue"),
-        Some(TaskStatus::Computing) => ("working", "Computing"),
-        Some(TaskStatus::Success) => ("good", "Success"),
-        Some(TaskStatus::Failed) => ("bad", "Failed"),
-        Some(TaskStatus::Canceled) => ("quiet", "Canceled"),
-        Some(other) => ("quiet", other.as_str()),
-        None => ("quiet", "Unknown"),
-    };
-    html! { span.badge.(class) { (word) } }
+    let word = status.map_or("unknown", TaskStatus::as_str);
+    html! { span.badge.(word) { (titled(word)) } }
 }

@@ -3,20 +3,18 @@
 use super::prelude::*;
 use axum::response::sse::{KeepAlive, Sse};
 use futures_util::StreamExt;
-use inferstore::types::TaskStatus;
 
 use crate::call::same_call;
-use crate::form::text_of;
-use crate::runs::{End, Progress, Run};
-use crate::shown::{Kind, media};
+use crate::runs::{Progress, Run};
 
 /// The changes of one run, or of all, as they happen.
-pub(crate) async fn events(State(app): State<Shared>, Query(query): Query<Words>) -> impl IntoResponse {
-    let changes = app.runs.changes(word(&query, "run").parse().ok());
-    Sse::new(changes.take_until(app.ended.clone().cancelled_owned())).keep_alive(KeepAlive::default())
+pub(crate) fn events(app: &App, query: &Words) -> Response {
+    let changes = app.runs.changes(word(query, "run").parse().ok());
+    let changes = changes.take_until(app.ended.clone().cancelled_owned());
+    Sse::new(changes).keep_alive(KeepAlive::default()).into_response()
 }
 
-pub(crate) async fn list(State(app): State<Shared>) -> Markup {
+pub(crate) fn list(app: &App) -> Response {
     let runs = app.runs.list();
     let is_running = runs.iter().any(|run| run.progress().end.is_none());
     let body = html! {
@@ -32,7 +30,7 @@ pub(crate) async fn list(State(app): State<Shared>) -> Markup {
             }
         }
     };
-    page_with("Runs", "/runs", reload(is_running, 3), body)
+    page_that_reloads("Runs", "/runs", is_running.then_some(3), body)
 }
 
 /// One run as the cells of a row.
@@ -49,18 +47,18 @@ pub(crate) fn row(run: &Run, progress: &Progress) -> Markup {
 
 fn state(progress: &Progress) -> Markup {
     match &progress.end {
-        Some(End::Success(_)) => badge(Some(&TaskStatus::Success)),
-        Some(End::Failure(_)) if !progress.has_result() => html! { span.badge.bad { "Problem" } },
+        Some(Ok(_)) => badge(Some(&TaskStatus::Success)),
+        Some(Err(_)) if !progress.has_result() => html! { span.badge.failed { "Problem" } },
         _ if progress.status.is_some() => badge(progress.status.as_ref()),
-        _ => html! { span.badge.working { "Starting" } },
+        _ => html! { span.badge.computing { "Starting" } },
     }
 }
 
 fn summary(progress: &Progress) -> String {
     let (sent, whole) = progress.uploads.values().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     match &progress.end {
-        Some(End::Success(cost)) => format!("Cost {}", amount(cost.as_ref())),
-        Some(End::Failure(failure)) => failure.text.clone(),
+        Some(Ok(cost)) => format!("Cost {}", amount(cost.as_ref())),
+        Some(Err(failure)) => failure.text.clone(),
         None if sent < whole => format!("Uploading {} of {}", size(sent), size(whole)),
         None => String::new(),
     }
@@ -70,12 +68,12 @@ fn seconds(progress: &Progress) -> String {
     format!("{:.1} s", progress.elapsed.as_secs_f64())
 }
 
-pub(crate) async fn show(State(app): State<Shared>, Path(id): Path<u64>) -> Result<Response> {
+pub(crate) fn show(app: &App, id: &str) -> Result<Response> {
     let forgotten = || Failure::not_found("The console does not know this run. Its task is in the history.");
-    let run = app.runs.get(id).ok_or_else(forgotten)?;
+    let run = id.parse().ok().and_then(|id| app.runs.get(id)).ok_or_else(forgotten)?;
     let progress = run.progress();
     if let (true, Some(task)) = (progress.has_result(), &progress.task) {
-        return Ok(Redirect::to(&format!("/tasks/{}", segment(task.as_str()))).into_response());
+        return Ok(go_to("tasks", task.as_str()));
     }
     let name = run.model.as_deref().map_or_else(|| "Task".to_owned(), titled);
     let body = html! {
@@ -83,32 +81,13 @@ pub(crate) async fn show(State(app): State<Shared>, Path(id): Path<u64>) -> Resu
             h1 { (name) }
             p.muted { "Run " (run.id) @if let Some(model) = &run.model { " of " a href={ "/models/" (segment(model)) } { (model) } } }
         }
-        div.columns {
-            section.card data-live=[progress.end.is_none().then(|| format!("/runs/events?run={id}"))] {
-                h2.hidden { "Progress" }
-                div data-run=(run.id) aria-live="polite" { (steps(&run, &progress)) }
-            }
-            aside { (inputs(&run)) }
+        section.card data-live=[progress.end.is_none().then(|| format!("/runs/events?run={id}"))] {
+            h2.hidden { "Progress" }
+            div data-run=(run.id) aria-live="polite" { (steps(&run, &progress)) }
         }
         @if let Some(model) = &run.model { (same_call(model, &run.inputs, &run.files)) }
     };
-    Ok(page_with(&name, "/runs", reload(progress.end.is_none(), 2), body).into_response())
-}
-
-fn inputs(run: &Run) -> Markup {
-    html! {
-        section.card {
-            h2 { "Inputs" }
-            dl {
-                @for (name, value) in &run.inputs {
-                    dt { (titled(name)) }
-                    @if let Some(file) = run.files.get(name) {
-                        dd { (file.name) " " span.muted { (size(file.size)) } (media(Kind::of_name(&file.name, None), &format!("/uploads/{}", file.id), &file.name)) }
-                    } @else { dd { (text_of(value)) } }
-                }
-            }
-        }
-    }
+    Ok(page_that_reloads(&name, "/runs", progress.end.is_none().then_some(2), body))
 }
 
 /// How far a run is, step by step.
@@ -119,14 +98,12 @@ pub(crate) fn steps(run: &Run, progress: &Progress) -> Markup {
     let (sent, whole) = progress.uploads.values().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     let is_queued = matches!(status, Some(TaskStatus::InQueue));
     let is_computing = matches!(status, Some(TaskStatus::Computing));
-    let is_done = matches!(progress.end, Some(End::Success(_)));
+    let is_done = matches!(progress.end, Some(Ok(_)));
     // Each step: its name, whether it is done, and whether it is the present one.
     let steps = [
-        ("Inputs fit", true, false),
         ("Upload", is_created, !is_created && !is_over),
         ("Queue", is_computing || is_done, is_created && (is_queued || status.is_none()) && !is_over),
         ("Compute", is_done, is_computing && !is_over),
-        ("Result", is_done, false),
     ];
     html! {
         ol.steps {
@@ -134,20 +111,18 @@ pub(crate) fn steps(run: &Run, progress: &Progress) -> Markup {
                 li.done[is_done] .now[is_now] aria-current=[is_now.then_some("step")] {
                     span { (name) }
                     @if name == "Upload" && whole > 0 {
-                        small { (size(sent)) " of " (size(whole)) }
+                        small.muted { " " (size(sent)) " of " (size(whole)) }
                         @if sent < whole { progress max=(whole) value=(sent) aria-label="Upload" {} }
                     }
                 }
             }
         }
         p.clock { (state(progress)) " " (seconds(progress)) @if let Some(task) = &progress.task { " · " a href={ "/tasks/" (segment(task.as_str())) } { "Task " (task.as_str().chars().take(12).collect::<String>()) } } }
-        @if !progress.notes.is_empty() {
-            ul.notes { @for (at, note) in &progress.notes { li { span.muted { (format!("{:.1} s", at.as_secs_f64())) } " " (note) } } }
-        }
+        @if let Some(note) = &progress.note { p { (note) } }
         @if let (Some(task), true, false) = (&progress.task, is_queued, is_over) {
             form method="post" action={ "/tasks/" (segment(task.as_str())) "/cancel" } { button.quiet type="submit" { "Cancel" } " " span.muted { "A canceled task is not billed." } }
         }
-        @if let Some(End::Failure(failure)) = &progress.end {
+        @if let Some(Err(failure)) = &progress.end {
             (failure)
             p { @if let Some(model) = &run.model { a.button href={ "/models/" (segment(model)) } { "Back to the model" } " " }
                 @if let Some(task) = &progress.task { a.button href={ "/tasks/" (segment(task.as_str())) } { "Look at the task again" } } }

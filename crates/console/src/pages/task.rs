@@ -1,10 +1,11 @@
 //! Tasks: the history, newest first, and one task with its inputs and outputs.
 
 use super::prelude::*;
-use inferstore::types::{TaskDetail, TaskId, TaskRecord, TaskStatus};
+use std::collections::BTreeMap;
+
+use inferstore::types::{Descriptor, TaskDetail, TaskId, TaskRecord};
 use serde_json::{Map, Value};
 
-use super::model::ordered;
 use crate::call::same_call;
 use crate::runs::Run;
 use crate::shown::{compare, picture, value};
@@ -12,114 +13,95 @@ use crate::shown::{compare, picture, value};
 /// How many tasks a page shows, how many are read at once, and how many are read to fill a page.
 const PAGE: usize = 25;
 const READ: u32 = 100;
-const MAX_READ: u64 = 2_000;
+pub(crate) const MAX_READ: u64 = 2_000;
 
-/// Tasks of the history, newest first, with their places.
-pub(crate) struct History {
-    pub(crate) records: Vec<(u64, TaskRecord)>,
-    /// The place where to read on; 0 when all was read.
-    pub(crate) read_to: u64,
-}
-
-/// Reads the history backwards, until `wanted` records match or `max_read` were read.
+/// Reads the history backwards, until `wanted` records match or `MAX_READ` were read. Returns them, newest first,
+/// and the place where to read on, which is 0 when all was read.
 pub(crate) async fn history(
     app: &App,
     before: Option<u64>,
     wanted: usize,
-    max_read: u64,
     matches: impl Fn(&TaskRecord) -> bool + Send,
-) -> Result<History> {
+) -> Result<(Vec<TaskRecord>, u64)> {
     let tasks = app.client.tasks();
     let total = match before {
         Some(before) => before,
         None => within(tasks.page(1, 0)).await?.total.unwrap_or_default(),
     };
-    let mut history = History { records: Vec::new(), read_to: total };
-    while history.read_to > total.saturating_sub(max_read) && history.records.len() < wanted {
-        let start = history.read_to.saturating_sub(READ.into());
-        let count = u32::try_from(history.read_to - start).unwrap_or(READ);
-        let page = within(tasks.page(count, start)).await?;
-        let places = (start..).zip(page.records).collect::<Vec<_>>();
-        for (place, record) in places.into_iter().rev() {
-            history.read_to = place;
-            if matches(&record) {
-                history.records.push((place, record));
-            }
-            if history.records.len() == wanted {
-                return Ok(history);
-            }
+    let mut found = Vec::new();
+    let mut read_to = total;
+    while read_to > total.saturating_sub(MAX_READ) && found.len() < wanted {
+        let start = read_to.saturating_sub(READ.into());
+        let count = u32::try_from(read_to - start).unwrap_or(READ);
+        let mut records = within(tasks.page(count, start)).await?.records;
+        while found.len() < wanted
+            && let Some(record) = records.pop()
+        {
+            found.extend(Some(record).filter(&matches));
         }
-        history.read_to = start;
+        read_to = start + records.len() as u64;
     }
-    Ok(history)
+    Ok((found, read_to))
 }
 
-pub(crate) async fn list(State(app): State<Shared>, Query(query): Query<Words>) -> Result<Markup> {
-    let [model, status] = ["model", "status"].map(|name| word(&query, name));
+pub(crate) async fn list(app: &App, query: &Words) -> Result<Response> {
+    let [model, status] = ["model", "status"].map(|name| word(query, name));
     // The history is oldest first: new tasks do not move a place in it.
-    let before = word(&query, "before").parse().ok();
+    let before = word(query, "before").parse().ok();
     let matches = |record: &TaskRecord| {
         (status.is_empty() || record.status.as_ref().is_some_and(|own| own.as_str() == status))
             && (model.is_empty() || record.model_id.as_deref() == Some(model))
     };
-    let history = history(&app, before, PAGE, MAX_READ, matches).await?;
+    let (records, read_to) = history(app, before, PAGE, matches).await?;
     let body = html! {
         div.heading { h1 { "Tasks" } p.muted { "The history of the account, newest first." } }
         form.bar method="get" action="/tasks" {
             label.grow { span.hidden { "Model" } input type="search" name="model" value=(model) placeholder="Identifier of a model"; }
-            (choice("status", "Any status", &TaskStatus::KNOWN.iter().map(TaskStatus::as_str).collect::<Vec<_>>(), status))
+            (choice("status", "Any status", TaskStatus::KNOWN.iter().map(TaskStatus::as_str), status))
             button type="submit" { "Filter" }
         }
-        @if history.records.is_empty() {
-            div.empty { h2 { "No task" } p { @if history.read_to > 0 { "None of the " (MAX_READ) " latest tasks matches." } @else { a href="/" { "Run a model" } } } }
-        } @else { (table(&history.records)) }
-        @if history.read_to > 0 {
-            p { a.button href={ "/tasks?status=" (status) "&model=" (segment(model)) "&before=" (history.read_to) } { "Older tasks" } }
-        }
-    };
-    Ok(page("Tasks", "/tasks", body))
-}
-
-fn table(records: &[(u64, TaskRecord)]) -> Markup {
-    html! {
-        div.scroll tabindex="0" role="region" aria-label="Tasks" {
-            table {
-                thead { tr { th { "Task" } th { "Model" } th { "Status" } th.end { "Cost" } th { "Created" } } }
-                tbody {
-                    @for (_, task) in records {
-                        @let model = task.model_id.as_deref().unwrap_or_default();
-                        tr {
-                            td { a href={ "/tasks/" (segment(task.task_id.as_str())) "?model=" (segment(model)) } { code { (task.task_id.as_str().chars().take(12).collect::<String>()) } } }
-                            td { (titled(model)) }
-                            td { (badge(task.status.as_ref())) }
-                            td.end { @if task.status == Some(TaskStatus::Success) { (amount(task.cost.as_ref())) } }
-                            td { (when(task.created_at.as_ref())) }
+        @if records.is_empty() {
+            div.empty { h2 { "No task" } p { @if read_to > 0 { "None of the " (MAX_READ) " latest tasks matches." } @else { a href="/" { "Run a model" } } } }
+        } @else {
+            div.scroll tabindex="0" role="region" aria-label="Tasks" {
+                table {
+                    thead { tr { th { "Task" } th { "Model" } th { "Status" } th.end { "Cost" } th { "Created" } } }
+                    tbody {
+                        @for task in &records {
+                            @let model = task.model_id.as_deref().unwrap_or_default();
+                            tr {
+                                td { a href={ "/tasks/" (segment(task.task_id.as_str())) "?model=" (segment(model)) } { code { (task.task_id.as_str().chars().take(12).collect::<String>()) } } }
+                                td { (titled(model)) }
+                                td { (badge(task.status.as_ref())) }
+                                td.end { @if task.status == Some(TaskStatus::Success) { (amount(task.cost.as_ref())) } }
+                                td { (when(task.created_at.as_ref())) }
+                            }
                         }
                     }
                 }
             }
         }
-    }
+        @if read_to > 0 {
+            p { a.button href={ "/tasks?status=" (status) "&model=" (segment(model)) "&before=" (read_to) } { "Older tasks" } }
+        }
+    };
+    Ok(page("Tasks", "/tasks", body))
 }
 
-pub(crate) async fn show(
-    State(app): State<Shared>,
-    Path(id): Path<String>,
-    Query(query): Query<Words>,
-) -> Result<Response> {
-    let task = within(app.client.task(id.as_str()).get()).await?;
-    let run = app.runs.of_task(&id);
+pub(crate) async fn show(app: &App, id: &str, query: &Words) -> Result<Response> {
+    let task = within(app.client.task(id).get()).await?;
+    let run = app.runs.of_task(id);
     let model = match query.get("model").cloned().or_else(|| run.as_ref()?.model.clone()) {
         Some(model) => Some(model).filter(|model| !model.is_empty()),
-        None => model_of(&app, &id).await,
+        None => model_of(app, id).await,
     };
     if !task.status.as_ref().is_some_and(TaskStatus::is_terminal) {
         let run = run.filter(|run| run.progress().end.is_none()).unwrap_or_else(|| {
             let inputs = task.input_data.unwrap_or_default();
-            let new = Run::new(model, inputs, Some(TaskId::new(&id)));
-            app.runs.start(new, Vec::new(), || app.client.task(id.as_str()).wait().events())
+            let new = Run::new(model, inputs, Some(TaskId::new(id)));
+            app.runs.start(new, Vec::new(), || app.client.task(id).wait().events())
         });
-        return Ok(Redirect::to(&format!("/runs/{}", run.id)).into_response());
+        return Ok(go_to("runs", run.id));
     }
     let files = run.map(|run| run.files.clone()).unwrap_or_default();
     let name = model.as_deref().map_or_else(|| "Task".to_owned(), titled);
@@ -128,39 +110,50 @@ pub(crate) async fn show(
         div.heading {
             h1 { (name) " " (badge(task.status.as_ref())) }
             @if let Some(model) = &model {
-                p { a.button href={ "/models/" (segment(model)) "?from=" (segment(&id)) } { "Run again" } }
+                p { a.button href={ "/models/" (segment(model)) "?from=" (segment(id)) } { "Run again" } }
             }
         }
-        @if task.status == Some(TaskStatus::Success) { (result(&app, &task, &inputs)) } @else { (problem(&task)) }
+        @if task.status == Some(TaskStatus::Success) { (result(app, &task, &inputs)) } @else { (problem(&task)) }
         div.columns {
-            section.card { h2 { "Inputs" } (values(&app, &inputs, task.input_format.as_ref())) }
-            aside { (facts(&task, model.as_deref())) }
+            section.card {
+                h2 { "Inputs" }
+                div.values {
+                    @for (name, one, descriptor) in ordered(&inputs, task.input_format.as_ref()) {
+                        (value(app, name, one, descriptor))
+                    }
+                }
+            }
+            aside.card {
+                h2 { "Task" }
+                dl {
+                    dt { "Identifier" } dd { code { (task.task_id.as_str()) } }
+                    @if let Some(model) = &model { dt { "Model" } dd { a href={ "/models/" (segment(model)) } { (model) } } }
+                    @if task.status == Some(TaskStatus::Success) { dt { "Cost" } dd { (amount(task.cost.as_ref())) } }
+                    dt { "Created" } dd { (when(task.created_at.as_ref())) }
+                    dt { "Ended" } dd { (when(task.updated_at.as_ref())) }
+                }
+            }
         }
         @if let Some(model) = &model { (same_call(model, &inputs, &files)) }
     };
-    Ok(page(&name, "/tasks", body).into_response())
+    Ok(page(&name, "/tasks", body))
 }
 
 /// The model of a task that no page led to: only the history knows it.
 async fn model_of(app: &App, id: &str) -> Option<String> {
-    let found = history(app, None, 1, 500, |record| record.task_id.as_str() == id).await.ok()?;
-    found.records.into_iter().next()?.1.model_id
+    let (found, _) = history(app, None, 1, |record| record.task_id.as_str() == id).await.ok()?;
+    found.into_iter().next()?.model_id
 }
 
-type Format = std::collections::BTreeMap<String, inferstore::types::Descriptor>;
-
-fn values(app: &App, values: &Map<String, Value>, format: Option<&Format>) -> Markup {
+/// Values in the order that the model declares.
+fn ordered<'a>(
+    values: &'a Map<String, Value>,
+    format: Option<&'a BTreeMap<String, Descriptor>>,
+) -> Vec<(&'a String, &'a Value, Option<&'a Descriptor>)> {
     let descriptor = |name: &str| format.and_then(|format| format.get(name));
-    // What the model declares comes in its order, and then everything else.
-    let declared = ordered(format).into_iter().map(|(name, _)| name);
-    let more = values.keys().filter(|name| descriptor(name).is_none());
-    html! {
-        div.values {
-            @for name in declared.chain(more) {
-                @if let Some(one) = values.get(name) { (value(app, name, one, descriptor(name))) }
-            }
-        }
-    }
+    let mut values: Vec<_> = values.iter().map(|(name, value)| (name, value, descriptor(name))).collect();
+    values.sort_by_key(|(.., descriptor)| descriptor.and_then(|one| one.position).unwrap_or(i64::MAX));
+    values
 }
 
 fn result(app: &App, task: &TaskDetail, inputs: &Map<String, Value>) -> Markup {
@@ -169,22 +162,15 @@ fn result(app: &App, task: &TaskDetail, inputs: &Map<String, Value>) -> Markup {
         Value::Object(output) => output,
         other => Map::from_iter([("output".to_owned(), other)]),
     };
-    let first = |values: &Map<String, Value>, format: Option<&Format>| {
-        let names: Vec<_> = ordered(format).into_iter().map(|(name, _)| name.clone()).collect();
-        let names = names.into_iter().chain(values.keys().cloned());
-        names.into_iter().find_map(|name| {
-            let descriptor = format.and_then(|format| format.get(&name));
-            let url = picture(values.get(&name)?, descriptor)?;
-            Some((app.link(url, &name), name))
-        })
-    };
-    let before = first(inputs, task.input_format.as_ref());
-    let after = first(&output, task.output_format.as_ref());
+    let inputs = ordered(inputs, task.input_format.as_ref());
+    let outputs = ordered(&output, task.output_format.as_ref());
+    let before = inputs.iter().find_map(|(_, value, descriptor)| picture(value, *descriptor));
+    let after = outputs.iter().find_map(|(_, value, descriptor)| picture(value, *descriptor));
     html! {
         section.card.result {
             h2 { "Result" }
-            @if let (Some((before, input)), Some((after, output))) = (&before, &after) { (compare((before, input), (after, output))) }
-            (values(app, &output, task.output_format.as_ref()))
+            @if let (Some(before), Some(after)) = (before, after) { (compare(&app.link(before), &app.link(after))) }
+            div.values { @for (name, one, descriptor) in outputs { (value(app, name, one, descriptor)) } }
         }
     }
 }
@@ -205,34 +191,14 @@ fn problem(task: &TaskDetail) -> Markup {
     }
 }
 
-fn facts(task: &TaskDetail, model: Option<&str>) -> Markup {
-    let time = |stamp: Option<&inferstore::Timestamp>| stamp?.to_system_time();
-    let created = time(task.created_at.as_ref());
-    let ended = time(task.updated_at.as_ref());
-    let took = created.zip(ended).and_then(|(created, ended)| ended.duration_since(created).ok());
-    html! {
-        section.card {
-            h2 { "Task" }
-            dl {
-                dt { "Identifier" } dd { code { (task.task_id.as_str()) } }
-                @if let Some(model) = model { dt { "Model" } dd { a href={ "/models/" (segment(model)) } { (model) } } }
-                @if task.status == Some(TaskStatus::Success) { dt { "Cost" } dd { (amount(task.cost.as_ref())) } }
-                dt { "Created" } dd { (when(task.created_at.as_ref())) }
-                @if let Some(took) = took { dt { "Took" } dd { (format!("{:.1} s", took.as_secs_f64())) } }
-            }
-        }
-    }
-}
-
 /// Cancels a task that is queued.
-pub(crate) async fn cancel(State(app): State<Shared>, Path(id): Path<String>) -> Result<Response> {
-    let canceled = within(app.client.task(id.as_str()).cancel()).await;
-    let Some(run) = app.runs.of_task(&id) else {
-        canceled?;
-        return Ok(Redirect::to(&format!("/tasks/{}", segment(&id))).into_response());
+pub(crate) async fn cancel(app: &App, id: &str) -> Result<Response> {
+    let canceled = within(app.client.task(id).cancel()).await;
+    let Some(run) = app.runs.of_task(id) else {
+        return canceled.map(|()| go_to("tasks", id));
     };
     if let Err(Failure { text, .. }) = canceled {
         app.runs.note(&run, format!("The cancel had no effect: {text}"));
     }
-    Ok(Redirect::to(&format!("/runs/{}", run.id)).into_response())
+    Ok(go_to("runs", run.id))
 }

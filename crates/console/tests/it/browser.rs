@@ -321,8 +321,8 @@ async fn a_hundred_runs_side_by_side_stay_live() {
     tab.until("document.querySelector('.cards')").await;
     tab.open(&address(&site, "/runs")).await;
     tab.until("document.querySelectorAll('tr[data-run]').length === 100").await;
-    tab.until("document.querySelectorAll('.badge.waiting').length === 100").await;
+    tab.until("document.querySelectorAll('.badge.in_queue').length === 100").await;
     tab.picture("hundred").await;
     controls.clear_script("color-extraction").await.expect("a script");
-    tab.until("document.querySelectorAll('.badge.good').length === 100").await;
+    tab.until("document.querySelectorAll('.badge.success').length === 100").await;
 }

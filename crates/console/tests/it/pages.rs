@@ -117,8 +117,8 @@ async fn the_account_shows_the_balance_and_what_was_spent() {
     let page = visitor.get("/account").await;
     page.says("4.9</dd>")
         .says("In 2 successful tasks, 0.1 in all")
-        .says("<rect x=")
-        .says(">0.1</text>")
+        .says("<rect width=\"100\"")
+        .says("0.1</td>")
         .says("Color extraction");
 }
 

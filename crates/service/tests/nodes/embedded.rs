@@ -36,6 +36,29 @@ async fn a_model_of_ones_own_runs_inside_the_process() -> Outcome {
     Ok(())
 }
 
+#[tokio::test]
+async fn a_task_says_which_side_computed_it() -> Outcome {
+    let mut config = Config::ephemeral();
+    config.nodes = Some(([127, 0, 0, 1], 0).into());
+    let service = Service::start_with_models(config, vec![Arc::new(Echo)]).await?;
+    let bench = Bench::around(service).await?;
+    bench.service.publish_model(PUBLISHER, echo("echo")?).await?;
+    let inside = bench.create("echo", json!({ "say": "hello" })).await?;
+    bench.ended(&inside).await?;
+
+    // A live node outside takes the tasks of the model over.
+    let node = bench.register(&["echo"]).await?;
+    let outside = bench.create("echo", json!({ "say": "hello" })).await?;
+    let leased = node.lease(20.0).await?.ok_or("the node gets the task")?;
+    assert_eq!(leased.task, outside);
+    assert_eq!(bench.message_of(&outside).await?, "ok", "nobody has computed it yet");
+    assert_eq!(node.finish(&leased, "hello").await?, 200);
+    bench.ended(&outside).await?;
+    assert_eq!(bench.message_of(&outside).await?, "computed by a node outside the service");
+    assert_eq!(bench.message_of(&inside).await?, "computed by the service itself");
+    Ok(())
+}
+
 /// Reports how many of its runs there were at a time.
 #[derive(Default)]
 struct Counting {

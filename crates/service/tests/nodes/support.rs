@@ -85,10 +85,15 @@ impl Bench {
     }
 
     async fn get_as(&self, key: &str, path: &str) -> Outcome<Value> {
+        Ok(self.response_as(key, path).await?["data"].take())
+    }
+
+    /// The whole response to a read that succeeds.
+    async fn response_as(&self, key: &str, path: &str) -> Outcome<Value> {
         let url = format!("{}{path}", self.service.base_url());
         let text = self.http.get(url).header("x-api-key", key).send().await?.text().await?;
-        let mut response: Value = serde_json::from_str(&text)?;
-        if response["status"] == "success" { Ok(response["data"].take()) } else { Err(text.into()) }
+        let response: Value = serde_json::from_str(&text)?;
+        if response["status"] == "success" { Ok(response) } else { Err(text.into()) }
     }
 
     pub(crate) async fn create(&self, model: &str, input: Value) -> Outcome<String> {
@@ -118,6 +123,12 @@ impl Bench {
 
     pub(crate) async fn task(&self, id: &str) -> Outcome<Value> {
         self.get(&format!("/api-key/task/{id}/detail")).await
+    }
+
+    /// What the service says of the task beside its record.
+    pub(crate) async fn message_of(&self, task: &str) -> Outcome<String> {
+        let response = self.response_as(&self.key, &format!("/api-key/task/{task}/detail")).await?;
+        Ok(response["message"].as_str().unwrap_or_default().to_owned())
     }
 
     pub(crate) fn nodes_url(&self) -> Outcome<String> {
