@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
+use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -25,6 +26,10 @@ const TRIED: &str = "tried: ";
 /// The part that is no module: properties of all crates, with many random cases.
 const PROPERTIES: &str = "properties";
 
+/// The part that needs engines, which this script starts; it runs only when it is named.
+const CLUSTER: &str = "cluster";
+const ENGINES: [&str; 2] = [".ci/cluster", "stress"];
+
 /// The modules of this file are the other parts, but for the helpers.
 const MODULES: &str = "tests/it/stress/mod.rs";
 const HELPERS: [&str; 2] = ["intensity", "stored"];
@@ -33,7 +38,8 @@ const HELPERS: [&str; 2] = ["intensity", "stored"];
 #[derive(clap::Args)]
 pub(crate) struct Job {
     /// A part, or a part and the beginning of a test, such as creates::with. Without one, all parts:
-    /// the modules of tests/it/stress, and `properties`.
+    /// the modules of tests/it/stress, and `properties`. The part `cluster` starts PostgreSQL, an object store and
+    /// haproxy, and runs only when it is named.
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Repeats a run; without it, every run begins with another one.
@@ -61,11 +67,15 @@ impl Job {
         let all = [String::new()];
         let names = if self.names.is_empty() { &all[..] } else { &self.names };
         for name in names.iter().filter(|name| *name != PROPERTIES) {
-            let test = format!("stress::{name}");
-            self.test(root, seed, until, &["--package", "inferstore-tests", "--test", "it"], &test)?;
+            let mut command = match &**name {
+                CLUSTER => engines(),
+                _ => tests(&["--package", "inferstore-tests", "--test", "it"], &format!("stress::{name}")),
+            };
+            self.test(root, seed, until, &mut command, name)?;
         }
         if self.names.is_empty() || self.names.iter().any(|name| name == PROPERTIES) {
-            self.test(root, seed, until, &["--workspace", "--lib", "--tests"], PROPERTIES)?;
+            let mut command = tests(&["--workspace", "--lib", "--tests"], PROPERTIES);
+            self.test(root, seed, until, &mut command, PROPERTIES)?;
         }
         if self.names.is_empty() && cargo_has("fuzz") {
             fuzz::Job { targets: Vec::new(), seconds: 60, seed, keep: false }.run(root)?;
@@ -75,17 +85,14 @@ impl Job {
         Ok(format!("all of it holds, with seed {seed}\n"))
     }
 
-    /// Runs the tests of this name one at a time, and shows each with what it tried. When one fails, the end
-    /// of the output is shown.
-    fn test(&self, root: &Path, seed: u64, until: Instant, which: &[&str], name: &str) -> Result<()> {
-        let mut command = cargo();
-        command.arg("test").args(which).args(["--", name, "--nocapture", "--test-threads", "1"]);
+    /// Runs tests, and shows each with what it tried. When one fails, the end of the output is shown.
+    fn test(&self, root: &Path, seed: u64, until: Instant, command: &mut Command, name: &str) -> Result<()> {
         command.env(SEED, seed.to_string());
         command.env("PROPTEST_CASES", CASES.to_string()).env("PROPTEST_RNG_SEED", seed.to_string());
         command.current_dir(absolute(&root.join("."))?);
         let output = Mutex::new(String::new());
         let began = Instant::now();
-        let end = process_group::run(&command, until, |line| {
+        let end = process_group::run(command, until, |line| {
             if line.starts_with("test ") || line.contains(TRIED) {
                 let _ = say(&format!("{:>5} s  {line}\n", began.elapsed().as_secs()));
             }
@@ -95,14 +102,29 @@ impl Job {
             }
         })?;
         let output = output.into_inner().unwrap_or_default();
-        let again = format!("again with `cargo xtask stress {} --seed {seed}`", name.replace("stress::", ""));
+        let again = format!("again with `cargo xtask stress {name} --seed {seed}`");
         match end {
-            End::Exited(status) if !status.success() => bail!("{output}\n{name} fails; {again}"),
+            End::Exited(status) if !status.success() => bail!("{output}\nstress {name} fails; {again}"),
             End::Exited(_) if !output.contains("\ntest ") => bail!("no test is called {name}"),
             End::Exited(_) => Ok(()),
             End::TimedOut => bail!("{output}\nnot done in {} minutes; {again}", self.minutes),
         }
     }
+}
+
+/// The tests of this name, one at a time.
+fn tests(which: &[&str], name: &str) -> Command {
+    let mut command = cargo();
+    command.arg("test").args(which).args(["--", name, "--nocapture", "--test-threads", "1"]);
+    command
+}
+
+/// The tests of a cluster, with everything that they need.
+fn engines() -> Command {
+    let [script, form] = ENGINES;
+    let mut command = Command::new(script);
+    command.arg(form);
+    command
 }
 
 /// The modules that hold tests, and the properties.

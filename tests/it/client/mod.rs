@@ -9,6 +9,7 @@ mod futures;
 mod guards;
 mod lists;
 mod many;
+mod on_a_deployment;
 pub(crate) mod on_the_service;
 mod outages;
 mod prepared;

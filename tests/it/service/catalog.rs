@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use inferstore_service::{Config, ModelChange, Money, Scope, Service};
+use inferstore_service::{ModelChange, Money, Scope};
 use serde_json::{Value, json};
 
-use super::{MODEL, an_input, start, start_with, start_with_fixtures};
+use super::{MODEL, an_input, start, start_with_fixtures};
 use crate::support::caller::Caller;
+use crate::support::deployment::Deployment;
 
 const LIST: &str = "/api-key/model/list";
 
@@ -33,7 +34,7 @@ async fn record(caller: &Caller, id: &str) -> Value {
     caller.get(&format!("/api-key/model/{id}")).await.data().clone()
 }
 
-async fn keyed(service: &Service, caller: &Caller, username: &str) -> Caller {
+async fn keyed(service: &Deployment, caller: &Caller, username: &str) -> Caller {
     caller.with_key(Some(&service.add_key(username).await.expect("a key")))
 }
 
@@ -263,33 +264,4 @@ async fn consumers_are_the_accounts_with_tasks_that_have_not_ended() {
     assert_eq!(caller.get(&serving).await.data()["consumers"], 2);
     other.delete(&format!("/api-key/task/{task}/cancel")).await;
     assert_eq!(caller.get(&serving).await.data()["consumers"], 1);
-}
-
-#[tokio::test]
-async fn prices_are_exact_and_a_restart_keeps_what_the_operator_changed() {
-    let folder = std::env::temp_dir().join(format!("inferstore-prices-{}", std::process::id()));
-    let mut config = Config::folder(&folder);
-    config.first_account.api_key = Some("a-key-known-beforehand".to_owned());
-    let (service, caller) = start_with(config.clone()).await;
-    assert_eq!(record(&caller, "super-resolution-alt").await["price"].to_string(), "0.125");
-    service
-        .change_model(MODEL, price("0.000000001".parse().expect("an amount")))
-        .await
-        .expect("the model is there");
-    assert!(service.change_model("no-such-model", price(Money::ZERO)).await.is_err());
-    assert!(service.change_model(MODEL, price(Money::from_smallest(-1))).await.is_err());
-    let before = record(&caller, MODEL).await;
-    let version = caller.get(&format!("/api-key/model/{MODEL}/versioning")).await.data().clone();
-    service.shutdown().await;
-
-    let service = Service::start(config).await.expect("the service starts again");
-    assert_eq!(service.api_key(), None);
-    let caller = Caller::of(&service, Some("a-key-known-beforehand"));
-    assert_eq!(record(&caller, MODEL).await, before);
-    assert_eq!(caller.get(&format!("/api-key/model/{MODEL}/versioning")).await.data(), &version);
-    let cost = caller.get(&format!("/api-key/model/{MODEL}/task/cost")).await;
-    assert_eq!(cost.data()["cost"].to_string(), "1e-9");
-    assert_eq!(list(&caller, json!({})).await.len(), 15);
-    service.shutdown().await;
-    std::fs::remove_dir_all(&folder).expect("the folder was ours");
 }

@@ -6,28 +6,30 @@ mod inputs;
 mod kinds;
 mod money;
 mod requests;
+mod restarts;
 mod runs;
 mod tasks;
 mod versions;
 
-use inferstore_service::{Config, ModelSpec, Scope, Service};
+use inferstore_service::{Config, ModelSpec, Scope};
 use serde_json::{Value, json};
 
 use crate::support::caller::Caller;
+use crate::support::deployment::Deployment;
 
 /// A model with a price of 0.05 that takes one file.
 const MODEL: &str = "color-extraction";
 
 /// A fresh service, and a caller with the key of its first account.
-async fn start() -> (Service, Caller) {
+async fn start() -> (Deployment, Caller) {
     start_with(Config::ephemeral()).await
 }
 
 /// In these tests nothing runs tasks, so that they stay where they are.
-async fn start_with(mut config: Config) -> (Service, Caller) {
+async fn start_with(mut config: Config) -> (Deployment, Caller) {
     config.workers = 0;
-    let service = Service::start(config).await.expect("the service starts");
-    let caller = Caller::first(&service);
+    let service = Deployment::start(config).await;
+    let caller = service.caller();
     (service, caller)
 }
 
@@ -42,7 +44,7 @@ const FIXTURES: [(&str, &str); 6] = [
 ];
 
 /// A fresh service with the models of an organization, `atelier`, and an unreleased one of the operator.
-async fn start_with_fixtures() -> (Service, Caller) {
+async fn start_with_fixtures() -> (Deployment, Caller) {
     let (service, caller) = start().await;
     service.add_account("atelier", Scope::Organization).await.expect("the account is new");
     for (publisher, model) in FIXTURES {
@@ -57,7 +59,7 @@ fn an_input() -> Value {
     json!({ "input": "https://files.example/street.png" })
 }
 
-async fn audited(service: &Service) {
+async fn audited(service: &Deployment) {
     let audit = service.audit().await.expect("the books can be read");
     assert_eq!(audit.faults, Vec::<String>::new());
 }

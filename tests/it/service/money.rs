@@ -1,18 +1,19 @@
 //! What tasks cost, and what happens when the balance does not cover them. Money under a crowd is tried
 //! in `stress::money`.
 
-use inferstore_service::{Config, Credit, InsufficientBalance, Money, Scope, Service};
+use inferstore_service::{Config, Credit, InsufficientBalance, Money, Scope};
 use serde_json::{Value, json};
 
 use super::{MODEL, an_input, audited, start, start_with};
 use crate::support::caller::Caller;
+use crate::support::deployment::Deployment;
 
 fn money(text: &str) -> Money {
     text.parse().expect("an amount")
 }
 
 /// A caller of an account of its own.
-async fn with_account(service: &Service, first: &Caller, username: &str, credits: &[Credit]) -> Caller {
+async fn with_account(service: &Deployment, first: &Caller, username: &str, credits: &[Credit]) -> Caller {
     service.add_account(username, Scope::Personal).await.expect("the account is new");
     for credit in credits {
         service.credit(username, *credit).await.expect("credited");

@@ -1,10 +1,10 @@
 //! Publishing a model anew: its version changes, and tasks keep what they were created with.
 
-use inferstore_service::{Config, Error, ModelChange, ModelSpec, Scope, Service};
+use inferstore_service::{Error, ModelChange, ModelSpec, Scope};
 use serde_json::{Value, json};
 
-use super::{audited, start, start_with};
-use crate::support::caller::Caller;
+use super::{audited, start};
+use crate::support::deployment::Deployment;
 
 const URL: &str = "https://files.example/street.png";
 
@@ -26,7 +26,7 @@ fn sketch(max: u32, price: &str) -> Value {
 }
 
 /// Publishes a model from its JSON.
-async fn publish(service: &Service, username: &str, model: &Value) -> Result<(), Error> {
+async fn publish(service: &Deployment, username: &str, model: &Value) -> Result<(), Error> {
     service.publish_model(username, ModelSpec::from_json(&model.to_string())?).await.map(drop)
 }
 
@@ -38,10 +38,13 @@ async fn a_new_version_declares_anew_and_leaves_tasks_as_they_were() {
     let change = async |max: u32, price: &str| {
         let model = sketch(max, price);
         let (inputs, outputs) = (model["input_format"].to_string(), model["output_format"].to_string());
-        service.publish_version("atelier", "sketch", &inputs, &outputs).await.expect("published");
         let change = ModelChange { price: Some(price.parse().expect("an amount")), ..ModelChange::default() };
         service.change_model("sketch", change).await.expect("the model is there");
-        caller.get("/api-key/model/sketch/versioning").await.data().clone()
+        let published = service.publish_version("atelier", "sketch", &inputs, &outputs).await;
+        let hash = published.expect("published");
+        let read = async || caller.get("/api-key/model/sketch/versioning").await.data().clone();
+        service.until_all(async || read().await["commit_hash"] == hash).await;
+        read().await
     };
     let create = async |width: Value| {
         caller.post("/api-key/model/sketch/task", &json!({ "image": URL, "width": width })).await
@@ -68,28 +71,6 @@ async fn a_new_version_declares_anew_and_leaves_tasks_as_they_were() {
     assert_eq!(change(3, "0.25").await, first, "a version may come back");
     caller.delete(&format!("/api-key/task/{old}/cancel")).await;
     audited(&service).await;
-}
-
-#[tokio::test]
-async fn a_version_that_the_operator_published_for_a_built_in_model_survives_a_restart() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut config = Config::folder(folder.path());
-    config.first_account.api_key = Some("a-key-that-is-known-beforehand".to_owned());
-    let (service, caller) = start_with(config.clone()).await;
-    let path = "/api-key/model/video-edge-map/versioning";
-    let built_in = caller.get(path).await.data().clone();
-    let inputs = built_in["input_format"].to_string();
-    let outputs =
-        json!({ "output": { "type": "file", "mime_type": ["video/mp4"], "position": 0 } }).to_string();
-    service.publish_version("inferstore", "video-edge-map", &inputs, &outputs).await.expect("published");
-    let own = caller.get(path).await.data().clone();
-    assert_ne!(own["commit_hash"], built_in["commit_hash"]);
-    service.shutdown().await;
-
-    let service = Service::start(config).await.expect("the service starts again");
-    let caller = Caller::of(&service, Some("a-key-that-is-known-beforehand"));
-    assert_eq!(caller.get(path).await.data(), &own);
-    service.shutdown().await;
 }
 
 #[tokio::test]

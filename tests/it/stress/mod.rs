@@ -2,6 +2,7 @@
 //! each, always the same; `cargo xtask stress` tries much of each, from a seed that it prints.
 
 mod authorization;
+mod cluster;
 mod crashes;
 mod creates;
 #[cfg(target_os = "linux")]

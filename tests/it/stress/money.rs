@@ -7,11 +7,12 @@ use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use inferstore::types::TaskStatus;
 use inferstore::{Client, Error};
-use inferstore_service::{Config, Credit, InsufficientBalance, Money, Scope, Service};
+use inferstore_service::{Config, Credit, InsufficientBalance, Money, Scope};
 
 use super::{Intensity, tell};
 use crate::client::on_the_service::{MODEL, audited, client_of, start, success};
 use crate::client::{Quickly, built, inputs, quick};
+use crate::support::deployment::Deployment;
 
 /// What a run of `MODEL` costs, in billionths.
 const PRICE: i64 = 50_000_000;
@@ -27,7 +28,7 @@ async fn a_crowd_with_two_keys_spends_exactly_what_there_is_and_gets_it_back_onc
     for otherwise in [InsufficientBalance::Refuse, InsufficientBalance::FailTask] {
         let mut config = Config::ephemeral();
         (config.workers, config.insufficient_balance) = (0, otherwise);
-        let service = Service::start(config).await.expect("the service starts");
+        let service = Deployment::start(config).await;
         for round in 0..rounds {
             let paid = random.i64(1..CROWD as i64 * PRICE);
             let free = random.i64(1..8 * PRICE);
@@ -45,7 +46,7 @@ async fn a_crowd_with_two_keys_spends_exactly_what_there_is_and_gets_it_back_onc
 struct Account(Vec<Client>);
 
 impl Account {
-    async fn with(service: &Service, username: &str, paid: i64, free: i64) -> Self {
+    async fn with(service: &Deployment, username: &str, paid: i64, free: i64) -> Self {
         service.add_account(username, Scope::Personal).await.expect("the account is new");
         let amount = Money::from_smallest;
         for credit in [Credit::Paid(amount(paid)), Credit::Free(amount(free))] {

@@ -3,6 +3,8 @@
 
 pub(crate) mod cable;
 pub(crate) mod caller;
+pub(crate) mod cluster;
+pub(crate) mod deployment;
 pub(crate) mod document;
 pub(crate) mod kinds;
 pub(crate) mod picture;

@@ -24,11 +24,11 @@ struct Part {
     name: &'static str,
     /// Programs that the machine must have.
     needs: &'static [&'static str],
-    /// Benchmarks of the workspace, run by cargo, or programs of `tests/peers`.
+    /// Benchmarks of the workspace, run by cargo, tests of the service that measure, or programs of `tests/peers`.
     programs: &'static [&'static str],
 }
 
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 7] = [
     Part {
         name: "client",
         needs: &["curl", "valgrind"],
@@ -48,10 +48,26 @@ const PARTS: [Part; 6] = [
         needs: &["node"],
         programs: &["requests", "commits", "objects", "growth", "start", "controls"],
     },
+    Part {
+        name: "cluster",
+        needs: &["openssl"],
+        programs: &["measure::creates_per_second", "measure::growth_to_a_million_tasks"],
+    },
     Part { name: "models", needs: &[], programs: &["speed"] },
     Part { name: "command", needs: &["curl"], programs: &["command"] },
     Part { name: "build", needs: &["python3"], programs: &["tests/peers/builds.py"] },
     Part { name: "peers", needs: &["node", "python3"], programs: &["tests/peers/peers.py"] },
+];
+
+/// Where they are: they use what only the service itself can see.
+const TESTS_THAT_MEASURE: [&str; 7] = [
+    "test",
+    "--quiet",
+    "--release",
+    "--package=inferstore-service",
+    "--features=test-postgres",
+    "--lib",
+    "--",
 ];
 
 /// A mock server for documents. The benchmark looks for it under this name.
@@ -147,8 +163,16 @@ impl Part {
 fn run(root: &Path, name: &str, rows: &mut Vec<Row>) -> Result<()> {
     let mut command = if name.ends_with(".py") { Command::new("python3") } else { cargo() };
     // Without a package, all benchmarks share one build of everything.
-    let bench: &[&str] = if name.ends_with(".py") { &[name] } else { &["bench", "--quiet", "--bench", name] };
-    command.args(bench).env(ROWS_VARIABLE, "json").stdout(Stdio::piped());
+    if name.ends_with(".py") {
+        command.arg(name);
+    } else if name.contains("::") {
+        command.args(TESTS_THAT_MEASURE).args([name, "--ignored", "--nocapture"]);
+        // The server of an installation syncs.
+        command.env("INFERSTORE_TEST_FSYNC", "on");
+    } else {
+        command.args(["bench", "--quiet", "--bench", name]);
+    }
+    command.env(ROWS_VARIABLE, "json").stdout(Stdio::piped());
     command.current_dir(absolute(&root.join("."))?);
     let mut process = command.spawn().with_context(|| format!("cannot start {name}"))?;
     let before = rows.len();

@@ -5,7 +5,6 @@ mod deadlines;
 mod failures;
 mod files;
 mod operations;
-mod runs;
 
 use inferstore::{Client, ClientBuilder};
 use inferstore_service::{Config, Controls, Script, Service};

@@ -62,6 +62,7 @@ macro_rules! conformance {
                 a_claim_for_many_slots_gives_each_a_task_of_its_own
                 an_account_has_so_many_unfinished_and_so_many_running_tasks
                 a_released_lease_is_free_at_once_and_does_not_count
+                a_text_holds_any_character_and_finds_nothing_else
                 a_task_that_no_live_node_serves_fails_and_its_money_is_released
                 retention_deletes_the_oldest_tasks_and_every_balance_still_adds_up;
             targets: a_target_is_pending_until_it_has_stored_its_file_or_is_void

@@ -6,7 +6,9 @@ use super::{Engine, Fixture, MODEL};
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::ledger::{Credit, Money};
-use crate::queue::{Claim, Created, Ending, InsufficientBalance, Lease, LeaseRules, NewTask, Slot, Status};
+use crate::queue::{
+    Cancel, Claim, Created, Ending, InsufficientBalance, Lease, LeaseRules, NewTask, Slot, Status,
+};
 
 const NOW: Moment = Moment(1_000_000);
 const RULES: LeaseRules = LeaseRules { length: Duration::from_secs(30), attempts: 2, max_running: u32::MAX };
@@ -52,6 +54,22 @@ impl<E: Engine> Fixture<E> {
 
 fn slot(node: &str) -> Slot {
     Slot { node: node.to_owned(), models: [MODEL.to_owned()].into(), max_running: u32::MAX }
+}
+
+pub(crate) async fn a_text_holds_any_character_and_finds_nothing_else(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    assert_eq!(fixture.create(fixture.customer, u32::MAX).await, Created::Queued);
+    let lease = fixture.claim_one(NOW).await.unwrap();
+    for id in ["\0", &format!("{}\0", lease.task)] {
+        assert!(fixture.database.task(fixture.customer, id).await.unwrap().is_none());
+        assert!(fixture.database.published(id).await.unwrap().is_none());
+        assert_eq!(fixture.database.cancel(fixture.customer, id, NOW).await.unwrap(), Cancel::Unknown);
+    }
+    // The message of a node, which does not keep a task from ending.
+    let ending = Ending::Error { message: "a\0\u{1f980}".to_owned(), detail: "{}".to_owned() };
+    assert!(fixture.database.finish("node", &lease.task, lease.attempt, &ending, NOW).await.unwrap());
+    let task = fixture.database.task(fixture.customer, &lease.task).await.unwrap().unwrap();
+    assert_eq!(task.status, Status::Failed);
 }
 
 pub(crate) async fn accounts_take_turns_however_many_tasks_each_has(engine: impl Engine) {

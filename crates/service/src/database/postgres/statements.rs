@@ -1,19 +1,62 @@
-//! Prepared statements, kept by their connection: one function for each number of rows.
+//! Prepared statements, kept by their connection: one function for each number of rows. PostgreSQL keeps every
+//! character in a text but NUL, which callers may send: SUBSTITUTE takes its place, in what is kept and in what is
+//! looked for.
 
+use std::error::Error as StdError;
+
+use bytes::BytesMut;
 use deadpool_postgres::GenericClient;
+use futures_util::TryStreamExt as _;
 use tokio_postgres::Row;
-use tokio_postgres::types::{FromSqlOwned, ToSql};
+use tokio_postgres::types::{FromSqlOwned, IsNull, ToSql, Type, to_sql_checked};
 
 use super::failure::Outcome;
+use crate::Error;
 
 pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 /// Reads a value from a row.
 pub(super) type Read<T> = fn(&Row) -> Result<T, tokio_postgres::Error>;
 
+/// Takes the place of NUL.
+const SUBSTITUTE: u8 = 0x1a;
+
+/// A parameter whose text has no NUL.
+#[derive(Debug)]
+struct Param<'a>(&'a (dyn ToSql + Sync));
+
+impl ToSql for Param<'_> {
+    fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        let from = out.len();
+        let is_null = self.0.to_sql_checked(kind, out)?;
+        if *kind == Type::TEXT {
+            for byte in out.iter_mut().skip(from).filter(|byte| **byte == 0) {
+                *byte = SUBSTITUTE;
+            }
+        }
+        Ok(is_null)
+    }
+
+    /// The parameter itself checks it.
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+fn without_nul<'a>(params: Params<'a>) -> Vec<Param<'a>> {
+    params.iter().map(|param| Param(*param)).collect()
+}
+
+async fn rows(db: &impl GenericClient, sql: &str, params: Params<'_>) -> Outcome<Vec<Row>> {
+    let statement = db.prepare_cached(sql).await?;
+    Ok(db.query_raw(&statement, without_nul(params)).await?.try_collect().await?)
+}
+
 /// Runs a statement that returns no rows; returns how many it changed.
 pub(super) async fn run(db: &impl GenericClient, sql: &str, params: Params<'_>) -> Outcome<u64> {
     let statement = db.prepare_cached(sql).await?;
-    Ok(db.execute(&statement, params).await?)
+    Ok(db.execute_raw(&statement, without_nul(params)).await?)
 }
 
 /// Returns the first row, if there is one.
@@ -23,9 +66,7 @@ pub(super) async fn first<T>(
     params: Params<'_>,
     read: Read<T>,
 ) -> Outcome<Option<T>> {
-    let statement = db.prepare_cached(sql).await?;
-    let rows = db.query(&statement, params).await?;
-    Ok(rows.first().map(read).transpose()?)
+    Ok(rows(db, sql, params).await?.first().map(read).transpose()?)
 }
 
 /// Returns the one row that there must be.
@@ -35,8 +76,8 @@ pub(super) async fn one<T>(
     params: Params<'_>,
     read: Read<T>,
 ) -> Outcome<T> {
-    let statement = db.prepare_cached(sql).await?;
-    Ok(read(&db.query_one(&statement, params).await?)?)
+    let missing = || Error::new("using the database", "a statement returned no row");
+    Ok(first(db, sql, params, read).await?.ok_or_else(missing)?)
 }
 
 /// Returns all rows.
@@ -46,9 +87,7 @@ pub(super) async fn all<T>(
     params: Params<'_>,
     read: Read<T>,
 ) -> Outcome<Vec<T>> {
-    let statement = db.prepare_cached(sql).await?;
-    let rows = db.query(&statement, params).await?;
-    Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
+    Ok(rows(db, sql, params).await?.iter().map(read).collect::<Result<_, _>>()?)
 }
 
 /// Whether there is a row.

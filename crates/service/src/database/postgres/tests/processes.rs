@@ -37,7 +37,7 @@ async fn create(process: PostgresDatabase, random: Randomness, task: NewTask) ->
         match process.create_task(&task, InsufficientBalance::Refuse, u32::MAX, NOW).await.unwrap() {
             Created::Queued => queued += 1,
             Created::Refused { spendable } => assert!(spendable.smallest() < PRICE),
-            other => panic!("{other:?}"),
+            refused => assert_eq!(refused, Created::Queued),
         }
         let is_canceled =
             number % 5 == 0 && process.cancel(task.account, &task.id, NOW).await.unwrap() == Cancel::Canceled;

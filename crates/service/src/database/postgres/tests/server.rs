@@ -1,6 +1,7 @@
 //! A PostgreSQL for the tests of this process: made in a temporary folder, and removed when the process ends.
 
 use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
@@ -20,10 +21,14 @@ const SCRIPT: &str = r#"
     folder=$(mktemp -d /tmp/inferstore-postgres-XXXXXX)
     trap 'rm -rf "$folder"' EXIT
     "$1/initdb" -D "$folder/data" -U inferstore -A trust -E UTF8 --locale=C --no-sync >"$folder/log" 2>&1
-    "$1/postgres" -D "$folder/data" -k "$folder" -c listen_addresses= -c fsync="${INFERSTORE_TEST_FSYNC:-off}" -c max_connections=400 \
-        >>"$folder/log" 2>&1 </dev/null &
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \
+        -addext basicConstraints=critical,CA:FALSE -addext subjectAltName=DNS:localhost \
+        -keyout "$folder/server.key" -out "$folder/server.crt" 2>>"$folder/log"
+    "$1/postgres" -D "$folder/data" -k "$folder" -p "$2" -c listen_addresses=127.0.0.1 -c ssl=on \
+        -c ssl_cert_file="$folder/server.crt" -c ssl_key_file="$folder/server.key" \
+        -c fsync="${INFERSTORE_TEST_FSYNC:-off}" -c max_connections=400 >>"$folder/log" 2>&1 </dev/null &
     server=$!
-    until "$1/pg_isready" -q -h "$folder"; do
+    until "$1/pg_isready" -q -h "$folder" -p "$2"; do
         kill -0 "$server" || { cat "$folder/log" >&2; exit 1; }
         sleep 0.05
     done
@@ -33,14 +38,33 @@ const SCRIPT: &str = r#"
     wait "$server" || true
 "#;
 
-struct Server {
+pub(super) struct Server {
     folder: String,
+    port: u16,
     _script: Child,
     /// Closed by the system when this process ends.
     _alive: ChildStdin,
 }
 
-fn server() -> &'static Server {
+impl Server {
+    /// Its first process.
+    pub(super) fn process(&self) -> u32 {
+        let file = std::fs::read_to_string(format!("{}/data/postmaster.pid", self.folder)).unwrap();
+        file.lines().next().unwrap().parse().unwrap()
+    }
+
+    /// The certificate that it shows on TCP, which names `localhost`.
+    pub(super) fn certificate(&self) -> String {
+        format!("{}/server.crt", self.folder)
+    }
+
+    /// The URL of its first database on TCP, over TLS alone.
+    pub(super) fn tls_url(&self, host: &str) -> String {
+        format!("postgres://inferstore@{host}:{}/postgres?sslmode=require", self.port)
+    }
+}
+
+pub(super) fn server() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     SERVER.get_or_init(|| {
         let programs = programs();
@@ -53,13 +77,14 @@ fn server() -> &'static Server {
         if is_root {
             command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "sh"]);
         }
-        command.args(["-c", SCRIPT, "sh"]).arg(&programs).current_dir("/tmp");
+        let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+        command.args(["-c", SCRIPT, "sh"]).arg(&programs).arg(port.to_string()).current_dir("/tmp");
         let mut script = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let alive = script.stdin.take().unwrap();
         let mut folder = String::new();
         BufReader::new(script.stdout.take().unwrap()).read_line(&mut folder).unwrap();
         assert!(!folder.is_empty(), "PostgreSQL in {} did not start", programs.display());
-        Server { folder: folder.trim().to_owned(), _script: script, _alive: alive }
+        Server { folder: folder.trim().to_owned(), port, _script: script, _alive: alive }
     })
 }
 
@@ -103,7 +128,8 @@ impl Empty {
 }
 
 fn url(database: &str) -> String {
-    format!("postgres://inferstore@localhost/{database}?host={}", server().folder)
+    let Server { folder, port, .. } = server();
+    format!("postgres://inferstore@/{database}?host={folder}&port={port}")
 }
 
 async fn execute(database: &str, sql: String) {

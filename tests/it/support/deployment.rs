@@ -1,0 +1,92 @@
+//! The service under test: one in this process, or a cluster where `.ci/cluster` asks for that. Tests see no
+//! difference, as no client does.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use inferstore_service::{Config, InsufficientBalance, Service};
+
+use super::caller::Caller;
+use super::cluster::{API_KEY, Cluster, Engines, PROCESSES};
+
+/// Longer than a process takes to learn of a change whose notification is lost.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A running service. Its operator's methods are those of `Service`.
+pub(crate) struct Deployment {
+    /// Before the cluster, so that it ends first.
+    operator: Service,
+    cluster: Option<Cluster>,
+}
+
+impl Deployment {
+    /// Starts a service with these settings.
+    pub(crate) async fn start(config: Config) -> Self {
+        match Engines::of_this_run() {
+            None => {
+                let operator = Service::start(config).await.expect("the service starts");
+                Self { operator, cluster: None }
+            }
+            Some(engines) => {
+                let cluster = Cluster::start(&engines, &arguments(&config));
+                Self { operator: cluster.operator().await, cluster: Some(cluster) }
+            }
+        }
+    }
+
+    pub(crate) fn base_url(&self) -> &str {
+        self.cluster.as_ref().map_or(self.operator.base_url(), |cluster| &cluster.base_url)
+    }
+
+    /// The key of the first account.
+    pub(crate) fn api_key(&self) -> Option<&str> {
+        self.cluster.as_ref().map_or_else(|| self.operator.api_key(), |_| Some(API_KEY))
+    }
+
+    /// A caller with the key of the first account.
+    pub(crate) fn caller(&self) -> Caller {
+        Caller::at(self.base_url(), self.api_key())
+    }
+
+    /// Waits until each process shows a change; one process shows it at once.
+    pub(crate) async fn until_all(&self, show: impl AsyncFn() -> bool) {
+        let shown = async {
+            let mut times = 0;
+            // Requests go to the processes in turn.
+            while times < PROCESSES {
+                times = if show().await { times + 1 } else { 0 };
+                assert!(times > 0 || self.cluster.is_some(), "the change is not shown");
+            }
+        };
+        let shown = tokio::time::timeout(CHANGE_TIMEOUT, shown).await;
+        shown.expect("a process does not learn of a change");
+    }
+
+    pub(crate) async fn shutdown(self) {
+        self.operator.shutdown().await;
+    }
+}
+
+impl Deref for Deployment {
+    type Target = Service;
+
+    fn deref(&self) -> &Service {
+        &self.operator
+    }
+}
+
+/// The settings as arguments of `inferstore serve`. A test with others needs a service of its own process: name it
+/// in `.ci/cluster`, with the reason.
+fn arguments(config: &Config) -> Vec<String> {
+    let mut known = Config::ephemeral();
+    known.workers = config.workers;
+    known.insufficient_balance = config.insufficient_balance;
+    known.excluded_models.clone_from(&config.excluded_models);
+    assert_eq!(format!("{config:?}"), format!("{known:?}"), "a cluster has no such settings");
+    let mut arguments = vec![format!("--workers={}", config.workers)];
+    arguments.extend(config.excluded_models.iter().map(|model| format!("--exclude-model={model}")));
+    if config.insufficient_balance == InsufficientBalance::FailTask {
+        arguments.push("--insufficient-balance=fail-task".to_owned());
+    }
+    arguments
+}
