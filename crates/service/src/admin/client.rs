@@ -32,6 +32,7 @@ use crate::{Error, Service};
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Debug)]
 pub struct AdminClient {
     transport: Transport,
 }
@@ -43,6 +44,16 @@ enum Transport {
         router: Router,
         service: Box<Service>,
     },
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            #[cfg(unix)]
+            Self::Running(_) => "Running",
+            Self::Stopped { .. } => "Stopped",
+        })
+    }
 }
 
 /// A call of the operator that failed.

@@ -253,14 +253,7 @@ pub(crate) trait Queue: Send + Sync {
     ) -> Result<bool>;
     /// Ends a task and moves its money; false when the lease is no longer the node's, and then nothing
     /// happens.
-    async fn finish(
-        &self,
-        node: &str,
-        task: &str,
-        attempt: i64,
-        ending: &Ending,
-        now: Moment,
-    ) -> Result<bool>;
+    async fn finish(&self, node: &str, task: &str, attempt: i64, end: &Ending, now: Moment) -> Result<bool>;
     /// Ends tasks and claims others, all in one commit where the engine has one writer: `finish` for each end, then
     /// `claim`.
     async fn finish_and_claim(

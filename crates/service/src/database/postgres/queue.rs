@@ -122,15 +122,8 @@ impl Queue for PostgresDatabase {
         Ok(prolonged > 0)
     }
 
-    async fn finish(
-        &self,
-        node: &str,
-        task: &str,
-        attempt: i64,
-        ending: &Ending,
-        now: Moment,
-    ) -> Result<bool> {
-        statement!(self, |db| end::finish(db, (node, task, attempt), ending, now))
+    async fn finish(&self, node: &str, task: &str, attempt: i64, end: &Ending, now: Moment) -> Result<bool> {
+        statement!(self, |db| end::finish(db, (node, task, attempt), end, now))
     }
 
     async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState> {

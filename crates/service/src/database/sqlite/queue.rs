@@ -102,16 +102,9 @@ impl Queue for SqliteDatabase {
         Ok(self.run(prolong, (until, task.to_owned(), node.to_owned(), attempt, oldest)).await? > 0)
     }
 
-    async fn finish(
-        &self,
-        node: &str,
-        task: &str,
-        attempt: i64,
-        ending: &Ending,
-        now: Moment,
-    ) -> Result<bool> {
-        let (node, task, ending) = (node.to_owned(), task.to_owned(), ending.clone());
-        self.write(move |db| lease::finish(db, &node, &task, attempt, &ending, now)).await
+    async fn finish(&self, node: &str, task: &str, attempt: i64, end: &Ending, now: Moment) -> Result<bool> {
+        let (node, task, end) = (node.to_owned(), task.to_owned(), end.clone());
+        self.write(move |db| lease::finish(db, &node, &task, attempt, &end, now)).await
     }
 
     async fn finish_and_claim(
