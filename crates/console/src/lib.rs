@@ -21,6 +21,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{Query, Request, State};
 use axum::response::{IntoResponse, Redirect, Response};
+use futures_util::TryFutureExt;
 use inferstore::Client;
 use percent_encoding::percent_decode_str;
 use tokio::net::TcpListener;
@@ -44,17 +45,11 @@ impl Console {
     pub async fn start(client: Client, address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        let app = Arc::new(App::new(client, address.port())?);
+        let app = App::new(client, address.port())?;
         let url = format!("http://{address}/?token={}", app.guard.token);
-        let ended = app.ended.clone();
-        let router = Router::new().fallback(respond).with_state(app);
-        let serve = axum::serve(listener, router).with_graceful_shutdown(ended.clone().cancelled_owned());
-        tokio::spawn(async move {
-            if let Err(error) = serve.await {
-                tracing::error!(%error, "the console ends");
-            }
-        });
-        Ok(Self { url, _end: ended.drop_guard() })
+        let end = app.ended.clone().drop_guard();
+        serve(listener, Arc::new(app));
+        Ok(Self { url, _end: end })
     }
 
     /// The address for a browser, with the token in it, which is all that the use of the account needs.
@@ -69,6 +64,14 @@ impl fmt::Debug for Console {
         let address = self.url.split('?').next().unwrap_or_default();
         f.debug_struct("Console").field("address", &address).finish_non_exhaustive()
     }
+}
+
+/// Not async: the body of an async function is compiled by every crate that awaits it.
+fn serve(listener: TcpListener, app: Arc<App>) {
+    let ended = app.ended.clone().cancelled_owned();
+    let router = Router::new().fallback(respond).with_state(app);
+    let serve = axum::serve(listener, router).with_graceful_shutdown(ended).into_future();
+    tokio::spawn(serve.inspect_err(|error| tracing::error!(%error, "the console ends")));
 }
 
 /// Every request comes here.

@@ -13,15 +13,13 @@ use super::task::{MAX_READ, history};
 const DAYS: i64 = 14;
 const MODELS: usize = 8;
 
-type Sums = BTreeMap<String, Decimal>;
-
 pub(crate) async fn show(app: &App) -> Result<Response> {
     let balance = within(app.client.account().balance()).await?;
     let is_billed = |task: &TaskRecord| task.status == Some(TaskStatus::Success);
     let (tasks, read_to) = history(app, None, usize::MAX, is_billed).await?;
     let mut whole = Decimal::default();
-    let mut by_day = Sums::new();
-    let mut by_model = Sums::new();
+    let mut by_day: BTreeMap<String, Decimal> = BTreeMap::new();
+    let mut by_model: BTreeMap<String, Decimal> = BTreeMap::new();
     for task in &tasks {
         let stamp = task.created_at.as_ref().map_or("", |stamp| stamp.as_str());
         let day = stamp.get(..10).unwrap_or_default().to_owned();

@@ -30,7 +30,7 @@ pub(crate) async fn show(app: &App, query: &Words) -> Result<Response> {
     let serving = join_all(serving).await;
     let pages = models.total.unwrap_or_default().div_ceil(PAGE.into());
     let body = html! {
-        h1 { "Models" }
+        div.heading { h1 { "Models" } }
         form.bar method="get" action="/" role="search" {
             label.grow { span.hidden { "Search" } input type="search" name="q" value=(search) placeholder="Search models"; }
             (choice("sort", "Any order", ModelSort::ALL.iter().map(ModelSort::as_str), sort))

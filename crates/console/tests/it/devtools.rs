@@ -222,6 +222,8 @@ impl Tab {
 
     /// The middle of an element, scrolled into view.
     async fn middle(&self, selector: &str) -> (f64, f64) {
+        // A style that is not there yet would move the element.
+        self.until("document.readyState === 'complete'").await;
         let found = format!("document.querySelector({})", json!(selector));
         self.until(&found).await;
         let place = format!(
