@@ -1,9 +1,8 @@
 //! The examples of the document: all there, valid against their schemas, and the same before and
 //! after the generated types.
 
-use inferstore_api::{Envelope, NoData, types};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use inferstore_api::types;
+use inferstore_fuzz::rewritten;
 use serde_json::{Value, json};
 
 use crate::support::document::{items, members, operations, schema};
@@ -91,48 +90,13 @@ fn every_example_of_a_body_decodes_and_encodes_back_to_the_same_json() {
     let mut seen = 0;
     for (place, content, value) in body_examples() {
         let name = content["schema"]["$ref"].as_str().and_then(|reference| reference.rsplit('/').next());
-        let again = through_its_type(name.unwrap_or_default(), value);
+        let again = rewritten(name.unwrap_or_default(), &value.to_string());
         let again = again.unwrap_or_else(|error| panic!("{place}: {error}"));
+        let again = serde_json::from_str(&again).expect("it is JSON");
         assert_eq!(without_nulls(again), without_nulls(value.clone()), "{place}");
         seen += 1;
     }
     assert!(seen > 60, "only {seen} examples were seen");
-}
-
-/// Decodes the value as the generated type of that name, and encodes it again.
-fn through_its_type(name: &str, value: &Value) -> serde_json::Result<Value> {
-    macro_rules! by_name {
-        ($($name:ident: $type:ty),+ $(,)?) => {
-            match name {
-                $(stringify!($name) => there_and_back::<$type>(value),)+
-                other => panic!("no generated type is named here for the schema {other:?}"),
-            }
-        };
-    }
-    by_name!(
-        Acknowledgement: Envelope<NoData>,
-        BalanceResponse: Envelope<types::AccountBalance>,
-        FileUrl: types::FileUrl,
-        Failure: types::Failure,
-        FileListResponse: Envelope<types::FileListing>,
-        ModelListRequest: types::ModelListRequest,
-        ModelListResponse: Envelope<types::ModelPage>,
-        ModelResponse: Envelope<types::ModelDetail>,
-        ModelVersioningResponse: Envelope<types::ModelVersioning>,
-        PresignRequest: types::PresignRequest,
-        PresignedUploadResponse: Envelope<types::PresignedUpload>,
-        ServingStatusResponse: Envelope<types::ServingStatus>,
-        StorageStatisticsResponse: Envelope<types::StorageStatistics>,
-        TaskCostResponse: Envelope<types::TaskCost>,
-        TaskCreatedResponse: Envelope<types::TaskCreated>,
-        TaskInput: types::TaskInput,
-        TaskListResponse: Envelope<types::TaskPage>,
-        TaskResponse: Envelope<types::TaskDetail>,
-    )
-}
-
-fn there_and_back<T: DeserializeOwned + Serialize>(value: &Value) -> serde_json::Result<Value> {
-    serde_json::to_value(serde_json::from_str::<T>(&value.to_string())?)
 }
 
 /// A member that is null and one that is absent say the same (rule 4 of the document).

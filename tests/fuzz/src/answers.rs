@@ -1,13 +1,11 @@
 //! Answers of the service: the name of an operation on the first line, then its body.
 
-use inferstore_api::{Envelope, NoData, types};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::document::must_be_read;
+use crate::document::{must_be_read, success_schema};
 use crate::first_line;
+use crate::types::rewritten;
 
 /// What is in an answer as it came, and is not among what the types announce to keep digit by digit.
 const FREE: [&str; 4] = ["input_data", "result", "model_metadata", "num_config"];
@@ -16,41 +14,20 @@ const FREE: [&str; 4] = ["input_data", "result", "model_metadata", "num_config"]
 /// What is read goes out with every digit that came in, and is read again as the same.
 pub fn answers(data: &[u8]) {
     let (operation, body) = first_line(data);
-    match operation {
-        b"getBalance" => read::<Envelope<types::AccountBalance>>("BalanceResponse", body),
-        b"listModels" => read::<Envelope<types::ModelPage>>("ModelListResponse", body),
-        b"getModel" => read::<Envelope<types::ModelDetail>>("ModelResponse", body),
-        b"getModelCost" => read::<Envelope<types::TaskCost>>("TaskCostResponse", body),
-        b"getModelServing" => read::<Envelope<types::ServingStatus>>("ServingStatusResponse", body),
-        b"getModelVersioning" => read::<Envelope<types::ModelVersioning>>("ModelVersioningResponse", body),
-        b"createTask" => read::<Envelope<types::TaskCreated>>("TaskCreatedResponse", body),
-        b"getTask" => read::<Envelope<types::TaskDetail>>("TaskResponse", body),
-        b"listTasks" => read::<Envelope<types::TaskPage>>("TaskListResponse", body),
-        b"createPresignedUpload" => read::<Envelope<types::PresignedUpload>>("PresignedUploadResponse", body),
-        b"listFiles" => read::<Envelope<types::FileListing>>("FileListResponse", body),
-        b"getStorageStatistics" => {
-            read::<Envelope<types::StorageStatistics>>("StorageStatisticsResponse", body);
-        }
-        _ => read::<Envelope<NoData>>("Acknowledgement", body),
-    }
-}
-
-fn read<T: DeserializeOwned + Serialize>(name: &str, body: &[u8]) {
+    let schema = success_schema(&String::from_utf8_lossy(operation)).unwrap_or("Acknowledgement");
     if let Ok(answer) = serde_json::from_slice::<Value>(body)
-        && must_be_read(name, &answer)
+        && must_be_read(schema, &answer)
     {
         // As it would be written by somebody who names nothing twice.
         let written = answer.to_string();
-        if let Err(error) = serde_json::from_str::<T>(&written) {
-            panic!("{name} refuses {written}: {error}");
+        if let Err(error) = rewritten(schema, &written) {
+            panic!("{schema} refuses {written}: {error}");
         }
     }
-    let (Ok(text), Ok(answer)) = (std::str::from_utf8(body), serde_json::from_slice::<T>(body)) else {
-        return;
-    };
-    let written = serde_json::to_string(&answer).expect("what was read can be written");
-    let again: T = serde_json::from_str(&written).unwrap_or_else(|error| panic!("{written}: {error}"));
-    assert_eq!(serde_json::to_string(&again).ok().as_ref(), Some(&written), "it is read as another");
+    let Ok(text) = std::str::from_utf8(body) else { return };
+    let Ok(written) = rewritten(schema, text) else { return };
+    let again = rewritten(schema, &written).unwrap_or_else(|error| panic!("{written}: {error}"));
+    assert_eq!(again, written, "it is read as another");
     nothing_is_lost(text, &written);
 }
 

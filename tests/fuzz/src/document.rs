@@ -6,11 +6,20 @@ use std::sync::LazyLock;
 use inferstore_api::Decimal;
 use serde_json::Value;
 
-static SCHEMAS: LazyLock<Value> = LazyLock::new(|| {
-    let document: Value = serde_saphyr::from_str(include_str!("../../../openapi/inferstore.yaml"))
-        .expect("the document is YAML");
-    document["components"]["schemas"].clone()
+static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
+    serde_saphyr::from_str(include_str!("../../../openapi/inferstore.yaml")).expect("the document is YAML")
 });
+
+static SCHEMAS: LazyLock<&Value> = LazyLock::new(|| &DOCUMENT["components"]["schemas"]);
+
+/// The name of the schema of a success of an operation, if there is the operation.
+pub fn success_schema(operation: &str) -> Option<&'static str> {
+    let items = DOCUMENT["paths"].as_object()?.values().filter_map(Value::as_object).flatten();
+    let (_, found) = items.into_iter().find(|(_, it)| it["operationId"] == operation)?;
+    let response = found["responses"]["2XX"]["$ref"].as_str()?;
+    let response = DOCUMENT.pointer(response.trim_start_matches('#'))?;
+    response["content"]["application/json"]["schema"]["$ref"].as_str()?.rsplit('/').next()
+}
 
 /// Whether an answer must be read by the type of this name: it says which thing it is about, and all the
 /// rest deviates in no way that changes what it says.

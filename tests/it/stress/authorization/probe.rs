@@ -14,9 +14,12 @@ pub(super) struct Probe {
     method: Method,
     path: String,
     body: Option<Value>,
+    /// Whether its path has a parameter.
+    has_parameter: bool,
 }
 
-/// Every request of an operation that could reach what somebody has. A new operation has to be added here.
+/// Every request of an operation that could reach what another account has. A new operation with parameters or a
+/// body has to be added here.
 pub(super) fn probes(operation: Operation, owns: &Belongings) -> Vec<Probe> {
     let id = operation.id();
     let method: Method = operation.method.to_uppercase().parse().expect("a method");
@@ -26,9 +29,9 @@ pub(super) fn probes(operation: Operation, owns: &Belongings) -> Vec<Probe> {
         method: method.clone(),
         path: crate::support::caller::filled(template, value),
         body,
+        has_parameter: template.contains('{'),
     };
     match id {
-        "getBalance" | "getStorageStatistics" => vec![probe("", None)],
         "listTasks" => {
             let all = probe("", None);
             vec![Probe { path: format!("{}?limit=100", all.path), ..all }]
@@ -58,6 +61,7 @@ pub(super) fn probes(operation: Operation, owns: &Belongings) -> Vec<Probe> {
             ["documents", path, &owns.username].map(|folder| probe(folder, None)).to_vec()
         }
         "deleteFile" => vec![probe("", Some(json!({ "url": owns.file })))],
+        _ if !template.contains('{') && operation.request().is_none() => vec![probe("", None)],
         other => panic!("the operation {other} is new: say here what a stranger may not see of it"),
     }
 }
@@ -76,11 +80,9 @@ impl Probe {
         caller.send(self.method.clone(), &format!("{}{joint}{query}", self.path), odd).await
     }
 
-    /// Whether it names something of one account, so that no other account may get an answer.
+    /// Whether it names something of one account, so that no other account may get a success.
     pub(super) fn is_for_the_owner(&self) -> bool {
-        !matches!(
-            self.operation,
-            "getBalance" | "getStorageStatistics" | "listTasks" | "listModels" | "listFiles"
-        )
+        let names_something = self.has_parameter || self.body.is_some();
+        names_something && !matches!(self.operation, "listModels" | "listFiles")
     }
 }
