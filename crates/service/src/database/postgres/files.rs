@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::PostgresDatabase;
-use super::failure::{Outcome, read, statement, transaction};
+use super::failure::{Outcome, attempt, read, statement, transaction};
 use super::movements::{lock, meter_storage};
 use super::statements::{all, column, first, is_there, one, run};
 use super::values::{signed, unsigned};
@@ -30,10 +30,11 @@ fn target(row: &Row) -> Result<Target, tokio_postgres::Error> {
 #[async_trait]
 impl Files for PostgresDatabase {
     async fn add_target(&self, target: &Target) -> Result<()> {
-        statement!(self, |db| run(
+        // Done twice, it is done once.
+        attempt!(IsUndone, self, |db| run(
             db,
             "INSERT INTO upload_targets (id, owner, payer, bucket, folder, key, mime, size, expires_at) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO NOTHING",
             &[
                 &target.id,
                 &target.owner,

@@ -305,3 +305,33 @@ async fn a_database_that_goes_away_fails_requests_and_is_used_again_when_it_is_b
     let invalid = connect::config("postgres://user:hidden-password@:x/none").err().unwrap();
     assert!(!format!("{invalid} {invalid:?}").contains("hidden-password"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_target_whose_statement_was_cut_off_is_added_again() {
+    let fixture = Fixture::new(Empty::new()).await;
+    let process = fixture.engine.process().await;
+    let target = Target {
+        id: fixture.random.uuid().unwrap(),
+        owner: fixture.customer,
+        payer: fixture.customer,
+        bucket: "bucket".to_owned(),
+        folder: "samples".to_owned(),
+        key: "samples/file".to_owned(),
+        mime: "text/plain".to_owned(),
+        size: 1,
+        expires_at: NOW,
+        is_void: false,
+    };
+    let other = fixture.engine.process().await;
+    let (blocker, watcher) = (other.connection().await.unwrap(), other.connection().await.unwrap());
+    blocker.batch_execute("BEGIN; LOCK TABLE upload_targets").await.unwrap();
+    let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock' \
+               AND datname = current_database()";
+    let cut = async {
+        while watcher.query(cut, &[]).await.unwrap().is_empty() {}
+        blocker.batch_execute("COMMIT").await.unwrap();
+    };
+    let (added, ()) = tokio::join!(process.add_target(&target), cut);
+    added.unwrap();
+    assert!(process.target(&target.id).await.unwrap().is_some());
+}
