@@ -1,5 +1,7 @@
 //! Which files of a service the console fetches.
 
+#![expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
+
 use std::io::ErrorKind;
 use std::net::TcpListener;
 
