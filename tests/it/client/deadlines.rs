@@ -1,10 +1,14 @@
-//! One deadline bounds everything, also a gateway that takes its time to fail. What the service itself
-//! can be made to do is in `on_the_service`.
+//! One deadline bounds everything, also a service that never responds and a gateway that takes its time to fail.
+//! What the service itself can be made to do is in `on_the_service`.
 
 use std::time::{Duration, Instant};
 
+use inferstore::{Decimal, Error, TaskDisposition};
+use tokio::time;
+
 use super::{Quickly, built, inputs, quick};
 use crate::support::responder::{Answer, respond};
+use crate::support::scripted::{MODEL, Reply, Scripted};
 
 const DEADLINE: Duration = Duration::from_millis(400);
 
@@ -29,5 +33,27 @@ async fn a_failure_that_drips_does_not_hold_a_run_beyond_its_deadline() {
         let run = client.model("m").run(inputs()).quickly().deadline(DEADLINE);
         run.await.expect_err("time is up");
         assert!(started.elapsed() < GENEROUS, "{operation}: {:?}", started.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_never_responds_does_not_hold_a_run_beyond_its_deadline() {
+    for operation in ["getModelVersioning", "getModelCost", "createTask", "getTask"] {
+        let scripted = Scripted::new();
+        scripted.reply_to(operation, Reply::Late(Duration::from_secs(600)));
+        let started = time::Instant::now();
+        let run = scripted.client().model(MODEL).run(inputs()).deadline(DEADLINE);
+        let error = run.max_cost(Decimal::from(1)).await.expect_err("time is up");
+        assert!(started.elapsed() <= DEADLINE, "{operation}: {:?}", started.elapsed());
+        let is_created = scripted.service.created().len() == 1;
+        assert_eq!(is_created, matches!(operation, "createTask" | "getTask"), "{operation}: {error:?}");
+        match (operation, &error) {
+            // The task of a create without a response is found in the history.
+            ("createTask" | "getTask", Error::DeadlineReached(reached)) => {
+                assert_eq!(reached.disposition, TaskDisposition::Unknown, "no read showed it");
+            }
+            (_, Error::DeadlineReached(reached)) if reached.disposition == TaskDisposition::NotCreated => {}
+            _ => panic!("{operation}: {error:?}"),
+        }
     }
 }

@@ -2,14 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use inferstore::{Client, Decimal, Error, Run, TaskDisposition};
+use inferstore::{Client, Error, Run, TaskDisposition};
 use inferstore_api::operations;
 use inferstore_service::{Fault, Script};
 
 use super::super::{Quickly, inputs};
-use super::{MODEL, audited, client_of, start, success, tasks};
+use super::{MODEL, audited, start, success};
 
-const DEADLINE: Duration = Duration::from_millis(400);
+/// Long enough for a create on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(1);
 
 /// What separates a kept deadline from one that was multiplied by repeats, on a machine that is busy
 /// with something else.
@@ -21,37 +22,6 @@ fn hurried(client: &Client) -> Run {
 
 fn canceling(client: &Client) -> Run {
     hurried(client).cancel_at_deadline(true)
-}
-
-#[tokio::test]
-async fn a_service_that_never_answers_does_not_hold_a_run_beyond_its_deadline() {
-    let (service, controls, _) = start().await;
-    for operation in [
-        operations::GET_MODEL_VERSIONING,
-        operations::GET_MODEL_COST,
-        operations::CREATE_TASK,
-        operations::GET_TASK,
-    ] {
-        controls.reset().await.expect("it is reset");
-        controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
-        let never = Fault::delay(Duration::from_secs(600)).on(operation);
-        controls.add_fault(never).expect("it is a fault");
-        let started = Instant::now();
-        // What a model declares is remembered, so every round has a client of its own.
-        let run = hurried(&client_of(&service)).max_cost(Decimal::from(1));
-        let error = run.await.expect_err("time is up");
-        assert!(started.elapsed() < GENEROUS, "{operation:?}: {:?}", started.elapsed());
-        let is_created = tasks(&controls).await == 1;
-        assert_eq!(is_created, operation == operations::GET_TASK, "{operation:?}: {error:?}");
-        match (operation, &error) {
-            (operations::CREATE_TASK, Error::OutcomeUnknown(_)) => {}
-            (operations::GET_TASK, Error::DeadlineReached(reached)) => {
-                assert_eq!(reached.disposition, TaskDisposition::Unknown, "no read showed it");
-            }
-            (_, Error::DeadlineReached(reached)) if reached.disposition == TaskDisposition::NotCreated => {}
-            _ => panic!("{operation:?}: {error:?}"),
-        }
-    }
 }
 
 #[tokio::test]
@@ -108,7 +78,7 @@ async fn a_queued_task_waits_on_at_the_deadline_when_the_caller_wants_nothing_el
 #[tokio::test]
 async fn a_running_task_goes_on_at_the_deadline_and_can_be_picked_up() {
     let (_service, controls, client) = start().await;
-    let slow = success().after(Duration::from_millis(1_500));
+    let slow = success().after(DEADLINE * 2);
     controls.let_model(MODEL, slow).await.expect("it is slow");
     let error = canceling(&client).await.expect_err("time is up");
     let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };

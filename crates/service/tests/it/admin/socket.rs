@@ -1,0 +1,104 @@
+//! The same requests, to a running service through its socket and to a stopped one.
+
+use std::os::unix::fs::PermissionsExt;
+
+use inferstore_service::AdminClient;
+use serde_json::json;
+
+use super::support::{Bench, Caller, Outcome, start};
+
+#[tokio::test]
+async fn a_leaked_key_is_revoked_while_the_service_runs() -> Outcome {
+    let mut bench = Bench::start().await?;
+    bench.admin.call("POST", &["accounts"], Some(json!({"account": "lena"}).to_string())).await?;
+    let drawn = bench.admin.call("POST", &["accounts", "lena", "keys"], None).await?;
+    let key = drawn["api_key"].as_str().unwrap_or_default();
+    let caller = Caller::new(&bench.service, key)?;
+    assert_eq!(caller.status("/api-key/balance").await?, 200);
+    bench.admin.call("POST", &["keys", "revoke"], Some(json!({"key": key}).to_string())).await?;
+    assert_eq!(caller.status("/api-key/balance").await?, 401);
+    let again = bench.admin.call("POST", &["keys", "revoke"], Some(json!({"key": key}).to_string())).await;
+    assert!(again.is_err_and(|error| error.is_not_found()), "it is revoked already");
+    Ok(())
+}
+
+#[tokio::test]
+async fn credits_and_prices_change_while_the_service_runs() -> Outcome {
+    let mut bench = Bench::start().await?;
+    let before = bench.caller.get("/api-key/balance").await?;
+    bench
+        .admin
+        .call("POST", &["accounts", "demo", "credits"], Some(json!({"paid": "2.5"}).to_string()))
+        .await?;
+    let after = bench.caller.get("/api-key/balance").await?;
+    assert_eq!((before["balance"].as_str(), after["balance"].as_str()), (Some("100"), Some("102.5")));
+    let change = json!({"price": "0.5", "is_verified": true});
+    bench.admin.call("PATCH", &["models", "haze-removal"], Some(change.to_string())).await?;
+    let cost = bench.caller.get("/api-key/model/haze-removal/task/cost").await?;
+    assert_eq!(cost["cost"].to_string(), "0.5");
+    let unknown =
+        bench.admin.call("PATCH", &["models", "a/b"], Some(json!({"price": "1"}).to_string())).await;
+    assert!(unknown.is_err_and(|error| error.to_string().contains("\"a/b\"")), "segments are escaped");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_socket_is_for_the_user_of_the_service_alone_and_ends_with_it() -> Outcome {
+    let bench = Bench::start().await?;
+    let socket = bench.folder.path().join("admin.sock");
+    assert_eq!(std::fs::metadata(&socket)?.permissions().mode() & 0o777, 0o600);
+    bench.service.shutdown().await;
+    assert!(!socket.exists());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_socket_that_a_killed_service_left_stops_neither_the_operator_nor_the_next_start() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    start(folder.path()).await?.shutdown().await;
+    drop(std::os::unix::net::UnixListener::bind(folder.path().join("admin.sock"))?);
+    let mut stopped = AdminClient::open(folder.path()).await?;
+    stopped.call("GET", &["accounts"], None).await?;
+    stopped.close().await;
+    let service = start(folder.path()).await?;
+    let mut running = AdminClient::open(folder.path()).await?;
+    assert!(format!("{running:?}").contains("Running"));
+    running.call("GET", &["accounts"], None).await?;
+    service.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stopped_service_takes_the_same_requests_and_keeps_what_they_change() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let first = start(folder.path()).await?;
+    let key = first.api_key().unwrap_or_default().to_owned();
+    first.shutdown().await;
+    let mut admin = AdminClient::open(folder.path()).await?;
+    assert!(format!("{admin:?}").contains("Stopped"));
+    let second = AdminClient::open(folder.path()).await;
+    assert!(second.is_err_and(|error| error.is_folder_taken()), "a folder has one user at a time");
+    admin.call("POST", &["accounts", "demo", "credits"], Some(json!({"free": "1"}).to_string())).await?;
+    let audit = admin.call("GET", &["audit"], None).await?;
+    assert_eq!(audit["faults"], json!([]));
+    admin.close().await;
+    let service = start(folder.path()).await?;
+    let balance = Caller::new(&service, &key)?.get("/api-key/balance").await?;
+    assert_eq!(balance["free_balance"], "6");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_refusal_names_what_is_wrong() -> Outcome {
+    let mut bench = Bench::start().await?;
+    for (method, path, body, wanted) in [
+        ("POST", ["accounts", "stranger", "keys"], None, "there is no account \"stranger\""),
+        ("POST", ["accounts", "demo", "credits"], Some(json!({"paid": "a lot"}).to_string()), "is no amount"),
+        ("POST", ["accounts", "demo", "credits"], Some(json!({"paid": "-1"}).to_string()), "not above zero"),
+        ("GET", ["accounts", "demo", "nothing"], None, "there is nothing at"),
+    ] {
+        let refused = bench.admin.call(method, &path, body).await.err().ok_or("it is refused")?;
+        assert!(refused.to_string().contains(wanted), "{path:?}: {refused}");
+    }
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! The clock, the node, scripts of models, and the journal.
+
+use std::time::Duration;
+
+use inferstore_api::operations;
+use inferstore_service::{Config, Fault, Script, Then};
+use serde_json::json;
+
+use super::support::{Bench, MODEL, Outcome};
+
+#[tokio::test]
+async fn a_model_stays_queued_runs_slowly_fails_and_succeeds_on_demand() -> Outcome {
+    let bench = Bench::start().await?;
+    bench.controls.let_model(MODEL, Script::stay_queued()).await?;
+    let waits = bench.create().await?;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(bench.task(&waits).await?["status"], "in_queue");
+    assert_eq!(bench.get(&format!("/api-key/model/{MODEL}/serving")).await?["serving"], true);
+
+    bench.controls.let_model(MODEL, Script::fail("out of memory").once()).await?;
+    let failed = bench.until(&waits, &["failed", "success"]).await?;
+    assert_eq!(
+        (failed["status"].as_str(), failed["message"].as_str()),
+        (Some("failed"), Some("out of memory"))
+    );
+    assert_eq!(failed["result"]["error"]["message"], "out of memory");
+
+    let output = json!({"output": "#123456"});
+    let slow = Script::succeed(output.clone()).after(Duration::from_millis(300)).times(2);
+    bench.controls.let_model(MODEL, slow).await?;
+    for _ in 0..2 {
+        let id = bench.create().await?;
+        bench.until(&id, &["computing"]).await?;
+        assert_eq!(bench.until(&id, &["success"]).await?["result"]["result"], output);
+    }
+    assert!(bench.controls.scripts().is_empty(), "the model is itself again");
+    let itself = bench.create().await?;
+    assert_eq!(bench.until(&itself, &["failed"]).await?["result"]["error"]["kind"], "input");
+    bench.audit().await
+}
+
+#[tokio::test]
+async fn a_model_that_nothing_runs_is_served_when_a_tester_says_what_comes_out() -> Outcome {
+    let mut config = Config::ephemeral().with_controls();
+    config.excluded_models.insert("face-mesh".to_owned());
+    let bench = Bench::with(config).await?;
+    let serving = "/api-key/model/face-mesh/serving";
+    assert_eq!(bench.get(serving).await?["serving"], false);
+    bench.controls.let_model("face-mesh", Script::succeed(json!({"output": "x"}))).await?;
+    assert_eq!(bench.get(serving).await?["serving"], true);
+    assert!(bench.controls.clear_script("face-mesh").await?);
+    assert_eq!(bench.get(serving).await?["serving"], false);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_script_that_contradicts_itself_is_refused() -> Outcome {
+    let bench = Bench::start().await?;
+    for script in [
+        Script::succeed(json!("no object")),
+        Script::stay_queued().once(),
+        Script::stay_queued().after(Duration::from_secs(1)),
+    ] {
+        assert!(bench.controls.let_model(MODEL, script.clone()).await.is_err(), "{script:?}");
+    }
+    let odd = serde_json::from_value::<Script>(json!({"then": "run", "output": {}}))?;
+    assert!(bench.controls.let_model(MODEL, odd).await.is_err());
+    assert!(serde_json::from_value::<Then>(json!("explode")).is_err());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_node_that_is_down_serves_nothing_and_its_task_begins_anew_when_it_is_up() -> Outcome {
+    let bench = Bench::start().await?;
+    let serving = format!("/api-key/model/{MODEL}/serving");
+    bench.controls.let_model(MODEL, Script::run().after(Duration::from_secs(60))).await?;
+    let task = bench.create().await?;
+    bench.until(&task, &["computing"]).await?;
+    bench.controls.take_node_down().await?;
+    assert_eq!(bench.get(&serving).await?["serving"], false);
+    bench.controls.let_model(MODEL, Script::succeed(json!({"output": "#fff"}))).await?;
+    let queued = bench.create().await?;
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert_eq!(bench.task(&task).await?["status"], "computing", "statuses never go back");
+    assert_eq!(bench.task(&queued).await?["status"], "in_queue");
+    assert!(!bench.controls.is_node_up().await);
+
+    bench.controls.bring_node_up().await?;
+    assert_eq!(bench.get(&serving).await?["serving"], true);
+    for id in [&task, &queued] {
+        bench.until(id, &["success"]).await?;
+    }
+    bench.audit().await
+}
+
+#[tokio::test]
+async fn a_clock_set_ahead_lets_targets_expire_and_storage_be_billed() -> Outcome {
+    let bench = Bench::start().await?;
+    let target = bench.presign("note.txt", 6).await?;
+    bench.controls.advance_clock(Duration::from_secs(16 * 60)).await?;
+    let refused = bench.upload(&target, "a note").await?;
+    assert_eq!(refused.status().as_u16(), 403);
+    assert!(refused.text().await?.contains("expired"));
+
+    bench.store("large.txt", &"x".repeat(1 << 20)).await?;
+    let before = bench.balance().await?;
+    bench.controls.advance_clock(Duration::from_secs(30 * 24 * 60 * 60)).await?;
+    assert_ne!(bench.balance().await?, before, "a month was billed");
+    let serving = bench.get(&format!("/api-key/model/{MODEL}/serving")).await?;
+    assert_eq!(serving["serving"], true, "the node was alive all along");
+    bench.audit().await
+}
+
+#[tokio::test]
+async fn a_lease_that_runs_out_gives_the_task_to_another_worker_and_it_is_billed_once() -> Outcome {
+    let bench = Bench::start().await?;
+    let before = bench.balance().await?;
+    bench.controls.let_model(MODEL, Script::run().after(Duration::from_secs(60)).once()).await?;
+    let task = bench.create().await?;
+    bench.until(&task, &["computing"]).await?;
+    bench.controls.let_model(MODEL, Script::succeed(json!({"output": "#fff"}))).await?;
+    bench.controls.advance_clock(Duration::from_secs(60)).await?;
+    assert_eq!(bench.until(&task, &["success"]).await?["result"]["result"]["output"], "#fff");
+    assert_ne!(bench.balance().await?, before);
+    bench.audit().await
+}
+
+#[tokio::test]
+async fn the_journal_tells_what_was_asked_and_never_a_key() -> Outcome {
+    let bench = Bench::start().await?;
+    bench.balance().await?;
+    bench.controls.add_fault(Fault::status(503).on(operations::LIST_TASKS).once())?;
+    let _ = bench.tasks().await;
+    bench.get("/api-key/task/histories?limit=5").await?;
+    let journal = bench.controls.journal();
+    let seen: Vec<_> = journal.iter().map(|entry| (entry.operation, entry.status, entry.fault)).collect();
+    let (balance, tasks) = (Some(operations::GET_BALANCE.into()), Some(operations::LIST_TASKS.into()));
+    assert_eq!(seen, [(balance, Some(200), None), (tasks, Some(503), Some(1)), (tasks, Some(200), None)]);
+    assert!(!format!("{journal:?}").contains(&bench.key));
+    assert!(!serde_json::to_string(&journal)?.contains("limit=5"));
+    assert_eq!(bench.controls.seen(operations::LIST_TASKS), 2);
+    bench.controls.clear_journal();
+    assert!(bench.controls.journal().is_empty());
+    for _ in 0..3 {
+        bench.balance().await?;
+    }
+    assert_eq!(bench.controls.journal().first().map(|entry| entry.number), Some(4), "numbers go on");
+    Ok(())
+}

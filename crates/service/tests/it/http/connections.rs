@@ -1,0 +1,67 @@
+//! Connections: how many, how long they stay, which one is closed when there are too many.
+
+use std::time::Duration;
+
+use inferstore_service::Service;
+use tokio::net::TcpStream;
+
+use super::support::{Outcome, api, ask, config};
+
+/// A request that keeps its connection.
+const REQUEST: &str = "GET /nothing HTTP/1.1\r\nhost: x\r\n\r\n";
+
+#[tokio::test]
+async fn an_idle_connection_outlives_the_advised_polling_interval_as_announced() -> Outcome {
+    let mut config = config();
+    config.limits.head_timeout = Duration::from_millis(200);
+    let service = Service::start(config).await?;
+    let mut stream = TcpStream::connect(api(&service)).await?;
+    let response = ask(&mut stream, REQUEST).await?;
+    assert!(response.contains("\r\nkeep-alive: timeout=75\r\n"), "{response}");
+    // Longer than a client may take for the head of a request.
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    ask(&mut stream, REQUEST).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_head_that_never_ends_does_not_hold_a_connection() -> Outcome {
+    let mut config = config();
+    config.limits.head_timeout = Duration::from_millis(200);
+    let service = Service::start(config).await?;
+    for begin in ["", "GET / HTTP/1.1\r\nx: "] {
+        let mut stream = TcpStream::connect(api(&service)).await?;
+        assert!(ask(&mut stream, begin).await.is_err(), "it is closed");
+        // The same on a connection that has been used before.
+        let mut stream = TcpStream::connect(api(&service)).await?;
+        ask(&mut stream, REQUEST).await?;
+        if !begin.is_empty() {
+            assert!(ask(&mut stream, begin).await.is_err(), "it is closed");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn when_there_are_too_many_connections_the_one_that_was_idle_longest_is_closed() -> Outcome {
+    let mut config = config();
+    config.limits.max_connections = 8;
+    config.limits.head_timeout = Duration::from_secs(60);
+    let service = Service::start(config).await?;
+    let mut first = TcpStream::connect(api(&service)).await?;
+    ask(&mut first, REQUEST).await?;
+    let mut idle = Vec::new();
+    for _ in 0..6 {
+        idle.push(TcpStream::connect(api(&service)).await?);
+    }
+    // Used again, so it is not the one that is idle longest.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    ask(&mut first, REQUEST).await?;
+    for _ in 0..6 {
+        let mut newcomer = TcpStream::connect(api(&service)).await?;
+        ask(&mut newcomer, REQUEST).await?;
+        idle.push(newcomer);
+        ask(&mut first, REQUEST).await?;
+    }
+    Ok(())
+}

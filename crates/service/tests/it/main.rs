@@ -1,0 +1,8 @@
+//! The service as its users have it: over real sockets, in folders and databases of its own.
+
+mod admin;
+mod controls;
+mod direct;
+mod http;
+mod nodes;
+mod storage;

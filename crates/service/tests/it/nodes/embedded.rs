@@ -1,0 +1,105 @@
+//! A model of one's own inside the process, for programs that embed the service.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use inferstore_service::model::{Error, Inputs, Limits, Model, Output};
+use inferstore_service::{Config, Service};
+use serde_json::json;
+
+use super::support::{Bench, Outcome, PUBLISHER, echo};
+
+struct Echo;
+
+impl Model for Echo {
+    fn kind(&self) -> &'static str {
+        "echo"
+    }
+
+    fn run(&self, inputs: &Inputs, _: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
+        let said = inputs.text("say")?.to_owned();
+        let picture = Output::File { bytes: said.clone().into_bytes(), mime: "image/png", extension: "png" };
+        Ok(vec![("said", Output::Text(said)), ("picture", picture)])
+    }
+}
+
+#[tokio::test]
+async fn a_model_of_ones_own_runs_inside_the_process() -> Outcome {
+    let service = Service::start_with_models(Config::ephemeral(), vec![Arc::new(Echo)]).await?;
+    let bench = Bench::around(service).await?;
+    bench.service.publish_model(PUBLISHER, echo("echo")?).await?;
+    let task = bench.create("echo", json!({ "say": "hello" })).await?;
+    let ended = bench.ended(&task).await?;
+    assert_eq!(ended["result"]["result"]["said"], "hello");
+    assert_eq!(bench.get_as_publisher("/api-key/balance").await?["earnings"], "0.25");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_task_says_which_side_computed_it() -> Outcome {
+    let mut config = Config::ephemeral();
+    config.nodes = Some(([127, 0, 0, 1], 0).into());
+    let service = Service::start_with_models(config, vec![Arc::new(Echo)]).await?;
+    let bench = Bench::around(service).await?;
+    bench.service.publish_model(PUBLISHER, echo("echo")?).await?;
+    let inside = bench.create("echo", json!({ "say": "hello" })).await?;
+    bench.ended(&inside).await?;
+
+    // A live node outside takes the tasks of the model over.
+    let node = bench.register(&["echo"]).await?;
+    let outside = bench.create("echo", json!({ "say": "hello" })).await?;
+    let leased = node.lease(20.0).await?.ok_or("the node gets the task")?;
+    assert_eq!(leased.task, outside);
+    assert_eq!(bench.message_of(&outside).await?, "ok", "nobody has computed it yet");
+    assert_eq!(node.finish(&leased, "hello").await?, 200);
+    bench.ended(&outside).await?;
+    assert_eq!(bench.message_of(&outside).await?, "computed by a node outside the service");
+    assert_eq!(bench.message_of(&inside).await?, "computed by the service itself");
+    Ok(())
+}
+
+/// Reports how many of its runs there were at a time.
+#[derive(Default)]
+struct Counting {
+    running: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Model for Counting {
+    fn kind(&self) -> &'static str {
+        "echo"
+    }
+
+    fn run(&self, inputs: &Inputs, _: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
+        let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(running, Ordering::SeqCst);
+        std::thread::sleep(Duration::from_millis(30));
+        self.running.fetch_sub(1, Ordering::SeqCst);
+        Echo.run(inputs, &Limits::default())
+    }
+}
+
+#[tokio::test]
+async fn all_runs_together_keep_within_one_limit_of_memory() -> Outcome {
+    for (runs_at_a_time, workers) in [(2, 8), (8, 3)] {
+        let mut config = Config::ephemeral();
+        config.workers = workers;
+        config.limits.memory_of_all_runs = runs_at_a_time as u64 * config.limits.memory;
+        let model = Arc::new(Counting::default());
+        let service = Service::start_with_models(config, vec![Arc::clone(&model) as Arc<dyn Model>]).await?;
+        let bench = Bench::around(service).await?;
+        bench.service.publish_model(PUBLISHER, echo("echo")?).await?;
+        let mut tasks = Vec::new();
+        for _ in 0..16 {
+            tasks.push(bench.create("echo", json!({ "say": "hello" })).await?);
+        }
+        for task in &tasks {
+            assert_eq!(bench.ended(task).await?["status"], "success");
+        }
+        // It does not say how much it takes, so each run may take all that a run may have.
+        let most = model.most.load(Ordering::SeqCst);
+        assert!(most <= runs_at_a_time.min(workers), "{most} runs at a time");
+    }
+    Ok(())
+}

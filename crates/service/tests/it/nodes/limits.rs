@@ -1,0 +1,89 @@
+//! Limits of accounts: no account delays the tasks of others for long, or fills the queue.
+
+use inferstore_service::{Config, Credit, Scope, Service};
+use serde_json::json;
+
+use super::support::{Bench, Outcome};
+
+async fn bench(change: impl FnOnce(&mut Config)) -> Outcome<Bench> {
+    let mut config = Config::ephemeral();
+    config.nodes = Some(([127, 0, 0, 1], 0).into());
+    config.workers = 0;
+    change(&mut config);
+    let bench = Bench::around(Service::start(config).await?).await?;
+    bench.publish("echo").await?;
+    Ok(bench)
+}
+
+async fn customer(bench: &Bench, name: &str) -> Outcome<String> {
+    bench.service.add_account(name, Scope::Personal).await?;
+    bench.service.credit(name, Credit::Paid("1000".parse()?)).await?;
+    Ok(bench.service.add_key(name).await?)
+}
+
+#[tokio::test]
+async fn a_long_queue_of_one_account_delays_another_by_one_task() -> Outcome {
+    let bench = bench(|_| {}).await?;
+    let (greedy, other) = (customer(&bench, "greedy").await?, customer(&bench, "other").await?);
+    for _ in 0..300 {
+        assert_eq!(bench.create_as(&greedy, "echo", &json!({ "say": "greedy" })).await?.0, 200);
+    }
+    assert_eq!(bench.create_as(&other, "echo", &json!({ "say": "other" })).await?.0, 200);
+    let node = bench.register(&["echo"]).await?;
+    let mut order = Vec::new();
+    for _ in 0..3 {
+        let lease = node.lease(1.0).await?.ok_or("there was no task")?;
+        order.push(lease.data["input"]["say"].as_str().unwrap_or_default().to_owned());
+    }
+    assert_eq!(order, ["greedy", "other", "greedy"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn too_many_unfinished_tasks_are_refused_until_one_ends() -> Outcome {
+    let bench = bench(|config| config.limits.account_unfinished = 3).await?;
+    let (greedy, other) = (customer(&bench, "greedy").await?, customer(&bench, "other").await?);
+    let input = json!({ "say": "hello" });
+    for _ in 0..3 {
+        assert_eq!(bench.create_as(&greedy, "echo", &input).await?.0, 200);
+    }
+    let (status, response) = bench.create_as(&greedy, "echo", &input).await?;
+    let message = response["message"].as_str().unwrap_or_default();
+    assert!(status == 429 && message.starts_with("3 tasks of this account have not ended"), "{response}");
+    assert_eq!(bench.create_as(&other, "echo", &input).await?.0, 200);
+
+    let node = bench.register(&["echo"]).await?;
+    let lease = node.lease(1.0).await?.ok_or("there was no task")?;
+    assert_eq!(bench.create_as(&greedy, "echo", &input).await?.0, 429, "it is running");
+    assert_eq!(node.finish(&lease, "hello").await?, 200);
+    assert_eq!(bench.create_as(&greedy, "echo", &input).await?.0, 200);
+    Ok(())
+}
+
+#[tokio::test]
+async fn so_many_tasks_of_an_account_run_at_a_time() -> Outcome {
+    let bench = bench(|config| config.limits.account_running = 2).await?;
+    let greedy = customer(&bench, "greedy").await?;
+    for _ in 0..3 {
+        bench.create_as(&greedy, "echo", &json!({ "say": "hello" })).await?;
+    }
+    let node = bench.register(&["echo"]).await?;
+    let first = node.lease(1.0).await?.ok_or("there was no task")?;
+    node.lease(1.0).await?.ok_or("there was no second task")?;
+    assert!(node.lease(0.0).await?.is_none());
+    assert_eq!(node.finish(&first, "hello").await?, 200);
+    assert!(node.lease(1.0).await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn inputs_that_are_too_large_are_refused() -> Outcome {
+    let bench = bench(|_| {}).await?;
+    let key = customer(&bench, "writer").await?;
+    let say = |length: usize| json!({ "say": "x".repeat(length) });
+    assert_eq!(bench.create_as(&key, "echo", &say(250 << 10)).await?.0, 200);
+    let (status, response) = bench.create_as(&key, "echo", &say(256 << 10)).await?;
+    let message = response["message"].as_str().unwrap_or_default();
+    assert!(status == 413 && message.contains("at most 262144 bytes"), "{status} {response}");
+    Ok(())
+}

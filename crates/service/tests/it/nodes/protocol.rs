@@ -1,0 +1,278 @@
+//! The protocol: who may speak it, what is refused, and that it tells what to do instead.
+
+use std::time::{Duration, Instant};
+
+use inferstore_service::{Config, Service};
+use serde_json::{Value, json};
+
+use super::support::{Bench, LEASE, Outcome};
+
+#[tokio::test]
+async fn nodes_show_a_key_that_can_be_revoked() -> Outcome {
+    let bench = Bench::start().await?;
+    bench.publish("echo").await?;
+    let register = format!("{}/register", bench.nodes_url()?);
+    let models = json!({ "models": ["echo"] });
+    let api_key = bench.service.api_key().unwrap_or_default().to_owned();
+    for wrong in ["", "isn_wrong_key", &api_key] {
+        let (status, response) = bench.call(&register, wrong, &models).await?;
+        assert_eq!((status, &response["status"]), (401, &json!("fail")), "{wrong}");
+    }
+
+    // A second key, so that one can go. What its node had leased goes to the others at once.
+    let other_key = bench.service.add_node_key("other").await?;
+    assert!(bench.service.add_node_key("other").await.is_err(), "the name has a valid key");
+    let (_, response) = bench.call(&register, &other_key, &models).await?;
+    let other = response["data"]["node"].as_str().unwrap_or_default();
+    let other = format!("{}/{other}", bench.nodes_url()?);
+    let task = bench.create("echo", json!({ "say": "hello" })).await?;
+    let (status, _) = bench.call(&format!("{other}/lease"), &other_key, &json!({})).await?;
+    assert_eq!(status, 200);
+    let stranger = bench.call(&format!("{other}/lease"), &bench.node_key, &json!({})).await?;
+    assert_eq!(stranger.0, 404, "a node belongs to the key that it registered with");
+
+    assert!(bench.service.revoke_node_key("other").await?);
+    assert!(!bench.service.revoke_node_key("other").await?);
+    let finish = format!("{other}/tasks/{task}/1/finish");
+    let late = bench.call(&finish, &other_key, &json!({ "error": { "message": "?" } })).await?;
+    assert_eq!(late.0, 401);
+    let node = bench.register(&["echo"]).await?;
+    let lease = node.lease(0.0).await?.ok_or("the task is not free")?;
+    assert_eq!((lease.task.as_str(), &lease.data["attempt"]), (task.as_str(), &json!(2)));
+    assert_ne!(bench.service.add_node_key("other").await?, other_key, "a revoked name gets a new key");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_for_some_models_registers_no_others() -> Outcome {
+    let bench = Bench::start().await?;
+    let register = format!("{}/register", bench.nodes_url()?);
+    let models = ["echo".to_owned(), "later".to_owned()];
+    let key = bench.service.add_node_key_for("narrow", &models).await?;
+    for (asked, expected) in [
+        (json!(["echo"]), 200),
+        (json!(["later", "echo"]), 200),
+        (json!(["echo", "color-extraction"]), 422),
+        (json!(["Echo"]), 422),
+        (json!([""]), 422),
+    ] {
+        let (status, response) = bench.call(&register, &key, &json!({ "models": asked })).await?;
+        assert_eq!(status, expected, "{asked}: {response}");
+        let message = response["message"].as_str().unwrap_or_default();
+        assert!(status == 200 || message.contains("only echo, later"), "{message}");
+    }
+    assert!(bench.service.add_node_key_for("nothing", &[]).await.is_err());
+    // A name that gets a new key gets new models with it.
+    bench.service.revoke_node_key("narrow").await?;
+    let wide = bench.service.add_node_key("narrow").await?;
+    let (status, _) = bench.call(&register, &wide, &json!({ "models": ["color-extraction"] })).await?;
+    assert_eq!(status, 200);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_node_that_only_says_that_it_is_alive_does_not_keep_its_task() -> Outcome {
+    let mut config = Config::ephemeral().with_controls();
+    config.nodes = Some(([127, 0, 0, 1], 0).into());
+    config.workers = 0;
+    config.lease_attempts = 2;
+    let (run, lease) = (config.limits.run, config.lease);
+    let bench = Bench::around(Service::start(config).await?).await?;
+    let controls = bench.service.controls()?;
+    bench.publish("echo").await?;
+    let task = bench.create("echo", json!({ "say": "hello" })).await?;
+    let (stuck, other) = (bench.register(&["echo"]).await?, bench.register(&["echo"]).await?);
+    for (attempt, node) in [(1, &stuck), (2, &other)] {
+        let held = node.lease(1.0).await?.ok_or("the task is not free")?;
+        assert_eq!(held.data["attempt"], attempt);
+        // As long as it may take, and longer than any lease without heartbeats.
+        for _ in 0..(run * 2).as_secs() / (lease / 2).as_secs() {
+            assert_eq!(node.of_lease(&held, "/heartbeat", &json!({})).await?.0, 200);
+            controls.advance_clock(lease / 2).await?;
+        }
+        controls.advance_clock(Duration::from_secs(1)).await?;
+        assert_eq!(node.of_lease(&held, "/heartbeat", &json!({})).await?.0, 409);
+        controls.advance_clock(lease).await?;
+    }
+    // It was leased as often as it may be, so it fails, and its money comes back.
+    assert!(other.lease(0.0).await?.is_none());
+    assert_eq!(bench.task(&task).await?["status"], "failed");
+    assert_eq!(bench.service.audit().await?.faults, [""; 0]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_task_is_leased_as_soon_as_it_is_there() -> Outcome {
+    let bench = Bench::start().await?;
+    bench.publish("echo").await?;
+    let node = bench.register(&["echo", "another"]).await?;
+    assert_eq!(bench.get("/api-key/model/echo/serving").await?["serving"], true);
+
+    let begun = Instant::now();
+    assert!(node.lease(0.3).await?.is_none());
+    assert!(begun.elapsed() >= Duration::from_millis(300), "it waited for {:?}", begun.elapsed());
+
+    // While it waits it is seen alive, for longer than a lease.
+    let creating = async {
+        tokio::time::sleep(LEASE * 3).await;
+        let serving = bench.get("/api-key/model/echo/serving").await?["serving"].clone();
+        let task = bench.create("echo", json!({ "say": "hello" })).await?;
+        Outcome::Ok((serving, task, Instant::now()))
+    };
+    let (leased, created) = tokio::join!(node.lease(10.0), creating);
+    let (serving, task, then) = created?;
+    let leased = leased?.ok_or("there was no task")?;
+    assert!(then.elapsed() < Duration::from_millis(300), "it took {:?}", then.elapsed());
+    assert_eq!((serving, leased.task), (json!(true), task));
+    assert_eq!(leased.data["input"], json!({ "say": "hello" }));
+    assert_eq!(leased.data["input_format"]["say"]["type"], "string");
+    assert_eq!(leased.data["output_format"]["picture"]["type"], "file");
+
+    // A node may ask for some of its models, and is forgotten when it leaves.
+    bench.create("echo", json!({ "say": "hello" })).await?;
+    let (_, response) = node.call("/lease", &json!({ "wait_seconds": 0, "models": ["another"] })).await?;
+    assert_eq!(response["data"], Value::Null);
+    assert_eq!(node.call("/goodbye", &json!({})).await?.0, 200);
+    assert_eq!(node.call("/lease", &json!({})).await?.0, 404);
+    assert_eq!(bench.get("/api-key/model/echo/serving").await?["serving"], false);
+    let next = bench.register(&["echo"]).await?;
+    let again = next.lease(0.0).await?.ok_or("what it ran is not free")?;
+    assert_eq!(again.data["attempt"], 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn nodes_that_leave_in_order_cost_a_task_no_attempt() -> Outcome {
+    let mut config = Config::ephemeral();
+    config.nodes = Some(([127, 0, 0, 1], 0).into());
+    config.workers = 0;
+    config.lease_attempts = 2;
+    let bench = Bench::around(Service::start(config).await?).await?;
+    bench.publish("echo").await?;
+    let task = bench.create("echo", json!({ "say": "hello" })).await?;
+    for _ in 0..5 {
+        let node = bench.register(&["echo"]).await?;
+        node.lease(1.0).await?.ok_or("the task is not free")?;
+        assert_eq!(node.call("/goodbye", &json!({})).await?.0, 200);
+        assert_eq!(bench.task(&task).await?["status"], "computing");
+    }
+    let node = bench.register(&["echo"]).await?;
+    let lease = node.lease(1.0).await?.ok_or("the task is not free")?;
+    assert_eq!(node.finish(&lease, "hello").await?, 200);
+    assert_eq!(bench.task(&task).await?["status"], "success");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_task_whose_last_node_died_fails_and_costs_nothing() -> Outcome {
+    let mut config = Config::ephemeral().with_controls();
+    config.nodes = Some(([127, 0, 0, 1], 0).into());
+    config.workers = 0;
+    let (lease, grace) = (config.lease, config.lease_grace);
+    let bench = Bench::around(Service::start(config).await?).await?;
+    let controls = bench.service.controls()?;
+    bench.publish("echo").await?;
+    let before = bench.get("/api-key/balance").await?;
+    let task = bench.create("echo", json!({ "say": "hello" })).await?;
+    let node = bench.register(&["echo"]).await?;
+    node.lease(1.0).await?.ok_or("there was no task")?;
+    controls.advance_clock(lease + grace / 2).await?;
+    assert_eq!(bench.task(&task).await?["status"], "computing", "another node may still come");
+    controls.advance_clock(grace).await?;
+    let ended = bench.task(&task).await?;
+    let message = ended["message"].as_str().unwrap_or_default();
+    assert!(ended["status"] == "failed" && message.contains("no other node serves"), "{ended}");
+    assert_eq!(bench.get("/api-key/balance").await?, before);
+    assert_eq!(bench.service.audit().await?.faults, [""; 0]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_comes_out_is_what_the_model_declares() -> Outcome {
+    let bench = Bench::start().await?;
+    bench.publish("echo").await?;
+    let task = bench.create("echo", json!({ "say": "hello" })).await?;
+    let node = bench.register(&["echo"]).await?;
+    let lease = node.lease(1.0).await?.ok_or("there was no task")?;
+
+    for (file, mime, complaint) in [
+        ("said.txt", "text/plain", "a file is called by an output"),
+        ("nothing.png", "image/png", "a file is called by an output"),
+        ("picture.jpg", "image/jpeg", "declared as image/png"),
+        ("picture.p%20g", "image/png", "letters and digits"),
+        ("picture%2f..%2f..", "image/png", "a file is called by an output"),
+        ("picture.png", "nonsense", "MIME type"),
+    ] {
+        let (status, response) = node.put(&lease, file, mime, b"x").await?;
+        let message = response["message"].as_str().unwrap_or_default();
+        assert!((400..500).contains(&status) && message.contains(complaint), "{file}: {status} {response}");
+    }
+    let (_, response) = node.put(&lease, "picture.png", "image/png", b"a picture").await?;
+    let url = response["data"]["url"].clone();
+    assert_eq!(node.put(&lease, "picture.png", "image/png", b"a better one").await?.0, 200);
+    for (output, complaint) in [
+        (json!({ "said": "hello" }), "picture is missing"),
+        (json!({ "said": "hello", "picture": url, "more": 1 }), "\"more\" is no output"),
+        (json!({ "said": 5, "picture": url }), "said is declared as"),
+        (json!({ "said": "hello", "picture": "https://example.com/a.png" }), "was put for this lease"),
+        (json!({ "said": "hello", "picture": format!("{}x", url.as_str().unwrap_or_default()) }), "was put"),
+    ] {
+        let (status, response) = node.of_lease(&lease, "/finish", &json!({ "output": output })).await?;
+        let message = response["message"].as_str().unwrap_or_default();
+        assert!(status == 422 && message.contains(complaint), "{output}: {status} {response}");
+    }
+    let neither = node.of_lease(&lease, "/finish", &json!({})).await?;
+    assert_eq!(neither.0, 422);
+    assert_eq!(bench.task(&task).await?["status"], "computing");
+
+    let output = json!({ "output": { "picture": url, "said": "hello" } });
+    assert_eq!(node.of_lease(&lease, "/finish", &output).await?.0, 200);
+    let again = node.of_lease(&lease, "/finish", &output).await?;
+    assert_eq!((again.0, &again.1["message"]), (200, &json!("finished already")));
+    assert_eq!(node.of_lease(&lease, "/heartbeat", &json!({})).await?.0, 409);
+    let ended = bench.task(&task).await?;
+    assert_eq!(ended["result"]["result"], json!({ "said": "hello", "picture": url }));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_failed_run_fails_the_task_and_costs_nothing() -> Outcome {
+    let bench = Bench::start().await?;
+    bench.publish("echo").await?;
+    let before = bench.get("/api-key/balance").await?;
+    let task = bench.create("echo", json!({ "say": "hello" })).await?;
+    let node = bench.register(&["echo"]).await?;
+    let lease = node.lease(1.0).await?.ok_or("there was no task")?;
+    let error = json!({ "error": { "message": "no such voice", "kind": "input", "detail": { "line": 3 } } });
+    assert_eq!(node.of_lease(&lease, "/finish", &error).await?.0, 200);
+    let ended = bench.task(&task).await?;
+    assert_eq!((&ended["status"], &ended["message"]), (&json!("failed"), &json!("no such voice")));
+    let detail = json!({ "kind": "input", "message": "no such voice", "detail": { "line": 3 } });
+    assert_eq!(ended["result"]["error"], detail);
+    assert_eq!(bench.get("/api-key/balance").await?, before);
+    Ok(())
+}
+
+#[tokio::test]
+async fn everything_else_is_refused_in_the_shape_of_the_api() -> Outcome {
+    let bench = Bench::start().await?;
+    let node = bench.register(&["echo"]).await?;
+    for (path, body, expected) in [
+        ("/lease", json!({ "wait_seconds": -1 }), 422),
+        ("/lease", json!({ "wait_seconds": 1e300 }), 422),
+        ("/nothing", json!({}), 404),
+        ("/tasks/none/1/finish", json!({ "output": {} }), 409),
+        ("/tasks/none/x/finish", json!({ "output": {} }), 422),
+        ("/tasks/none/1/heartbeat", json!({}), 409),
+    ] {
+        let (status, response) = node.call(path, &body).await?;
+        assert_eq!((status, &response["status"]), (expected, &json!("fail")), "{path} {body}: {response}");
+        assert!(response["message"].as_str().is_some_and(|message| !message.is_empty()));
+    }
+    // The paths of the service know nothing of nodes, and the other way round.
+    let elsewhere = format!("{}/nodes/v1/register", bench.service.base_url());
+    assert_eq!(bench.call(&elsewhere, "", &json!({})).await?.0, 404);
+    let api = bench.nodes_url()?.replace("/nodes/v1", "/api/v1/api-key/balance");
+    assert_eq!(bench.http.get(api).send().await?.status(), 404);
+    Ok(())
+}

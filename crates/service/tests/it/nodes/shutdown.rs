@@ -1,0 +1,95 @@
+//! An orderly end of the service: running tasks end, or begin anew after the next start.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use inferstore_service::model::{Error, Inputs, Limits, Model, Output};
+use inferstore_service::{Config, Service};
+use serde_json::json;
+
+use super::support::{Bench, Outcome, PUBLISHER, echo};
+
+/// Runs until it may end.
+#[derive(Default)]
+struct Slow {
+    may_end: AtomicBool,
+}
+
+impl Model for Slow {
+    fn kind(&self) -> &'static str {
+        "echo"
+    }
+
+    fn run(&self, inputs: &Inputs, _: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
+        while !self.may_end.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let said = inputs.text("say")?.to_owned();
+        let picture = Output::File { bytes: said.clone().into_bytes(), mime: "image/png", extension: "png" };
+        Ok(vec![("said", Output::Text(said)), ("picture", picture)])
+    }
+}
+
+async fn start(folder: &Path, drain: Duration, model: &Arc<Slow>) -> Outcome<Service> {
+    let mut config = Config::folder(folder);
+    config.workers = 1;
+    config.shutdown_timeout = drain;
+    Ok(Service::start_with_models(config, vec![Arc::clone(model) as Arc<dyn Model>]).await?)
+}
+
+async fn until_it_runs(bench: &Bench, task: &str) -> Outcome {
+    while bench.task(task).await?["status"] != "computing" {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_task_that_more_restarts_interrupt_than_it_has_attempts_still_succeeds() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let model = Arc::new(Slow::default());
+    let mut bench = Bench::around(start(folder.path(), Duration::ZERO, &model).await?).await?;
+    bench.service.publish_model(PUBLISHER, echo("echo")?).await?;
+    let task = bench.create("echo", json!({ "say": "hello" })).await?;
+    until_it_runs(&bench, &task).await?;
+    for _ in 0..6 {
+        bench = bench.restart(start(folder.path(), Duration::ZERO, &model)).await?;
+        // Its run begins at once: nothing waits for the end of a lease.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(bench.task(&task).await?["status"], "computing");
+    }
+    model.may_end.store(true, Ordering::SeqCst);
+    assert_eq!(bench.ended(&task).await?["status"], "success");
+    assert_eq!(bench.service.audit().await?.faults, [""; 0]);
+    bench.service.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_shutdown_waits_for_the_tasks_that_are_running() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let model = Arc::new(Slow::default());
+    let patient = Duration::from_secs(60);
+    let bench = Bench::around(start(folder.path(), patient, &model).await?).await?;
+    bench.service.publish_model(PUBLISHER, echo("echo")?).await?;
+    let running = bench.create("echo", json!({ "say": "hello" })).await?;
+    until_it_runs(&bench, &running).await?;
+    let queued = bench.create("echo", json!({ "say": "hello" })).await?;
+    let ending = Arc::clone(&model);
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        ending.may_end.store(true, Ordering::SeqCst);
+    });
+    // Only what was running has ended: nothing new begins during the shutdown.
+    let nothing_runs = async {
+        let mut config = Config::folder(folder.path());
+        config.workers = 0;
+        Ok(Service::start(config).await?)
+    };
+    let bench = bench.restart(nothing_runs).await?;
+    assert_eq!(bench.task(&running).await?["status"], "success");
+    assert_eq!(bench.task(&queued).await?["status"], "in_queue");
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! A data folder whose database and blobs do not belong together, or that holds files of others: nothing
+//! that somebody uploaded is deleted.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use inferstore_service::{Config, Service};
+
+use super::support::{Bench, Outcome, free_address};
+
+/// The name of a blob that no row refers to.
+const STRAY_BLOB: &str = "orphanorphanorphanorphan22";
+
+/// The files below a folder.
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let files = entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] });
+    files.collect()
+}
+
+/// Waits until the sweep has done what is expected of it.
+async fn until(what: &str, is_done: impl Fn() -> bool) -> Outcome {
+    for _ in 0..500 {
+        if is_done() {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Err(format!("the sweep has not {what}").into())
+}
+
+/// Settings for a folder that is started several times, always at the same addresses.
+fn settings(folder: &Path) -> Outcome<Config> {
+    let mut config = Config::folder(folder);
+    config.first_account.api_key = Some("isk_storage_of_the_test".to_owned());
+    config.storage = free_address()?;
+    Ok(config)
+}
+
+fn remove_database(folder: &Path) -> Outcome {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with("inferstore.db") {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_service_does_not_start_with_a_new_database_beside_the_files_of_another() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let config = settings(folder.path())?;
+    let bench = Bench::with(config.clone()).await?;
+    let url = bench.store("kept.txt", "text/plain", b"kept").await?;
+    bench.service.shutdown().await;
+
+    let database = folder.path().join("inferstore.db");
+    let before = fs::read(&database)?;
+    let blobs = files_below(&folder.path().join("objects/blobs"));
+    for content in [None, Some("")] {
+        remove_database(folder.path())?;
+        if let Some(content) = content {
+            fs::write(&database, content)?;
+        }
+        // The second start finds the database that the first one has created.
+        for _ in 0..2 {
+            let refused = Service::start(config.clone()).await;
+            let message = refused.err().ok_or("the service starts")?.to_string();
+            assert!(message.contains("objects") && message.contains("put that database back"), "{message}");
+            assert_eq!(files_below(&folder.path().join("objects/blobs")), blobs);
+        }
+    }
+    remove_database(folder.path())?;
+    fs::write(&database, before)?;
+    let bench = Bench::with(config).await?;
+    assert_eq!(bench.http.get(&url).send().await?.text().await?, "kept");
+    assert_eq!(bench.count().await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_an_older_database_does_not_know_is_set_aside_and_comes_back_with_the_newer_one() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let config = settings(folder.path())?;
+    let database = folder.path().join("inferstore.db");
+    let orphans = folder.path().join("objects/orphans");
+    Bench::with(config.clone()).await?.service.shutdown().await;
+    let older = fs::read(&database)?;
+    let bench = Bench::with(config.clone()).await?;
+    let url = bench.store("kept.txt", "text/plain", b"kept").await?;
+    bench.service.shutdown().await;
+    let newer = fs::read(&database)?;
+
+    remove_database(folder.path())?;
+    fs::write(&database, older)?;
+    let bench = Bench::with(config.clone()).await?;
+    assert_eq!(bench.http.get(&url).send().await?.status(), 404);
+    until("set the blob aside", || files_below(&orphans).len() == 1).await?;
+    bench.service.shutdown().await;
+
+    remove_database(folder.path())?;
+    fs::write(&database, newer)?;
+    let bench = Bench::with(config).await?;
+    until("brought the blob back", || files_below(&orphans).is_empty()).await?;
+    assert_eq!(bench.http.get(&url).send().await?.text().await?, "kept");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_set_aside_is_deleted_after_some_days() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let config = settings(folder.path())?;
+    let orphans = folder.path().join("objects/orphans");
+    Bench::with(config.clone()).await?.service.shutdown().await;
+    let long_ago = orphans.join("2001-01-01").join(STRAY_BLOB);
+    let lately = orphans.join("2999-01-01").join(STRAY_BLOB);
+    for orphan in [&long_ago, &lately] {
+        fs::create_dir_all(orphan.parent().ok_or("no folder")?)?;
+        fs::write(orphan, "an orphan")?;
+    }
+    let bench = Bench::with(config).await?;
+    until("deleted the old orphan", || !long_ago.exists()).await?;
+    assert!(lately.exists() && !orphans.join("2001-01-01").exists());
+    drop(bench);
+    Ok(())
+}
+
+#[tokio::test]
+async fn files_of_others_in_the_folder_are_left_alone_and_stop_neither_the_start_nor_the_sweep() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let config = settings(folder.path())?;
+    let bench = Bench::with(config.clone()).await?;
+    bench.store("kept.txt", "text/plain", b"kept").await?;
+    bench.service.shutdown().await;
+    let objects = folder.path().join("objects");
+    let strays = [
+        "incoming/lost+found/x",
+        "incoming/.DS_Store",
+        "blobs/.DS_Store",
+        "blobs/lost+found/x",
+        "blobs/aa/note.txt",
+        "blobs/ab/folder/x",
+        "orphans/.DS_Store",
+        "orphans/2001-01-01/.DS_Store",
+        "other/x",
+    ];
+    for stray in strays {
+        let path = objects.join(stray);
+        fs::create_dir_all(path.parent().ok_or("no folder")?)?;
+        fs::write(path, "of somebody else")?;
+    }
+    let half = objects.join("incoming").join(STRAY_BLOB);
+    fs::write(&half, "half of an upload")?;
+    let orphan = objects.join("blobs/or").join(STRAY_BLOB);
+    fs::create_dir_all(objects.join("blobs/or"))?;
+    fs::write(&orphan, "an upload without a row")?;
+    std::thread::sleep(Duration::from_millis(20));
+
+    let bench = Bench::with(config).await?;
+    assert!(!half.exists());
+    until("set the orphan aside", || !orphan.exists()).await?;
+    for stray in strays {
+        assert!(objects.join(stray).exists(), "{stray} is gone");
+    }
+    bench.store("another.txt", "text/plain", b"another").await?;
+    Ok(())
+}

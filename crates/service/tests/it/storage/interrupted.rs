@@ -1,0 +1,120 @@
+//! Uploads that end in the middle.
+
+use std::time::Duration;
+
+use inferstore_service::Config;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::support::{Bench, Outcome, Target};
+
+/// Sends the head of a PUT and a part of its body.
+async fn begin(target: &Target, sent: usize) -> Outcome<TcpStream> {
+    let rest = target.endpoint.strip_prefix("http://").ok_or("not http")?;
+    let (host, path) = rest.split_once('/').ok_or("no path")?;
+    let mut stream = TcpStream::connect(host).await?;
+    let mime = target.field("Content-Type");
+    let head = format!(
+        "PUT /{path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: {mime}\r\ncontent-length: 10000000\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(&vec![7; sent]).await?;
+    Ok(stream)
+}
+
+fn incoming(bench: &Bench) -> Outcome<usize> {
+    Ok(std::fs::read_dir(bench.service.data_folder().join("objects/incoming"))?.count())
+}
+
+/// Waits until so many files are on their way in.
+async fn until_incoming(bench: &Bench, expected: usize) -> Outcome {
+    for _ in 0..500 {
+        if incoming(bench)? == expected {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Err(format!("{} files are on their way in, not {expected}", incoming(bench)?).into())
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_leaves_nothing_behind() -> Outcome {
+    let bench = Bench::start().await?;
+    let target = bench.presign("broken.bin", "x/y", 10_000_000).await?;
+    let stream = begin(&target, 4_000_000).await?;
+    until_incoming(&bench, 1).await?;
+    assert_eq!(bench.get("/api-key/storage/upload/documents").await?["total"], 0);
+    assert_eq!(bench.http.get(&target.download_url).send().await?.status(), 404);
+    drop(stream);
+    until_incoming(&bench, 0).await?;
+    assert_eq!(bench.count().await?, 0);
+    // The target is as good as new.
+    assert!(bench.put(&target, vec![7; 10_000_000]).await?.is_success());
+    assert_eq!(bench.count().await?, 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_however_early_a_connection_breaks() -> Outcome {
+    let bench = Bench::start().await?;
+    let target = bench.presign("broken.bin", "x/y", 10_000_000).await?;
+    // A piece that fills a batch is handed to a thread, which may come too late.
+    for sent in [131_072, 131_073, 200_000, 262_144].repeat(50) {
+        drop(begin(&target, sent).await?);
+    }
+    until_incoming(&bench, 0).await?;
+    // Whatever was on its way to a thread has arrived there by now.
+    assert!(bench.put(&target, vec![7; 10_000_000]).await?.is_success());
+    until_incoming(&bench, 0).await?;
+    assert_eq!(bench.count().await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_repeat_that_is_under_way_when_its_file_is_deleted_does_not_bring_it_back() -> Outcome {
+    let bench = Bench::start().await?;
+    let target = bench.presign("deleted.bin", "x/y", 10_000_000).await?;
+    assert!(bench.put(&target, vec![7; 10_000_000]).await?.is_success());
+    let mut repeat = begin(&target, 9_000_000).await?;
+    until_incoming(&bench, 1).await?;
+    assert_eq!(bench.delete(&target.download_url).await?.0, 200);
+    repeat.write_all(&vec![7; 1_000_000]).await?;
+    let mut response = vec![0; 4_096];
+    let read = repeat.read(&mut response).await?;
+    let response = String::from_utf8_lossy(&response[..read]).into_owned();
+    assert!(response.starts_with("HTTP/1.1 403"), "{response}");
+    assert_eq!(bench.count().await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn uploads_that_are_too_many_are_asked_to_come_back() -> Outcome {
+    let mut config = Config::ephemeral();
+    config.limits.max_requests = 1;
+    let bench = Bench::with(config).await?;
+    let target = bench.presign("first.bin", "x/y", 10_000_000).await?;
+    let first = begin(&target, 1_000_000).await?;
+    until_incoming(&bench, 1).await?;
+    let verdict = bench.put(&target, vec![7; 10_000_000]).await?;
+    assert_eq!((verdict.status, verdict.code.as_str()), (503, "SlowDown"));
+    drop(first);
+    until_incoming(&bench, 0).await?;
+    assert!(bench.put(&target, vec![7; 10_000_000]).await?.is_success());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_client_that_falls_silent_is_let_go() -> Outcome {
+    let mut config = Config::ephemeral();
+    config.limits.upload_idle = Duration::from_millis(200);
+    let bench = Bench::with(config).await?;
+    let target = bench.presign("silent.bin", "x/y", 10_000_000).await?;
+    let mut stream = begin(&target, 1_000_000).await?;
+    let mut response = vec![0; 4_096];
+    let read = tokio::time::timeout(Duration::from_secs(5), stream.read(&mut response)).await??;
+    let response = String::from_utf8_lossy(&response[..read]).into_owned();
+    assert!(response.starts_with("HTTP/1.1 400"), "{response}");
+    until_incoming(&bench, 0).await?;
+    assert_eq!(bench.count().await?, 0);
+    Ok(())
+}
