@@ -71,7 +71,7 @@ const LEASE_QUEUED: &str = "WITH found AS ( \
        RETURNING tasks.id, tasks.model, tasks.version, input, attempt, number), \
      passing AS ( \
        SELECT account, model FROM turns WHERE account IN (SELECT account FROM found) \
-       ORDER BY account, model FOR NO KEY UPDATE), \
+       ORDER BY account, model FOR UPDATE), \
      passed AS ( \
        UPDATE turns SET turn = nextval('turn_numbers') FROM passing \
        WHERE turns.account = passing.account AND turns.model = passing.model) ";

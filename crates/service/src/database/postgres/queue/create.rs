@@ -9,8 +9,8 @@ use crate::clock::Moment;
 use crate::ledger::{Money, Purses};
 use crate::queue::{Created, NewTask, detail_of};
 
-/// The purses are locked first, and everything else follows from what they hold. A turn that is there is locked: a row
-/// that is about to be deleted stays, because its task is there when that is judged. Claims may move it meanwhile.
+/// The purses are locked first, and everything else follows from what they hold. The turn is locked even when it is
+/// there: a row that is about to be deleted stays, because its task is there when that is judged.
 const CREATE: &str = "WITH owned AS ( \
        SELECT free, balance, unfinished FROM purses WHERE account = $2 FOR UPDATE), \
      paid AS ( \
@@ -31,12 +31,10 @@ const CREATE: &str = "WITH owned AS ( \
        SELECT $9, part.amount, $2, part.purse, $2, 'held', 'reserve', sequence FROM created \
          CROSS JOIN LATERAL (VALUES ('free', held_free), ('balance', held_balance)) AS part (purse, amount) \
        WHERE part.amount > 0), \
-     waiting AS ( \
-       SELECT 1 FROM created, turns WHERE turns.account = $2 AND turns.model = $3 FOR KEY SHARE OF turns), \
      queued AS ( \
        INSERT INTO turns (account, model, turn) \
        SELECT $2, $3, coalesce((SELECT min(turn) FROM turns WHERE account = $2), nextval('turn_numbers')) \
-       FROM created WHERE NOT EXISTS (SELECT 1 FROM waiting) \
+       FROM created \
        ON CONFLICT (account, model) DO UPDATE SET turn = turns.turn), \
      used AS (INSERT INTO model_uses (model, day) SELECT $3, $10 FROM created) \
      SELECT free, balance, unfinished, (SELECT sequence FROM created) FROM owned";
