@@ -43,7 +43,7 @@ async fn a_new_version_declares_anew_and_leaves_tasks_as_they_were() {
         let published = service.publish_version("atelier", "sketch", &inputs, &outputs).await;
         let hash = published.expect("published");
         let read = async || caller.get("/api-key/model/sketch/versioning").await.data().clone();
-        service.until_all(async || read().await["commit_hash"] == hash).await;
+        service.until_all(|| async { read().await["commit_hash"] == hash }).await;
         read().await
     };
     let create = async |width: Value| {

@@ -49,7 +49,10 @@ impl Deployment {
     }
 
     /// Waits until each process shows a change; one process shows it at once.
-    pub(crate) async fn until_all(&self, show: impl AsyncFn() -> bool) {
+    pub(crate) async fn until_all<F: Future<Output = bool> + Send>(
+        &self,
+        show: impl Fn() -> F + Send + Sync,
+    ) {
         let shown = async {
             let mut times = 0;
             // Requests go to the processes in turn.

@@ -239,7 +239,7 @@ async fn create(caller: &Caller, stop: &AtomicBool) -> Told {
             Ok(outcome) => assert_eq!(outcome.cost, "0.05".parse().ok()),
             // It was killed with its node, and goes on when its lease has expired.
             Err(Error::DeadlineReached(_)) => {
-                *told.failures.entry("wait: longer".to_owned()).or_default() += 1
+                *told.failures.entry("wait: longer".to_owned()).or_default() += 1;
             }
             Err(error) => told.read_failed("wait", &error),
         }
