@@ -45,12 +45,12 @@ async fn the_end_of_a_task_and_the_claim_of_the_next_one_share_a_commit() -> Res
     let service = Service::start(config).await?;
     let app = &service.app;
     let customer = account(&service, "customer").await?;
+    let before = app.database.commits();
     let mut tasks = Vec::new();
     for _ in 0..TASKS {
         // A number is no picture: it fails without a file that others would be claimed beside.
         tasks.push(queue(&service, customer, json!({ "input": 1 })).await?);
     }
-    let before = app.database.commits();
     app.dispatcher.look_for_all();
     for task in &tasks {
         while app.database.task(customer, task).await?.is_none_or(|task| task.status != Status::Failed) {
@@ -58,8 +58,9 @@ async fn the_end_of_a_task_and_the_claim_of_the_next_one_share_a_commit() -> Res
         }
     }
     let commits = app.database.commits() - before;
-    // One more than tasks, and what jobs of the start may write meanwhile. Without sharing it is two for each.
-    assert!((TASKS..TASKS + TASKS / 2).contains(&commits), "{commits} commits for {TASKS} tasks");
+    // One for each create and one for each end, and what jobs of the start may write meanwhile. Without sharing it is
+    // three for each task.
+    assert!(commits < TASKS * 5 / 2, "{commits} commits for {TASKS} tasks");
     service.shutdown().await;
     Ok(())
 }
