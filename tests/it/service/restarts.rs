@@ -34,6 +34,7 @@ async fn data(caller: &Caller, path: &str) -> Value {
 async fn prices_are_exact_and_a_restart_keeps_what_the_operator_changed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (service, caller) = start(config(&folder)).await;
+    assert_eq!(service.api_key(), Some(KEY));
     let free = data(&caller, "/api-key/model/super-resolution-alt").await;
     assert_eq!(free["price"].to_string(), "0.125");
     let price = |price: Money| ModelChange { price: Some(price), ..ModelChange::default() };
