@@ -28,7 +28,10 @@ impl Queue for PostgresDatabase {
         max_unfinished: u32,
         now: Moment,
     ) -> Result<Created> {
-        let created = statement!(self, |db| create::create(db, task, max_unfinished, now))?;
+        let created = match statement!(self, |db| create::create(db, task, max_unfinished, now))? {
+            Some(created) => created,
+            None => transaction!(self, |tx| create::create_locked(tx, task, max_unfinished, now))?,
+        };
         match (created, otherwise) {
             (Created::Refused { spendable }, InsufficientBalance::FailTask) => {
                 statement!(self, |db| create::create_failed(db, task, spendable, now))?;

@@ -1,15 +1,17 @@
 //! Creating a task in one statement: its price set aside, its place in the history, its row, its turn.
 
-use deadpool_postgres::GenericClient;
+use deadpool_postgres::{GenericClient, Transaction};
 
 use super::super::failure::Outcome;
+use super::super::movements::lock;
 use super::super::statements::{first, run};
 use crate::Error;
 use crate::clock::Moment;
 use crate::ledger::{Money, Purses};
 use crate::queue::{Created, NewTask, detail_of};
 
-/// The purses are locked first, and everything else follows from what they hold. The turn is locked even when it is
+/// The purses are locked first, and everything else follows from what they hold. Where others changed them between the
+/// snapshot of the statement and the lock, both are compared, and nothing is done. The turn is locked even when it is
 /// there: a row that is about to be deleted stays, because its task is there when that is judged.
 const CREATE: &str = "WITH owned AS ( \
        SELECT free, balance, unfinished FROM purses WHERE account = $2 FOR UPDATE), \
@@ -20,6 +22,7 @@ const CREATE: &str = "WITH owned AS ( \
          held = purses.held + $6::bigint \
        FROM owned WHERE purses.account = $2 AND owned.unfinished < $8::bigint \
          AND owned.balance >= $6::bigint - least(owned.free, $6::bigint) \
+         AND purses.free = owned.free AND purses.balance = owned.balance \
        RETURNING purses.tasks - 1 AS place, least(owned.free, $6::bigint) AS free), \
      created AS ( \
        INSERT INTO tasks (id, account, place, model, version, publisher, status, price, held_free, \
@@ -39,12 +42,13 @@ const CREATE: &str = "WITH owned AS ( \
      used AS (INSERT INTO model_uses (model, day) SELECT $3, $10 FROM created) \
      SELECT free, balance, unfinished, (SELECT sequence FROM created) FROM owned";
 
+/// Creates a task; None when others changed the purses meanwhile, and nothing was done.
 pub(super) async fn create(
     db: &impl GenericClient,
     task: &NewTask,
     max_unfinished: u32,
     now: Moment,
-) -> Outcome<Created> {
+) -> Outcome<Option<Created>> {
     type Row = (Money, Money, i64, Option<i64>);
     let max_unfinished = i64::from(max_unfinished);
     let created: Option<Row> = first(
@@ -65,14 +69,28 @@ pub(super) async fn create(
         |row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?)),
     )
     .await?;
-    Ok(match created {
-        None => return Err(Error::new("creating a task", "its account is not there").into()),
-        Some((.., Some(_))) => Created::Queued,
-        Some((_, _, unfinished, None)) if unfinished >= max_unfinished => Created::TooManyUnfinished,
-        Some((free, balance, ..)) => {
-            Created::Refused { spendable: Purses { free, balance, ..Purses::default() }.spendable() }
-        }
+    let (free, balance, unfinished, sequence) =
+        created.ok_or_else(|| Error::new("creating a task", "its account is not there"))?;
+    let spendable = Purses { free, balance, ..Purses::default() }.spendable();
+    Ok(match sequence {
+        Some(_) => Some(Created::Queued),
+        None if unfinished >= max_unfinished => Some(Created::TooManyUnfinished),
+        None if spendable < task.price => Some(Created::Refused { spendable }),
+        None => None,
     })
+}
+
+/// Creates a task whose purses others change at the same time.
+pub(super) async fn create_locked(
+    tx: &Transaction<'_>,
+    task: &NewTask,
+    max_unfinished: u32,
+    now: Moment,
+) -> Outcome<Created> {
+    // The snapshot of the next statement is younger than the lock.
+    lock(tx, &[task.account]).await?;
+    let changed = || Error::new("creating a task", "its purses changed while they were locked");
+    Ok(create(tx, task, max_unfinished, now).await?.ok_or_else(changed)?)
 }
 
 /// Creates a task that has failed because the balance did not suffice.
