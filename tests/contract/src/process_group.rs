@@ -90,10 +90,18 @@ mod tests {
         assert!(seen.contains(&"failed".to_owned()), "{seen:?}");
         let sleeper =
             seen.iter().find_map(|line| line.parse::<u32>().ok()).context("it prints its number")?;
-        // The pipes are closed only when everything in the group has ended.
-        let state = std::fs::read_to_string(format!("/proc/{sleeper}/stat")).unwrap_or_default();
-        assert!(state.is_empty() || state.contains(") Z "), "{state}");
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while let Some(state) = running(sleeper) {
+            assert!(Instant::now() < deadline, "{state}");
+            thread::sleep(Duration::from_millis(10));
+        }
         Ok(())
+    }
+
+    /// What the system says of a process that has not ended. A killed process closes its pipes a moment before.
+    fn running(process: u32) -> Option<String> {
+        let state = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        (!state.contains(") Z ")).then_some(state)
     }
 
     #[test]
