@@ -86,23 +86,13 @@ sends!(list_tasks_with_the_defaults, "listTasks", async |client| client.list_tas
 sends!(list_tasks_of_one_page, "listTasks", async |client| client.list_tasks(Some(100), Some(200)).await);
 sends!(cancel_task, "cancelTask", async |client| client.cancel_task(&task("t-1")).await);
 sends!(create_presigned_upload, "createPresignedUpload", async |client| {
-    let file = types::PresignRequest {
-        folder: types::UploadFolder::Samples,
-        mime: "image/png".to_owned(),
-        name: "a photo.png".to_owned(),
-        size: 5_242_881,
-        org_username: None,
-    };
+    let folder = types::UploadFolder::Samples;
+    let file = types::PresignRequest::new(folder, "image/png", "a photo.png", 5_242_881);
     client.create_presigned_upload(&file).await
 });
 sends!(create_presigned_upload_for_an_organization, "createPresignedUpload", async |client| {
-    let file = types::PresignRequest {
-        folder: types::UploadFolder::Documents,
-        mime: "text/plain".to_owned(),
-        name: "notes.txt".to_owned(),
-        size: 1,
-        org_username: Some("city-lab".to_owned()),
-    };
+    let required = types::PresignRequest::new(types::UploadFolder::Documents, "text/plain", "notes.txt", 1);
+    let file = types::PresignRequest { org_username: Some("city-lab".to_owned()), ..required };
     client.create_presigned_upload(&file).await
 });
 sends!(list_files_with_the_defaults, "listFiles", async |client| {
@@ -114,7 +104,7 @@ sends!(list_files_of_one_page, "listFiles", async |client| {
 });
 sends!(get_storage_statistics, "getStorageStatistics", async |client| client.get_storage_statistics().await);
 sends!(delete_file, "deleteFile", async |client| {
-    let file = types::FileUrl { url: "https://files.example/samples/a.png".to_owned() };
+    let file = types::FileUrl::new("https://files.example/samples/a.png");
     client.delete_file(&file).await
 });
 

@@ -15,7 +15,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use serde_json::Value;
 use syn::visit_mut::VisitMut;
-use syn::{File, ImplItem, Item, ItemMod, ItemStruct, parse_quote};
+use syn::{Field, Fields, File, ImplItem, Item, ItemMod, ItemStruct, parse_quote};
 
 use crate::lower::Lowered;
 use crate::validate::{members, operations};
@@ -32,7 +32,11 @@ pub(crate) fn polish(file: &mut File, lowered: &Lowered) -> Result<()> {
     }
     readers::add(types, lowered)?;
     let kinds = kinds::add(types, lowered)?;
-    close_responses(types, &sent(&lowered.document));
+    let sent = sent(&lowered.document);
+    close_responses(types, &sent);
+    add_constructors(types, |name| {
+        sent.contains(name) && !lowered.kinds.iter().any(|kind| kind.input == name)
+    });
     let words = lowered.words.iter().map(|words| words.items());
     let items: TokenStream = lowered.ids.iter().map(|id| id.items()).chain(words).collect();
     types.extend(syn::parse2::<File>(items)?.items);
@@ -109,6 +113,50 @@ fn close_responses(types: &mut [Item], sent: &BTreeSet<String>) {
             item.attrs.push(parse_quote!(#[non_exhaustive]));
         }
     }
+}
+
+/// What is sent and has required fields, and so no `Default`, is constructed of those: a later version may add optional
+/// ones.
+fn add_constructors(types: &mut Vec<Item>, is_constructed: impl Fn(&str) -> bool) {
+    let mut constructors = Vec::new();
+    for item in types.iter() {
+        let Item::Struct(item) = item else { continue };
+        let has_default = item.attrs.iter().any(|attribute| {
+            attribute.path().is_ident("derive") && attribute.to_token_stream().to_string().contains("Default")
+        });
+        let Fields::Named(fields) = &item.fields else { continue };
+        if has_default || !is_constructed(&item.ident.to_string()) {
+            continue;
+        }
+        let (mut parameters, mut values) = (Vec::new(), Vec::new());
+        let mut description = "With the fields that are required.";
+        for Field { ident, ty, .. } in &fields.named {
+            match ty.to_token_stream().to_string().replace(' ', "").as_str() {
+                kind if kind.starts_with("::std::option::Option<") => {
+                    description = "With the fields that are required; `Self { field, ..Self::new(required) }` has others too.";
+                    values.push(quote!(#ident: None));
+                }
+                "::std::string::String" => {
+                    parameters.push(quote!(#ident: impl Into<String>));
+                    values.push(quote!(#ident: #ident.into()));
+                }
+                _ => {
+                    parameters.push(quote!(#ident: #ty));
+                    values.push(quote!(#ident));
+                }
+            }
+        }
+        let name = &item.ident;
+        constructors.push(parse_quote! {
+            impl #name {
+                #[doc = #description]
+                pub fn new(#(#parameters),*) -> Self {
+                    Self { #(#values),* }
+                }
+            }
+        });
+    }
+    types.extend(constructors);
 }
 
 /// Its error serves newtypes that refuse texts; where there are none, nothing returns it.

@@ -965,6 +965,29 @@ pub mod types {
         #[serde(deserialize_with = "lenient::required")]
         pub output: String,
     }
+    impl FileUrl {
+        /// With the fields that are required.
+        pub fn new(url: impl Into<String>) -> Self {
+            Self { url: url.into() }
+        }
+    }
+    impl PresignRequest {
+        /// With the fields that are required; `Self { field, ..Self::new(required) }` has others too.
+        pub fn new(
+            folder: UploadFolder,
+            mime: impl Into<String>,
+            name: impl Into<String>,
+            size: u64,
+        ) -> Self {
+            Self {
+                folder,
+                mime: mime.into(),
+                name: name.into(),
+                org_username: None,
+                size,
+            }
+        }
+    }
     /// The name of a folder in a listing path.
     #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
     pub struct FolderName(String);

@@ -77,13 +77,7 @@ pub(crate) fn profiles() -> ArgValueCompleter {
 }
 
 async fn models_of(client: &Client) -> Option<Vec<Word>> {
-    let query = ModelListRequest {
-        search: None,
-        sort: None,
-        filter_by: None,
-        limit: Some(MAX_MODELS),
-        offset: Some(0),
-    };
+    let query = ModelListRequest { limit: Some(MAX_MODELS), offset: Some(0), ..Default::default() };
     let page = client.models().page(query).await.ok()?;
     Some(page.records.into_iter().map(|model| (model.id.to_string(), model.description)).collect())
 }

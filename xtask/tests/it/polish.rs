@@ -158,6 +158,18 @@ fn what_is_only_received_may_grow_and_what_is_sent_stays_open() {
 }
 
 #[test]
+fn a_request_is_constructed_of_its_required_fields() {
+    let code = repository_file("crates/api/src/generated.rs");
+    for constructor in [
+        "pub fn new(url: impl Into<String>) -> Self {",
+        "pub fn new( folder: UploadFolder, mime: impl Into<String>, name: impl Into<String>, size: u64, ) -> Self {",
+    ] {
+        let words: Vec<&str> = code.split_whitespace().collect();
+        assert!(words.join(" ").contains(constructor), "{constructor}");
+    }
+}
+
+#[test]
 fn a_named_text_is_an_opaque_identifier() {
     let folder = Folder::new("new_identifier");
     folder.write("document.yaml", &real_document().replace("FolderName", "NodeId"));

@@ -156,13 +156,7 @@ fn clock(session: &Session) -> Result<((), String)> {
 
 /// Whether object storage responds, at the address that uploads get.
 async fn storage(client: &Client) -> Result<((), String)> {
-    let request = PresignRequest {
-        folder: UploadFolder::Samples,
-        mime: "text/plain".to_owned(),
-        name: "inferstore-doctor.txt".to_owned(),
-        org_username: None,
-        size: 1,
-    };
+    let request = PresignRequest::new(UploadFolder::Samples, "text/plain", "inferstore-doctor.txt", 1);
     let failed = |problem: String| {
         Failure::new(exit::NOT_REACHED, format!("object storage is not reached: {problem}")).with_hint(
             "it has an address of its own: can this machine reach it? `serve --storage-url` sets it",

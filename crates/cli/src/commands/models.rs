@@ -143,13 +143,7 @@ pub(crate) async fn check_exists(id: &str, client: &Client) -> Result {
 }
 
 async fn known(client: &Client) -> Vec<ModelSummary> {
-    let query = ModelListRequest {
-        search: None,
-        sort: None,
-        filter_by: None,
-        limit: Some(MAX_SEARCHED),
-        offset: Some(0),
-    };
+    let query = ModelListRequest { limit: Some(MAX_SEARCHED), offset: Some(0), ..Default::default() };
     client.models().page(query).await.map(|page| page.records).unwrap_or_default()
 }
 
@@ -166,13 +160,12 @@ async fn list(arguments: ListArguments, client: &Client, session: &Session) -> R
     let ListArguments { search, sort, filter, limit, offset, all } = arguments;
     let sort: Option<ModelSort> = sort.and_then(|word| word.parse().ok());
     let filter_by: Option<ModelFilter> = filter.and_then(|word| word.parse().ok());
-    let query = ModelListRequest { search, sort, filter_by, limit: Some(limit), offset: Some(offset) };
+    let query = ModelListRequest { search, sort, filter_by, limit: Some(limit), ..Default::default() };
     let models = client.models();
-    let listed = if all {
-        let page = |offset| models.page(ModelListRequest { offset: Some(offset), ..query.clone() });
-        lists::all(session, offset, page).await?
-    } else {
-        lists::page(session, models.page(query)).await?
+    let page = |offset| models.page(ModelListRequest { offset: Some(offset), ..query.clone() });
+    let listed = match all {
+        true => lists::all(session, offset, page).await?,
+        false => lists::page(session, page(offset)).await?,
     };
     let models: Vec<&ModelSummary> = listed.records.iter().map(|(model, _)| model).collect();
     let serving = match session.output.is_terminal() {

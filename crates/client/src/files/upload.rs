@@ -207,13 +207,8 @@ pub(crate) async fn upload(
     deadline: Deadline,
     events: Sink<UploadEvent>,
 ) -> Result<UploadedFile> {
-    let request = PresignRequest {
-        folder,
-        mime: file.mime.clone(),
-        name: file.name.clone(),
-        size: file.size,
-        org_username,
-    };
+    let request =
+        PresignRequest { org_username, ..PresignRequest::new(folder, &file.mime, &file.name, file.size) };
     let transfer = Transfer { core, file, request, deadline, events, sent: 0 };
     let span = debug_span!("inferstore_upload", size = file.size);
     // Boxed, so that the futures of callers stay small.

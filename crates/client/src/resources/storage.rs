@@ -67,7 +67,7 @@ impl Storage {
     }
 
     async fn delete_url(self, url: String) -> Result<()> {
-        let file = FileUrl { url };
+        let file = FileUrl::new(url);
         // Before the call: a lost response may have been a success.
         self.core.memory.uploads.forget_value(file.url.as_str());
         self.core.call(operations::DELETE_FILE).send(|api| api.delete_file(&file)).await.map(drop)
