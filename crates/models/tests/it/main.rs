@@ -5,5 +5,6 @@
 
 mod golden;
 mod hostile;
+mod memory;
 mod scenes;
 mod support;

@@ -94,7 +94,7 @@ async fn a_deadline_says_what_became_of_the_task() -> Result<()> {
 }
 
 #[expect(dead_code, reason = "a program")]
-#[path = "../examples/batch_with_journal.rs"]
+#[path = "../../examples/batch_with_journal.rs"]
 mod batch_with_journal;
 
 #[tokio::test(start_paused = true)]
@@ -130,7 +130,7 @@ async fn a_batch_that_is_killed_at_any_moment_pays_each_picture_once()
 }
 
 #[expect(dead_code, reason = "a program")]
-#[path = "../examples/web_handler.rs"]
+#[path = "../../examples/web_handler.rs"]
 mod web_handler;
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,7 @@
+//! What users of the client rely on, tested with its own test kit.
+
+mod cookbook;
+mod limits;
+mod proxies;
+mod testing;
+mod tracing;
