@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use inferstore_service::AdminClient;
-use reqwest::Method;
 use serde_json::json;
 
 use super::support::{Bench, Caller, Outcome, start};
@@ -13,7 +12,10 @@ use super::support::{Bench, Caller, Outcome, start};
 async fn a_backup_under_load_is_a_whole_service_again() -> Outcome {
     let mut bench = Bench::start().await?;
     for number in 0..20 {
-        bench.caller.upload(&format!("kept-{number}"), &format!("content {number}")).await?;
+        bench
+            .caller
+            .store(&format!("kept-{number}"), "text/plain", format!("content {number}").as_bytes())
+            .await?;
     }
     let stop = Arc::new(AtomicBool::new(false));
     let writers: Vec<_> = (0..4)
@@ -58,11 +60,11 @@ async fn churn(caller: &Caller, writer: usize, stop: &AtomicBool) -> Outcome<usi
     let mut rounds = 0;
     while !stop.load(Ordering::SeqCst) {
         let name = format!("churn-{writer}");
-        caller.upload(&name, &"a".repeat(rounds % 100 + 1)).await?;
-        let url = caller.upload(&name, &"b".repeat(rounds % 100 + 1)).await?;
-        caller.delete_file(&url).await?;
+        caller.store(&name, "text/plain", "a".repeat(rounds % 100 + 1).as_bytes()).await?;
+        let url = caller.store(&name, "text/plain", "b".repeat(rounds % 100 + 1).as_bytes()).await?;
+        caller.delete(&url).await?;
         let input = json!({"input": "https://files.example/street.png"});
-        caller.send(Method::POST, "/api-key/model/color-extraction/task", input).await?;
+        caller.create("color-extraction", input).await?;
         rounds += 1;
     }
     Ok(rounds)
@@ -72,7 +74,7 @@ async fn churn(caller: &Caller, writer: usize, stop: &AtomicBool) -> Outcome<usi
 async fn a_backup_overwrites_nothing_and_a_stopped_service_has_one_too() -> Outcome {
     let bench = Bench::start().await?;
     let data = bench.folder.path().to_owned();
-    bench.caller.upload("note", "text").await?;
+    bench.caller.store("note", "text/plain", b"text").await?;
     bench.service.shutdown().await;
     let mut admin = AdminClient::open(&data).await?;
     let copies = tempfile::tempdir()?;

@@ -1,7 +1,6 @@
 //! What an operator looks up in a running service, and refunds.
 
 use inferstore_service::Script;
-use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::support::{Bench, Caller, Outcome};
@@ -15,11 +14,9 @@ impl Bench {
         let controls = self.service.controls()?;
         controls.let_model(MODEL, Script::succeed(json!({"output": "#102030"}))).await?;
         let input = json!({"input": "https://files.example/street.png"});
-        let path = format!("/api-key/model/{MODEL}/task");
-        let created = self.caller.send(Method::POST, &path, input).await?;
-        let id = created["data"].as_str().unwrap_or_default().to_owned();
+        let id = self.caller.create(MODEL, input).await?;
         for _ in 0..1_000 {
-            let task = self.caller.get(&format!("/api-key/task/{id}/detail")).await?;
+            let task = self.caller.task(&id).await?;
             if task["status"] == "success" {
                 return Ok(id);
             }
@@ -60,7 +57,7 @@ async fn keys_are_listed_by_identifier_and_revoked_by_a_beginning_of_it() -> Out
 #[tokio::test]
 async fn an_account_is_shown_with_what_belongs_to_it() -> Outcome {
     let mut bench = Bench::start().await?;
-    bench.caller.upload("note", "text").await?;
+    bench.caller.store("note", "text/plain", b"text").await?;
     bench.succeed().await?;
     let studio = json!({"account": "studio", "scope": "organization"}).to_string();
     bench.admin.call("POST", &["accounts"], Some(studio)).await?;
@@ -150,10 +147,8 @@ async fn a_refund_returns_what_a_task_has_cost_once_and_the_books_add_up() -> Ou
 async fn a_task_that_cost_nothing_is_not_refunded() -> Outcome {
     let mut bench = Bench::start().await?;
     bench.service.controls()?.let_model(MODEL, Script::stay_queued()).await?;
-    let path = format!("/api-key/model/{MODEL}/task");
     let input = json!({"input": "https://files.example/street.png"});
-    let created = bench.caller.send(Method::POST, &path, input).await?;
-    let id = created["data"].as_str().unwrap_or_default();
+    let id = &bench.caller.create(MODEL, input).await?;
     let refused = bench.admin.call("POST", &["tasks", id, "refund"], None).await;
     assert!(refused.is_err_and(|error| error.to_string().contains("cost nothing")));
     let unknown = bench.admin.call("POST", &["tasks", "nothing", "refund"], None).await;

@@ -19,7 +19,7 @@ async fn after_a_reset_everything_is_as_it_was_at_the_start_and_the_key_is_still
     bench.until(&done, &["success"]).await?;
     bench.controls.let_model(MODEL, Script::stay_queued()).await?;
     bench.create().await?;
-    let url = bench.store("note.txt", "a note").await?;
+    let url = bench.store("note.txt", "text/plain", b"a note").await?;
     bench.service.add_account("somebody", Scope::Personal).await?;
     bench.service.change_model(MODEL, price("7")?).await?;
     bench.controls.advance_clock(std::time::Duration::from_secs(3_600)).await?;
@@ -43,14 +43,14 @@ async fn keys_and_models_that_were_in_use_are_as_at_the_start_at_once_after_a_re
     let mut bench = Bench::start().await?;
     bench.service.add_account("somebody", Scope::Personal).await?;
     bench.service.change_model(MODEL, price("7")?).await?;
-    let first_key = std::mem::replace(&mut bench.key, bench.service.add_key("somebody").await?);
+    let first_key = std::mem::replace(&mut bench.caller.key, bench.service.add_key("somebody").await?);
     let cost = format!("/api-key/model/{MODEL}/task/cost");
     assert_eq!(bench.get(&cost).await?["cost"].to_string(), "7");
 
     bench.controls.reset().await?;
 
     assert_eq!(bench.call(Method::GET, &cost, None).await?.0, 401, "the key came after the start");
-    bench.key = first_key;
+    bench.caller.key = first_key;
     assert_eq!(bench.get(&cost).await?["cost"].to_string(), "0.05");
     Ok(())
 }
@@ -67,7 +67,7 @@ async fn a_service_goes_on_working_after_a_reset_in_the_middle_of_its_work() -> 
         let next = bench.create().await?;
         bench.until(&next, &["success"]).await?;
         assert_eq!(bench.tasks().await?, 1);
-        let url = bench.store("note.txt", "a note").await?;
+        let url = bench.store("note.txt", "text/plain", b"a note").await?;
         assert_eq!(bench.read(&url).await?, (200, "a note".to_owned()));
         bench.audit().await?;
     }
@@ -133,13 +133,13 @@ async fn a_reset_goes_back_to_the_baseline() -> Outcome {
     bench.service.change_model(MODEL, price("0.25")?).await?;
     bench.controls.set_baseline().await?;
     let key = bench.service.add_key("alice").await?;
-    bench.key.clone_from(&key);
+    bench.caller.key.clone_from(&key);
     bench.create().await?;
     bench.service.change_model(MODEL, price("7")?).await?;
 
     bench.controls.reset().await?;
     assert_eq!(bench.call(Method::GET, "/api-key/balance", None).await?.0, 401, "the key is newer");
-    bench.key = bench.service.add_key("alice").await?;
+    bench.caller.key = bench.service.add_key("alice").await?;
     assert_eq!(bench.balance().await?["balance"], "12.5");
     assert_eq!(bench.get(&format!("/api-key/model/{MODEL}")).await?["price"], 0.25);
     assert_eq!(bench.tasks().await?, 0);

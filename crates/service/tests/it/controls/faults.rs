@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use inferstore_api::operations;
 use inferstore_service::{Config, Fault, Operation, Side};
 use reqwest::Method;
+use reqwest::header::HeaderMap;
 
 use super::support::{Bench, Outcome};
 
@@ -155,16 +156,18 @@ async fn a_delayed_response_is_complete() -> Outcome {
 #[tokio::test]
 async fn the_object_store_has_faults_of_its_own_kind() -> Outcome {
     let bench = Bench::start().await?;
-    let target = bench.presign("note.txt", 6).await?;
+    let target = bench.presign("note.txt", "text/plain", 6).await?;
+    let form = target.form(b"a note");
+    let upload = || bench.send_form(&target, &form, HeaderMap::new());
     bench.controls.add_fault(Fault::status(503).message("a < b").on(Operation::POST_OBJECT).once())?;
-    let response = bench.upload(&target, "a note").await?;
+    let response = upload().await?;
     assert_eq!(response.status().as_u16(), 503);
     let text = response.text().await?;
     assert!(text.contains("<Code>SlowDown</Code>") && text.contains("a &lt; b"), "{text}");
 
     bench.controls.add_fault(Fault::lose_response().on(Operation::POST_OBJECT).once())?;
-    assert!(bench.upload(&target, "a note").await.is_err());
-    let url = target["download_url"].as_str().unwrap_or_default();
+    assert!(upload().await.is_err());
+    let url = &target.download_url;
     assert_eq!(bench.read(url).await?, (200, "a note".to_owned()), "it was stored");
 
     bench.controls.add_fault(Fault::cut_body(2).on(Operation::GET_OBJECT).once())?;

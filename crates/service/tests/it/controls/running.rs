@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use inferstore_api::operations;
 use inferstore_service::{Config, Fault, Script, Then};
+use reqwest::header::HeaderMap;
 use serde_json::json;
 
 use super::support::{Bench, MODEL, Outcome};
@@ -96,13 +97,13 @@ async fn a_node_that_is_down_serves_nothing_and_its_task_begins_anew_when_it_is_
 #[tokio::test]
 async fn a_clock_set_ahead_lets_targets_expire_and_storage_be_billed() -> Outcome {
     let bench = Bench::start().await?;
-    let target = bench.presign("note.txt", 6).await?;
+    let target = bench.presign("note.txt", "text/plain", 6).await?;
     bench.controls.advance_clock(Duration::from_secs(16 * 60)).await?;
-    let refused = bench.upload(&target, "a note").await?;
+    let refused = bench.send_form(&target, &target.form(b"a note"), HeaderMap::new()).await?;
     assert_eq!(refused.status().as_u16(), 403);
     assert!(refused.text().await?.contains("expired"));
 
-    bench.store("large.txt", &"x".repeat(1 << 20)).await?;
+    bench.store("large.txt", "text/plain", &[b'x'; 1 << 20]).await?;
     let before = bench.balance().await?;
     bench.controls.advance_clock(Duration::from_secs(30 * 24 * 60 * 60)).await?;
     assert_ne!(bench.balance().await?, before, "a month was billed");

@@ -1,15 +1,12 @@
 //! A service, and requests to it that no client library would send.
 
-use std::error::Error;
 use std::time::Duration;
 
-use inferstore_fetch::over_ring;
 use inferstore_service::{Config, Service};
-use reqwest::Client;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+pub(crate) use crate::caller::{Outcome, client};
 
 /// Longer than any step of these tests takes.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -20,10 +17,6 @@ pub(crate) fn config() -> Config {
     config.workers = 0;
     config.operations = Some(([127, 0, 0, 1], 0).into());
     config
-}
-
-pub(crate) fn client() -> Outcome<Client> {
-    Ok(over_ring(Client::builder()).no_proxy().build()?)
 }
 
 /// The address of a listener by its URL.

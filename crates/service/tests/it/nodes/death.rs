@@ -55,7 +55,7 @@ async fn a_node_that_dies_loses_nothing_and_costs_nothing() -> Outcome {
     // Each was billed once, and the publisher was paid for each.
     let audit = bench.service.audit().await?;
     assert_eq!(audit.faults, Vec::<String>::new());
-    let balance = bench.get_as_publisher("/api-key/balance").await?;
+    let balance = bench.publisher.get("/api-key/balance").await?;
     assert_eq!(balance["earnings"], "12.5", "{SEEDS} times 0.25");
     bench.service.shutdown().await;
     Ok(())

@@ -32,7 +32,7 @@ async fn a_model_of_ones_own_runs_inside_the_process() -> Outcome {
     let task = bench.create("echo", json!({ "say": "hello" })).await?;
     let ended = bench.ended(&task).await?;
     assert_eq!(ended["result"]["result"]["said"], "hello");
-    assert_eq!(bench.get_as_publisher("/api-key/balance").await?["earnings"], "0.25");
+    assert_eq!(bench.publisher.get("/api-key/balance").await?["earnings"], "0.25");
     Ok(())
 }
 

@@ -26,9 +26,9 @@ async fn a_long_queue_of_one_account_delays_another_by_one_task() -> Outcome {
     let bench = bench(|_| {}).await?;
     let (greedy, other) = (customer(&bench, "greedy").await?, customer(&bench, "other").await?);
     for _ in 0..300 {
-        assert_eq!(bench.create_as(&greedy, "echo", &json!({ "say": "greedy" })).await?.0, 200);
+        assert_eq!(bench.with_key(&greedy).try_create("echo", &json!({ "say": "greedy" })).await?.0, 200);
     }
-    assert_eq!(bench.create_as(&other, "echo", &json!({ "say": "other" })).await?.0, 200);
+    assert_eq!(bench.with_key(&other).try_create("echo", &json!({ "say": "other" })).await?.0, 200);
     let node = bench.register(&["echo"]).await?;
     let mut order = Vec::new();
     for _ in 0..3 {
@@ -45,18 +45,18 @@ async fn too_many_unfinished_tasks_are_refused_until_one_ends() -> Outcome {
     let (greedy, other) = (customer(&bench, "greedy").await?, customer(&bench, "other").await?);
     let input = json!({ "say": "hello" });
     for _ in 0..3 {
-        assert_eq!(bench.create_as(&greedy, "echo", &input).await?.0, 200);
+        assert_eq!(bench.with_key(&greedy).try_create("echo", &input).await?.0, 200);
     }
-    let (status, response) = bench.create_as(&greedy, "echo", &input).await?;
+    let (status, response) = bench.with_key(&greedy).try_create("echo", &input).await?;
     let message = response["message"].as_str().unwrap_or_default();
     assert!(status == 429 && message.starts_with("3 tasks of this account have not ended"), "{response}");
-    assert_eq!(bench.create_as(&other, "echo", &input).await?.0, 200);
+    assert_eq!(bench.with_key(&other).try_create("echo", &input).await?.0, 200);
 
     let node = bench.register(&["echo"]).await?;
     let lease = node.lease(1.0).await?.ok_or("there was no task")?;
-    assert_eq!(bench.create_as(&greedy, "echo", &input).await?.0, 429, "it is running");
+    assert_eq!(bench.with_key(&greedy).try_create("echo", &input).await?.0, 429, "it is running");
     assert_eq!(node.finish(&lease, "hello").await?, 200);
-    assert_eq!(bench.create_as(&greedy, "echo", &input).await?.0, 200);
+    assert_eq!(bench.with_key(&greedy).try_create("echo", &input).await?.0, 200);
     Ok(())
 }
 
@@ -65,7 +65,7 @@ async fn so_many_tasks_of_an_account_run_at_a_time() -> Outcome {
     let bench = bench(|config| config.limits.account_running = 2).await?;
     let greedy = customer(&bench, "greedy").await?;
     for _ in 0..3 {
-        bench.create_as(&greedy, "echo", &json!({ "say": "hello" })).await?;
+        bench.with_key(&greedy).try_create("echo", &json!({ "say": "hello" })).await?;
     }
     let node = bench.register(&["echo"]).await?;
     let first = node.lease(1.0).await?.ok_or("there was no task")?;
@@ -81,8 +81,8 @@ async fn inputs_that_are_too_large_are_refused() -> Outcome {
     let bench = bench(|_| {}).await?;
     let key = customer(&bench, "writer").await?;
     let say = |length: usize| json!({ "say": "x".repeat(length) });
-    assert_eq!(bench.create_as(&key, "echo", &say(250 << 10)).await?.0, 200);
-    let (status, response) = bench.create_as(&key, "echo", &say(256 << 10)).await?;
+    assert_eq!(bench.with_key(&key).try_create("echo", &say(250 << 10)).await?.0, 200);
+    let (status, response) = bench.with_key(&key).try_create("echo", &say(256 << 10)).await?;
     let message = response["message"].as_str().unwrap_or_default();
     assert!(status == 413 && message.contains("at most 262144 bytes"), "{status} {response}");
     Ok(())

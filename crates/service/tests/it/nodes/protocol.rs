@@ -15,26 +15,26 @@ async fn nodes_show_a_key_that_can_be_revoked() -> Outcome {
     let models = json!({ "models": ["echo"] });
     let api_key = bench.service.api_key().unwrap_or_default().to_owned();
     for wrong in ["", "isn_wrong_key", &api_key] {
-        let (status, response) = bench.call(&register, wrong, &models).await?;
+        let (status, response) = bench.call_nodes(&register, wrong, &models).await?;
         assert_eq!((status, &response["status"]), (401, &json!("fail")), "{wrong}");
     }
 
     // A second key, so that one can go. What its node had leased goes to the others at once.
     let other_key = bench.service.add_node_key("other").await?;
     assert!(bench.service.add_node_key("other").await.is_err(), "the name has a valid key");
-    let (_, response) = bench.call(&register, &other_key, &models).await?;
+    let (_, response) = bench.call_nodes(&register, &other_key, &models).await?;
     let other = response["data"]["node"].as_str().unwrap_or_default();
     let other = format!("{}/{other}", bench.nodes_url()?);
     let task = bench.create("echo", json!({ "say": "hello" })).await?;
-    let (status, _) = bench.call(&format!("{other}/lease"), &other_key, &json!({})).await?;
+    let (status, _) = bench.call_nodes(&format!("{other}/lease"), &other_key, &json!({})).await?;
     assert_eq!(status, 200);
-    let stranger = bench.call(&format!("{other}/lease"), &bench.node_key, &json!({})).await?;
+    let stranger = bench.call_nodes(&format!("{other}/lease"), &bench.node_key, &json!({})).await?;
     assert_eq!(stranger.0, 404, "a node belongs to the key that it registered with");
 
     assert!(bench.service.revoke_node_key("other").await?);
     assert!(!bench.service.revoke_node_key("other").await?);
     let finish = format!("{other}/tasks/{task}/1/finish");
-    let late = bench.call(&finish, &other_key, &json!({ "error": { "message": "?" } })).await?;
+    let late = bench.call_nodes(&finish, &other_key, &json!({ "error": { "message": "?" } })).await?;
     assert_eq!(late.0, 401);
     let node = bench.register(&["echo"]).await?;
     let lease = node.lease(0.0).await?.ok_or("the task is not free")?;
@@ -56,7 +56,7 @@ async fn a_key_for_some_models_registers_no_others() -> Outcome {
         (json!(["Echo"]), 422),
         (json!([""]), 422),
     ] {
-        let (status, response) = bench.call(&register, &key, &json!({ "models": asked })).await?;
+        let (status, response) = bench.call_nodes(&register, &key, &json!({ "models": asked })).await?;
         assert_eq!(status, expected, "{asked}: {response}");
         let message = response["message"].as_str().unwrap_or_default();
         assert!(status == 200 || message.contains("only echo, later"), "{message}");
@@ -65,7 +65,7 @@ async fn a_key_for_some_models_registers_no_others() -> Outcome {
     // A name that gets a new key gets new models with it.
     bench.service.revoke_node_key("narrow").await?;
     let wide = bench.service.add_node_key("narrow").await?;
-    let (status, _) = bench.call(&register, &wide, &json!({ "models": ["color-extraction"] })).await?;
+    let (status, _) = bench.call_nodes(&register, &wide, &json!({ "models": ["color-extraction"] })).await?;
     assert_eq!(status, 200);
     Ok(())
 }
@@ -271,7 +271,7 @@ async fn everything_else_is_refused_in_the_shape_of_the_api() -> Outcome {
     }
     // The paths of the service know nothing of nodes, and the other way round.
     let elsewhere = format!("{}/nodes/v1/register", bench.service.base_url());
-    assert_eq!(bench.call(&elsewhere, "", &json!({})).await?.0, 404);
+    assert_eq!(bench.call_nodes(&elsewhere, "", &json!({})).await?.0, 404);
     let api = bench.nodes_url()?.replace("/nodes/v1", "/api/v1/api-key/balance");
     assert_eq!(bench.http.get(api).send().await?.status(), 404);
     Ok(())

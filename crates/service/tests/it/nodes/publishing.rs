@@ -27,7 +27,7 @@ async fn a_published_model_is_found_runs_and_earns() -> Outcome {
     let lease = node.lease(1.0).await?.ok_or("there was no task")?;
     assert_eq!(node.finish(&lease, "hello").await?, 200);
     assert_eq!(bench.task(&task).await?["status"], "success");
-    assert_eq!(bench.get_as_publisher("/api-key/balance").await?["earnings"], "0.25");
+    assert_eq!(bench.publisher.get("/api-key/balance").await?["earnings"], "0.25");
     assert_eq!(bench.service.audit().await?.faults, Vec::<String>::new());
     Ok(())
 }
@@ -78,7 +78,7 @@ async fn a_private_model_is_its_owners_alone() -> Outcome {
     bench.publish("echo").await?;
     bench.service.change_model("echo", seen_by(Visibility::Private)).await?;
     assert!(bench.get("/api-key/model/echo").await.is_err());
-    assert_eq!(bench.get_as_publisher("/api-key/model/echo").await?["visibility"], "private");
+    assert_eq!(bench.publisher.get("/api-key/model/echo").await?["visibility"], "private");
     bench.service.change_model("echo", seen_by(Visibility::Public)).await?;
     assert_eq!(bench.get("/api-key/model/echo").await?["visibility"], "public");
     Ok(())

@@ -1,15 +1,14 @@
 //! A service without workers of its own, its customers, and nodes whose every request a test chooses.
 
-use std::error::Error;
+use std::ops::Deref;
 use std::time::Duration;
 
-use inferstore_fetch::over_ring;
 use inferstore_service::{Config, ModelSpec, Scope, Service};
+use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
-use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
-pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+pub(crate) use crate::caller::{Caller, Outcome};
 
 /// Long enough that nothing is lost by accident, short enough to wait for.
 pub(crate) const LEASE: Duration = Duration::from_millis(400);
@@ -19,10 +18,17 @@ pub(crate) const PRICE: &str = "0.25";
 /// A running service, a client of it, and the key of nodes.
 pub(crate) struct Bench {
     pub(crate) service: Service,
-    pub(crate) http: Client,
     pub(crate) node_key: String,
-    key: String,
-    publisher_key: String,
+    caller: Caller,
+    pub(crate) publisher: Caller,
+}
+
+impl Deref for Bench {
+    type Target = Caller;
+
+    fn deref(&self) -> &Caller {
+        &self.caller
+    }
 }
 
 /// A node that has registered.
@@ -49,65 +55,27 @@ impl Bench {
     }
 
     pub(crate) async fn around(service: Service) -> Outcome<Self> {
-        let key = service.api_key().ok_or("the service is not fresh")?.to_owned();
+        let caller = Caller::first(&service)?;
         service.add_account(PUBLISHER, Scope::Personal).await?;
-        let publisher_key = service.add_key(PUBLISHER).await?;
+        let publisher = caller.with_key(&service.add_key(PUBLISHER).await?);
         let node_key = service.add_node_key("bench").await?;
-        Ok(Self {
-            service,
-            http: over_ring(Client::builder()).no_proxy().build()?,
-            node_key,
-            key,
-            publisher_key,
-        })
+        Ok(Self { service, node_key, caller, publisher })
     }
 
     /// Ends the service in order and starts the next one in the same folder.
     pub(crate) async fn restart(self, next: impl Future<Output = Outcome<Service>>) -> Outcome<Self> {
-        let Self { service, http, node_key, key, publisher_key } = self;
+        let Self { service, node_key, caller, publisher } = self;
         service.shutdown().await;
-        Ok(Self { service: next.await?, http, node_key, key, publisher_key })
+        let service = next.await?;
+        let caller = Caller::new(&service, &caller.key)?;
+        let publisher = caller.with_key(&publisher.key);
+        Ok(Self { service, node_key, caller, publisher })
     }
 
     /// Publishes a model that turns a text and perhaps a file into a text and a file.
     pub(crate) async fn publish(&self, id: &str) -> Outcome {
         self.service.publish_model(PUBLISHER, echo(id)?).await?;
         Ok(())
-    }
-
-    pub(crate) async fn get(&self, path: &str) -> Outcome<Value> {
-        self.get_as(&self.key, path).await
-    }
-
-    /// What the publisher reads.
-    pub(crate) async fn get_as_publisher(&self, path: &str) -> Outcome<Value> {
-        self.get_as(&self.publisher_key, path).await
-    }
-
-    async fn get_as(&self, key: &str, path: &str) -> Outcome<Value> {
-        Ok(self.response_as(key, path).await?["data"].take())
-    }
-
-    /// The whole response to a read that succeeds.
-    async fn response_as(&self, key: &str, path: &str) -> Outcome<Value> {
-        let url = format!("{}{path}", self.service.base_url());
-        let text = self.http.get(url).header("x-api-key", key).send().await?.text().await?;
-        let response: Value = serde_json::from_str(&text)?;
-        if response["status"] == "success" { Ok(response) } else { Err(text.into()) }
-    }
-
-    pub(crate) async fn create(&self, model: &str, input: Value) -> Outcome<String> {
-        let (_, response) = self.create_as(&self.key, model, &input).await?;
-        Ok(response["data"]["data"].as_str().ok_or_else(|| response.to_string())?.to_owned())
-    }
-
-    /// Creates a task with a key: the status and the body.
-    pub(crate) async fn create_as(&self, key: &str, model: &str, input: &Value) -> Outcome<(u16, Value)> {
-        let url = format!("{}/api-key/model/{model}/task", self.service.base_url());
-        let request = self.http.post(url).header("x-api-key", key);
-        let request = request.header(CONTENT_TYPE, "application/json").body(input.to_string());
-        let response = request.send().await?;
-        Ok((response.status().as_u16(), serde_json::from_str(&response.text().await?)?))
     }
 
     /// The task once it has ended.
@@ -121,13 +89,9 @@ impl Bench {
         }
     }
 
-    pub(crate) async fn task(&self, id: &str) -> Outcome<Value> {
-        self.get(&format!("/api-key/task/{id}/detail")).await
-    }
-
     /// What the service says of the task beside its record.
     pub(crate) async fn message_of(&self, task: &str) -> Outcome<String> {
-        let response = self.response_as(&self.key, &format!("/api-key/task/{task}/detail")).await?;
+        let response = self.must(Method::GET, &format!("/api-key/task/{task}/detail"), None).await?;
         Ok(response["message"].as_str().unwrap_or_default().to_owned())
     }
 
@@ -136,7 +100,7 @@ impl Bench {
     }
 
     /// Calls the listener of nodes: its status and the body.
-    pub(crate) async fn call(&self, url: &str, key: &str, body: &Value) -> Outcome<(u16, Value)> {
+    pub(crate) async fn call_nodes(&self, url: &str, key: &str, body: &Value) -> Outcome<(u16, Value)> {
         let request = self.http.post(url).header("x-node-key", key);
         let request = request.header(CONTENT_TYPE, "application/json").body(body.to_string());
         let response = request.send().await?;
@@ -146,7 +110,7 @@ impl Bench {
     pub(crate) async fn register(&self, models: &[&str]) -> Outcome<Node<'_>> {
         let url = self.nodes_url()?;
         let (status, response) =
-            self.call(&format!("{url}/register"), &self.node_key, &json!({ "models": models })).await?;
+            self.call_nodes(&format!("{url}/register"), &self.node_key, &json!({ "models": models })).await?;
         let node = response["data"]["node"].as_str().filter(|_| status == 200);
         let node = node.ok_or_else(|| format!("register: {status} {response}"))?;
         Ok(Node { url: format!("{url}/{node}"), bench: self })
@@ -155,7 +119,7 @@ impl Bench {
 
 impl Node<'_> {
     pub(crate) async fn call(&self, path: &str, body: &Value) -> Outcome<(u16, Value)> {
-        self.bench.call(&format!("{}{path}", self.url), &self.bench.node_key, body).await
+        self.bench.call_nodes(&format!("{}{path}", self.url), &self.bench.node_key, body).await
     }
 
     /// A task, if there is one within so many seconds.
@@ -170,7 +134,7 @@ impl Node<'_> {
     }
 
     pub(crate) async fn of_lease(&self, lease: &Leased, path: &str, body: &Value) -> Outcome<(u16, Value)> {
-        self.bench.call(&format!("{}{path}", lease.url), &self.bench.node_key, body).await
+        self.bench.call_nodes(&format!("{}{path}", lease.url), &self.bench.node_key, body).await
     }
 
     pub(crate) async fn put(
