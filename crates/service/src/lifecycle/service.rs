@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures_util::future::BoxFuture;
 use inferstore_fetch::Fetcher;
 use inferstore_models::Model;
 use tokio::sync::Semaphore;
@@ -70,7 +71,16 @@ impl Service {
         Self::open(config, Vec::new(), false).await
     }
 
-    async fn open(config: Config, models: Vec<Arc<dyn Model>>, serves: bool) -> Result<Self, Error> {
+    /// Boxed, so that it is compiled here and not by every crate that starts a service.
+    fn open(
+        config: Config,
+        models: Vec<Arc<dyn Model>>,
+        serves: bool,
+    ) -> BoxFuture<'static, Result<Self, Error>> {
+        Box::pin(Self::open_unboxed(config, models, serves))
+    }
+
+    async fn open_unboxed(config: Config, models: Vec<Arc<dyn Model>>, serves: bool) -> Result<Self, Error> {
         if config.seed.is_some() && config.data != Data::Ephemeral {
             let cause = "a seed would draw the same identifiers after every start; it is for ephemeral data";
             return Err(Error::new("reading the settings", cause));
