@@ -7,7 +7,7 @@ use super::statements::{first, run};
 use crate::{Error, Result};
 
 /// The schema, version by version. Only ever added to.
-const SCHEMA: &[&str] = &[include_str!("schema.sql")];
+const SCHEMA: &[&str] = &[include_str!("schema.sql"), include_str!("schema_2.sql")];
 
 /// The oldest version of the schema whose processes can work with this one. A process of that version runs on, and
 /// can start again, while processes of this one start.

@@ -28,9 +28,11 @@ impl Queue for PostgresDatabase {
         max_unfinished: u32,
         now: Moment,
     ) -> Result<Created> {
-        let created = match statement!(self, |db| create::create(db, task, max_unfinished, now))? {
-            Some(created) => created,
-            None => transaction!(self, |tx| create::create_locked(tx, task, max_unfinished, now))?,
+        let created = loop {
+            // Others have spent the money since the snapshot: the next one shows it.
+            if let Some(created) = statement!(self, |db| create::create(db, task, max_unfinished, now))? {
+                break created;
+            }
         };
         match (created, otherwise) {
             (Created::Refused { spendable }, InsufficientBalance::FailTask) => {

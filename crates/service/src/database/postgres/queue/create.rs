@@ -1,29 +1,23 @@
 //! Creating a task in one statement: its price set aside, its place in the history, its row, its turn.
 
-use deadpool_postgres::{GenericClient, Transaction};
+use deadpool_postgres::GenericClient;
 
 use super::super::failure::Outcome;
-use super::super::movements::lock;
 use super::super::statements::{first, run};
 use crate::Error;
 use crate::clock::Moment;
 use crate::ledger::{Money, Purses};
 use crate::queue::{Created, NewTask, detail_of};
 
-/// The purses are locked first, and everything else follows from what they hold. Where others changed them between the
-/// snapshot of the statement and the lock, both are compared, and nothing is done. The turn is locked even when it is
-/// there: a row that is about to be deleted stays, because its task is there when that is judged.
-const CREATE: &str = "WITH owned AS ( \
-       SELECT free, balance, unfinished FROM purses WHERE account = $2 FOR UPDATE), \
-     paid AS ( \
-       UPDATE purses SET tasks = purses.tasks + 1, unfinished = purses.unfinished + 1, \
-         free = purses.free - least(purses.free, $6::bigint), \
-         balance = purses.balance - ($6::bigint - least(purses.free, $6::bigint)), \
-         held = purses.held + $6::bigint \
-       FROM owned WHERE purses.account = $2 AND owned.unfinished < $8::bigint \
-         AND owned.balance >= $6::bigint - least(owned.free, $6::bigint) \
-         AND purses.free = owned.free AND purses.balance = owned.balance \
-       RETURNING purses.tasks - 1 AS place, least(owned.free, $6::bigint) AS free), \
+/// Everything follows from one update of the purses. It sees them as they are once others have committed, also where
+/// the snapshot of the statement is older: so its conditions and what it returns read no other row. The turn is locked
+/// even when it is there: a row that is about to be deleted stays, because its task is there when that is judged.
+const CREATE: &str = "WITH paid AS ( \
+       UPDATE purses SET tasks = tasks + 1, unfinished = unfinished + 1, held = held + $6::bigint, \
+         taken_free = least(free, $6::bigint), free = free - least(free, $6::bigint), \
+         balance = balance - ($6::bigint - least(free, $6::bigint)) \
+       WHERE account = $2 AND unfinished < $8::bigint AND balance >= $6::bigint - least(free, $6::bigint) \
+       RETURNING tasks - 1 AS place, taken_free AS free), \
      created AS ( \
        INSERT INTO tasks (id, account, place, model, version, publisher, status, price, held_free, \
          held_balance, input, created_at, updated_at) \
@@ -40,9 +34,9 @@ const CREATE: &str = "WITH owned AS ( \
        FROM created \
        ON CONFLICT (account, model) DO UPDATE SET turn = turns.turn), \
      used AS (INSERT INTO model_uses (model, day) SELECT $3, $10 FROM created) \
-     SELECT free, balance, unfinished, (SELECT sequence FROM created) FROM owned";
+     SELECT free, balance, unfinished, (SELECT sequence FROM created) FROM purses WHERE account = $2";
 
-/// Creates a task; None when others changed the purses meanwhile, and nothing was done.
+/// Creates a task; None when others spent meanwhile what the snapshot still had, and nothing was done.
 pub(super) async fn create(
     db: &impl GenericClient,
     task: &NewTask,
@@ -78,19 +72,6 @@ pub(super) async fn create(
         None if spendable < task.price => Some(Created::Refused { spendable }),
         None => None,
     })
-}
-
-/// Creates a task whose purses others change at the same time.
-pub(super) async fn create_locked(
-    tx: &Transaction<'_>,
-    task: &NewTask,
-    max_unfinished: u32,
-    now: Moment,
-) -> Outcome<Created> {
-    // The snapshot of the next statement is younger than the lock.
-    lock(tx, &[task.account]).await?;
-    let changed = || Error::new("creating a task", "its purses changed while they were locked");
-    Ok(create(tx, task, max_unfinished, now).await?.ok_or_else(changed)?)
 }
 
 /// Creates a task that has failed because the balance did not suffice.
