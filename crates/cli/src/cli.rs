@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     admin, api, balance, completions, console, demo, doctor, files, help, login, model_init, model_worker,
-    models, node, profile, reference, run, serve, status, task, version,
+    models, node, open, profile, reference, run, serve, status, task, version,
 };
 use crate::settings::Global;
 
@@ -71,10 +71,10 @@ pub(crate) enum Command {
     /// that flags, environment and profiles lead to; the API key never reaches the browser. `inferstore serve`
     /// has the same console beside it.
     Console(console::Arguments),
-    /// Look at a service in the browser of this machine
+    /// Look at a service, a model or the output of a task in the browser of this machine
     ///
-    /// Like `inferstore console`, and opens the browser.
-    Open(console::Arguments),
+    /// Like `inferstore console`, and opens the browser at that page.
+    Open(open::OpenArguments),
     /// Run models for a service
     #[command(subcommand)]
     Node(node::Command),

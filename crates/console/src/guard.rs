@@ -51,10 +51,13 @@ impl Guard {
 
     /// A page that sets the cookie and leads on. A redirect would not do: a browser that came from another
     /// site sends a `SameSite=Strict` cookie only with what a page of this site asks for.
-    fn admit(&self) -> Response {
+    fn admit(&self, path: &str) -> Response {
         let cookie = format!("{}; Path=/; HttpOnly; SameSite=Strict", self.cookie);
-        let page = "<!doctype html><html lang=en><title>Inferstore</title><p><a href=/>Open the console</a>";
-        let headers = [(SET_COOKIE, cookie.as_str()), (REFRESH, "0; url=/"), (CONTENT_TYPE, "text/html")];
+        let refresh = format!("0; url=/{path}");
+        let page = format!(
+            "<!doctype html><html lang=en><title>Inferstore</title><p><a href=\"/{path}\">Open the console</a>"
+        );
+        let headers = [(SET_COOKIE, &*cookie), (REFRESH, &refresh), (CONTENT_TYPE, "text/html")];
         (headers, page).into_response()
     }
 
@@ -79,10 +82,11 @@ impl Guard {
             return Some(failure.into_response());
         }
         let path = request.uri().path();
-        let token = request.uri().query().and_then(|query| query.strip_prefix("token="));
+        let admission = request.uri().query().and_then(|query| query.strip_prefix("token="));
+        let (token, page) = admission.map(|rest| rest.split_once("&page=").unwrap_or((rest, ""))).unzip();
         let is_token = |text: &str| bool::from(text.as_bytes().ct_eq(self.token.as_bytes()));
         if path == "/" && token.is_some_and(is_token) {
-            return Some(self.admit());
+            return Some(self.admit(page.filter(|page| is_page(page)).unwrap_or_default()));
         }
         if path.starts_with("/assets/") || self.has_cookie(headers) {
             return None;
@@ -91,6 +95,12 @@ impl Guard {
         let failure = Failure::new(StatusCode::UNAUTHORIZED, "This browser is not admitted", text);
         Some(failure.into_response())
     }
+}
+
+/// Whether it is the path of a page, and can stand in a header and in HTML as it is.
+fn is_page(path: &str) -> bool {
+    let of_segment = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~%".contains(&byte);
+    path.split('/').all(|segment| !segment.is_empty() && segment.bytes().all(of_segment))
 }
 
 /// Sets the headers that keep a page from loading or running anything else.

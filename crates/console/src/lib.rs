@@ -52,7 +52,8 @@ impl Console {
         Ok(Self { url, _end: end })
     }
 
-    /// The address for a browser, with the token in it, which is all that the use of the account needs.
+    /// The address for a browser, with the token in it, which is all that the use of the account needs. With
+    /// `&page=tasks/ID` behind it, it leads to that page and not to the first one.
     pub fn url(&self) -> &str {
         &self.url
     }

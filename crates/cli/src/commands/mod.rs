@@ -40,7 +40,7 @@ pub(crate) fn execute(command: Command, session: Session) -> Result {
         Command::Help(arguments) => help::execute(&arguments, &session),
         Command::Logout(arguments) => login::logout(&arguments, &session),
         Command::Profile(command) => profile::execute(command, &session),
-        Command::Model(command) => model_init::execute(command, &session),
+        Command::Model(model_init::Command::Init(arguments)) => model_init::execute(arguments, &session),
         Command::ModelWorker(arguments) => model_worker::execute(&arguments),
         // These run a service beside what they do.
         Command::Serve(arguments) => on_all_cores(serve::execute(arguments, session)),

@@ -42,8 +42,8 @@ const FILES: [(&str, &str); 5] = [
     ("node.json", include_str!("model_init/node.json")),
 ];
 
-pub(crate) fn execute(command: Command, session: &Session) -> Result {
-    let Command::Init(Arguments { model, folder }) = command;
+pub(crate) fn execute(arguments: Arguments, session: &Session) -> Result {
+    let Arguments { model, folder } = arguments;
     let is_plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
     if model.is_empty() || !model.chars().all(is_plain) {
         return Err(Failure::new(exit::USAGE, "a model is named by small letters, digits and hyphens"));

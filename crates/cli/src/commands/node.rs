@@ -1,4 +1,4 @@
-//! `inferstore node run`.
+//! `inferstore node`.
 
 use std::path::{Path, PathBuf};
 
@@ -7,6 +7,7 @@ use inferstore_node::{Config, NodeKey, prepare, serve};
 use inferstore_service::AdminClient;
 use serde_json::{Value, json};
 
+use super::model_init;
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
@@ -25,6 +26,8 @@ pub(crate) enum Command {
     /// key of the node is that in INFERSTORE_NODE_KEY; without it, one is drawn from the service with this data
     /// folder, and revoked at the end.
     Run(Arguments),
+    /// Write the files of a new node with its model, as `inferstore model init` does
+    Init(model_init::Arguments),
 }
 
 /// Arguments of `node run`
@@ -54,7 +57,10 @@ Examples:
   INFERSTORE_NODE_KEY=… inferstore node run crates/node/examples/vision --service https://nodes.example";
 
 pub(crate) async fn execute(command: Command, session: Session) -> Result {
-    let Command::Run(arguments) = command;
+    let arguments = match command {
+        Command::Run(arguments) => arguments,
+        Command::Init(arguments) => return model_init::execute(arguments, &session),
+    };
     let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).with_ansi(false);
     // Where a log is already kept, it is used.
     let _ = log.try_init();

@@ -1,25 +1,72 @@
-//! `inferstore open`: a console for any service, in the browser of this machine.
+//! `inferstore open`: a page of the console, for any service, in the browser of this machine.
 
 use std::io::Write;
 
+use clap::Args;
+use inferstore::Client;
 use tempfile::NamedTempFile;
 
-use super::console::{self, Arguments};
+use super::console;
 use super::serve::Signals;
+use super::task::identifier::identified;
+use crate::complete;
+use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
 
-pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
-    let console = console::start(&arguments, &session).await?;
-    session.output.data(console.url())?;
-    let page =
-        page(console.url()).map_err(|error| Failure::local_failure("no page can be written", error))?;
+/// Arguments of `open`; `Command::Open` describes it.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  inferstore open\n  inferstore open haze-removal\n  inferstore open @last"
+)]
+pub(crate) struct OpenArguments {
+    /// The model, or the task with its outputs: its identifier, its beginning, or @last [default: the catalog]
+    #[arg(value_name = "MODEL|TASK", add = complete::models())]
+    what: Option<String>,
+    #[command(flatten)]
+    console: console::Arguments,
+}
+
+pub(crate) async fn execute(arguments: OpenArguments, session: Session) -> Result {
+    let path = match &arguments.what {
+        Some(what) => Some(path(what, &session.client()?).await?),
+        None => None,
+    };
+    let console = console::start(&arguments.console, &session).await?;
+    let url = match path {
+        Some(path) => format!("{}&page={path}", console.url()),
+        None => console.url().to_owned(),
+    };
+    session.output.data(&url)?;
+    let page = page(&url).map_err(|error| Failure::local_failure("no page can be written", error))?;
     if let Err(error) = open::that_detached(page.path()) {
         session.output.note(format!("no browser opens ({error}); open the address above in one"));
     }
     session.output.note("Ctrl-C ends the console");
     Signals::new()?.next().await;
     Ok(())
+}
+
+/// The path of the page of a model or of a task.
+async fn path(what: &str, client: &Client) -> Result<String> {
+    // It stands in an address and in a page.
+    let is_plain = |id: &str| id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    if is_plain(what) && found(client.model(what).get().await)? {
+        return Ok(format!("models/{what}"));
+    }
+    let task = identified(what, client).await?;
+    if is_plain(&task) && found(client.task(task.as_str()).get().await)? {
+        return Ok(format!("tasks/{task}"));
+    }
+    Err(Failure::new(exit::REFUSED, format!("there is neither a model nor a task {what:?}"))
+        .with_hint("`inferstore models list` shows the models, and `inferstore task list` the tasks"))
+}
+
+fn found<T>(read: inferstore::Result<T>) -> Result<bool> {
+    match read {
+        Err(error) if !error.is_not_found() => Err(error.into()),
+        read => Ok(read.is_ok()),
+    }
 }
 
 /// A page of this user alone that leads to the console: arguments of a program can be read by everyone on the

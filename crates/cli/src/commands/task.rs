@@ -1,6 +1,6 @@
 //! `inferstore task`.
 
-mod identifier;
+pub(super) mod identifier;
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::Cli;
+use crate::support::{Cli, Local};
 
 /// A command that runs until it gets a signal, and its first line.
 struct Started {
@@ -93,22 +93,45 @@ fn a_console_opens_for_any_service() {
     let console = Started::new(&["console"], &variables);
     assert!(catalog(&console.line).contains("Color harmonization"));
     console.end();
+    service.end();
+}
 
+#[test]
+fn the_browser_opens_at_the_catalog_a_model_or_a_task() {
+    let local = Local::start();
+    let cli = &local.cli;
     // The browser gets a file that only its owner can read, and no argument with the token.
-    let cli = Cli::new();
     let browser = cli.folder.path().join("xdg-open");
     std::fs::write(&browser, "#!/bin/sh\ncp \"$1\" \"$OPENED\"\n").expect("a script");
     let made = Command::new("chmod").arg("755").arg(&browser).status();
     assert!(made.is_ok_and(|status| status.success()));
     let path = format!("{}:{}", cli.folder.path().display(), std::env::var("PATH").unwrap_or_default());
     let opened = cli.path("opened");
-    let [base_url, api_key] = variables;
-    let open = Started::new(&["open"], &[base_url, api_key, ("PATH", &path), ("OPENED", &opened)]);
-    let page = (0..200).find_map(|_| {
-        std::thread::sleep(Duration::from_millis(50));
-        std::fs::read_to_string(&opened).ok().filter(|page| page.ends_with("</a>"))
-    });
-    assert!(page.expect("a browser was opened").contains(&open.line), "{}", open.line);
-    open.end();
-    service.end();
+    let variables = [
+        ("INFERSTORE_BASE_URL", local.service().base_url()),
+        ("INFERSTORE_API_KEY", "the-key-of-the-tests"),
+        ("PATH", &path),
+        ("OPENED", &opened),
+    ];
+    let task = cli.call("run haze-removal hazy.png --detach -q").stdout;
+    let task = format!("&page=tasks/{}", task.trim());
+    for (arguments, page) in [
+        (&["open"][..], ""),
+        (&["open", "haze-removal"], "&page=models/haze-removal"),
+        (&["open", "@last"], &task),
+        (&["open", &task[12..20]], &task),
+    ] {
+        let _ = std::fs::remove_file(&opened);
+        let open = Started::new(arguments, &variables);
+        let (_, token) = open.line.split_once("/?token=").expect("an address with a token");
+        assert_eq!(&token[32..], page, "{arguments:?}");
+        let file = (0..200).find_map(|_| {
+            std::thread::sleep(Duration::from_millis(50));
+            std::fs::read_to_string(&opened).ok().filter(|page| page.ends_with("</a>"))
+        });
+        assert!(file.expect("a browser was opened").contains(&open.line), "{}", open.line);
+        open.end();
+    }
+    let unknown = cli.call("open haze-remval");
+    assert!(unknown.stderr.contains("neither a model nor a task"), "{}", unknown.stderr);
 }

@@ -33,6 +33,26 @@ async fn only_a_browser_with_the_token_is_let_in() {
 }
 
 #[tokio::test]
+async fn an_address_with_the_token_leads_to_the_page_that_it_names() {
+    let site = Site::start().await;
+    let http = site.open().await.http;
+    for (page, path) in [
+        ("models/haze-removal", "/models/haze-removal"),
+        ("tasks/a%2Fb", "/tasks/a%2Fb"),
+        ("a'%22><script>", "/a%27%22%3E%3Cscript%3E"),
+        // What leads elsewhere leads to the first page.
+        ("/attacker.example", "/"),
+        ("//attacker.example", "/"),
+        ("http:/a", "/"),
+        ("a;url=b", "/"),
+    ] {
+        let seen = seen(http.get(format!("{}&page={page}", site.console.url()))).await;
+        assert_eq!(seen.header("refresh"), format!("0; url={path}"), "{page}");
+        assert!(seen.body.contains(&format!("href=\"{path}\"")), "{page}: {}", seen.body);
+    }
+}
+
+#[tokio::test]
 async fn another_host_or_origin_is_refused() {
     let site = Site::start().await;
     let visitor = site.open().await;

@@ -16,7 +16,7 @@ const MIN_PREFIX: usize = 4;
 const MAX_SEARCHED: u64 = 1_000;
 
 /// The identifier of the task that is named. A beginning must be that of exactly one recent task.
-pub(super) async fn identified(named: &str, client: &Client) -> Result<String> {
+pub(in crate::commands) async fn identified(named: &str, client: &Client) -> Result<String> {
     if named == "@last" {
         let newest = newest_tasks(client, 0, 1).await?;
         return newest.first().map(|task| task.task_id.to_string()).ok_or_else(|| {
