@@ -41,7 +41,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "FIELDS", num_args = 0..=1, require_equals = true, conflicts_with = "quiet")]
     pub(crate) json: Option<Option<String>>,
 
-    /// Filter the JSON with this jq expression; needs a command that was built with --features jq
+    /// Filter the JSON with this jq expression
     #[arg(long, global = true, value_name = "EXPRESSION", conflicts_with = "quiet", hide_short_help = true)]
     pub(crate) jq: Option<String>,
 

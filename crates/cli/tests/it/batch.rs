@@ -84,7 +84,7 @@ fn a_batch_of_200_files_that_is_killed_ten_times_is_paid_once() {
         Command::new(env!("CARGO_BIN_EXE_inferstore"))
             .args(["run", "haze-removal"])
             .args(&names)
-            .args(["-o", "out", "-j", "8", "--settle", "2s", "--poll", "1"])
+            .args(["-o", "out", "-j", "16", "--settle", "2s", "--poll", "1"])
             .env("INFERSTORE_BASE_URL", local.service().base_url())
             .env("INFERSTORE_API_KEY", "the-key-of-the-tests")
             .env_remove("INFERSTORE_PROFILE")
