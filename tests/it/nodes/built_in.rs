@@ -7,11 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use inferstore::{Client, File, Inputs};
+use inferstore::{Client, File, Inputs, PollInterval};
 use inferstore_service::{Config, Service};
 
 /// How often the process is killed in the middle of a run.
 const KILLS: usize = 50;
+
+/// These models are quicker than what the client expects of a model.
+const POLL: PollInterval =
+    PollInterval::Between { first: Duration::from_millis(20), longest: Duration::from_millis(100) };
 
 /// A service whose built-in models run in processes of their own.
 async fn start(change: impl FnOnce(&mut Config)) -> (Service, Client) {
@@ -102,7 +106,7 @@ async fn every_kind_of_the_catalog_runs_on_a_fresh_service() {
         let (service, client) = start(change).await;
         let mut failed = Vec::new();
         for (model, inputs) in inputs() {
-            let outcome = client.model(model).run(inputs).deadline(Duration::from_secs(90)).await;
+            let outcome = client.model(model).run(inputs).poll(POLL).deadline(Duration::from_secs(90)).await;
             match outcome {
                 Ok(outcome) => {
                     let outputs = outcome.output.as_object().map_or(0, serde_json::Map::len);
@@ -137,7 +141,7 @@ async fn a_model_process_that_is_killed_costs_nothing_and_loses_nothing() {
         if !is_over.load(Ordering::SeqCst) && running.len() < 4 {
             let side = random.usize(150..300);
             let run = client.model("image-to-anime").run(Inputs::new().file("input", picture(side)));
-            running.push(async { run.deadline(Duration::from_secs(120)).await });
+            running.push(async { run.poll(POLL).deadline(Duration::from_secs(120)).await });
             continue;
         }
         match running.next().await {
