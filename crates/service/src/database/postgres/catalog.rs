@@ -60,7 +60,7 @@ const fn order(sort: Sort) -> (&'static str, &'static str) {
         Sort::Downloads => ("downloads AS place", "place DESC, number"),
         Sort::Trending => (
             "coalesce((SELECT sum(tasks) FROM model_days WHERE model = models.id AND day > $3), 0) \
-             + (SELECT count(*) FROM model_uses WHERE model = models.id AND day > $3) AS place, likes AS next",
+             + (SELECT coalesce(sum(tasks), 0) FROM model_uses WHERE model = models.id AND day > $3) AS place, likes AS next",
             "place DESC, next DESC, number",
         ),
     }

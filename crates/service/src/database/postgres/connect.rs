@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, QueueMode, RecyclingMethod, Runtime};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
@@ -62,6 +62,8 @@ pub(super) fn pool(config: &Config, tls: Tls) -> Result<Pool> {
     });
     Pool::builder(manager)
         .max_size(MAX_CONNECTIONS)
+        // The one that was used last has its statements and their rows at hand.
+        .queue_mode(QueueMode::Lifo)
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(ACQUIRE_TIMEOUT))
         .create_timeout(Some(ACQUIRE_TIMEOUT))

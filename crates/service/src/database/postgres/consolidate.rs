@@ -27,10 +27,10 @@ const ADD_PURSE_CHANGES: &str = "WITH added AS ( \
 const ADD_MODEL_USES: &str = "WITH added AS ( \
        DELETE FROM model_uses WHERE id IN ( \
          SELECT id FROM model_uses ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED) \
-       RETURNING model, day), \
+       RETURNING model, day, tasks), \
      summed AS ( \
        INSERT INTO model_days (model, day, tasks) \
-       SELECT model, day, count(*) FROM added GROUP BY model, day ORDER BY model, day \
+       SELECT model, day, sum(tasks)::bigint FROM added GROUP BY model, day ORDER BY model, day \
        ON CONFLICT (model, day) DO UPDATE SET tasks = model_days.tasks + excluded.tasks) \
      SELECT count(*) FROM added";
 

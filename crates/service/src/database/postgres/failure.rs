@@ -70,6 +70,11 @@ fn is_conflict(cause: &tokio_postgres::Error) -> bool {
         || *error.code() == SqlState::T_R_DEADLOCK_DETECTED
 }
 
+/// Whether the server has refused a statement, which it would refuse again.
+pub(super) fn is_refusal(cause: &tokio_postgres::Error) -> bool {
+    cause.as_db_error().is_some() && !is_conflict(cause) && !is_disconnect(cause)
+}
+
 /// Two uploads of one key at once: the second one finds the object of the first when it is tried again.
 const OBJECT_KEY: &str = "objects_by_key";
 

@@ -36,6 +36,7 @@ use crate::database::Database;
 use crate::{Error, Result};
 use changes::Changes;
 use failure::Outcome;
+use queue::create::Creates;
 use tls::Tls;
 
 /// The database in PostgreSQL. Clones share its connections.
@@ -43,6 +44,7 @@ use tls::Tls;
 pub(crate) struct PostgresDatabase {
     pool: Pool,
     caches: Arc<Caches>,
+    creates: Arc<Creates>,
     changes: Arc<Changes>,
     /// Ends what sends and receives changes with the last clone.
     _stop: Arc<DropGuard>,
@@ -67,7 +69,7 @@ impl PostgresDatabase {
         let caches = Arc::<Caches>::default();
         let changes = Changes::spawn(config, tls, pool.clone(), &caches);
         let stop = Arc::new(changes.stop_guard());
-        Ok(Self { pool, caches, changes, _stop: stop })
+        Ok(Self { pool, caches, creates: Arc::default(), changes, _stop: stop })
     }
 
     async fn connection(&self) -> Outcome<deadpool_postgres::Client> {

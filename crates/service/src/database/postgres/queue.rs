@@ -1,7 +1,7 @@
 //! The queue in PostgreSQL: a task and its money always move in one statement.
 
 mod claim;
-mod create;
+pub(super) mod create;
 mod end;
 mod read;
 mod retention;
@@ -28,12 +28,8 @@ impl Queue for PostgresDatabase {
         max_unfinished: u32,
         now: Moment,
     ) -> Result<Created> {
-        let created = loop {
-            // Others have spent the money since the snapshot: the next one shows it.
-            if let Some(created) = statement!(self, |db| create::create(db, task, max_unfinished, now))? {
-                break created;
-            }
-        };
+        let create = create::Create { task: task.clone(), max_unfinished, now };
+        let created = self.create(create).await?;
         match (created, otherwise) {
             (Created::Refused { spendable }, InsufficientBalance::FailTask) => {
                 statement!(self, |db| create::create_failed(db, task, spendable, now))?;

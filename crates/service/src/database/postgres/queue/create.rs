@@ -1,77 +1,246 @@
-//! Creating a task in one statement: its price set aside, its place in the history, its row, its turn.
+//! Creating tasks. Those that are created at the same time share a statement, and so the cost of a round trip and of a
+//! commit: what waits while one is under way is written by the next one.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deadpool_postgres::GenericClient;
+use tokio::sync::oneshot;
+use tokio_postgres::Row;
 
-use super::super::failure::Outcome;
-use super::super::statements::{first, run};
-use crate::Error;
+use super::super::PostgresDatabase;
+use super::super::failure::{Failure, Outcome, is_refusal, statement};
+use super::super::statements::{all, run};
 use crate::clock::Moment;
 use crate::ledger::{Money, Purses};
 use crate::queue::{Created, NewTask, detail_of};
+use crate::{Error, Result};
 
-/// Everything follows from one update of the purses. It sees them as they are once others have committed, also where
-/// the snapshot of the statement is older: so its conditions and what it returns read no other row. The turn is locked
-/// even when it is there: a row that is about to be deleted stays, because its task is there when that is judged.
-const CREATE: &str = "WITH paid AS ( \
-       UPDATE purses SET tasks = tasks + 1, unfinished = unfinished + 1, held = held + $6::bigint, \
-         taken_free = least(free, $6::bigint), free = free - least(free, $6::bigint), \
-         balance = balance - ($6::bigint - least(free, $6::bigint)) \
-       WHERE account = $2 AND unfinished < $8::bigint AND balance >= $6::bigint - least(free, $6::bigint) \
-       RETURNING tasks - 1 AS place, taken_free AS free), \
+/// How many statements of a process are under way at once: one is sent while the other commits.
+const MAX_STATEMENTS: usize = 2;
+/// How many tasks share a statement.
+const MAX_BATCH: usize = 64;
+
+/// The tasks of an account are paid by one update of its purses, all or none. That sees the purses as they are once
+/// others have committed, also where the snapshot of the statement is older: so its conditions and what it returns read
+/// no other row of them. Purses are locked in one order, and then turns in one order. A turn is locked even when it is
+/// there: a row that is about to be deleted stays, because its task is there when that is judged.
+const CREATE: &str = "WITH batch AS ( \
+       SELECT *, (sum(price) OVER earlier - price)::bigint AS before, row_number() OVER earlier - 1 AS rank \
+       FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], \
+         $8::bigint[], $9::bigint[], $10::bigint[]) WITH ORDINALITY \
+         AS batch (id, account, model, version, publisher, price, input, max_unfinished, created_at, day, number) \
+       WINDOW earlier AS (PARTITION BY account ORDER BY number)), \
+     wanted AS ( \
+       SELECT account, sum(price)::bigint AS price, count(*) AS tasks, min(max_unfinished) AS max_unfinished \
+       FROM batch GROUP BY account), \
+     locked AS (SELECT account FROM purses WHERE account = ANY ($2) ORDER BY account FOR UPDATE), \
+     paid AS ( \
+       UPDATE purses SET tasks = purses.tasks + wanted.tasks, unfinished = unfinished + wanted.tasks, \
+         held = held + wanted.price, taken_free = least(free, wanted.price), \
+         free = free - least(free, wanted.price), balance = balance - (wanted.price - least(free, wanted.price)) \
+       FROM wanted JOIN locked USING (account) \
+       WHERE purses.account = wanted.account AND unfinished + wanted.tasks <= wanted.max_unfinished \
+         AND balance >= wanted.price - least(free, wanted.price) \
+       RETURNING purses.account, purses.tasks - wanted.tasks AS place, taken_free), \
      created AS ( \
        INSERT INTO tasks (id, account, place, model, version, publisher, status, price, held_free, \
          held_balance, input, created_at, updated_at) \
-       SELECT $1, $2, place, $3, $4, $5, 'in_queue', $6::bigint, free, $6::bigint - free, $7, $9, $9 FROM paid \
-       RETURNING sequence, held_free, held_balance), \
+       SELECT id, account, place + rank, model, version, publisher, 'in_queue', price, free, price - free, input, \
+         created_at, created_at \
+       FROM (SELECT batch.*, place, greatest(0, least(price, taken_free - before)) AS free \
+             FROM batch JOIN paid USING (account)) AS priced \
+       ORDER BY number RETURNING sequence, id, account, model, held_free, held_balance, created_at), \
      moved AS ( \
        INSERT INTO movements (at, amount, from_account, from_purse, to_account, to_purse, reason, task) \
-       SELECT $9, part.amount, $2, part.purse, $2, 'held', 'reserve', sequence FROM created \
+       SELECT created_at, part.amount, account, part.purse, account, 'held', 'reserve', sequence FROM created \
          CROSS JOIN LATERAL (VALUES ('free', held_free), ('balance', held_balance)) AS part (purse, amount) \
        WHERE part.amount > 0), \
      queued AS ( \
        INSERT INTO turns (account, model, turn) \
-       SELECT $2, $3, coalesce((SELECT min(turn) FROM turns WHERE account = $2), nextval('turn_numbers')) \
-       FROM created \
+       SELECT account, model, coalesce((SELECT min(turn) FROM turns WHERE turns.account = new.account), \
+                                       nextval('turn_numbers')) \
+       FROM (SELECT DISTINCT account, model FROM created ORDER BY account, model) AS new \
        ON CONFLICT (account, model) DO UPDATE SET turn = turns.turn), \
-     used AS (INSERT INTO model_uses (model, day) SELECT $3, $10 FROM created) \
-     SELECT free, balance, unfinished, (SELECT sequence FROM created) FROM purses WHERE account = $2";
+     used AS ( \
+       INSERT INTO model_uses (model, day, tasks) \
+       SELECT created.model, day, count(*) FROM created JOIN batch USING (id) GROUP BY created.model, day) \
+     SELECT free, balance, unfinished, sequence, count(*) OVER (PARTITION BY account) \
+     FROM batch LEFT JOIN purses USING (account) \
+       LEFT JOIN (SELECT id, sequence FROM created) AS created USING (id) ORDER BY number";
 
-/// Creates a task; None when others spent meanwhile what the snapshot still had, and nothing was done.
-pub(super) async fn create(
-    db: &impl GenericClient,
-    task: &NewTask,
-    max_unfinished: u32,
-    now: Moment,
-) -> Outcome<Option<Created>> {
-    type Row = (Money, Money, i64, Option<i64>);
-    let max_unfinished = i64::from(max_unfinished);
-    let created: Option<Row> = first(
+/// A task to be created.
+#[derive(Clone)]
+pub(super) struct Create {
+    pub(super) task: NewTask,
+    pub(super) max_unfinished: u32,
+    pub(super) now: Moment,
+}
+
+/// What has become of it; None when that has to be found out by a statement for it alone.
+type Decided = Option<Created>;
+
+/// A task that waits for the next statement.
+struct Waiting {
+    create: Create,
+    reply: oneshot::Sender<Result<Decided>>,
+}
+
+/// The creates of a process.
+#[derive(Default)]
+pub(in crate::database::postgres) struct Creates(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    waiting: Vec<Waiting>,
+    /// How many statements are under way.
+    statements: usize,
+}
+
+impl Creates {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a task for the next statement; true when a further one has to begin.
+    fn enqueue(&self, waiting: Waiting) -> bool {
+        let mut state = self.state();
+        state.waiting.push(waiting);
+        let begins = state.statements < MAX_STATEMENTS;
+        state.statements += usize::from(begins);
+        begins
+    }
+
+    /// The tasks of the next statement; when there are none, that statement is over.
+    fn next_batch(&self) -> Option<Vec<Waiting>> {
+        let mut state = self.state();
+        if state.waiting.is_empty() {
+            state.statements -= 1;
+            return None;
+        }
+        let batch = state.waiting.len().min(MAX_BATCH);
+        Some(state.waiting.drain(..batch).collect())
+    }
+}
+
+impl PostgresDatabase {
+    pub(super) async fn create(&self, create: Create) -> Result<Created> {
+        let mut decided = self.create_in_batch(create.clone()).await?;
+        loop {
+            if let Some(created) = decided {
+                return Ok(created);
+            }
+            // Others may spend the money after the snapshot of one statement: the next one shows it.
+            let alone = [&create];
+            decided = statement!(self, |db| write(db, &alone))?.pop().flatten();
+        }
+    }
+
+    async fn create_in_batch(&self, create: Create) -> Result<Decided> {
+        let (reply, decided) = oneshot::channel();
+        if self.creates.enqueue(Waiting { create, reply }) {
+            // Not by this call, which its caller may drop while others wait for the statement.
+            tokio::spawn(self.clone().write_batches());
+        }
+        decided.await.map_err(|_| Error::new("creating a task", "the service ends"))?
+    }
+
+    async fn write_batches(self) {
+        let creates = Arc::clone(&self.creates);
+        while let Some(batch) = creates.next_batch() {
+            let tasks: Vec<&Create> = batch.iter().map(|waiting| &waiting.create).collect();
+            let written = statement!(self, |db| write(db, &tasks));
+            match written {
+                Ok(decided) => {
+                    for (waiting, decided) in batch.into_iter().zip(decided) {
+                        // Fails when the caller has gone.
+                        let _ = waiting.reply.send(Ok(decided));
+                    }
+                }
+                Err(cause) => {
+                    for waiting in batch {
+                        let _ = waiting.reply.send(Err(cause.again()));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Creates tasks by one statement.
+async fn write(db: &impl GenericClient, creates: &[&Create]) -> Outcome<Vec<Decided>> {
+    fn column<'a, T>(creates: &[&'a Create], value: impl Fn(&'a Create) -> T) -> Vec<T> {
+        creates.iter().map(|create| value(create)).collect()
+    }
+    let rows = all(
         db,
         CREATE,
         &[
-            &task.id,
-            &task.account,
-            &task.model,
-            &task.version,
-            &task.publisher,
-            &task.price,
-            &task.input,
-            &max_unfinished,
-            &now,
-            &now.day(),
+            &column(creates, |create| &*create.task.id),
+            &column(creates, |create| create.task.account),
+            &column(creates, |create| &*create.task.model),
+            &column(creates, |create| create.task.version),
+            &column(creates, |create| create.task.publisher),
+            &column(creates, |create| create.task.price),
+            &column(creates, |create| &*create.task.input),
+            &column(creates, |create| i64::from(create.max_unfinished)),
+            &column(creates, |create| create.now),
+            &column(creates, |create| create.now.day()),
         ],
-        |row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?)),
+        Written::read,
     )
-    .await?;
-    let (free, balance, unfinished, sequence) =
-        created.ok_or_else(|| Error::new("creating a task", "its account is not there"))?;
-    let spendable = Purses { free, balance, ..Purses::default() }.spendable();
-    Ok(match sequence {
-        Some(_) => Some(Created::Queued),
-        None if unfinished >= max_unfinished => Some(Created::TooManyUnfinished),
-        None if spendable < task.price => Some(Created::Refused { spendable }),
-        None => None,
-    })
+    .await;
+    match rows {
+        // The server has refused all for one of them.
+        Err(Failure::Postgres(cause)) if creates.len() > 1 && is_refusal(&cause) => {
+            Ok(creates.iter().map(|_| None).collect())
+        }
+        rows => rows?
+            .into_iter()
+            .zip(creates)
+            .map(|(written, create)| written.decided(create, creates.len() == 1))
+            .collect(),
+    }
+}
+
+/// What a statement says of one task.
+struct Written {
+    /// The purses before the statement; None when there is no such account.
+    purses: Option<Purses>,
+    unfinished: Option<i64>,
+    sequence: Option<i64>,
+    /// How many tasks of its account the statement had.
+    of_account: i64,
+}
+
+impl Written {
+    fn read(row: &Row) -> Result<Self, tokio_postgres::Error> {
+        let (free, balance): (Option<Money>, Option<Money>) = (row.try_get(0)?, row.try_get(1)?);
+        let purses = free.zip(balance).map(|(free, balance)| Purses { free, balance, ..Purses::default() });
+        Ok(Self {
+            purses,
+            unfinished: row.try_get(2)?,
+            sequence: row.try_get(3)?,
+            of_account: row.try_get(4)?,
+        })
+    }
+
+    fn decided(self, create: &Create, is_alone: bool) -> Outcome<Decided> {
+        if self.sequence.is_some() {
+            return Ok(Some(Created::Queued));
+        }
+        let (Some(purses), Some(unfinished), 1) = (self.purses, self.unfinished, self.of_account) else {
+            let unknown = || Error::new("creating a task", "its account is not there").into();
+            return if is_alone { Err(unknown()) } else { Ok(None) };
+        };
+        let spendable = purses.spendable();
+        Ok(if unfinished >= i64::from(create.max_unfinished) {
+            Some(Created::TooManyUnfinished)
+        } else if spendable < create.task.price {
+            Some(Created::Refused { spendable })
+        } else {
+            None
+        })
+    }
 }
 
 /// Creates a task that has failed because the balance did not suffice.

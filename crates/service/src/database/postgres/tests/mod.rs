@@ -2,6 +2,7 @@
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test may end when its set-up fails")]
 
+mod creates;
 mod measure;
 mod processes;
 mod server;

@@ -1,0 +1,86 @@
+//! Creates that share a statement: each is decided as if it had come alone.
+
+use futures_util::future::join_all;
+
+use super::server::Empty;
+use crate::accounts::{AccountId, NewAccount, Scope};
+use crate::clock::Moment;
+use crate::database::conformance::{Fixture, MODEL};
+use crate::ledger::{Credit, Money};
+use crate::queue::{Created, InsufficientBalance, NewTask};
+
+const NOW: Moment = Moment(1_000_000);
+const PRICE: i64 = 3;
+
+async fn account(fixture: &Fixture<Empty>, name: &str, free: i64, paid: i64) -> AccountId {
+    let new = NewAccount::draw(name, Scope::Personal, &fixture.random).unwrap();
+    let account = fixture.database.add_account(&new, NOW).await.unwrap().id;
+    for funds in [Credit::Free(Money::from_smallest(free)), Credit::Paid(Money::from_smallest(paid))] {
+        fixture.database.credit(account, funds, NOW).await.unwrap();
+    }
+    account
+}
+
+fn task(fixture: &Fixture<Empty>, account: AccountId, price: i64) -> NewTask {
+    NewTask {
+        id: fixture.random.uuid().unwrap(),
+        account,
+        model: MODEL.to_owned(),
+        version: fixture.version,
+        publisher: AccountId(1),
+        price: Money::from_smallest(price),
+        input: "{}".to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn each_of_the_creates_that_share_a_statement_is_decided_as_if_it_came_alone() {
+    let fixture = Fixture::new(Empty::new()).await;
+    // Enough for ten tasks, the third of them paid from both purses.
+    let poor = account(&fixture, "poor", 2 * PRICE + 1, 8 * PRICE - 1).await;
+    let rich = account(&fixture, "rich", 0, 1 << 40).await;
+    let limited = account(&fixture, "limited", 0, 1 << 40).await;
+    let mut creates = Vec::new();
+    for _ in 0..30 {
+        creates.push((task(&fixture, poor, PRICE), u32::MAX));
+        creates.push((task(&fixture, rich, PRICE), u32::MAX));
+        creates.push((task(&fixture, limited, PRICE), 7));
+    }
+    // Neither fails the statement for the others.
+    creates.push((task(&fixture, rich, i64::MAX), u32::MAX));
+    creates.push((task(&fixture, rich, i64::MAX), u32::MAX));
+    creates.push((task(&fixture, AccountId(1 << 40), PRICE), u32::MAX));
+    let create = |(task, max): &(NewTask, u32)| {
+        let (database, task, max) = (fixture.database.clone(), task.clone(), *max);
+        async move { database.create_task(&task, InsufficientBalance::Refuse, max, NOW).await }
+    };
+    let created = join_all(creates.iter().map(create)).await;
+
+    let queued = |account: AccountId| {
+        let all = creates.iter().zip(&created).filter(|((task, _), _)| task.account == account);
+        all.filter(|(_, created)| matches!(created, Ok(Created::Queued))).count()
+    };
+    assert_eq!((queued(poor), queued(rich), queued(limited)), (10, 30, 7));
+    for ((task, _), created) in creates.iter().zip(created) {
+        match created {
+            Ok(Created::Queued) => {}
+            Ok(Created::Refused { .. }) => assert!(task.account == poor || task.price.smallest() == i64::MAX),
+            Ok(Created::TooManyUnfinished) => assert_eq!(task.account, limited),
+            other => assert_eq!(task.account, AccountId(1 << 40), "{other:?}"),
+        }
+    }
+    let purses = fixture.database.purses(poor).await.unwrap();
+    assert_eq!((purses.free, purses.balance), (Money::ZERO, Money::ZERO));
+    assert_eq!(purses.held, Money::from_smallest(10 * PRICE));
+    for (account, tasks) in [(poor, 10), (rich, 30), (limited, 7)] {
+        let (page, total) = fixture.database.history(account, 100, 0).await.unwrap();
+        assert_eq!((page.len(), total), (tasks, tasks as u64));
+    }
+    // Every part goes back to the purse that it came from.
+    for (task, _) in creates.iter().filter(|(task, _)| task.account == poor) {
+        fixture.database.cancel(poor, &task.id, NOW).await.unwrap();
+    }
+    let purses = fixture.database.purses(poor).await.unwrap();
+    assert_eq!(purses.free, Money::from_smallest(2 * PRICE + 1));
+    assert_eq!(fixture.database.audit().await.unwrap().faults, [""; 0]);
+}
