@@ -19,7 +19,7 @@ fn main() {
         || process(inferstore().arg("--version")),
         || process(&mut Command::new("/bin/true")),
     );
-    let note = "the floor: nothing can start quicker. What is left is loading a program of some 20 MB, and building the \
+    let note = "the floor: nothing can start quicker. What is left is loading a program of some 35 MB, and building the \
                 tree of all commands";
     row("--version", "/bin/true", figures, note).tell();
 
