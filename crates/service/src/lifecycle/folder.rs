@@ -19,7 +19,7 @@ const MIN_AGE: Duration = Duration::from_secs(60);
 pub(crate) struct Folder {
     path: PathBuf,
     /// Held as long as the service runs.
-    _lock: File,
+    lock: File,
     /// Removes the folder when it is dropped.
     _temporary: Option<tempfile::TempDir>,
 }
@@ -55,7 +55,7 @@ impl Folder {
             .open(path.join("lock"))
             .map_err(|cause| Error::keeping(action(), cause))?;
         check_lock(lock.try_lock(), may_be_unlocked, &action())?;
-        Ok(Self { path, _lock: lock, _temporary: temporary })
+        Ok(Self { path, lock, _temporary: temporary })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -68,6 +68,13 @@ impl Folder {
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             let _ = permissions::restrict(&entry.path());
         }
+    }
+}
+
+impl Drop for Folder {
+    /// Closing the file would not do: a program that another thread starts has it open too, until it begins.
+    fn drop(&mut self) {
+        let _ = self.lock.unlock();
     }
 }
 
@@ -161,6 +168,18 @@ mod tests {
         assert!(killed.exists(), "it may be about to be locked");
         remove_abandoned(parent.path(), Duration::ZERO);
         assert!(!killed.exists() && running.exists() && kept.exists());
+        Ok(())
+    }
+
+    #[test]
+    fn a_folder_is_free_at_its_end_though_a_child_process_has_its_lock_open() -> Result<()> {
+        let parent = tempfile::tempdir().map_err(|cause| Error::new("creating a folder", cause))?;
+        let data = Data::Folder(parent.path().join("data"));
+        let folder = Folder::open(&data, false)?;
+        let of_child = folder.lock.try_clone();
+        assert!(Folder::open(&data, false).is_err_and(|error| error.is_folder_taken()));
+        drop(folder);
+        assert!(of_child.is_ok() && Folder::open(&data, false).is_ok());
         Ok(())
     }
 

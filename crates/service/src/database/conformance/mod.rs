@@ -109,7 +109,7 @@ impl<E: Engine> Fixture<E> {
         self.database = self.engine.open().await;
     }
 
-    fn task(&self, price: Money) -> NewTask {
+    pub(crate) fn task(&self, price: Money) -> NewTask {
         NewTask {
             id: self.random.uuid().unwrap(),
             account: self.customer,

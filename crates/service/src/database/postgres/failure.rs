@@ -70,9 +70,9 @@ fn is_conflict(cause: &tokio_postgres::Error) -> bool {
         || *error.code() == SqlState::T_R_DEADLOCK_DETECTED
 }
 
-/// Whether the server has refused a statement, which it would refuse again.
-pub(super) fn is_refusal(cause: &tokio_postgres::Error) -> bool {
-    cause.as_db_error().is_some() && !is_conflict(cause) && !is_disconnect(cause)
+/// Whether a value of the statement is out of range, or against a constraint.
+pub(super) fn is_of_a_value(cause: &tokio_postgres::Error) -> bool {
+    cause.code().is_some_and(|code| code.code().starts_with("22") || code.code().starts_with("23"))
 }
 
 /// Two uploads of one key at once: the second one finds the object of the first when it is tried again.

@@ -1,5 +1,5 @@
-//! Creating tasks. Those that are created at the same time share a statement, and so the cost of a round trip and of a
-//! commit: what waits while one is under way is written by the next one.
+//! Creating tasks, with group commit: those that come while a statement is under way share the next one, and so the
+//! cost of a round trip and of a commit.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tokio_postgres::Row;
 
 use super::super::PostgresDatabase;
-use super::super::failure::{Failure, Outcome, is_refusal, statement};
+use super::super::failure::{Failure, Outcome, is_of_a_value, statement};
 use super::super::statements::{all, run};
 use crate::clock::Moment;
 use crate::ledger::{Money, Purses};
@@ -191,7 +191,7 @@ async fn write(db: &impl GenericClient, creates: &[&Create]) -> Outcome<Vec<Deci
     .await;
     match rows {
         // The server has refused all for one of them.
-        Err(Failure::Postgres(cause)) if creates.len() > 1 && is_refusal(&cause) => {
+        Err(Failure::Postgres(cause)) if creates.len() > 1 && is_of_a_value(&cause) => {
             Ok(creates.iter().map(|_| None).collect())
         }
         rows => rows?

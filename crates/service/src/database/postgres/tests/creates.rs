@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 use super::server::Empty;
 use crate::accounts::{AccountId, NewAccount, Scope};
 use crate::clock::Moment;
-use crate::database::conformance::{Fixture, MODEL};
+use crate::database::conformance::Fixture;
 use crate::ledger::{Credit, Money};
 use crate::queue::{Created, InsufficientBalance, NewTask};
 
@@ -22,15 +22,7 @@ async fn account(fixture: &Fixture<Empty>, name: &str, free: i64, paid: i64) -> 
 }
 
 fn task(fixture: &Fixture<Empty>, account: AccountId, price: i64) -> NewTask {
-    NewTask {
-        id: fixture.random.uuid().unwrap(),
-        account,
-        model: MODEL.to_owned(),
-        version: fixture.version,
-        publisher: AccountId(1),
-        price: Money::from_smallest(price),
-        input: "{}".to_owned(),
-    }
+    NewTask { account, ..fixture.task(Money::from_smallest(price)) }
 }
 
 #[tokio::test]

@@ -189,6 +189,18 @@ async fn processes_that_start_at_once_on_an_empty_server_bring_one_schema() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_database_of_the_first_schema_is_brought_up_to_date() {
+    let fixture = Fixture::new(Empty::new()).await;
+    for column in ["purses DROP COLUMN taken_free", "model_uses DROP COLUMN tasks"] {
+        fixture.engine.execute(&format!("ALTER TABLE {column}")).await;
+    }
+    fixture.engine.execute("UPDATE schema_version SET version = 1").await;
+    let process = fixture.engine.process().await;
+    let created = process.create_task(&fixture.task(Money::ZERO), InsufficientBalance::Refuse, 1, NOW).await;
+    assert_eq!(created.unwrap(), Created::Queued);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn one_process_of_all_begins_a_job_within_its_interval() {
     let empty = Empty::new();
     let processes = join_all((0..4).map(|_| empty.process())).await;
