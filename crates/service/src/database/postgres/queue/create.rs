@@ -69,7 +69,6 @@ const CREATE: &str = "WITH batch AS ( \
        LEFT JOIN (SELECT id, sequence FROM created) AS created USING (id) ORDER BY number";
 
 /// A task to be created.
-#[derive(Clone)]
 pub(super) struct Create {
     pub(super) task: NewTask,
     pub(super) max_unfinished: u32,
@@ -81,7 +80,7 @@ type Decided = Option<Created>;
 
 /// A task that waits for the next statement.
 struct Waiting {
-    create: Create,
+    create: Arc<Create>,
     reply: oneshot::Sender<Result<Decided>>,
 }
 
@@ -124,18 +123,19 @@ impl Creates {
 
 impl PostgresDatabase {
     pub(super) async fn create(&self, create: Create) -> Result<Created> {
-        let mut decided = self.create_in_batch(create.clone()).await?;
+        let create = Arc::new(create);
+        let mut decided = self.create_in_batch(Arc::clone(&create)).await?;
         loop {
             if let Some(created) = decided {
                 return Ok(created);
             }
             // Others may spend the money after the snapshot of one statement: the next one shows it.
-            let alone = [&create];
+            let alone = [&*create];
             decided = statement!(self, |db| write(db, &alone))?.pop().flatten();
         }
     }
 
-    async fn create_in_batch(&self, create: Create) -> Result<Decided> {
+    async fn create_in_batch(&self, create: Arc<Create>) -> Result<Decided> {
         let (reply, decided) = oneshot::channel();
         if self.creates.enqueue(Waiting { create, reply }) {
             // Not by this call, which its caller may drop while others wait for the statement.
@@ -147,7 +147,7 @@ impl PostgresDatabase {
     async fn write_batches(self) {
         let creates = Arc::clone(&self.creates);
         while let Some(batch) = creates.next_batch() {
-            let tasks: Vec<&Create> = batch.iter().map(|waiting| &waiting.create).collect();
+            let tasks: Vec<&Create> = batch.iter().map(|waiting| &*waiting.create).collect();
             let written = statement!(self, |db| write(db, &tasks));
             match written {
                 Ok(decided) => {
