@@ -131,12 +131,12 @@ fn add_constructors(types: &mut Vec<Item>, is_constructed: impl Fn(&str) -> bool
         let (mut parameters, mut values) = (Vec::new(), Vec::new());
         let mut description = "With the fields that are required.";
         for Field { ident, ty, .. } in &fields.named {
-            match ty.to_token_stream().to_string().replace(' ', "").as_str() {
-                kind if kind.starts_with("::std::option::Option<") => {
+            match readers::outline(ty).0.as_str() {
+                "Option" => {
                     description = "With the fields that are required; `Self { field, ..Self::new(required) }` has others too.";
                     values.push(quote!(#ident: None));
                 }
-                "::std::string::String" => {
+                "String" => {
                     parameters.push(quote!(#ident: impl Into<String>));
                     values.push(quote!(#ident: #ident.into()));
                 }

@@ -101,7 +101,7 @@ fn read_leniently(item: &mut ItemStruct, advisory: &BTreeSet<String>) -> Result<
 }
 
 /// The last name in the path of a type, however the path begins, and its first argument.
-fn outline(kind: &Type) -> (String, Option<&Type>) {
+pub(super) fn outline(kind: &Type) -> (String, Option<&Type>) {
     let Type::Path(path) = kind else { return (String::new(), None) };
     let Some(last) = path.path.segments.last() else { return (String::new(), None) };
     let argument = match &last.arguments {
