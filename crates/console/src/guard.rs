@@ -6,11 +6,12 @@ use std::net::IpAddr;
 
 use axum::extract::Request;
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, ORIGIN, REFERRER_POLICY, REFRESH,
-    SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, COOKIE, HOST, ORIGIN, REFERRER_POLICY, REFRESH, SET_COOKIE,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use maud::{DOCTYPE, html};
 use subtle::ConstantTimeEq;
 
 use crate::failure::Failure;
@@ -44,8 +45,8 @@ impl Guard {
     }
 
     fn has_cookie(&self, headers: &HeaderMap) -> bool {
-        let cookies = headers.get_all(COOKIE).iter();
-        let mut cookies = cookies.flat_map(|value| value.as_bytes().split(|byte| *byte == b';'));
+        let mut cookies =
+            headers.get_all(COOKIE).iter().flat_map(|value| value.as_bytes().split(|b| *b == b';'));
         cookies.any(|cookie| cookie.trim_ascii().ct_eq(self.cookie.as_bytes()).into())
     }
 
@@ -53,54 +54,46 @@ impl Guard {
     /// site sends a `SameSite=Strict` cookie only with what a page of this site asks for.
     fn admit(&self, path: &str) -> Response {
         let cookie = format!("{}; Path=/; HttpOnly; SameSite=Strict", self.cookie);
-        let refresh = format!("0; url=/{path}");
-        let page = format!(
-            "<!doctype html><html lang=en><title>Inferstore</title><p><a href=\"/{path}\">Open the console</a>"
-        );
-        let headers = [(SET_COOKIE, &*cookie), (REFRESH, &refresh), (CONTENT_TYPE, "text/html")];
-        (headers, page).into_response()
+        let page = html! { (DOCTYPE) html lang="en" { title { "Inferstore" } p { a href={ "/" (path) } { "Open the console" } } } };
+        ([(SET_COOKIE, cookie), (REFRESH, format!("0; url=/{path}"))], page).into_response()
     }
 
     /// The response to a request that gets no page: it has no token yet, or comes from elsewhere.
     pub(crate) fn refuse(&self, request: &Request) -> Option<Response> {
         let headers = request.headers();
+        let refused = |status, title, text| Some(Failure::new(status, title, text).into_response());
         let one = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
         let host = one(HOST).unwrap_or_default();
         let is_own_host = headers.get_all(HOST).iter().count() == 1 && self.is_own_host(host);
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-        let is_own_origin = match headers.get(ORIGIN) {
-            Some(_) => one(ORIGIN).is_some_and(|origin| origin.strip_prefix("http://") == Some(host)),
-            None => is_read,
-        };
+        let is_own_origin = headers.get(ORIGIN).map_or(is_read, |origin| {
+            origin.to_str().is_ok_and(|origin| origin.strip_prefix("http://") == Some(host))
+        });
         // A page of another site or port may lead here, and may not embed anything.
         let site = one(HeaderName::from_static("sec-fetch-site")).unwrap_or("none");
         let mode = one(HeaderName::from_static("sec-fetch-mode")).unwrap_or_default();
         let is_own_site = matches!(site, "same-origin" | "none") || (is_read && mode == "navigate");
         if !is_own_host || !is_own_origin || !is_own_site {
             let text = "Another site sent this request, or sent it to another name than this console's.";
-            let failure = Failure::new(StatusCode::FORBIDDEN, "The request is refused", text);
-            return Some(failure.into_response());
+            return refused(StatusCode::FORBIDDEN, "The request is refused", text);
         }
         let path = request.uri().path();
         let admission = request.uri().query().and_then(|query| query.strip_prefix("token="));
         let (token, page) = admission.map(|rest| rest.split_once("&page=").unwrap_or((rest, ""))).unzip();
         let is_token = |text: &str| bool::from(text.as_bytes().ct_eq(self.token.as_bytes()));
         if path == "/" && token.is_some_and(is_token) {
-            return Some(self.admit(page.filter(|page| is_page(page)).unwrap_or_default()));
+            // The path of a page, which can stand in a header as it is.
+            let of_segment = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~%".contains(&byte);
+            let is_page =
+                |page: &&str| page.split('/').all(|part| !part.is_empty() && part.bytes().all(of_segment));
+            return Some(self.admit(page.filter(is_page).unwrap_or_default()));
         }
         if path.starts_with("/assets/") || self.has_cookie(headers) {
             return None;
         }
         let text = "Open the address that the command printed: it holds a token.";
-        let failure = Failure::new(StatusCode::UNAUTHORIZED, "This browser is not admitted", text);
-        Some(failure.into_response())
+        refused(StatusCode::UNAUTHORIZED, "This browser is not admitted", text)
     }
-}
-
-/// Whether it is the path of a page, and can stand in a header and in HTML as it is.
-fn is_page(path: &str) -> bool {
-    let of_segment = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~%".contains(&byte);
-    path.split('/').all(|segment| !segment.is_empty() && segment.bytes().all(of_segment))
 }
 
 /// Sets the headers that keep a page from loading or running anything else.
