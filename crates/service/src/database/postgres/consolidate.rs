@@ -34,11 +34,14 @@ const ADD_MODEL_USES: &str = "WITH added AS ( \
        ON CONFLICT (model, day) DO UPDATE SET tasks = model_days.tasks + excluded.tasks) \
      SELECT count(*) FROM added";
 
-/// Turns without queued tasks. A create that is not committed yet has locked its turn, which is left alone.
+/// Turns without queued tasks.
 const IDLE_TURNS: &str = "SELECT account, model FROM turns WHERE NOT EXISTS ( \
        SELECT 1 FROM tasks WHERE status = 'in_queue' \
        AND tasks.model = turns.model AND tasks.account = turns.account) \
      ORDER BY account, model LIMIT $1 FOR UPDATE SKIP LOCKED";
+
+/// Creates of the accounts wait: they rely on the turns that they find.
+const LOCK_PURSES: &str = "SELECT account FROM purses WHERE account = ANY ($1) ORDER BY account FOR UPDATE";
 
 /// A statement of its own, which sees what was committed before the rows were locked.
 const DELETE_TURNS: &str = "DELETE FROM turns USING unnest($1::bigint[], $2::text[]) AS idle (account, model) \
@@ -69,5 +72,6 @@ async fn delete_idle_turns(tx: &deadpool_postgres::Transaction<'_>) -> Outcome<u
     let idle: Vec<(i64, String)> =
         all(tx, IDLE_TURNS, &[&BATCH], |row| Ok((row.try_get(0)?, row.try_get(1)?))).await?;
     let (accounts, models): (Vec<i64>, Vec<String>) = idle.into_iter().unzip();
+    run(tx, LOCK_PURSES, &[&accounts]).await?;
     run(tx, DELETE_TURNS, &[&accounts, &models]).await
 }

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use inferstore_measure::{Better, Row, figure, median};
-use process::{Figures, Processes, Work};
+use process::{By, Figures, Processes, Work};
 
 use super::server::Empty;
 use crate::accounts::{AccountId, NewAccount, Scope};
@@ -21,6 +21,12 @@ use crate::ledger::{Credit, Money};
 const ROUNDS: usize = 7;
 const DURING: Duration = Duration::from_millis(1_500);
 const ACCOUNTS: usize = 50;
+
+/// As many callers in all: those of one process, or of three.
+const ONE: By = By { processes: 1, callers: 48 };
+const THREE: By = By { processes: 3, callers: 16 };
+/// One of the three.
+const A_THIRD: By = By { processes: 1, callers: 16 };
 
 /// How long a commit takes where another site confirms it, in microseconds.
 const COMMIT_DELAY: u32 = 20_000;
@@ -85,7 +91,8 @@ fn creates_per_second() {
     let mut processes = Processes::start(&runtime.block_on(fixture.engine.url()), 3);
     let one_account = Work::Creates { accounts: 1 };
     let creates = Work::Creates { accounts: ACCOUNTS };
-    let kinds = [(Work::Bare, 1), (Work::Bare, 3), (creates, 1), (creates, 3), (one_account, 3)];
+    let kinds =
+        [(Work::Bare, ONE), (Work::Bare, THREE), (creates, ONE), (creates, THREE), (one_account, THREE)];
     let [bare, bare_by_3, one, three, one_account] = processes.rounds(kinds);
     row("creates of 50 accounts, 1 process", &one, "a loop of bare INSERTs, 1 process", &bare, 0.5);
     row(
@@ -100,9 +107,9 @@ fn creates_per_second() {
     row("creates of one account, 3 processes", &one_account, "50 accounts, 3 processes", &three, 0.1);
 
     runtime.block_on(commit_delay(&fixture, COMMIT_DELAY));
-    let [one, three] = processes.rounds([(creates, 1), (creates, 3)]);
+    let [one, three] = processes.rounds([(creates, A_THIRD), (creates, THREE)]);
     runtime.block_on(commit_delay(&fixture, 0));
-    row("creates of 50 accounts, 3 processes, commits of 20 ms", &three, "1 process", &one, 2.0);
+    row("creates of 50 accounts, 3 processes, commits of 20 ms", &three, "1 of these", &one, 2.0);
     let faults = runtime.block_on(fixture.database.audit()).unwrap().faults;
     assert_eq!(faults, [""; 0]);
 }
@@ -124,7 +131,7 @@ fn growth_to_a_million_tasks() {
     for size in SIZES {
         runtime.block_on(fill(&fixture, &accounts, there, size));
         there = size;
-        let [creates] = processes.rounds([(Work::Creates { accounts: ACCOUNTS }, 1)]);
+        let [creates] = processes.rounds([(Work::Creates { accounts: ACCOUNTS }, ONE)]);
         println!("{} tasks: {}; {}", figure(size as f64), figure(median(&creates.rates())), creates.costs());
         sizes.push(creates);
     }

@@ -20,8 +20,6 @@ use crate::ledger::Money;
 use crate::queue::{Created, InsufficientBalance, NewTask, Queue as _};
 use crate::random::Randomness;
 
-/// How many of them each process has under way.
-const AT_ONCE: usize = 16;
 /// Holds the URL of the database for the process.
 const URL: &str = "INFERSTORE_MEASURE_URL";
 /// Begins the line of a result, among those of the harness.
@@ -44,6 +42,14 @@ impl Work {
             Self::Creates { accounts } => accounts,
         }
     }
+}
+
+/// How many processes do it.
+#[derive(Clone, Copy)]
+pub(super) struct By {
+    pub(super) processes: usize,
+    /// How often each has it under way.
+    pub(super) callers: usize,
 }
 
 /// What was measured in one round.
@@ -73,8 +79,8 @@ impl Process {
         Self { child, input, output }
     }
 
-    fn begin(&mut self, work: Work) {
-        writeln!(self.input, "{}", work.accounts()).unwrap();
+    fn begin(&mut self, work: Work, callers: usize) {
+        writeln!(self.input, "{} {callers}", work.accounts()).unwrap();
     }
 
     /// How often the work was done.
@@ -97,29 +103,29 @@ impl Processes {
         Self((0..count).map(|_| Process::start(url)).collect())
     }
 
-    /// Measures each kind of work with so many processes, in turns, so that a busy moment hurts all of them.
-    pub(super) fn rounds<const KINDS: usize>(&mut self, kinds: [(Work, usize); KINDS]) -> [Series; KINDS] {
+    /// Measures each kind of work in turns, so that a busy moment hurts all of them.
+    pub(super) fn rounds<const KINDS: usize>(&mut self, kinds: [(Work, By); KINDS]) -> [Series; KINDS] {
         // The first one prepares the statements.
-        for (work, count) in kinds {
-            self.measure(work, count);
+        for (work, by) in kinds {
+            self.measure(work, by);
         }
         let mut series = kinds.map(|_| Series(Vec::new()));
         for _ in 0..ROUNDS {
-            for (series, (work, count)) in series.iter_mut().zip(kinds) {
-                series.0.push(self.measure(work, count));
+            for (series, (work, by)) in series.iter_mut().zip(kinds) {
+                series.0.push(self.measure(work, by));
             }
         }
         series
     }
 
-    fn measure(&mut self, work: Work, count: usize) -> Figures {
-        let processes = &mut self.0[..count];
+    fn measure(&mut self, work: Work, by: By) -> Figures {
+        let processes = &mut self.0[..by.processes];
         let cpu =
             |processes: &[Process]| processes.iter().map(|process| cpu_of(process.child.id())).sum::<f64>();
         let before = (cpu(processes), cpu_of_server());
         let began = Instant::now();
         for process in &mut *processes {
-            process.begin(work);
+            process.begin(work, by.callers);
         }
         let done: usize = processes.iter_mut().map(Process::end).sum();
         let time = began.elapsed().as_secs_f64();
@@ -167,19 +173,21 @@ async fn a_process_that_is_measured() {
     let accounts: Vec<AccountId> = all(&connection, select, &[], column).await.unwrap();
     drop(connection);
     for line in stdin().lines() {
-        let accounts = Arc::from(&accounts[..line.unwrap().parse().unwrap()]);
-        let done = repeat(&database, &accounts).await;
+        let line = line.unwrap();
+        let (count, callers) = line.split_once(' ').unwrap();
+        let accounts = Arc::from(&accounts[..count.parse().unwrap()]);
+        let done = repeat(&database, &accounts, callers.parse().unwrap()).await;
         println!("{DONE}{done}");
     }
 }
 
 /// Creates tasks of these accounts, or inserts rows when there are none, side by side for a while; how many.
-async fn repeat(database: &PostgresDatabase, accounts: &Arc<[AccountId]>) -> usize {
+async fn repeat(database: &PostgresDatabase, accounts: &Arc<[AccountId]>, callers: usize) -> usize {
     let done = Arc::<AtomicUsize>::default();
     let began = Instant::now();
     let model = database.published(MODEL).await.unwrap().unwrap();
     let (version, publisher) = (model.version.id, AccountId(1));
-    let loops = (0..AT_ONCE).map(|_| {
+    let loops = (0..callers).map(|_| {
         let (database, done, accounts) = (database.clone(), Arc::clone(&done), Arc::clone(accounts));
         tokio::spawn(async move {
             while began.elapsed() < DURING {
