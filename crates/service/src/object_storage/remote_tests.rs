@@ -126,14 +126,18 @@ async fn an_object_without_a_row_is_marked_and_removed_when_the_retention_is_ove
 async fn of_thousands_of_targets_every_upload_is_found() -> Outcome {
     let (service, owner) = start().await?;
     let app = &service.app;
+    let mut endpoints = Vec::new();
     for number in 0..2_100 {
-        let (_, endpoint) = target(app, &number.to_string()).await?;
-        if number % 1_000 == 7 {
-            put(&endpoint).await?;
-        }
+        endpoints.push(target(app, &number.to_string()).await?.1);
     }
+    for number in [7, 1_007, 2_007] {
+        put(&endpoints[number]).await?;
+    }
+    app.objects.settle(app, TargetsOf::Folder(owner, "samples")).await?;
+    assert_eq!(files(app, owner).await?, 3, "a listing of the folder");
+    put(&endpoints[8]).await?;
     app.clock.advance(Duration::from_secs(15 * 60));
     app.objects.settle_expiring(app).await?;
-    assert_eq!(files(app, owner).await?, 3);
+    assert_eq!(files(app, owner).await?, 4, "the job");
     Ok(())
 }

@@ -18,8 +18,9 @@ use crate::{Error, Result};
 pub(crate) const SETTLING_INTERVAL: Duration = Duration::from_secs(15);
 /// How long after its target has expired an upload may end that began before.
 const LATE_UPLOADS: Duration = Duration::from_secs(60 * 60);
-/// How many pending targets are looked for at a time; of more, those that expire last. The job finds the others.
-const MAX_PENDING: u32 = 1_000;
+/// How many pending targets a request looks for; of more, those that expire last. The job finds the others. While the
+/// store is away, each upload that is tried leaves one.
+const MAX_PENDING: u32 = 10_000;
 /// How many requests are sent to the store at once.
 const MAX_REQUESTS: usize = 16;
 
@@ -55,30 +56,13 @@ impl Objects {
         ];
         for (settled, until) in windows {
             let after = settled.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or(Moment(0));
-            self.settle_window(app, direct, (after, until)).await?;
+            // All at once: of two under one name the later one has to win.
+            let targets =
+                self.database.pending_targets(TargetsOf::Everyone, (after, until), u32::MAX).await?;
+            self.settle_targets(app, direct, targets).await?;
             *settled.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
         }
         Ok(())
-    }
-
-    async fn settle_window(
-        &self,
-        app: &App,
-        direct: &Direct,
-        (after, mut until): (Moment, Moment),
-    ) -> Result<()> {
-        loop {
-            let targets =
-                self.database.pending_targets(TargetsOf::Everyone, (after, until), MAX_PENDING).await?;
-            let is_last = targets.len() < MAX_PENDING as usize;
-            let earliest = targets.iter().map(|target| target.expires_at).min().unwrap_or(after);
-            self.settle_targets(app, direct, targets).await?;
-            if is_last {
-                return Ok(());
-            }
-            // Some may expire in the same moment as the last one of this page.
-            until = if earliest < until { earliest } else { earliest.before(Duration::from_millis(1)) };
-        }
     }
 
     async fn settle_targets(&self, app: &App, direct: &Direct, targets: Vec<Target>) -> Result<()> {
