@@ -44,14 +44,27 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Models(models::Command),
     /// Run a model and wait for its output
+    ///
+    /// Inputs are checked against what the model declares before anything is sent; files are uploaded on
+    /// the way. The task is created at most once. Ctrl-C detaches: the task goes on, and its identifier is
+    /// printed; a second Ctrl-C cancels it if it is still in the queue. When a task stays in the queue for 10
+    /// minutes because no node serves the model, the run ends as at a deadline.
+    ///
+    /// Several files are a batch, with one task for each. A journal in the folder of -o lets the same command
+    /// continue after an interruption: what has run is neither run nor paid again.
     Run(run::Arguments),
     /// Look at tasks, wait for them, cancel them, run them again
+    ///
+    /// A task is named by its identifier, by a beginning that no other recent task has, or by @last.
     #[command(subcommand, visible_alias = "tasks")]
     Task(task::Command),
     /// Upload, list, download and delete files
     #[command(subcommand, visible_alias = "file")]
     Files(files::Command),
     /// Send any request to the service, and print the response as it came
+    ///
+    /// The path is relative to the base URL. Without a method the request is a GET, or a POST if it has a body. A GET
+    /// is retried like every read; everything else is sent once, because its effect is unknown.
     Api(api::Arguments),
     /// Run the service on this machine
     ///
@@ -63,7 +76,10 @@ pub(crate) enum Command {
     /// The log goes to standard error. INFERSTORE_LOG filters it, such as `warn` or
     /// `info,inferstore_service=debug`; without it, the log has a line for every request, and -v adds details.
     Serve(serve::Arguments),
-    /// Look after the accounts, keys, money, models and nodes of a local service
+    /// Administer a service on this machine: accounts, keys, money, models, nodes, tasks, backups
+    ///
+    /// A running service is asked through the socket admin.sock in its data folder, as its user. The data of a
+    /// stopped service are opened directly.
     Admin(admin::Arguments),
     /// Look at a service in a browser: run models, see tasks, files and money
     ///
@@ -82,19 +98,31 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Model(model_init::Command),
     /// See the whole thing work: service, uploads, models, money
+    ///
+    /// Starts the service in a temporary folder, uploads pictures in both tiers, runs models on them, and
+    /// downloads what came out. It needs no network, and nothing of it stays but the pictures.
     Demo(demo::Arguments),
     /// Store where a service is, and the key to it
+    ///
+    /// Asks for what is missing. The address is checked first, then the key is read from the terminal without
+    /// showing it, or from standard input when that is no terminal, and checked by reading the balance. The key is
+    /// stored in the keyring of the system where a person can unlock one, else with the address in a file that only
+    /// you can read; a file that INFERSTORE_CONFIG names always has the key.
     Login(login::LoginArguments),
     /// Remove a profile with its key
     Logout(login::LogoutArguments),
     /// Show which service and account are used, and where each setting comes from
     Status(status::Arguments),
     /// Find out why something does not work
+    ///
+    /// Checks settings, DNS, connection, TLS, API, key, clock and object storage, in this order. Nothing is stored.
     Doctor(doctor::Arguments),
     /// List the profiles, choose one, remove one
     #[command(subcommand, visible_alias = "profiles")]
     Profile(profile::Command),
     /// Print the completions for a shell
+    ///
+    /// They complete commands and options, and ask the service for models, tasks and inputs.
     Completions(completions::Arguments),
     /// Print the help of a command, or of a topic: environment, exit-codes, formats
     Help(help::Arguments),

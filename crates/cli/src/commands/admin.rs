@@ -11,10 +11,7 @@ use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
 
-/// Administer a service on this machine: accounts, keys, money, models, nodes, tasks, backups
-///
-/// A running service is asked through the socket admin.sock in its data folder, as its user. The data of a
-/// stopped service are opened directly.
+/// Arguments of `admin`; `Command::Admin` describes it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

@@ -13,10 +13,7 @@ use crate::lists::MAX_PAGE;
 use crate::settings::Session;
 use crate::values;
 
-/// Send any request to the service, and print the response as it came
-///
-/// The path is relative to the base URL. Without a method the request is a GET, or a POST if it has a body. A GET
-/// is retried like every read; everything else is sent once, because its effect is unknown.
+/// Arguments of `api`; `Command::Api` describes it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

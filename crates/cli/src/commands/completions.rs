@@ -7,9 +7,7 @@ use clap_complete::env::Shells;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
 
-/// Print the completions for a shell
-///
-/// They complete commands and options, and ask the service for models, tasks and inputs.
+/// Arguments of `completions`; `Command::Completions` describes it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

@@ -18,10 +18,7 @@ use crate::settings::Session;
 use crate::table::{Fit, Table};
 use crate::values::size;
 
-/// See the whole thing work: service, uploads, models, money
-///
-/// Starts the service in a temporary folder, uploads pictures in both tiers, runs models on them, and
-/// downloads what came out. It needs no network, and nothing of it stays but the pictures.
+/// Arguments of `demo`; `Command::Demo` describes it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  inferstore demo\n  inferstore demo --out pictures")]
 pub(crate) struct Arguments {

@@ -16,9 +16,7 @@ use crate::output::Report;
 use crate::settings::{Session, shown};
 use crate::table::{Cell, Fit, Table};
 
-/// Find out why something does not work
-///
-/// Checks settings, DNS, connection, TLS, API, key, clock and object storage, in this order. Nothing is stored.
+/// Arguments of `doctor`; `Command::Doctor` describes it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  inferstore doctor\n  inferstore doctor --profile staging --json")]
 pub(crate) struct Arguments {}

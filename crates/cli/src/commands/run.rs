@@ -32,15 +32,7 @@ pub(super) use inputs::stem_of;
 use inputs::{Collected, attach, collect};
 use interrupt::Interrupts;
 
-/// Run a model and wait for its output
-///
-/// Inputs are checked against what the model declares before anything is sent; files are uploaded on
-/// the way. The task is created at most once. Ctrl-C detaches: the task goes on, and its identifier is
-/// printed; a second Ctrl-C cancels it if it is still in the queue. When a task stays in the queue for 10
-/// minutes because no node serves the model, the run ends as at a deadline.
-///
-/// Several files are a batch, with one task for each. A journal in the folder of -o lets the same command
-/// continue after an interruption: what has run is neither run nor paid again.
+/// Arguments of `run`; `Command::Run` describes it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

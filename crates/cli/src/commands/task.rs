@@ -27,9 +27,7 @@ use identifier::identified;
 /// How often `task list --watch` reads the list.
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Look at tasks, wait for them, cancel them, run them again
-///
-/// A task is named by its identifier, by a beginning that no other recent task has, or by @last.
+/// Commands of `task`; `Command::Task` describes them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// List the tasks of the account, newest first
@@ -41,6 +39,8 @@ pub(crate) enum Command {
     )]
     Show(ShowArguments),
     /// Wait until a task has ended
+    ///
+    /// The exit code says how: 0 success, 6 failed, 7 canceled, 8 not in time.
     Wait(WaitArguments),
     /// Cancel a task that is still in the queue; it is not billed
     #[command(after_help = "Examples:\n  inferstore task cancel @last")]
@@ -57,7 +57,7 @@ pub(crate) struct OneTask {
     id: String,
 }
 
-/// Show a task; with -o, download its outputs
+/// Arguments of `task show`; `Command::Show` describes it.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArguments {
     #[command(flatten)]
@@ -66,9 +66,7 @@ pub(crate) struct ShowArguments {
     outputs: OutputArguments,
 }
 
-/// Wait until a task has ended
-///
-/// The exit code says how: 0 success, 6 failed, 7 canceled, 8 not in time.
+/// Arguments of `task wait`; `Command::Wait` describes it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  inferstore task wait @last --deadline 10m\n  inferstore task wait ID -o outputs/"
