@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Parser;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use inferstore::Client;
-use inferstore::types::{ModelListRequest, ModelVersioning};
+use inferstore::types::{ModelListRequest, ModelVersioning, TaskRecord};
 
 use crate::cli::Cli;
 use crate::environment::Environment;
@@ -39,16 +39,13 @@ pub(crate) fn models() -> ArgValueCompleter {
 
 /// Identifiers of the newest tasks, and `@last`.
 pub(crate) fn tasks() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| asked(current, async |client, _| tasks_of(&client).await))
+}
+
+/// Identifiers of models and of the newest tasks.
+pub(crate) fn models_and_tasks() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
-        asked(current, async |client, _| {
-            let newest = lists::newest_tasks(&client, 0, MAX_TASKS).await.ok()?;
-            let describe = |task: &inferstore::types::TaskRecord| {
-                let status = task.status.as_ref().map(ToString::to_string).unwrap_or_default();
-                format!("{} {status}", task.model_id.clone().unwrap_or_default())
-            };
-            let tasks = newest.iter().map(|task| (task.task_id.to_string(), Some(describe(task))));
-            Some(tasks.chain([("@last".to_owned(), Some("the newest task".to_owned()))]).collect())
-        })
+        asked(current, async |client, _| Some([models_of(&client).await?, tasks_of(&client).await?].concat()))
     })
 }
 
@@ -80,6 +77,16 @@ async fn models_of(client: &Client) -> Option<Vec<Word>> {
     let query = ModelListRequest { limit: Some(MAX_MODELS), offset: Some(0), ..Default::default() };
     let page = client.models().page(query).await.ok()?;
     Some(page.records.into_iter().map(|model| (model.id.to_string(), model.description)).collect())
+}
+
+async fn tasks_of(client: &Client) -> Option<Vec<Word>> {
+    let newest = lists::newest_tasks(client, 0, MAX_TASKS).await.ok()?;
+    let describe = |task: &TaskRecord| {
+        let status = task.status.as_ref().map(ToString::to_string).unwrap_or_default();
+        format!("{} {status}", task.model_id.clone().unwrap_or_default())
+    };
+    let tasks = newest.iter().map(|task| (task.task_id.to_string(), Some(describe(task))));
+    Some(tasks.chain([("@last".to_owned(), Some("the newest task".to_owned()))]).collect())
 }
 
 fn inputs_of(version: &ModelVersioning, current: &str) -> Vec<Word> {

@@ -1,4 +1,5 @@
-//! Profiles: where services are, and the keys to them, in a file that only its owner can read.
+//! Profiles: where services are, and the keys to them, in a file that only its owner can read. A key may be in the
+//! keyring of the system instead.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,6 +8,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use inferstore::CONFIG_VARIABLE;
+use inferstore::keyring::{Entry, Keyring};
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
@@ -31,12 +33,35 @@ pub(crate) struct Profiles {
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Profile {
     pub(crate) base_url: String,
-    pub(crate) api_key: String,
+    /// Not there when it is in the keyring of the system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) api_key: Option<String>,
 }
 
 impl fmt::Debug for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Profile").field("base_url", &self.base_url).field("api_key", &"…").finish()
+    }
+}
+
+/// The keyring of the system, if there is one.
+pub(crate) fn keyring(environment: &Environment) -> Option<Keyring> {
+    Keyring::find(|name| environment.variable(name).map(str::to_owned))
+}
+
+impl Profile {
+    /// What its key is found by, where that is in the keyring.
+    pub(crate) fn entry<'a>(&'a self, profile: &'a str) -> Entry<'a> {
+        Entry { profile, base_url: &self.base_url }
+    }
+
+    /// Forgets a key that is in the keyring; what hinders that.
+    pub(crate) fn forget_key(&self, name: &str, environment: &Environment) -> Result<(), String> {
+        match (&self.api_key, keyring(environment)) {
+            (Some(_), _) => Ok(()),
+            (None, Some(keyring)) => keyring.remove(self.entry(name)),
+            (None, None) => Err("it is not there any more".to_owned()),
+        }
     }
 }
 

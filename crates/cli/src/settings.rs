@@ -179,27 +179,45 @@ impl Session {
             true => None,
             false => self.profile()?,
         };
-        let of_profile = |value: &dyn Fn(&Profile) -> String| {
+        let of_profile = || {
             let (name, profile) = profile.as_ref()?;
-            Some(Setting { value: value(profile), source: format!("the profile {name}") })
+            Some(Setting { value: profile.base_url.clone(), source: format!("the profile {name}") })
         };
-        let Some(base_url) = given_url.or_else(|| of_profile(&|profile| profile.base_url.clone())) else {
+        let Some(base_url) = given_url.or_else(of_profile) else {
             return Err(Failure::usage("no service is chosen").with_hint(
                 "`inferstore serve` runs one here and stores it; `inferstore login URL` stores another one",
             ));
         };
         // The key of a profile goes to the service of the profile and nowhere else.
-        let is_of_profile = profile
-            .as_ref()
-            .is_some_and(|(_, profile)| profile.base_url == base_url.value.trim_end_matches('/'));
-        let stored_key = || of_profile(&|profile| profile.api_key.clone()).filter(|_| is_of_profile);
-        let Some(api_key) = given_key.or_else(stored_key) else {
+        let stored = profile.filter(|(_, profile)| profile.base_url == base_url.value.trim_end_matches('/'));
+        let stored_key = || stored.map(|(name, profile)| self.key_of(&name, profile)).transpose();
+        let Some(api_key) = given_key.map_or_else(stored_key, |key| Ok(Some(key)))? else {
             let url = shown(&base_url.value);
             return Err(Failure::new(exit::KEY, format!("there is no API key for {url}"))
                 .with_hint(format!("`inferstore login {url}` stores one; or set {API_KEY_VARIABLE}")));
         };
         let api_key = Setting { value: Key(api_key.value), source: api_key.source };
         Ok(Target { base_url, api_key })
+    }
+
+    /// The key of a profile.
+    fn key_of(&self, name: &str, profile: Profile) -> Result<Setting<String>> {
+        let entry = profile.entry(name);
+        let (value, source) = match &profile.api_key {
+            Some(key) => (key.clone(), format!("the profile {name}")),
+            None => {
+                let keyring = profiles::keyring(&self.environment).ok_or_else(|| "there is none".to_owned());
+                let key = keyring.and_then(|keyring| keyring.read(entry)).map_err(|problem| {
+                    let headline =
+                        format!("the key of the profile {name} is in the keyring of the system: {problem}");
+                    Failure::new(exit::KEY, headline).with_hint(
+                        "unlock the keyring; `inferstore login --no-keyring` stores the key in the file",
+                    )
+                })?;
+                (key, format!("the keyring of the system, for the profile {name}"))
+            }
+        };
+        Ok(Setting { value, source })
     }
 
     /// The base URL of flags and environment.

@@ -67,11 +67,12 @@ impl Client {
     }
 
     /// Creates a client from a profile that the command `inferstore login` stored: the named one, else the
-    /// one that `INFERSTORE_PROFILE` names, else the one in use.
+    /// one that `INFERSTORE_PROFILE` names, else the one in use. Waits for the keyring of the system when the key
+    /// is there.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] when there is no such profile, and as [`new`](Self::new).
+    /// [`Error::Config`] when there is no such profile or its key cannot be read, and as [`new`](Self::new).
     pub fn from_profile<'a>(name: impl Into<Option<&'a str>>) -> Result<Self> {
         let (base_url, key) = profile::read(name.into())?;
         Self::new(base_url, key)

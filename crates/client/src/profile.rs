@@ -1,4 +1,5 @@
-//! Profiles of the command `inferstore`: services and keys, in a file that its `login` writes.
+//! Profiles of the command `inferstore`: services and keys, in a file that its `login` writes. A key may be in the
+//! keyring of the system instead.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,6 +7,7 @@ use std::path::{Path, PathBuf};
 use inferstore_api::ApiKey;
 use serde::Deserialize;
 
+use crate::keyring::{Entry, Keyring};
 use crate::transport::error::{Error, Result};
 
 /// The environment variable that names the profile.
@@ -25,7 +27,8 @@ struct Profiles {
 #[derive(Deserialize)]
 struct Stored {
     base_url: String,
-    api_key: String,
+    /// Not there when it is in the keyring of the system.
+    api_key: Option<String>,
 }
 
 /// The base URL and the key of a profile; without a name, of the one that the environment names, or that
@@ -51,11 +54,26 @@ fn read_from(path: &Path, name: Option<String>) -> Result<(String, ApiKey)> {
     let Some(name) = name.or(stored.current) else {
         return Err(Error::Config(format!("{shown} has no profile in use; log in, or name one")));
     };
-    let Some(profile) = profiles.remove(&name) else {
+    let Some(Stored { base_url, api_key }) = profiles.remove(&name) else {
         let names = names.join(", ");
         return Err(Error::Config(format!("there is no profile {name:?} in {shown}; there are: {names}")));
     };
-    Ok((profile.base_url, ApiKey::new(profile.api_key)))
+    let key = match api_key {
+        Some(key) => key,
+        None => key_in_keyring(Entry { profile: &name, base_url: &base_url })?,
+    };
+    Ok((base_url, ApiKey::new(key)))
+}
+
+fn key_in_keyring(entry: Entry<'_>) -> Result<String> {
+    let read = Keyring::find(variable).ok_or_else(|| "it has none".to_owned()).and_then(|it| it.read(entry));
+    read.map_err(|problem| {
+        let profile = entry.profile;
+        Error::Config(format!(
+            "the key of the profile {profile:?} is in the keyring of the system: {problem}; unlock it, or store the \
+             key in the file with `inferstore login --no-keyring`"
+        ))
+    })
 }
 
 /// Where the command keeps its profiles.
@@ -106,7 +124,7 @@ mod tests {
             (PROFILES, Some("home"), "there are: local, work"),
             ("{}", None, "no profile in use"),
             (broken.as_str(), None, "line 5 column"),
-            (r#"{"profiles": {"a": {"base_url": "WORK-KEY"}}}"#, Some("a"), "line 1 column"),
+            (r#"{"profiles": {"a": {"api_key": "WORK-KEY"}}}"#, Some("a"), "line 1 column"),
         ] {
             let error = read(text, name).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(error.contains(problem) && !error.contains("WORK-KEY"), "{error}");

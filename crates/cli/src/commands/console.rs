@@ -27,16 +27,15 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
-    let console = start(&arguments, &session).await?;
+    let console = start(&arguments, session.client()?, &session).await?;
     session.output.data(console.url())?;
     session.output.note("open this address in a browser; it holds a token; Ctrl-C ends the console");
     Signals::new()?.next().await;
     Ok(())
 }
 
-/// Starts a console for the service that flags, environment and profiles lead to.
-pub(crate) async fn start(arguments: &Arguments, session: &Session) -> Result<Console> {
-    let client = session.client()?;
+/// Starts a console for the service of a client.
+pub(crate) async fn start(arguments: &Arguments, client: Client, session: &Session) -> Result<Console> {
     if !arguments.host.is_loopback() {
         session.output.note("warning: the console speaks plain HTTP: its token is readable on the way");
     }

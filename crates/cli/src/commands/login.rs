@@ -1,7 +1,8 @@
 //! `inferstore login` and `inferstore logout`.
 
 use clap::Args;
-use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Error};
+use inferstore::keyring::{Entry, Keyring};
+use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, CONFIG_VARIABLE, Error};
 
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -15,11 +16,7 @@ const DEFAULT_URL: &str = "http://127.0.0.1:8787/api/v1";
 /// The root of the API below an address without a path.
 const ROOT: &str = "/api/v1";
 
-/// Store where a service is, and the key to it
-///
-/// Asks for what is missing. The address is checked first, then the key is read from the terminal without
-/// showing it, or from standard input when that is no terminal, and checked by reading the balance. Both are
-/// stored in a file that only you can read.
+/// Arguments of `login`; `Command::Login` describes it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LoginArguments {
@@ -28,6 +25,9 @@ pub(crate) struct LoginArguments {
     /// Store them without calling the service
     #[arg(long)]
     no_check: bool,
+    /// Store the key in the file, also where there is a keyring
+    #[arg(long)]
+    no_keyring: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -78,11 +78,41 @@ pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> 
     }
     let base_url = client.base_url().to_owned();
     session.output.note(format!("profile {name}: {base_url}"));
-    session.output.note(format!("stored in {}", path.display()));
+    let mut profile = Profile { base_url, api_key: None };
+    let is_in_keyring = !arguments.no_keyring && store_in_keyring(profile.entry(&name), &key, &session);
+    profile.api_key = (!is_in_keyring).then_some(key);
+    let where_the_key_is = if is_in_keyring { ", and the key in the keyring of the system" } else { "" };
+    session.output.note(format!("stored in {}{where_the_key_is}", path.display()));
     warn_of_variables(&session);
-    profiles.profiles.insert(name.clone(), Profile { base_url, api_key: key });
-    profiles.current = Some(name);
-    profiles.write(&path)
+    let before = profiles.profiles.insert(name.clone(), profile.clone());
+    profiles.current = Some(name.clone());
+    profiles.write(&path)?;
+    if let Some(before) = before.filter(|it| it.base_url != profile.base_url || !is_in_keyring) {
+        forget_key(&before, &name, &session);
+    }
+    Ok(())
+}
+
+/// Stores the key in the keyring, where there is one that a person can unlock; whether it is there. Who names a file of
+/// profiles wants everything in it.
+fn store_in_keyring(entry: Entry<'_>, key: &str, session: &Session) -> bool {
+    let environment = &session.environment;
+    let keyring = profiles::keyring(environment).filter(Keyring::can_ask);
+    let Some(keyring) = keyring.filter(|_| environment.variable(CONFIG_VARIABLE).is_none()) else {
+        return false;
+    };
+    let stored = keyring.store(entry, key);
+    if let Err(problem) = &stored {
+        session.output.note(format!("warning: the keyring of the system cannot be used: {problem}"));
+    }
+    stored.is_ok()
+}
+
+/// Removes the key of a profile that is no more from the keyring.
+fn forget_key(profile: &Profile, name: &str, session: &Session) {
+    if let Err(problem) = profile.forget_key(name, &session.environment) {
+        session.output.note(format!("warning: the keyring of the system may still have the key: {problem}"));
+    }
 }
 
 /// Says that the environment comes before profiles, if it names a service.
@@ -128,17 +158,16 @@ pub(crate) fn logout(_: &LogoutArguments, session: &Session) -> Result {
     let Some(name) = session.profile_name().or_else(|| profiles.current.clone()) else {
         return Err(Failure::usage("no profile is in use").with_hint("`inferstore profile list` shows them"));
     };
-    remove(&name, &mut profiles)?;
+    remove(&name, &mut profiles, session)?;
     profiles.write(&path)?;
     session.output.note(format!("the profile {name} and its key are removed"));
     session.output.report(&Report { quiet: vec![name], ..Report::default() })
 }
 
-/// Removes a profile.
-pub(crate) fn remove(name: &str, profiles: &mut Profiles) -> Result {
-    if profiles.profiles.remove(name).is_none() {
-        return Err(profiles.unknown(name));
-    }
+/// Removes a profile and its key.
+pub(crate) fn remove(name: &str, profiles: &mut Profiles, session: &Session) -> Result {
+    let Some(profile) = profiles.profiles.remove(name) else { return Err(profiles.unknown(name)) };
+    forget_key(&profile, name, session);
     if profiles.current.as_deref() == Some(name) {
         profiles.current = None;
     }

@@ -21,18 +21,19 @@ use crate::settings::Session;
 )]
 pub(crate) struct OpenArguments {
     /// The model, or the task with its outputs: its identifier, its beginning, or @last [default: the catalog]
-    #[arg(value_name = "MODEL|TASK", add = complete::models())]
+    #[arg(value_name = "MODEL|TASK", add = complete::models_and_tasks())]
     what: Option<String>,
     #[command(flatten)]
     console: console::Arguments,
 }
 
 pub(crate) async fn execute(arguments: OpenArguments, session: Session) -> Result {
+    let client = session.client()?;
     let path = match &arguments.what {
-        Some(what) => Some(path(what, &session.client()?).await?),
+        Some(what) => Some(path(what, &client).await?),
         None => None,
     };
-    let console = console::start(&arguments.console, &session).await?;
+    let console = console::start(&arguments.console, client, &session).await?;
     let url = match path {
         Some(path) => format!("{}&page={path}", console.url()),
         None => console.url().to_owned(),

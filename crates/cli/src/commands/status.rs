@@ -22,7 +22,8 @@ pub(crate) async fn execute(_: &Arguments, session: &Session) -> Result {
     let from = |setting: &Setting<String>| format!("{} (from {})", setting.value, setting.source);
     let base_url = Setting { value: shown(&target.base_url.value), source: target.base_url.source.clone() };
     let key = Setting { value: masked(&target.api_key.value), source: target.api_key.source.clone() };
-    let balance = session.client()?.account().balance().await;
+    let client = session.client_of(&target.base_url.value, &target.api_key.value.0)?;
+    let balance = client.account().balance().await;
     let amount = balance.as_ref().ok().and_then(|balance| balance.balance.as_ref()).map(ToString::to_string);
     let file = profiles::path(&session.environment).ok().map(|path| path.display().to_string());
     let state = if balance.is_ok() { "reached, and the key is accepted" } else { "not usable" };

@@ -103,3 +103,93 @@ fn a_broken_file_is_told_without_its_content() {
     assert_eq!(ended.code, exit::USAGE);
     assert!(!ended.to_string().contains("planted"), "{ended}");
 }
+
+/// The program of a keyring, which keeps each key in a file of this folder. `locked` there makes it refuse.
+#[cfg(target_os = "linux")]
+const SECRET_TOOL: &str = r#"#!/bin/sh
+cd "$(dirname "$0")" || exit 1
+if [ -e locked ]; then echo 'the collection is locked' >&2; exit 1; fi
+action=$1
+while [ "$1" != service ]; do shift; done
+entry=entry-$(printf %s "$4 $6" | tr -c 'a-z0-9' _)
+case $action in
+  store) cat >"$entry" ;;
+  lookup) cat "$entry" 2>/dev/null ;;
+  clear) rm "$entry" ;;
+esac
+"#;
+
+/// A command on a desktop with a keyring, and the entries of the keyring.
+#[cfg(target_os = "linux")]
+fn with_keyring(local: &mut Local) -> impl Fn() -> Vec<String> + use<> {
+    let folder = local.cli.path("bin");
+    let program = local.cli.path("bin/secret-tool");
+    std::fs::create_dir(&folder).expect("a new folder");
+    let script = local.cli.path("script");
+    std::fs::write(&script, SECRET_TOOL).expect("it is ours");
+    // Copied by another process: a file that one of this process writes cannot be run meanwhile.
+    let copied = std::process::Command::new("install").args(["-m", "700", &script, &program]).status();
+    assert!(copied.expect("it starts").success());
+    let home = local.cli.path("home");
+    local.cli.unset("INFERSTORE_CONFIG");
+    for (name, value) in [("HOME", &*home), ("PATH", &folder), ("DISPLAY", ":0")] {
+        local.cli.set(name, value);
+    }
+    move || {
+        let entries = std::fs::read_dir(&folder).expect("it is there").flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with("entry-")).collect()
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_key_is_in_the_keyring_of_the_system_until_the_logout() {
+    let (mut local, base_url) = logged_out();
+    let entries = with_keyring(&mut local);
+    let login = format!("login {base_url} --api-key {KEY}");
+    let ended = local.cli.call(&login);
+    assert!(ended.code == exit::DONE && ended.stderr.contains("the key in the keyring"), "{ended}");
+    let file = local.cli.path("home/.config/inferstore/profiles.json");
+    let stored = || std::fs::read_to_string(&file).expect("it is there");
+    assert!(!stored().contains(KEY) && entries().len() == 1, "{}", stored());
+    assert_eq!(local.cli.call("balance -q").stdout, "100\n");
+    let status = local.cli.call("status");
+    assert!(status.stdout.contains("from the keyring of the system, for the profile default"), "{status}");
+
+    // The same service by another name: the key of the one before is not left behind.
+    let other = base_url.replace("127.0.0.1", "localhost");
+    assert_eq!(local.cli.call(&format!("login {other} --api-key {KEY}")).code, exit::DONE);
+    assert!(matches!(&entries()[..], [entry] if entry.contains("localhost")), "{:?}", entries());
+    assert_eq!(local.cli.call(&format!("{login} --no-keyring")).code, exit::DONE);
+    assert!(stored().contains(KEY) && entries().is_empty(), "{:?}", entries());
+
+    assert_eq!(local.cli.call(&login).code, exit::DONE);
+    assert_eq!(local.cli.call("logout").code, exit::DONE);
+    assert!(!stored().contains(KEY) && entries().is_empty(), "{:?}", entries());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_keyring_that_cannot_be_used_leaves_the_key_in_the_file() {
+    let (mut local, base_url) = logged_out();
+    let entries = with_keyring(&mut local);
+    let login = format!("login {base_url} --api-key {KEY}");
+    local.cli.unset("DISPLAY");
+    assert_eq!(local.cli.call(&login).code, exit::DONE, "where no person can unlock it");
+    assert!(entries().is_empty());
+    local.cli.set("DISPLAY", ":0");
+    let locked = local.cli.path("bin/locked");
+    std::fs::write(&locked, "").expect("it is ours");
+    let ended = local.cli.call(&login);
+    assert!(ended.code == exit::DONE && ended.stderr.contains("the collection is locked"), "{ended}");
+    assert_eq!(local.cli.call("balance -q").stdout, "100\n");
+
+    std::fs::remove_file(&locked).expect("it is there");
+    assert_eq!(local.cli.call(&login).code, exit::DONE);
+    std::fs::write(&locked, "").expect("it is ours");
+    let ended = local.cli.call("balance");
+    assert!(ended.code == exit::KEY && ended.stderr.contains("login --no-keyring"), "{ended}");
+    let ended = local.cli.call("logout");
+    assert!(ended.code == exit::DONE && ended.stderr.contains("may still have the key"), "{ended}");
+}

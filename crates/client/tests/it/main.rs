@@ -2,6 +2,7 @@
 
 mod cookbook;
 mod limits;
+mod profiles;
 mod proxies;
 mod testing;
 mod tracing;

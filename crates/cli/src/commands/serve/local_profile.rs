@@ -34,7 +34,7 @@ pub(super) async fn store(base_url: &str, key: Option<String>, session: &Session
 async fn stored(base_url: &str, key: Option<String>, session: &Session) -> Result<Option<bool>> {
     let path = profiles::path(&session.environment)?;
     let mut profiles = Profiles::read(&path)?;
-    let stored = profiles.profiles.get(LOCAL).map(|profile| profile.api_key.clone());
+    let stored = profiles.profiles.get(LOCAL).and_then(|profile| profile.api_key.clone());
     let mut accepted = None;
     // A first key that is given may not be that of an older data folder.
     for key in [key, stored].into_iter().flatten() {
@@ -44,7 +44,7 @@ async fn stored(base_url: &str, key: Option<String>, session: &Session) -> Resul
         }
     }
     let Some(api_key) = accepted else { return Ok(None) };
-    let profile = Profile { base_url: base_url.to_owned(), api_key };
+    let profile = Profile { base_url: base_url.to_owned(), api_key: Some(api_key) };
     if profiles.current.is_none() {
         profiles.current = Some(LOCAL.to_owned());
     }
