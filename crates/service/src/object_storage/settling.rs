@@ -100,7 +100,14 @@ impl Objects {
         }
         let object = target.object(target.id.clone(), stat.etag, app.clock.now());
         // Another process may have settled it meanwhile, which is as good.
-        let stored = self.database.store_upload(&target.id, &app.random.uuid()?, &object).await?;
+        let id = app.random.uuid()?;
+        let stored = match self.database.store_upload(&target.id, &id, &object).await {
+            // A commit in doubt fails the request that settles for good, and this may be repeated.
+            Err(cause) if !cause.is_unavailable() => {
+                self.database.store_upload(&target.id, &id, &object).await?
+            }
+            stored => stored?,
+        };
         if let Stored::Kept { replaced: Some(replaced) } = stored {
             self.delete_blob(&replaced).await;
         }
