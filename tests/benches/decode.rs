@@ -77,8 +77,8 @@ fn tell<T: DeserializeOwned>(text: &str, against: &str) {
         bar: None,
         note: Some(
             "ours keeps every digit of an amount and accepts a missing field, a null, a number as a text or a \
-             new word; types by hand lose digits, and a whole page to one odd record. The price of that is \
-             one more pass over each text"
+             new word; types by hand lose digits, and a whole page to one odd record. The price of that is the \
+             text of each amount"
                 .to_owned(),
         ),
         command: "cargo bench --bench decode".to_owned(),

