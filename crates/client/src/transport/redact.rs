@@ -204,6 +204,11 @@ mod tests {
     }
 
     #[test]
+    fn what_is_masked_is_in_no_debug_text() {
+        assert_eq!(format!("{:?}", Redactor::new("the-key")), "Redactor");
+    }
+
+    #[test]
     fn credentials_are_masked_in_urls_in_json_and_in_json_within_json() {
         for text in [
             "https://b.example/a?X-Amz-Date=1&X-Amz-Signature=SECRET&x=1",

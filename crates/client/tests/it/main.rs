@@ -4,5 +4,6 @@ mod cookbook;
 mod limits;
 mod profiles;
 mod proxies;
+mod refusals;
 mod testing;
 mod tracing;

@@ -1,0 +1,76 @@
+//! What an error says of a response that is no success.
+
+#![expect(clippy::panic, reason = "a test that cannot go on has failed")]
+
+use std::time::Duration;
+
+use inferstore::middleware::{BoxFuture, Middleware, Next};
+use inferstore::reqwest::{self, Body, Request, Response};
+use inferstore::{CallContext, Client, Error, Result, Retry};
+
+/// Responds to everything with this status, these headers and this body.
+struct Refusal(u16, &'static [(&'static str, &'static str)], &'static str);
+
+impl Middleware for Refusal {
+    fn handle<'a>(&'a self, _: Request, _: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        let mut response = http::Response::builder().status(self.0);
+        for (name, value) in self.1 {
+            response = response.header(*name, *value);
+        }
+        let Ok(response) = response.body(Body::from(self.2)) else { panic!("no such response") };
+        Box::pin(async move { Ok(response.into()) })
+    }
+}
+
+/// The error of a call that is sent once.
+async fn refused(refusal: Refusal) -> Result<Error> {
+    let client = Client::builder("http://127.0.0.1:9/api/v1", "the-key");
+    let client = client.retry(Retry::none()).middleware(refusal).build()?;
+    match client.account().balance().await {
+        Ok(_) => panic!("it is no success"),
+        Err(error) => Ok(error),
+    }
+}
+
+fn context(error: &Error) -> &CallContext {
+    let Some(context) = error.context() else { panic!("an error of a call: {error:?}") };
+    context
+}
+
+#[tokio::test]
+async fn a_rate_limit_says_how_long_to_wait_and_why() -> Result<()> {
+    let body = r#"{"status": "fail", "message": "slow down"}"#;
+    let error = refused(Refusal(429, &[("retry-after", "7"), ("x-request-id", "r-1")], body)).await?;
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
+    assert!(error.is_retryable() && !error.is_not_found() && !error.is_insufficient_balance(), "{error:?}");
+    let context = context(&error);
+    assert_eq!((context.status, context.message.as_deref()), (Some(429), Some("slow down")));
+    assert_eq!(context.request_id.as_deref(), Some("r-1"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_not_there_or_not_paid_can_be_told_apart() -> Result<()> {
+    let missing = refused(Refusal(404, &[], r#"{"status": "fail", "message": "no such account"}"#)).await?;
+    assert!(missing.is_not_found() && !missing.is_insufficient_balance() && !missing.is_retryable());
+    let unpaid = refused(Refusal(402, &[], "")).await?;
+    assert!(unpaid.is_insufficient_balance() && !unpaid.is_not_found() && !unpaid.is_retryable());
+    assert_eq!(context(&unpaid).message, None);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_failure_in_a_success_is_a_refusal_and_anything_else_is_no_response_of_the_service() -> Result<()> {
+    for body in [
+        r#"{"status": "fail", "message": "closed"}"#,
+        r#"{"status": "fail", "message": "closed", "data": {}}"#,
+    ] {
+        let error = refused(Refusal(200, &[], body)).await?;
+        assert!(matches!(error, Error::Api(_)) && !error.is_retryable(), "{error:?}");
+        assert_eq!(context(&error).message.as_deref(), Some("closed"));
+    }
+    let page = refused(Refusal(200, &[("content-type", "text/html")], "<p>Sign in</p>")).await?;
+    assert!(matches!(page, Error::Decode(_)), "{page:?}");
+    assert_eq!(context(&page).message, None);
+    Ok(())
+}
