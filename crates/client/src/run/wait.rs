@@ -61,6 +61,7 @@ pub(crate) struct WaitOptions {
 #[must_use = "a wait does nothing until it is awaited"]
 pub struct Wait {
     task: Task,
+    model: Option<ModelId>,
     options: WaitOptions,
     running: Lazy<Outcome>,
 }
@@ -83,7 +84,7 @@ impl Task {
     /// When awaited: [`Error::TaskFailed`] and [`Error::TaskCanceled`] when the task ended so,
     /// [`Error::DeadlineReached`] when it did not end in time.
     pub fn wait(&self) -> Wait {
-        Wait { task: self.clone(), options: WaitOptions::default(), running: Lazy::default() }
+        Wait { task: self.clone(), model: None, options: WaitOptions::default(), running: Lazy::default() }
     }
 }
 
@@ -107,6 +108,14 @@ impl Wait {
         self
     }
 
+    /// The model of the task, which its record does not tell: the wait ends with [`Error::ModelOffline`] when the task
+    /// stays queued for 10 minutes while no node serves the model. Default: none, and nothing is asked about nodes.
+    pub fn model(mut self, id: impl Into<String>) -> Self {
+        self.model = Some(ModelId::from(id.into()));
+        self.options.offline_timeout = Some(OFFLINE_TIMEOUT);
+        self
+    }
+
     /// The wait as a stream of events.
     pub fn events(self) -> RunEvents {
         Events::new(|sink| self.run(sink))
@@ -114,10 +123,13 @@ impl Wait {
 
     fn run(&self, sink: Sink<RunEvent>) -> impl Future<Output = Result<Outcome>> + Send + use<> {
         let Task { core, id } = self.task.clone();
-        let options = self.options.clone();
+        let (model, options) = (self.model.clone(), self.options.clone());
         async move {
             let deadline = Deadline::after(options.deadline);
-            let waiter = Waiter::new(&core, options, deadline, sink);
+            let mut waiter = Waiter::new(&core, options, deadline, sink);
+            if let Some(model) = model {
+                waiter = waiter.of_run(model);
+            }
             Ok(Outcome::of(waiter.one(id).await?, &core))
         }
     }

@@ -99,6 +99,9 @@ async fn a_run_of_an_offline_model_ends_and_is_refused_beforehand_when_asked() -
     assert!(matches!(refused, Err(Error::ModelOffline(offline)) if offline.task.is_none()));
     let ended = client.model("m").run(Inputs::new()).await;
     assert!(matches!(ended, Err(Error::ModelOffline(offline)) if offline.task.is_some()));
+    let task = client.model("m").run(Inputs::new()).start().await?;
+    let ended = task.wait().model("m").await;
+    assert!(matches!(ended, Err(Error::ModelOffline(offline)) if offline.task.as_ref() == Some(task.id())));
     Ok(())
 }
 
