@@ -4,6 +4,7 @@
 //! not known, completes nothing.
 
 use std::ffi::OsStr;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use clap::Parser;
@@ -157,7 +158,10 @@ fn asked_of_service(
     settings.push("balance".to_owned());
     let global = Cli::try_parse_from(settings).ok()?.global;
     let session = Session { global, environment, output, last_response: LastResponse::default() };
-    let client = session.client().ok()?;
+    // A keyring that is locked waits for a person.
+    let (sender, client) = mpsc::channel();
+    std::thread::spawn(move || sender.send(session.client().ok()));
+    let client = client.recv_timeout(TIMEOUT).ok().flatten()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     runtime
         .block_on(async { tokio::time::timeout(TIMEOUT, ask(client, words.to_vec())).await.ok().flatten() })

@@ -97,6 +97,8 @@ impl Profiles {
         let failed = |error: &dyn fmt::Display| {
             Failure::local_failure(format!("{} cannot be written", path.display()), error)
         };
+        // A link to another place, as dotfiles have it, stays a link.
+        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::create_dir_all(folder).map_err(|error| failed(&error))?;
         let text = serde_json::to_string_pretty(self).map_err(|error| failed(&error))?;
@@ -115,6 +117,17 @@ impl Profiles {
             Some(profile) => Ok(Some((name, profile))),
             None => Err(self.unknown(&name)),
         }
+    }
+
+    /// The profile that a login at this address renews, else a name that no other service has.
+    pub(crate) fn name_for(&self, base_url: &str) -> String {
+        let leads_there = |name: &&String| self.profiles.get(*name).is_some_and(|it| it.base_url == base_url);
+        if let Some(name) = self.current.iter().chain(self.profiles.keys()).find(leads_there) {
+            return name.clone();
+        }
+        let host = base_url.split('/').nth(2).unwrap_or(base_url);
+        let mut names = [DEFAULT, host, base_url].into_iter();
+        names.find(|name| !self.profiles.contains_key(*name)).unwrap_or(base_url).to_owned()
     }
 
     pub(crate) fn unknown(&self, name: &str) -> Failure {

@@ -201,7 +201,7 @@ impl Session {
     }
 
     /// The key of a profile.
-    fn key_of(&self, name: &str, profile: Profile) -> Result<Setting<String>> {
+    pub(crate) fn key_of(&self, name: &str, profile: Profile) -> Result<Setting<String>> {
         let entry = profile.entry(name);
         let (value, source) = match &profile.api_key {
             Some(key) => (key.clone(), format!("the profile {name}")),

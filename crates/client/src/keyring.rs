@@ -3,10 +3,10 @@
 
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::transport::redact::printable;
 
@@ -118,7 +118,10 @@ impl Keyring {
             end(child);
             return Err(format!("{} has not responded for {} seconds", self.name(), self.time.as_secs()));
         };
-        let status = child.wait().map_err(|error| error.to_string())?;
+        let Some(status) = end_of(&mut child, self.time) else {
+            end(child);
+            return Err(format!("{} has not ended for {} seconds", self.name(), self.time.as_secs()));
+        };
         if status.success() {
             return Ok(output);
         }
@@ -172,6 +175,17 @@ fn read_in_background(stream: Option<impl std::io::Read + Send + 'static>) -> mp
         sender.send(String::from_utf8_lossy(&bytes).into_owned())
     });
     receiver
+}
+
+/// How the program ends, if it does so in time.
+fn end_of(child: &mut Child, time: Duration) -> Option<ExitStatus> {
+    let until = Instant::now() + time;
+    loop {
+        match child.try_wait() {
+            Ok(None) if Instant::now() < until => thread::sleep(Duration::from_millis(2)),
+            status => return status.ok().flatten(),
+        }
+    }
 }
 
 fn end(mut child: Child) {
@@ -255,7 +269,9 @@ mod tests {
 
     #[test]
     fn a_keyring_that_does_not_respond_is_given_up() {
-        let (_folder, keyring) = keyring("exec sleep 600", Duration::from_millis(50));
-        assert!(keyring.read(ENTRY).unwrap_err().contains("has not responded"));
+        for script in ["exec sleep 600", "exec >&-; exec sleep 600"] {
+            let (_folder, keyring) = keyring(script, Duration::from_millis(50));
+            assert!(keyring.read(ENTRY).unwrap_err().contains("secret-tool has not"), "{script}");
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! `inferstore login` and `inferstore logout`.
 
+use std::path::Path;
+
 use clap::Args;
 use inferstore::keyring::{Entry, Keyring};
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, CONFIG_VARIABLE, Error};
@@ -45,13 +47,13 @@ pub(crate) struct LogoutArguments {}
 pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> Result {
     let path = profiles::path(&session.environment)?;
     let mut profiles = Profiles::read(&path)?;
-    let name = session
-        .profile_name()
-        .or_else(|| profiles.current.clone())
-        .unwrap_or_else(|| profiles::DEFAULT.to_owned());
-    let given = arguments.url.or_else(|| session.given_base_url());
-    let given = given.or_else(|| profiles.profiles.get(&name).map(|profile| profile.base_url.clone()));
-    let given = match given {
+    let named = session.profile_name();
+    let renewed = named.as_ref().or(profiles.current.as_ref()).and_then(|name| profiles.profiles.get(name));
+    let stored = renewed.map(|profile| profile.base_url.clone());
+    // A profile that a flag names comes before the environment.
+    let of_flag = session.global.profile.is_some().then(|| stored.clone()).flatten();
+    let flag = arguments.url.or_else(|| session.global.base_url.clone()).or(of_flag);
+    let given = match flag.or_else(|| session.given_base_url()).or(stored) {
         Some(url) => Some(url),
         None => session.ask(&format!("Address of the service [{DEFAULT_URL}]: "))?,
     };
@@ -77,25 +79,33 @@ pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> 
         client.account().balance().await?;
     }
     let base_url = client.base_url().to_owned();
-    session.output.note(format!("profile {name}: {base_url}"));
+    let name = named.unwrap_or_else(|| profiles.name_for(&base_url));
     let mut profile = Profile { base_url, api_key: None };
     let is_in_keyring = !arguments.no_keyring && store_in_keyring(profile.entry(&name), &key, &session);
     profile.api_key = (!is_in_keyring).then_some(key);
+    let before = profiles.profiles.insert(name.clone(), profile.clone());
+    profiles.current = Some(name.clone());
+    let is_replaced = before.as_ref().is_some_and(|before| before.base_url == profile.base_url);
+    if let Err(failure) = profiles.write(&path) {
+        if is_in_keyring && !is_replaced {
+            // Nothing would lead to it any more; the failure is reported either way.
+            let _ = forget_key(&profile, &name, &session);
+        }
+        return Err(failure);
+    }
+    session.output.note(format!("profile {name}: {}", profile.base_url));
     let where_the_key_is = if is_in_keyring { ", and the key in the keyring of the system" } else { "" };
     session.output.note(format!("stored in {}{where_the_key_is}", path.display()));
     warn_of_variables(&session);
-    let before = profiles.profiles.insert(name.clone(), profile.clone());
-    profiles.current = Some(name.clone());
-    profiles.write(&path)?;
-    if let Some(before) = before.filter(|it| it.base_url != profile.base_url || !is_in_keyring) {
-        forget_key(&before, &name, &session);
+    match before.filter(|_| !is_replaced || !is_in_keyring) {
+        Some(before) => forget_key(&before, &name, &session),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Stores the key in the keyring, where there is one that a person can unlock; whether it is there. Who names a file of
 /// profiles wants everything in it.
-fn store_in_keyring(entry: Entry<'_>, key: &str, session: &Session) -> bool {
+pub(super) fn store_in_keyring(entry: Entry<'_>, key: &str, session: &Session) -> bool {
     let environment = &session.environment;
     let keyring = profiles::keyring(environment).filter(Keyring::can_ask);
     let Some(keyring) = keyring.filter(|_| environment.variable(CONFIG_VARIABLE).is_none()) else {
@@ -109,10 +119,11 @@ fn store_in_keyring(entry: Entry<'_>, key: &str, session: &Session) -> bool {
 }
 
 /// Removes the key of a profile that is no more from the keyring.
-fn forget_key(profile: &Profile, name: &str, session: &Session) {
-    if let Err(problem) = profile.forget_key(name, &session.environment) {
-        session.output.note(format!("warning: the keyring of the system may still have the key: {problem}"));
-    }
+pub(super) fn forget_key(profile: &Profile, name: &str, session: &Session) -> Result {
+    profile.forget_key(name, &session.environment).map_err(|problem| {
+        Failure::local_failure(format!("the keyring of the system may still have a key of {name}"), problem)
+            .with_hint("unlock the keyring and remove the entry there; its label begins with Inferstore")
+    })
 }
 
 /// Says that the environment comes before profiles, if it names a service.
@@ -154,23 +165,24 @@ async fn check_address(base_url: &str, session: &Session) -> Result {
 
 pub(crate) fn logout(_: &LogoutArguments, session: &Session) -> Result {
     let path = profiles::path(&session.environment)?;
-    let mut profiles = Profiles::read(&path)?;
+    let profiles = Profiles::read(&path)?;
     let Some(name) = session.profile_name().or_else(|| profiles.current.clone()) else {
         return Err(Failure::usage("no profile is in use").with_hint("`inferstore profile list` shows them"));
     };
-    remove(&name, &mut profiles, session)?;
-    profiles.write(&path)?;
-    session.output.note(format!("the profile {name} and its key are removed"));
+    remove(&name, profiles, &path, session)?;
     session.output.report(&Report { quiet: vec![name], ..Report::default() })
 }
 
 /// Removes a profile and its key.
-pub(crate) fn remove(name: &str, profiles: &mut Profiles, session: &Session) -> Result {
+pub(crate) fn remove(name: &str, mut profiles: Profiles, path: &Path, session: &Session) -> Result {
     let Some(profile) = profiles.profiles.remove(name) else { return Err(profiles.unknown(name)) };
-    forget_key(&profile, name, session);
     if profiles.current.as_deref() == Some(name) {
         profiles.current = None;
     }
+    profiles.write(path)?;
+    session.output.note(format!("the profile {name} is removed"));
+    forget_key(&profile, name, session)?;
+    session.output.note("its key is removed");
     Ok(())
 }
 

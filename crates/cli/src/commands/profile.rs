@@ -48,11 +48,7 @@ pub(crate) fn execute(command: Command, session: &Session) -> Result {
 
 fn remove(name: &str, session: &Session) -> Result {
     let path = profiles::path(&session.environment)?;
-    let mut profiles = Profiles::read(&path)?;
-    login::remove(name, &mut profiles, session)?;
-    profiles.write(&path)?;
-    session.output.note(format!("the profile {name} and its key are removed"));
-    Ok(())
+    login::remove(name, Profiles::read(&path)?, &path, session)
 }
 
 fn list(session: &Session) -> Result {

@@ -159,9 +159,9 @@ fn a_key_is_in_the_keyring_of_the_system_until_the_logout() {
 
     // The same service by another name: the key of the one before is not left behind.
     let other = base_url.replace("127.0.0.1", "localhost");
-    assert_eq!(local.cli.call(&format!("login {other} --api-key {KEY}")).code, exit::DONE);
+    assert_eq!(local.cli.call(&format!("login {other} --api-key {KEY} --profile default")).code, exit::DONE);
     assert!(matches!(&entries()[..], [entry] if entry.contains("localhost")), "{:?}", entries());
-    assert_eq!(local.cli.call(&format!("{login} --no-keyring")).code, exit::DONE);
+    assert_eq!(local.cli.call(&format!("{login} --no-keyring --profile default")).code, exit::DONE);
     assert!(stored().contains(KEY) && entries().is_empty(), "{:?}", entries());
 
     assert_eq!(local.cli.call(&login).code, exit::DONE);
@@ -191,5 +191,47 @@ fn a_keyring_that_cannot_be_used_leaves_the_key_in_the_file() {
     let ended = local.cli.call("balance");
     assert!(ended.code == exit::KEY && ended.stderr.contains("login --no-keyring"), "{ended}");
     let ended = local.cli.call("logout");
-    assert!(ended.code == exit::DONE && ended.stderr.contains("may still have the key"), "{ended}");
+    assert!(ended.code != exit::DONE && ended.stderr.contains("may still have a key of default"), "{ended}");
+    assert_eq!(local.cli.call("profile list --json").stdout, "[]\n");
+
+    // What cannot be stored leaves nothing behind.
+    std::fs::remove_file(&locked).expect("it is there");
+    for entry in entries() {
+        std::fs::remove_file(local.cli.path(&format!("bin/{entry}"))).expect("it is there");
+    }
+    local.cli.set("XDG_CONFIG_HOME", "/proc/1");
+    let ended = local.cli.call(&login);
+    assert!(ended.code != exit::DONE && !ended.stderr.contains("stored in"), "{ended}");
+    assert!(entries().is_empty(), "{:?}", entries());
+}
+
+#[test]
+fn a_login_at_another_service_keeps_the_profile_of_the_first() {
+    let (mut local, base_url) = logged_out();
+    let other = Local::start();
+    let other_url = other.service().base_url();
+    let login = |url: &str| format!("login {url} --api-key {KEY}");
+    assert_eq!(local.cli.call(&login(&base_url)).code, exit::DONE);
+    let ended = local.cli.call(&login(other_url));
+    let host = other_url.trim_start_matches("http://").trim_end_matches("/api/v1");
+    assert!(ended.stderr.contains(&format!("profile {host}: {other_url}")), "{ended}");
+    assert_eq!(local.cli.call(&login(&base_url)).code, exit::DONE);
+    assert_eq!(local.cli.call("profile list -q").stdout, format!("{host}\ndefault\n"));
+
+    // The flag comes before the environment, also when a key is renewed.
+    local.cli.set("INFERSTORE_BASE_URL", "http://127.0.0.1:9/api/v1");
+    let ended = local.cli.call(&format!("login --profile default --api-key {KEY}"));
+    assert!(ended.stderr.contains(&format!("profile default: {base_url}")), "{ended}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_of_profiles_that_is_a_link_stays_one() {
+    let (local, base_url) = logged_out();
+    let (link, file) = (local.cli.path("profiles.json"), local.cli.path("dotfiles.json"));
+    std::fs::write(&file, "{}").expect("it is ours");
+    std::os::unix::fs::symlink(&file, &link).expect("it is ours");
+    assert_eq!(local.cli.call(&format!("login {base_url} --api-key {KEY}")).code, exit::DONE);
+    assert!(std::fs::symlink_metadata(&link).is_ok_and(|it| it.is_symlink()));
+    assert!(std::fs::read_to_string(&file).is_ok_and(|text| text.contains(KEY)));
 }

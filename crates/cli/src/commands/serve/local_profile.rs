@@ -2,6 +2,7 @@
 
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE};
 
+use crate::commands::login::{forget_key, store_in_keyring};
 use crate::failure::Result;
 use crate::profiles::{self, LOCAL, Profile, Profiles};
 use crate::settings::Session;
@@ -34,7 +35,8 @@ pub(super) async fn store(base_url: &str, key: Option<String>, session: &Session
 async fn stored(base_url: &str, key: Option<String>, session: &Session) -> Result<Option<bool>> {
     let path = profiles::path(&session.environment)?;
     let mut profiles = Profiles::read(&path)?;
-    let stored = profiles.profiles.get(LOCAL).and_then(|profile| profile.api_key.clone());
+    let before = profiles.profiles.get(LOCAL).cloned();
+    let stored = before.clone().and_then(|profile| session.key_of(LOCAL, profile).ok()).map(|key| key.value);
     let mut accepted = None;
     // A first key that is given may not be that of an older data folder.
     for key in [key, stored].into_iter().flatten() {
@@ -44,13 +46,20 @@ async fn stored(base_url: &str, key: Option<String>, session: &Session) -> Resul
         }
     }
     let Some(api_key) = accepted else { return Ok(None) };
-    let profile = Profile { base_url: base_url.to_owned(), api_key: Some(api_key) };
+    let mut profile = Profile { base_url: base_url.to_owned(), api_key: None };
+    // A login may have put the key into the keyring, where it stays.
+    let is_in_keyring = before.as_ref().is_some_and(|before| before.api_key.is_none())
+        && store_in_keyring(profile.entry(LOCAL), &api_key, session);
+    profile.api_key = (!is_in_keyring).then_some(api_key);
     if profiles.current.is_none() {
         profiles.current = Some(LOCAL.to_owned());
     }
     let is_current = profiles.current.as_deref() == Some(LOCAL);
     if profiles.profiles.insert(LOCAL.to_owned(), profile.clone()) != Some(profile) {
         profiles.write(&path)?;
+    }
+    if let Some(before) = before.filter(|before| before.base_url != base_url) {
+        forget_key(&before, LOCAL, session)?;
     }
     Ok(Some(is_current))
 }
