@@ -3,6 +3,7 @@
 
 use std::io::{self, ErrorKind, Write};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
@@ -79,6 +80,7 @@ pub(crate) struct OutputOptions {
 #[derive(Clone)]
 pub(crate) struct Output {
     stdout: Arc<Mutex<Box<dyn Write + Send + Sync>>>,
+    is_closed: Arc<AtomicBool>,
     stderr: Arc<Mutex<Box<dyn Write + Send + Sync>>>,
     pub(crate) format: Format,
     fields: Vec<String>,
@@ -113,6 +115,7 @@ impl Output {
             is_live: environment.stderr_is_terminal && !is_dumb,
             stdout_look,
             stderr_has_color: has_color(environment.stderr_is_terminal),
+            is_closed: Arc::default(),
             stdout: Arc::new(Mutex::new(std::mem::replace(&mut environment.stdout, Box::new(io::sink())))),
             stderr: Arc::new(Mutex::new(std::mem::replace(&mut environment.stderr, Box::new(io::sink())))),
         }
@@ -120,13 +123,25 @@ impl Output {
 
     /// Data, as they are.
     pub(crate) fn bytes(&self, bytes: &[u8]) -> Result {
+        let written = self.written(|stdout| stdout.write_all(bytes).and_then(|()| stdout.flush()));
+        written.map_err(|error| Failure::local_failure("standard output cannot be written", error))
+    }
+
+    /// Writes to standard output. Nothing fails when its reader has read enough.
+    fn written(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         let mut stdout = self.stdout.lock().unwrap_or_else(PoisonError::into_inner);
-        match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-            // The reader has read enough.
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-            Err(error) => Err(Failure::local_failure("standard output cannot be written", error)),
-            Ok(()) => Ok(()),
+        match write(&mut **stdout) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                self.is_closed.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            written => written,
         }
+    }
+
+    /// Whether the reader of standard output has gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
     }
 
     /// A line of data.
@@ -170,7 +185,10 @@ impl Output {
                         true => record,
                         false => json::select(&record, &self.fields)?,
                     };
-                    self.data(json::on_one_line(&record))?;
+                    match &self.jq {
+                        Some(_) => self.json(&record)?,
+                        None => self.data(json::on_one_line(&record))?,
+                    }
                 }
             }
             Format::Quiet => {
@@ -180,6 +198,11 @@ impl Output {
             }
         }
         Ok(())
+    }
+
+    /// Whether fields of the JSON were asked for.
+    pub(crate) fn has_fields(&self) -> bool {
+        !self.fields.is_empty()
     }
 
     /// JSON: filtered if asked, indented on a terminal, and else as it is.
@@ -266,12 +289,11 @@ impl Output {
 /// What a download goes into.
 impl tokio::io::AsyncWrite for Output {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let written = self.stdout.lock().unwrap_or_else(PoisonError::into_inner).write_all(bytes);
-        Poll::Ready(written.map(|()| bytes.len()))
+        Poll::Ready(self.written(|stdout| stdout.write_all(bytes)).map(|()| bytes.len()))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(self.stdout.lock().unwrap_or_else(PoisonError::into_inner).flush())
+        Poll::Ready(self.written(|stdout| stdout.flush()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -54,11 +54,19 @@ pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Resul
         return Err(Failure::usage(format!("the path {path:?} does not begin with a slash"))
             .with_hint("paths are relative to the base URL, such as /api-key/balance"));
     }
+    if session.output.has_fields() {
+        return Err(Failure::usage("a response is printed as it came, with all of its fields")
+            .with_hint("--jq chooses among them, such as --jq '.data.balance'"));
+    }
     let body = body.map(|body| read_body(&body, &mut session)).transpose()?;
     let has_body = body.is_some() || !fields.is_empty();
     let method = method.unwrap_or(if has_body { Method::POST } else { Method::GET });
     let request = Request { method, path, body, fields };
     let client = session.client()?;
+    if paginate && request.names_a_page() {
+        return Err(Failure::usage("--paginate begins at the first page")
+            .with_hint("leave out offset or page; limit or pageSize may be given"));
+    }
     let mut page = Page::default();
     loop {
         let (path, body) = request.of_page(paginate.then_some(&page))?;
@@ -78,6 +86,17 @@ struct Request {
 }
 
 impl Request {
+    /// Whether it asks for one page of a list.
+    fn names_a_page(&self) -> bool {
+        let names = ["offset", "page"];
+        let in_query = |name: &str| {
+            self.path.split_once('?').is_some_and(|(_, query)| {
+                query.split('&').any(|pair| pair.split_once('=').is_some_and(|(field, _)| field == name))
+            })
+        };
+        names.iter().any(|name| in_query(name) || self.fields.iter().any(|(field, _)| field == name))
+    }
+
     /// The path and the body of a page.
     fn of_page(&self, page: Option<&Page>) -> Result<(String, Option<Box<RawValue>>)> {
         let mut fields: Vec<(String, String)> = self.fields.clone();

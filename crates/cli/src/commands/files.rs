@@ -1,5 +1,6 @@
 //! `inferstore files`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
@@ -145,7 +146,9 @@ async fn upload(arguments: UploadArguments, client: &Client, session: &Session) 
     let (mut report, mut records) = (Report::default(), Vec::new());
     report.table = Table::new([("TYPE", Fit::Drop(1)), ("SIZE", Fit::Drop(2)), ("URL", Fit::Keep)]);
     let mut failures = Vec::new();
-    for (path, name_of_path) in files(&paths, recursive, session)? {
+    let files = files(&paths, recursive, session)?;
+    check_names(&files)?;
+    for (path, name_of_path) in files {
         let mut file = File::path(session.environment.folder.join(&path));
         if let Some(name) = name.as_ref().or(name_of_path.as_ref()) {
             file = file.named(name);
@@ -212,6 +215,24 @@ fn files(paths: &[PathBuf], recursive: bool, session: &Session) -> Result<Vec<(P
         }
     }
     Ok(files)
+}
+
+/// Fails when two files would be stored under one name: the later one would replace the other.
+fn check_names(files: &[(PathBuf, Option<String>)]) -> Result {
+    let mut names = BTreeMap::new();
+    for (path, name) in files {
+        let own = || path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let Some(name) = name.clone().or_else(own) else { continue };
+        if let Some(other) = names.insert(name.clone(), path) {
+            let (one, other) = (other.display(), path.display());
+            return Err(Failure::new(
+                exit::INPUT,
+                format!("{one} and {other} would both be stored as {name:?}"),
+            )
+            .with_hint("upload them one by one, with --name; nothing was sent"));
+        }
+    }
+    Ok(())
 }
 
 /// Adds the files below a folder, in the order of their names. Symlinks to folders are not followed.

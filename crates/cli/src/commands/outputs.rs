@@ -76,6 +76,11 @@ impl OutputArguments {
                 several => Err(several_files(several)),
             };
         }
+        if out.is_empty() {
+            return Err(
+                Failure::usage("-o has no path").with_hint("give a file, a folder/ or `-`; nothing was sent")
+            );
+        }
         let out = expanded(out, session);
         if out.contains('{') {
             check_template(&out)?;
@@ -162,6 +167,14 @@ impl Delivery {
         Some(session.environment.folder.join(folder))
     }
 
+    /// Whether each of several runs has outputs of its own.
+    pub(crate) fn tells_runs_apart(&self) -> bool {
+        match &self.place {
+            Some(Place::Template(template)) => template.contains("{input}") || template.contains("{task}"),
+            _ => true,
+        }
+    }
+
     /// The same, replacing files that exist.
     pub(crate) fn replacing(self) -> Self {
         Self { overwrite: true, ..self }
@@ -244,6 +257,11 @@ impl Delivery {
             let path = session.environment.folder.join(named(&template, outcome, names, name));
             let path = match path.to_string_lossy().strip_suffix(".{ext}") {
                 None => {
+                    if let (Place::Template(_), Some(folder)) = (place, path.parent()) {
+                        std::fs::create_dir_all(folder).map_err(|error| {
+                            Failure::local_failure(format!("{} cannot be made", folder.display()), error)
+                        })?;
+                    }
                     save_to(download, &path, |event| show(name, event)).await?;
                     path
                 }
@@ -298,6 +316,10 @@ fn followed(path: &Path) -> Result<PathBuf> {
     const MAX_LINKS: usize = 40;
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
+        // What a process has open is a link too, whose target is no path: /dev/stdout leads to `pipe:[7]`.
+        if is_special(&path) {
+            return Ok(path);
+        }
         let Ok(target) = std::fs::read_link(&path) else { return Ok(path) };
         path = path.parent().unwrap_or(Path::new("")).join(target);
     }

@@ -147,7 +147,7 @@ async fn begin(model: String, inputs: Inputs, options: RunOptions, mut session: 
     let Collected { inputs, files, loose, given } = collected;
     if loose.len() > 1 {
         loose.iter().try_for_each(|file| inputs::check_no_folder(file, &session))?;
-        let field = inputs::file_input(version.as_ref(), &inputs, &loose)?;
+        let field = inputs::file_input(version.as_ref(), &given, &loose)?;
         let batch = batch::Batch::new(client, model, field, inputs, given, options, delivery, &session)?;
         return batch.execute(loose, &session).await;
     }
@@ -159,7 +159,7 @@ async fn begin(model: String, inputs: Inputs, options: RunOptions, mut session: 
     let names = Names { input: inputs::name_of(&loose, &files), model: Some(model.clone()) };
     let mut run = Run { client, model, options, inputs, files, delivery, names };
     if let Some(word) = loose.first() {
-        let field = inputs::file_input(version.as_ref(), &run.inputs, &loose)?;
+        let field = inputs::file_input(version.as_ref(), &given, &loose)?;
         run.files.insert(field.clone(), word.clone());
         run.inputs = attach(run.inputs, field, word, &mut session)?;
     }

@@ -187,7 +187,7 @@ async fn show(arguments: ShowArguments, client: &Client, session: &Session) -> R
     let mut report = Report::of_one(table, payload, task.task_id.to_string());
     if arguments.outputs.is_used() && task.status == Some(TaskStatus::Success) {
         let outcome = client.task(task.task_id.as_str()).wait().await?;
-        let names = Names { input: input_of(task.input_data.as_ref()), model: None };
+        let names = names_of(&task, client).await?;
         let saved = delivery.deliver(&outcome, &names, session).await?;
         run::with_paths(&mut report, &saved, session.output.format);
     } else if arguments.outputs.is_used() {
@@ -201,10 +201,12 @@ fn cost(cost: Option<&Decimal>, status: Option<&TaskStatus>) -> Option<String> {
     cost.filter(|_| status == Some(&TaskStatus::Success)).map(ToString::to_string)
 }
 
-/// The name of the first input that is a URL of a file, without its extension.
-fn input_of(inputs: Option<&serde_json::Map<String, serde_json::Value>>) -> Option<String> {
-    let url = inputs?.values().filter_map(|value| value.as_str()).find(|text| text.contains("://"))?;
-    run::stem_of(url)
+/// What outputs are named after: the first input that is a URL of a file, without its extension, and the model.
+async fn names_of(task: &types::TaskDetail, client: &Client) -> Result<Names> {
+    let inputs = task.input_data.iter().flatten();
+    let url = inputs.filter_map(|(_, value)| value.as_str()).find(|text| text.contains("://"));
+    let model = identifier::model_of(task.task_id.as_str(), client).await?;
+    Ok(Names { input: url.and_then(run::stem_of), model })
 }
 
 async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> Result {
@@ -218,7 +220,11 @@ async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> R
     progress.end();
     let outcome = outcome?;
     let mut report = outcome_report(&outcome, session.payload());
-    let saved = delivery.deliver(&outcome, &Names::default(), session).await;
+    let names = match arguments.outputs.is_used() {
+        true => names_of(&client.task(outcome.task.clone()).get().await?, client).await?,
+        false => Names::default(),
+    };
+    let saved = delivery.deliver(&outcome, &names, session).await;
     if !delivery.is_stdout() {
         run::with_paths(&mut report, saved.as_deref().unwrap_or_default(), session.output.format);
         session.output.report(&report)?;
@@ -312,6 +318,9 @@ async fn watch_list(arguments: &ListArguments, client: &Client, session: &Sessio
             }
             session.output.report(&report)?;
             last = drawn;
+        }
+        if session.output.is_closed() {
+            return Ok(());
         }
         tokio::time::sleep(WATCH_INTERVAL).await;
     }

@@ -46,6 +46,19 @@ fn several_files_are_a_batch_with_a_summary() {
 }
 
 #[test]
+fn a_batch_cancels_at_its_deadline_what_is_still_queued() {
+    let local = Local::start();
+    pictures(local.cli.folder.path(), 2);
+    let run = "run face-mesh p000.png p001.png p000.png -o out --deadline 1s --cancel-at-deadline";
+    for canceled in [2, 4] {
+        let ended = local.cli.call(run);
+        assert_eq!(ended.code, exit::DEADLINE, "{ended}");
+        let tasks = local.cli.call("task list --status canceled -q").stdout;
+        assert_eq!(tasks.lines().count(), canceled, "{ended}");
+    }
+}
+
+#[test]
 fn an_output_that_was_removed_is_downloaded_again_and_not_paid() {
     let local = Local::start();
     pictures(local.cli.folder.path(), 2);

@@ -317,6 +317,27 @@ fn ctrl_c_detaches_and_a_second_one_cancels() {
     send("INT", run.id());
     let canceled = run.wait_with_output().expect("it ends");
     assert_eq!(canceled.status.code(), Some(exit::TASK_CANCELED.into()), "{canceled:?}");
+
+    std::fs::copy(cli.path("hazy.png"), cli.path("b.png")).expect("it can be copied");
+    let queued = || text(&served.call("task list --status in_queue -q").output().expect("it starts").stdout);
+    let before = queued().lines().count();
+    let batch = served
+        .call("run face-mesh hazy.png b.png -o out --cancel-on-interrupt")
+        .current_dir(cli.folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    while queued().lines().count() < before + 2 {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // The journal has both a moment later.
+    std::thread::sleep(Duration::from_millis(500));
+    send("INT", batch.id());
+    let canceled = batch.wait_with_output().expect("it ends");
+    assert_eq!(canceled.status.code(), Some(exit::DETACHED.into()), "{canceled:?}");
+    assert!(text(&canceled.stderr).contains("2 queued tasks were canceled"), "{canceled:?}");
+    assert_eq!(queued().lines().count(), before);
     served.end("TERM");
 }
 

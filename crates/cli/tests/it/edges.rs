@@ -253,3 +253,61 @@ fn doctor_finds_what_does_not_work() {
     let gone = local.cli.call("doctor -q");
     assert_eq!((gone.code, gone.stdout.as_str()), (exit::NOT_REACHED, "connection\n"), "{gone}");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_output_goes_into_a_pipe_that_the_shell_has_opened() {
+    use std::io::Read;
+    use std::os::fd::AsRawFd;
+
+    let local = Local::start();
+    let (mut reader, writer) = std::io::pipe().expect("a pipe can be made");
+    let reading = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        reader.read_to_end(&mut bytes).map(|_| bytes)
+    });
+    let pipe = format!("/proc/self/fd/{}", writer.as_raw_fd());
+    let ended = local.cli.call(&format!("run haze-removal hazy.png -o {pipe} --poll 1"));
+    drop(writer);
+    assert_eq!(ended.code, exit::DONE, "{ended}");
+    let read = reading.join().expect("it does not panic").expect("it can be read");
+    assert!(read.starts_with(b"\x89PNG"));
+}
+
+#[test]
+fn what_would_be_lost_or_misunderstood_is_refused_before_anything_is_sent() {
+    let local = Local::start();
+    let cli = &local.cli;
+    for name in ["one", "two"] {
+        std::fs::create_dir(cli.path(name)).expect("it can be made");
+        std::fs::copy(cli.path("hazy.png"), cli.path(&format!("{name}/n.png"))).expect("it can be copied");
+    }
+    for (command, problem) in [
+        ("files upload samples one/n.png two/n.png", "would both be stored as \"n.png\""),
+        ("files upload samples -r one two", "would both be stored as \"n.png\""),
+        ("run haze-removal one/n.png two/n.png -o out/{model}.png", "have the same output"),
+        ("api /api-key/balance --json=balance", "with all of its fields"),
+        ("api /api-key/task/histories?offset=3 --paginate", "begins at the first page"),
+    ] {
+        let ended = cli.call(command);
+        assert!(ended.code != exit::DONE && ended.stderr.contains(problem), "{command}: {ended}");
+    }
+    let empty = cli.call_with(&["run", "haze-removal", "hazy.png", "-o", ""]);
+    assert!(empty.code == exit::USAGE && empty.stderr.contains("-o has no path"), "{empty}");
+    assert_eq!(cli.call("task list -q").stdout, "");
+    assert_eq!(cli.call("files list samples -q").stdout, "");
+}
+
+#[test]
+fn a_task_runs_again_with_another_file_and_its_outputs_are_named_after_it() {
+    let local = Local::start();
+    let cli = &local.cli;
+    std::fs::copy(cli.path("hazy.png"), cli.path("b.png")).expect("it can be copied");
+    assert_eq!(cli.call("run haze-removal hazy.png --poll 1").code, exit::DONE);
+    let again = cli.call("task rerun @last b.png -o out --poll 1 -q");
+    assert!(again.stdout.trim().ends_with("out/b-haze-removal.png"), "{again}");
+    let shown = cli.call("task wait @last -o {input}-{model}.{ext} -q");
+    assert!(shown.stdout.trim().ends_with("-haze-removal.png"), "{shown}");
+    let filtered = cli.call("task list --format jsonl --jq .model_id");
+    assert_eq!(filtered.stdout, "haze-removal\nhaze-removal\n");
+}

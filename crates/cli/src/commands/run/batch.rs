@@ -1,6 +1,6 @@
 //! Batches: one task for each of several files, each paid once, whenever the command is interrupted.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures_util::StreamExt;
 use futures_util::stream;
 use inferstore::types::TaskId;
-use inferstore::{Client, Decimal, Error, Inputs, RunEvent};
+use inferstore::{Client, Decimal, Error, Inputs, RunEvent, TaskDisposition};
 use serde_json::json;
 
 use super::inputs::{attach_path, stem_of};
@@ -37,6 +37,8 @@ pub(super) struct Batch {
     progress: Mutex<Progress>,
     /// The first failure that every further file would meet.
     stopped: AtomicBool,
+    /// The tasks that are waited for, by the key of their file.
+    waiting: Mutex<BTreeMap<String, TaskId>>,
 }
 
 /// How a file ended.
@@ -71,6 +73,10 @@ impl Batch {
             return Err(Failure::usage("several files cannot run with --detach or --show")
                 .with_hint("give -o outputs/; after an interruption the same command continues"));
         }
+        if !delivery.tells_runs_apart() {
+            return Err(Failure::usage("every file of the batch would have the same output")
+                .with_hint("write {input} or {task} into the template of -o; nothing was sent"));
+        }
         #[cfg(feature = "show")]
         if let Some(sheet) = &options.before_after {
             super::contact_sheet::check(&session.environment.folder.join(sheet))?;
@@ -83,11 +89,26 @@ impl Batch {
         client.tasks().claim(journal.tasks());
         let progress = Mutex::new(Progress::new(&session.output));
         let journal = Mutex::new(journal);
-        let stopped = AtomicBool::new(false);
-        Ok(Self { client, model, field, inputs, given, options, delivery, journal, progress, stopped })
+        let (stopped, waiting) = (AtomicBool::new(false), Mutex::default());
+        Ok(Self {
+            client,
+            model,
+            field,
+            inputs,
+            given,
+            options,
+            delivery,
+            journal,
+            progress,
+            stopped,
+            waiting,
+        })
     }
 
-    pub(super) async fn execute(self, files: Vec<String>, session: &Session) -> Result {
+    pub(super) async fn execute(self, mut files: Vec<String>, session: &Session) -> Result {
+        // A pattern and a name may both name a file.
+        let mut seen = HashSet::new();
+        files.retain(|file| seen.insert(file.clone()));
         if self.options.dry_run {
             return self.check(&files, session).await;
         }
@@ -123,11 +144,37 @@ impl Batch {
         summary(&ended, total, session)?;
         #[cfg(feature = "show")]
         self.write_contact_sheet(&ended, session)?;
+        if is_interrupted && self.options.cancel_on_interrupt {
+            let canceled = self.cancel_waiting().await?;
+            return Err(Failure::new(
+                exit::DETACHED,
+                format!("interrupted; {canceled} queued tasks were canceled"),
+            )
+            .with_hint("the same command continues, and pays nothing twice"));
+        }
         if is_interrupted {
             return Err(Failure::new(exit::DETACHED, "interrupted; tasks that were created go on")
                 .with_hint("the same command continues, and pays nothing twice"));
         }
         failure_of(ended)
+    }
+
+    /// Cancels the tasks that are still queued; returns how many.
+    async fn cancel_waiting(&self) -> Result<usize> {
+        let waiting = std::mem::take(&mut *self.waiting());
+        let mut canceled = 0;
+        for (key, task) in waiting {
+            // One that runs goes on.
+            if self.client.task(task).cancel().await.is_ok() {
+                self.journal().write(&key, Step::Failed("canceled".to_owned()))?;
+                canceled += 1;
+            }
+        }
+        Ok(canceled)
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<String, TaskId>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes the contact sheet of the files that succeeded, if one is asked for.
@@ -188,12 +235,14 @@ impl Batch {
         let path = session.environment.folder.join(expanded(file, session));
         let key = key(&self.model, &self.given, file, &path);
         let step = self.journal().step(&key).cloned();
-        let mut is_resumed = false;
+        let (mut is_resumed, mut was_done) = (false, false);
         let (task, uploaded) = match step {
             Some(Step::Done { task, cost, outputs }) => {
                 if outputs.iter().all(|output| session.environment.folder.join(output).exists()) {
+                    let outputs = outputs.iter().map(|output| shown(output, session)).collect();
                     return Ok(Finished { task, cost, outputs, was_done: true });
                 }
+                was_done = true;
                 (task, Vec::new())
             }
             Some(Step::Started { task, uploaded }) => {
@@ -220,17 +269,26 @@ impl Batch {
                     .map_err(|failure| self.stop_if_hopeless(about(file, failure)))?
             }
         };
-        let wait = self.client.task(task.clone()).wait().deadline(self.options.wait.deadline);
-        let wait = wait.poll(self.options.wait.poll.clone());
+        self.waiting().insert(key.clone(), task.clone());
+        let options = self.options.wait.clone();
+        let wait = self.client.task(task.clone()).wait().model(&*self.model).deadline(options.deadline);
+        let wait = wait.cancel_at_deadline(options.cancel_at_deadline).poll(options.poll);
         let outcome = watch(wait.events(), |event| {
             if let RunEvent::Status(status) = event {
                 self.state(file, status.as_str());
             }
         });
-        let outcome = match outcome.await {
+        let outcome = outcome.await;
+        self.waiting().remove(&key);
+        let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(error) => {
-                let has_ended = matches!(error, Error::TaskFailed(_) | Error::TaskCanceled(_));
+                let has_ended = match &error {
+                    Error::TaskFailed(_) | Error::TaskCanceled(_) => true,
+                    Error::DeadlineReached(reached) => reached.disposition == TaskDisposition::Canceled,
+                    Error::ModelOffline(offline) => offline.disposition == TaskDisposition::Canceled,
+                    _ => false,
+                };
                 let failure = about(file, error.into());
                 if has_ended {
                     self.journal().write(&key, Step::Failed(failure.headline.clone()))?;
@@ -247,10 +305,12 @@ impl Batch {
         let outputs: Vec<PathBuf> =
             saved.map_err(|failure| about(file, failure))?.into_iter().map(|(_, path)| path).collect();
         let cost = outcome.cost.clone().unwrap_or_default().to_string();
-        let done = Step::Done { task: task.clone(), cost: cost.clone(), outputs: outputs.clone() };
+        let absolute =
+            outputs.iter().map(|output| absolute(&session.environment.folder.join(output))).collect();
+        let done = Step::Done { task: task.clone(), cost: cost.clone(), outputs: absolute };
         self.journal().write(&key, done)?;
         self.delete(uploaded).await;
-        Ok(Finished { task, cost, outputs, was_done: false })
+        Ok(Finished { task, cost, outputs, was_done })
     }
 
     /// Creates the task, or finds the one that an interrupted start created.
@@ -278,6 +338,17 @@ impl Batch {
         }
         failure
     }
+}
+
+/// The path from the root: the same command may continue in another working folder.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// The path as it is seen from the working folder.
+fn shown(path: &Path, session: &Session) -> PathBuf {
+    let folder = absolute(&session.environment.folder.join("."));
+    path.strip_prefix(folder).unwrap_or(path).to_owned()
 }
 
 /// The failure with the file that it is about.

@@ -127,14 +127,14 @@ pub(super) fn attach_path(inputs: Inputs, name: String, given: &str, session: &S
     inputs.file(name, File::path(session.environment.folder.join(expanded(given, session))))
 }
 
-/// The one input that takes a file without a name.
+/// The one input that takes a file without a name, of those that the command line does not give.
 pub(super) fn file_input(
     version: Option<&ModelVersioning>,
-    inputs: &Inputs,
+    given: &BTreeMap<String, String>,
     loose: &[String],
 ) -> Result<String> {
     let takes = models::files(version.and_then(|version| version.input_format.as_ref()));
-    let open: Vec<&String> = takes.iter().filter(|name| inputs.get(name).is_none()).collect();
+    let open: Vec<&String> = takes.iter().filter(|name| !given.contains_key(*name)).collect();
     let word = loose.first().map(String::as_str).unwrap_or_default();
     match &open[..] {
         [one] => Ok((*one).clone()),
