@@ -102,7 +102,7 @@ impl Objects {
         // Another process may have settled it meanwhile, which is as good.
         let id = app.random.uuid()?;
         let stored = match self.database.store_upload(&target.id, &id, &object).await {
-            // A commit in doubt fails the request that settles for good, and this may be repeated.
+            // Storing may be repeated, so that a commit in doubt does not fail the read that settles.
             Err(cause) if !cause.is_unavailable() => {
                 self.database.store_upload(&target.id, &id, &object).await?
             }

@@ -18,13 +18,13 @@ use crate::{Error, Result};
 /// How many tasks share a statement.
 const MAX_BATCH: usize = 64;
 /// How many statements of a process are under way at once. A further one begins when there is a whole batch for it:
-/// half as large they cost the server a quarter more for each task.
+/// batches of half the size cost the server a quarter more for each task.
 const MAX_STATEMENTS: usize = 4;
 
 /// The tasks of an account are paid by one update of its purses, all or none. That sees the purses as they are once
 /// others have committed, also where the snapshot of the statement is older: so its conditions and what it returns read
-/// no other row of them. Purses are locked in one order. Who deletes a turn has locked the purses of its account before, so
-/// that it is there, or is not, until this has committed.
+/// no other row of them. Purses are locked in one order. The job that deletes turns locks the purses of their accounts
+/// first, so that a turn that is there stays until this has committed.
 const CREATE: &str = "WITH batch AS ( \
        SELECT *, (sum(price) OVER earlier - price)::bigint AS before, row_number() OVER earlier - 1 AS rank \
        FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], \

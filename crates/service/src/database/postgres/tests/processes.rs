@@ -155,15 +155,7 @@ async fn a_turn_is_never_lost_between_a_create_and_the_deletion_of_idle_turns() 
         }
     });
     for _ in 0..150 {
-        let task = NewTask {
-            id: fixture.random.uuid().unwrap(),
-            account: fixture.customer,
-            model: MODEL.to_owned(),
-            version: fixture.version,
-            publisher: fixture.operator,
-            price: Money::ZERO,
-            input: "{}".to_owned(),
-        };
+        let task = fixture.task(Money::ZERO);
         let create = fixture.database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, NOW);
         assert_eq!(create.await.unwrap(), Created::Queued);
         let claims = fixture.database.claim(&[slot("node")], RULES, NOW).await.unwrap();
