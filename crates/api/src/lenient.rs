@@ -134,16 +134,16 @@ impl<T: for<'a> From<&'a str>> Lenient for Word<T> {
 }
 
 /// Reads a value, or `None` for a null.
-struct Scalar<T>(PhantomData<T>);
+struct LenientVisitor<T>(PhantomData<T>);
 
-impl<T: Lenient> Scalar<T> {
+impl<T: Lenient> LenientVisitor<T> {
     #[inline]
     fn fit<E: Error>(value: Option<T>) -> Result<Option<T>, E> {
         value.map(Some).ok_or_else(|| E::custom(Unfit::of::<T>()))
     }
 }
 
-impl<'de, T: Lenient> Visitor<'de> for Scalar<T> {
+impl<'de, T: Lenient> Visitor<'de> for LenientVisitor<T> {
     type Value = Option<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -219,7 +219,7 @@ pub(crate) fn required<'de, D: Deserializer<'de>, T: Lenient>(deserializer: D) -
 pub(crate) fn optional<'de, D: Deserializer<'de>, T: Lenient>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
-    deserializer.deserialize_any(Scalar(PhantomData))
+    deserializer.deserialize_any(LenientVisitor(PhantomData))
 }
 
 /// A word of an enumeration.
