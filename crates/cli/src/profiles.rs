@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use inferstore::CONFIG_VARIABLE;
-use inferstore::keyring::{Entry, Keyring};
+use inferstore::keyring::Entry;
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
@@ -44,24 +44,10 @@ impl fmt::Debug for Profile {
     }
 }
 
-/// The keyring of the system, if there is one.
-pub(crate) fn keyring(environment: &Environment) -> Option<Keyring> {
-    Keyring::find(|name| environment.variable(name).map(str::to_owned))
-}
-
 impl Profile {
     /// What its key is found by, where that is in the keyring.
     pub(crate) fn entry<'a>(&'a self, profile: &'a str) -> Entry<'a> {
         Entry { profile, base_url: &self.base_url }
-    }
-
-    /// Forgets a key that is in the keyring; what hinders that.
-    pub(crate) fn forget_key(&self, name: &str, environment: &Environment) -> Result<(), String> {
-        match (&self.api_key, keyring(environment)) {
-            (Some(_), _) => Ok(()),
-            (None, Some(keyring)) => keyring.remove(self.entry(name)),
-            (None, None) => Err("it is not there any more".to_owned()),
-        }
     }
 }
 

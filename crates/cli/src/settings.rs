@@ -1,6 +1,7 @@
 //! Which service a command calls with which key: flags, then the environment, then profiles.
 
 use clap::Args;
+use inferstore::keyring;
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client, PROFILE_VARIABLE};
 use serde_json::value::RawValue;
 
@@ -190,7 +191,7 @@ impl Session {
         };
         // The key of a profile goes to the service of the profile and nowhere else.
         let stored = profile.filter(|(_, profile)| profile.base_url == base_url.value.trim_end_matches('/'));
-        let stored_key = || stored.map(|(name, profile)| self.key_of(&name, profile)).transpose();
+        let stored_key = || stored.map(|(name, profile)| self.key_of(&name, &profile)).transpose();
         let Some(api_key) = given_key.map_or_else(stored_key, |key| Ok(Some(key)))? else {
             let url = shown(&base_url.value);
             return Err(Failure::new(exit::KEY, format!("there is no API key for {url}"))
@@ -201,13 +202,12 @@ impl Session {
     }
 
     /// The key of a profile.
-    pub(crate) fn key_of(&self, name: &str, profile: Profile) -> Result<Setting<String>> {
+    pub(crate) fn key_of(&self, name: &str, profile: &Profile) -> Result<Setting<String>> {
         let entry = profile.entry(name);
         let (value, source) = match &profile.api_key {
             Some(key) => (key.clone(), format!("the profile {name}")),
             None => {
-                let keyring = profiles::keyring(&self.environment).ok_or_else(|| "there is none".to_owned());
-                let key = keyring.and_then(|keyring| keyring.read(entry)).map_err(|problem| {
+                let key = keyring::read(entry, self.environment.lookup()).map_err(|problem| {
                     let headline =
                         format!("the key of the profile {name} is in the keyring of the system: {problem}");
                     Failure::new(exit::KEY, headline).with_hint(

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use crate::transport::redact::printable;
 
-/// How long a person may take to unlock it.
-const UNLOCK_TIME: Duration = Duration::from_secs(60);
-/// How long it may take where no person can be asked: one that is locked there does not respond.
-const RESPONSE_TIME: Duration = Duration::from_secs(3);
+/// The timeout where a person can be asked to unlock it.
+const UNLOCK_TIMEOUT: Duration = Duration::from_secs(60);
+/// The timeout where no person can be asked: a locked keyring does not respond there.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
 /// The name under which all entries are.
 const SERVICE: &str = "inferstore";
 
@@ -24,8 +24,8 @@ pub struct Keyring {
     kind: Kind,
     /// Whether a person can be asked to unlock it.
     can_ask: bool,
-    /// How long the program may take.
-    time: Duration,
+    /// The timeout of its program.
+    timeout: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,6 +41,15 @@ pub struct Entry<'a> {
     pub profile: &'a str,
     /// The base URL of its service.
     pub base_url: &'a str,
+}
+
+/// The key of an entry, in the keyring that these variables of the environment lead to.
+///
+/// # Errors
+///
+/// As [`Keyring::read`], also when there is no keyring.
+pub fn read(entry: Entry<'_>, variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    Keyring::find(variable).ok_or_else(|| "there is none".to_owned())?.read(entry)
 }
 
 /// What is done with an entry.
@@ -62,7 +71,12 @@ impl Keyring {
             std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|it| it.is_file())?;
         let has_display = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| variable(name).is_some());
         let can_ask = kind == Kind::Security || has_display;
-        Some(Self { program, kind, can_ask, time: if can_ask { UNLOCK_TIME } else { RESPONSE_TIME } })
+        Some(Self {
+            program,
+            kind,
+            can_ask,
+            timeout: if can_ask { UNLOCK_TIMEOUT } else { RESPONSE_TIMEOUT },
+        })
     }
 
     /// Whether a person can be asked to unlock it.
@@ -114,18 +128,18 @@ impl Keyring {
         let _ = child.stdin.take().map(|mut stdin| stdin.write_all(input.as_bytes()));
         let (output, message) =
             (read_in_background(child.stdout.take()), read_in_background(child.stderr.take()));
-        let Ok(output) = output.recv_timeout(self.time) else {
-            end(child);
-            return Err(format!("{} has not responded for {} seconds", self.name(), self.time.as_secs()));
+        let Ok(output) = output.recv_timeout(self.timeout) else {
+            kill(child);
+            return Err(format!("{} has not responded for {} seconds", self.name(), self.timeout.as_secs()));
         };
-        let Some(status) = end_of(&mut child, self.time) else {
-            end(child);
-            return Err(format!("{} has not ended for {} seconds", self.name(), self.time.as_secs()));
+        let Some(status) = wait(&mut child, self.timeout) else {
+            kill(child);
+            return Err(format!("{} has not ended for {} seconds", self.name(), self.timeout.as_secs()));
         };
         if status.success() {
             return Ok(output);
         }
-        match printable(&message.recv_timeout(RESPONSE_TIME).unwrap_or_default()) {
+        match printable(&message.recv_timeout(RESPONSE_TIMEOUT).unwrap_or_default()) {
             message if message.is_empty() => Err(format!("{} has failed ({status})", self.name())),
             message => Err(message),
         }
@@ -178,8 +192,8 @@ fn read_in_background(stream: Option<impl std::io::Read + Send + 'static>) -> mp
 }
 
 /// How the program ends, if it does so in time.
-fn end_of(child: &mut Child, time: Duration) -> Option<ExitStatus> {
-    let until = Instant::now() + time;
+fn wait(child: &mut Child, timeout: Duration) -> Option<ExitStatus> {
+    let until = Instant::now() + timeout;
     loop {
         match child.try_wait() {
             Ok(None) if Instant::now() < until => thread::sleep(Duration::from_millis(2)),
@@ -188,7 +202,7 @@ fn end_of(child: &mut Child, time: Duration) -> Option<ExitStatus> {
     }
 }
 
-fn end(mut child: Child) {
+fn kill(mut child: Child) {
     // It may have ended by itself.
     let _ = child.kill();
     let _ = child.wait();
@@ -203,7 +217,7 @@ mod tests {
     const ENTRY: Entry<'static> = Entry { profile: "work", base_url: "https://host.example/api/v1" };
 
     /// A keyring whose program is this script.
-    fn keyring(script: &str, time: Duration) -> (tempfile::TempDir, Keyring) {
+    fn keyring(script: &str, timeout: Duration) -> (tempfile::TempDir, Keyring) {
         let folder = tempfile::tempdir().unwrap();
         let (text, program) = (folder.path().join("script"), folder.path().join("secret-tool"));
         std::fs::write(&text, format!("#!/bin/sh\ncd \"$(dirname \"$0\")\"\n{script}\n")).unwrap();
@@ -213,7 +227,7 @@ mod tests {
         );
         let path = folder.path().to_str().map(str::to_owned);
         let keyring = Keyring::find(|name| path.clone().filter(|_| name == "PATH")).unwrap();
-        (folder, Keyring { time, ..keyring })
+        (folder, Keyring { timeout, ..keyring })
     }
 
     #[test]
@@ -240,7 +254,7 @@ mod tests {
               lookup) cat "$4" 2>/dev/null;;
               clear) rm "$4";;
             esac"#;
-        let (_folder, keyring) = keyring(script, UNLOCK_TIME);
+        let (_folder, keyring) = keyring(script, UNLOCK_TIMEOUT);
         keyring.store(ENTRY, "first").unwrap();
         keyring.store(ENTRY, "second").unwrap();
         assert_eq!(keyring.read(ENTRY).unwrap(), "second");
@@ -251,19 +265,19 @@ mod tests {
 
     #[test]
     fn a_program_that_stores_nothing_is_found_out() {
-        let (_folder, keyring) = keyring("cat >/dev/null", UNLOCK_TIME);
+        let (_folder, keyring) = keyring("cat >/dev/null", UNLOCK_TIMEOUT);
         keyring.store(ENTRY, "the-key").unwrap_err();
     }
 
     #[test]
     fn a_keyring_that_is_locked_or_empty_says_so() {
         let (_folder, locked) =
-            keyring("cat >/dev/null; printf 'in a \\033[31mlocked collection' >&2; exit 1", UNLOCK_TIME);
+            keyring("cat >/dev/null; printf 'in a \\033[31mlocked collection' >&2; exit 1", UNLOCK_TIMEOUT);
         let problem = locked.store(ENTRY, "the-key").unwrap_err();
         assert!(problem.contains("locked collection") && !problem.contains('\u{1b}'), "{problem:?}");
-        let (_folder, empty) = keyring("exit 1", UNLOCK_TIME);
+        let (_folder, empty) = keyring("exit 1", UNLOCK_TIMEOUT);
         assert!(empty.read(ENTRY).unwrap_err().contains("secret-tool has failed"), "{empty:?}");
-        let (_folder, empty) = keyring("exit 0", UNLOCK_TIME);
+        let (_folder, empty) = keyring("exit 0", UNLOCK_TIMEOUT);
         assert_eq!(empty.read(ENTRY).unwrap_err(), "it has no such entry");
     }
 

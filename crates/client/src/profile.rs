@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use inferstore_api::ApiKey;
 use serde::Deserialize;
 
-use crate::keyring::{Entry, Keyring};
+use crate::keyring::{self, Entry};
 use crate::transport::error::{Error, Result};
 
 /// The environment variable that names the profile.
@@ -60,20 +60,14 @@ fn read_from(path: &Path, name: Option<String>) -> Result<(String, ApiKey)> {
     };
     let key = match api_key {
         Some(key) => key,
-        None => key_in_keyring(Entry { profile: &name, base_url: &base_url })?,
+        None => keyring::read(Entry { profile: &name, base_url: &base_url }, variable).map_err(|problem| {
+            Error::Config(format!(
+                "the key of the profile {name:?} is in the keyring of the system: {problem}; unlock it, or store \
+                 the key in the file with `inferstore login --no-keyring`"
+            ))
+        })?,
     };
     Ok((base_url, ApiKey::new(key)))
-}
-
-fn key_in_keyring(entry: Entry<'_>) -> Result<String> {
-    let read = Keyring::find(variable).ok_or_else(|| "it has none".to_owned()).and_then(|it| it.read(entry));
-    read.map_err(|problem| {
-        let profile = entry.profile;
-        Error::Config(format!(
-            "the key of the profile {profile:?} is in the keyring of the system: {problem}; unlock it, or store the \
-             key in the file with `inferstore login --no-keyring`"
-        ))
-    })
 }
 
 /// Where the command keeps its profiles.

@@ -80,9 +80,8 @@ pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> 
     }
     let base_url = client.base_url().to_owned();
     let name = named.unwrap_or_else(|| profiles.name_for(&base_url));
-    let mut profile = Profile { base_url, api_key: None };
-    let is_in_keyring = !arguments.no_keyring && store_in_keyring(profile.entry(&name), &key, &session);
-    profile.api_key = (!is_in_keyring).then_some(key);
+    let profile = profile_of(&name, base_url, key, !arguments.no_keyring, &session);
+    let is_in_keyring = profile.api_key.is_none();
     let before = profiles.profiles.insert(name.clone(), profile.clone());
     profiles.current = Some(name.clone());
     let is_replaced = before.as_ref().is_some_and(|before| before.base_url == profile.base_url);
@@ -103,11 +102,26 @@ pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> 
     }
 }
 
+/// A profile whose key is in the keyring, if that is asked for and can be used, else in the profile itself.
+pub(super) fn profile_of(
+    name: &str,
+    base_url: String,
+    key: String,
+    wants_keyring: bool,
+    session: &Session,
+) -> Profile {
+    let mut profile = Profile { base_url, api_key: None };
+    if !wants_keyring || !store_in_keyring(profile.entry(name), &key, session) {
+        profile.api_key = Some(key);
+    }
+    profile
+}
+
 /// Stores the key in the keyring, where there is one that a person can unlock; whether it is there. Who names a file of
 /// profiles wants everything in it.
-pub(super) fn store_in_keyring(entry: Entry<'_>, key: &str, session: &Session) -> bool {
+fn store_in_keyring(entry: Entry<'_>, key: &str, session: &Session) -> bool {
     let environment = &session.environment;
-    let keyring = profiles::keyring(environment).filter(Keyring::can_ask);
+    let keyring = Keyring::find(environment.lookup()).filter(Keyring::can_ask);
     let Some(keyring) = keyring.filter(|_| environment.variable(CONFIG_VARIABLE).is_none()) else {
         return false;
     };
@@ -118,9 +132,14 @@ pub(super) fn store_in_keyring(entry: Entry<'_>, key: &str, session: &Session) -
     stored.is_ok()
 }
 
-/// Removes the key of a profile that is no more from the keyring.
+/// Removes the key of a former profile from the keyring, if it is there.
 pub(super) fn forget_key(profile: &Profile, name: &str, session: &Session) -> Result {
-    profile.forget_key(name, &session.environment).map_err(|problem| {
+    if profile.api_key.is_some() {
+        return Ok(());
+    }
+    let keyring = Keyring::find(session.environment.lookup());
+    let keyring = keyring.ok_or_else(|| "it is not there any more".to_owned());
+    keyring.and_then(|keyring| keyring.remove(profile.entry(name))).map_err(|problem| {
         Failure::local_failure(format!("the keyring of the system may still have a key of {name}"), problem)
             .with_hint("unlock the keyring and remove the entry there; its label begins with Inferstore")
     })

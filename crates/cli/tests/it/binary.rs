@@ -351,24 +351,27 @@ fn a_reader_that_has_read_enough_is_no_failure() {
     served.end("TERM");
 }
 
+/// Starts a service that says what to type next.
+fn serve_for_people(cli: &Cli, variables: &[(&str, &str)]) -> Child {
+    let mut process = inferstore()
+        .args(["serve", "--port", "0", "--storage-port", "0", "--data-dir", &cli.path("data")])
+        .env("INFERSTORE_LOG", "warn")
+        .envs(variables.iter().copied())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let stderr = BufReader::new(process.stderr.as_mut().expect("it is piped"));
+    let next = stderr.lines().map_while(Result::ok).find(|line| line.contains("inferstore models list"));
+    assert!(next.is_some(), "the next command is printed");
+    process
+}
+
 #[test]
 fn a_service_stores_a_profile_that_works_after_a_restart_too() {
     let cli = Cli::new();
     let config = cli.path("profiles.json");
-    let start = || {
-        let mut process = inferstore()
-            .args(["serve", "--port", "0", "--storage-port", "0", "--data-dir", &cli.path("data")])
-            .env("INFERSTORE_CONFIG", &config)
-            .env("INFERSTORE_LOG", "warn")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("it starts");
-        let stderr = BufReader::new(process.stderr.as_mut().expect("it is piped"));
-        let next = stderr.lines().map_while(Result::ok).find(|line| line.contains("inferstore models list"));
-        assert!(next.is_some(), "the next command is printed");
-        process
-    };
+    let start = || serve_for_people(&cli, &[("INFERSTORE_CONFIG", &config)]);
     let balance = |arguments: &[&str]| {
         let output = inferstore().arg("balance").args(arguments).env("INFERSTORE_CONFIG", &config).output();
         output.expect("it starts").status.success()
@@ -380,4 +383,46 @@ fn a_service_stores_a_profile_that_works_after_a_restart_too() {
         assert!(service.wait().expect("it ends").success());
     }
     assert!(!balance(&[]), "the service has ended");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_service_whose_key_is_in_the_keyring_leaves_it_there_when_its_address_changes() {
+    let cli = Cli::new();
+    let (home, bin) = (cli.path("home"), crate::support::secret_tool(&cli));
+    let path = format!("{bin}:{}", std::env::var("PATH").expect("it is set"));
+    let variables = [
+        ("HOME", &*home),
+        ("XDG_CONFIG_HOME", ""),
+        ("PATH", &path),
+        ("DISPLAY", ":0"),
+        ("WAYLAND_DISPLAY", ""),
+    ];
+    let file = cli.path("home/.config/inferstore/profiles.json");
+    let local = || {
+        let text = std::fs::read_to_string(&file).expect("it is there");
+        let profiles: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+        profiles["profiles"]["local"].clone()
+    };
+    let succeeds = |arguments: &[&str]| {
+        let output = inferstore().args(arguments).envs(variables).output().expect("it starts");
+        assert!(output.status.success(), "{output:?}");
+    };
+    let end = |mut service: Child| {
+        send("TERM", service.id());
+        assert!(service.wait().expect("it ends").success());
+    };
+
+    let service = serve_for_people(&cli, &variables);
+    let (url, key) = (local()["base_url"].clone(), local()["api_key"].clone());
+    succeeds(&["login", url.as_str().expect("a text"), "--api-key", key.as_str().expect("a text")]);
+    assert!(local()["api_key"].is_null(), "{}", local());
+    end(service);
+    let service = serve_for_people(&cli, &variables);
+    assert!(local()["api_key"].is_null() && local()["base_url"] != url, "{}", local());
+    succeeds(&["balance"]);
+    end(service);
+    let entries = std::fs::read_dir(bin).expect("it is there").flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    assert_eq!(names.filter(|name| name.starts_with("entry-")).count(), 1, "of the address before is none");
 }

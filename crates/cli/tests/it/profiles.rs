@@ -2,6 +2,8 @@
 
 use inferstore_cli::exit;
 
+#[cfg(target_os = "linux")]
+use crate::support::secret_tool;
 use crate::support::{Cli, Local, filters};
 
 const KEY: &str = "the-key-of-the-tests";
@@ -104,32 +106,10 @@ fn a_broken_file_is_told_without_its_content() {
     assert!(!ended.to_string().contains("planted"), "{ended}");
 }
 
-/// The program of a keyring, which keeps each key in a file of this folder. `locked` there makes it refuse.
-#[cfg(target_os = "linux")]
-const SECRET_TOOL: &str = r#"#!/bin/sh
-cd "$(dirname "$0")" || exit 1
-if [ -e locked ]; then echo 'the collection is locked' >&2; exit 1; fi
-action=$1
-while [ "$1" != service ]; do shift; done
-entry=entry-$(printf %s "$4 $6" | tr -c 'a-z0-9' _)
-case $action in
-  store) cat >"$entry" ;;
-  lookup) cat "$entry" 2>/dev/null ;;
-  clear) rm "$entry" ;;
-esac
-"#;
-
 /// A command on a desktop with a keyring, and the entries of the keyring.
 #[cfg(target_os = "linux")]
 fn with_keyring(local: &mut Local) -> impl Fn() -> Vec<String> + use<> {
-    let folder = local.cli.path("bin");
-    let program = local.cli.path("bin/secret-tool");
-    std::fs::create_dir(&folder).expect("a new folder");
-    let script = local.cli.path("script");
-    std::fs::write(&script, SECRET_TOOL).expect("it is ours");
-    // Copied by another process: a file that one of this process writes cannot be run meanwhile.
-    let copied = std::process::Command::new("install").args(["-m", "700", &script, &program]).status();
-    assert!(copied.expect("it starts").success());
+    let folder = secret_tool(&local.cli);
     let home = local.cli.path("home");
     local.cli.unset("INFERSTORE_CONFIG");
     for (name, value) in [("HOME", &*home), ("PATH", &folder), ("DISPLAY", ":0")] {

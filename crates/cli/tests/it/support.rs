@@ -228,3 +228,31 @@ pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     names.sort();
     names
 }
+
+/// The program of a keyring, which keeps each key in a file of this folder. `locked` there makes it refuse.
+#[cfg(target_os = "linux")]
+const SECRET_TOOL: &str = r#"#!/bin/sh
+cd "$(dirname "$0")" || exit 1
+if [ -e locked ]; then echo 'the collection is locked' >&2; exit 1; fi
+action=$1
+while [ "$1" != service ]; do shift; done
+entry=entry-$(printf %s "$4 $6" | tr -c 'a-z0-9' _)
+case $action in
+  store) cat >"$entry" ;;
+  lookup) cat "$entry" 2>/dev/null ;;
+  clear) rm "$entry" ;;
+esac
+"#;
+
+/// Installs this program in a folder of its own, and returns the folder.
+#[cfg(target_os = "linux")]
+pub(crate) fn secret_tool(cli: &Cli) -> String {
+    let folder = cli.path("bin");
+    std::fs::create_dir(&folder).expect("a new folder");
+    let (script, program) = (cli.path("script"), cli.path("bin/secret-tool"));
+    std::fs::write(&script, SECRET_TOOL).expect("it is ours");
+    // Copied by another process: a file that one of this process writes cannot be run meanwhile.
+    let copied = std::process::Command::new("install").args(["-m", "700", &script, &program]).status();
+    assert!(copied.expect("it starts").success());
+    folder
+}

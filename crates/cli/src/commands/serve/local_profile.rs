@@ -2,9 +2,9 @@
 
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE};
 
-use crate::commands::login::{forget_key, store_in_keyring};
+use crate::commands::login::{forget_key, profile_of};
 use crate::failure::Result;
-use crate::profiles::{self, LOCAL, Profile, Profiles};
+use crate::profiles::{self, LOCAL, Profiles};
 use crate::settings::Session;
 
 /// Stores the profile, and returns what to type next. `key` is known at the first start on a data folder alone;
@@ -36,7 +36,7 @@ async fn stored(base_url: &str, key: Option<String>, session: &Session) -> Resul
     let path = profiles::path(&session.environment)?;
     let mut profiles = Profiles::read(&path)?;
     let before = profiles.profiles.get(LOCAL).cloned();
-    let stored = before.clone().and_then(|profile| session.key_of(LOCAL, profile).ok()).map(|key| key.value);
+    let stored = before.as_ref().and_then(|profile| session.key_of(LOCAL, profile).ok()).map(|key| key.value);
     let mut accepted = None;
     // A first key that is given may not be that of an older data folder.
     for key in [key, stored].into_iter().flatten() {
@@ -46,11 +46,9 @@ async fn stored(base_url: &str, key: Option<String>, session: &Session) -> Resul
         }
     }
     let Some(api_key) = accepted else { return Ok(None) };
-    let mut profile = Profile { base_url: base_url.to_owned(), api_key: None };
     // A login may have put the key into the keyring, where it stays.
-    let is_in_keyring = before.as_ref().is_some_and(|before| before.api_key.is_none())
-        && store_in_keyring(profile.entry(LOCAL), &api_key, session);
-    profile.api_key = (!is_in_keyring).then_some(api_key);
+    let is_in_keyring = before.as_ref().is_some_and(|before| before.api_key.is_none());
+    let profile = profile_of(LOCAL, base_url.to_owned(), api_key, is_in_keyring, session);
     if profiles.current.is_none() {
         profiles.current = Some(LOCAL.to_owned());
     }
