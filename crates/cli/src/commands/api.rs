@@ -62,11 +62,11 @@ pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Resul
     let has_body = body.is_some() || !fields.is_empty();
     let method = method.unwrap_or(if has_body { Method::POST } else { Method::GET });
     let request = Request { method, path, body, fields };
-    let client = session.client()?;
-    if paginate && request.names_a_page() {
+    if paginate && ["offset", "page"].iter().any(|name| request.has_field(name)) {
         return Err(Failure::usage("--paginate begins at the first page")
             .with_hint("leave out offset or page; limit or pageSize may be given"));
     }
+    let client = session.client()?;
     let mut page = Page::default();
     loop {
         let (path, body) = request.of_page(paginate.then_some(&page))?;
@@ -86,29 +86,23 @@ struct Request {
 }
 
 impl Request {
-    /// Whether it asks for one page of a list.
-    fn names_a_page(&self) -> bool {
-        let names = ["offset", "page"];
-        let in_query = |name: &str| {
-            self.path.split_once('?').is_some_and(|(_, query)| {
-                query.split('&').any(|pair| pair.split_once('=').is_some_and(|(field, _)| field == name))
-            })
-        };
-        names.iter().any(|name| in_query(name) || self.fields.iter().any(|(field, _)| field == name))
+    /// Whether the query or an option gives this field.
+    fn has_field(&self, name: &str) -> bool {
+        let query = self.path.split_once('?').map_or("", |(_, query)| query);
+        let in_query = query.split('&').filter_map(|pair| pair.split_once('='));
+        let given = self.fields.iter().map(|(field, _)| field.as_str());
+        in_query.map(|(field, _)| field).chain(given).any(|field| field == name)
     }
 
     /// The path and the body of a page.
     fn of_page(&self, page: Option<&Page>) -> Result<(String, Option<Box<RawValue>>)> {
         let mut fields: Vec<(String, String)> = self.fields.clone();
         if let Some(page) = page {
-            let is_given = |name: &str| {
-                self.path.contains(&format!("{name}=")) || fields.iter().any(|(field, _)| field == name)
-            };
             let paging = match self.path.contains("/storage/upload/") {
                 true => [("page", page.number + 1), ("pageSize", u64::from(MAX_PAGE))],
                 false => [("offset", page.records), ("limit", u64::from(MAX_PAGE))],
             };
-            let paging: Vec<_> = paging.into_iter().filter(|(name, _)| !is_given(name)).collect();
+            let paging: Vec<_> = paging.into_iter().filter(|(name, _)| !self.has_field(name)).collect();
             fields.extend(paging.into_iter().map(|(name, value)| (name.to_owned(), value.to_string())));
         }
         if self.method == Method::GET {

@@ -49,7 +49,7 @@ fn several_files_are_a_batch_with_a_summary() {
 fn a_batch_cancels_at_its_deadline_what_is_still_queued() {
     let local = Local::start();
     pictures(local.cli.folder.path(), 2);
-    let run = "run face-mesh p000.png p001.png p000.png -o out --deadline 1s --cancel-at-deadline";
+    let run = "run face-mesh p000.png p001.png ./p000.png -o out --deadline 1s --cancel-at-deadline";
     for canceled in [2, 4] {
         let ended = local.cli.call(run);
         assert_eq!(ended.code, exit::DEADLINE, "{ended}");

@@ -106,9 +106,9 @@ impl Batch {
     }
 
     pub(super) async fn execute(self, mut files: Vec<String>, session: &Session) -> Result {
-        // A pattern and a name may both name a file.
+        // A file may be given twice, by a pattern and by its name.
         let mut seen = HashSet::new();
-        files.retain(|file| seen.insert(file.clone()));
+        files.retain(|file| seen.insert(self.key(file, session)));
         if self.options.dry_run {
             return self.check(&files, session).await;
         }
@@ -144,16 +144,12 @@ impl Batch {
         summary(&ended, total, session)?;
         #[cfg(feature = "show")]
         self.write_contact_sheet(&ended, session)?;
-        if is_interrupted && self.options.cancel_on_interrupt {
-            let canceled = self.cancel_waiting().await?;
-            return Err(Failure::new(
-                exit::DETACHED,
-                format!("interrupted; {canceled} queued tasks were canceled"),
-            )
-            .with_hint("the same command continues, and pays nothing twice"));
-        }
         if is_interrupted {
-            return Err(Failure::new(exit::DETACHED, "interrupted; tasks that were created go on")
+            let tasks = match self.options.cancel_on_interrupt {
+                true => format!("{} queued tasks were canceled", self.cancel_waiting().await?),
+                false => "tasks that were created go on".to_owned(),
+            };
+            return Err(Failure::new(exit::DETACHED, format!("interrupted; {tasks}"))
                 .with_hint("the same command continues, and pays nothing twice"));
         }
         failure_of(ended)
@@ -218,6 +214,10 @@ impl Batch {
         configured(&self.client, &self.model, inputs, &self.options)
     }
 
+    fn key(&self, file: &str, session: &Session) -> String {
+        key(&self.model, &self.given, file, &session.environment.folder.join(expanded(file, session)))
+    }
+
     fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -232,8 +232,7 @@ impl Batch {
 
     /// Runs one file to its outputs, from the step that the journal has.
     async fn one(&self, file: &str, name: String, session: &Session) -> Result<Finished> {
-        let path = session.environment.folder.join(expanded(file, session));
-        let key = key(&self.model, &self.given, file, &path);
+        let key = self.key(file, session);
         let step = self.journal().step(&key).cloned();
         let (mut is_resumed, mut was_done) = (false, false);
         let (task, uploaded) = match step {
