@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::task::JoinHandle;
 
 /// The largest line of a worker, in bytes: values, not files.
 const MAX_LINE: u64 = 8 << 20;
@@ -19,6 +20,8 @@ const MAX_LINE: u64 = 8 << 20;
 const MAX_TAIL: usize = 4 << 10;
 /// How long the exit status of a worker that closed its output is waited for.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the end of the standard error of an ended worker is waited for: what it started may hold it open.
+const STDERR_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How a worker process is started.
 #[derive(Debug, Clone, Default)]
@@ -80,6 +83,8 @@ pub struct WorkerProcess {
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
     tail: Arc<Mutex<VecDeque<u8>>>,
+    /// Reads standard error into `tail`, until it ends.
+    stderr: JoinHandle<()>,
 }
 
 impl WorkerProcess {
@@ -119,7 +124,7 @@ impl WorkerProcess {
         };
         let tail = Arc::new(Mutex::new(VecDeque::new()));
         let kept = Arc::clone(&tail);
-        tokio::spawn(async move {
+        let stderr = tokio::spawn(async move {
             let mut chunk = vec![0; MAX_TAIL];
             while let Ok(read @ 1..) = stderr.read(&mut chunk).await {
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -128,7 +133,7 @@ impl WorkerProcess {
                 kept.drain(..surplus);
             }
         });
-        let mut worker = Self { child, _group: group, stdin, stdout: BufReader::new(stdout), tail };
+        let mut worker = Self { child, _group: group, stdin, stdout: BufReader::new(stdout), tail, stderr };
         let ready = tokio::time::timeout(command.start_timeout, worker.read_line()).await;
         let ready = ready.map_err(|_| {
             let seconds = command.start_timeout.as_secs_f64();
@@ -186,8 +191,10 @@ impl WorkerProcess {
 
     async fn ended(&mut self) -> WorkerError {
         let status = tokio::time::timeout(EXIT_TIMEOUT, self.child.wait()).await;
-        // What it wrote last is read by another task, which is about to see the end too.
-        tokio::task::yield_now().await;
+        // What it wrote last may not have been read yet. A finished task cannot be waited for again.
+        if !self.stderr.is_finished() {
+            let _ = tokio::time::timeout(STDERR_TIMEOUT, &mut self.stderr).await;
+        }
         let (how, signal) = match status {
             Ok(Ok(status)) => (
                 format!("the worker ended with {status}"),
@@ -256,6 +263,19 @@ mod tests {
         let script = r#"echo '{"ready": true}'; read line; kill -9 $$"#;
         let killed = WorkerProcess::start(&shell(script)).await?.exchange(b"x").await;
         assert!(matches!(&killed, Err(WorkerError::Ended { signal: Some(9), .. })), "{killed:?}");
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn what_a_worker_wrote_last_is_told_however_late_it_is_read() -> Result<(), WorkerError> {
+        // A part of it that outlives it writes to standard error; another one holds that open for ever.
+        let script =
+            r#"echo '{"ready": true}'; read line; exec >&-; (sleep 0.1; echo "it broke" >&2) & exit 3"#;
+        let ended = WorkerProcess::start(&shell(script)).await?.exchange(b"x").await;
+        assert!(ended.is_err_and(|error| error.to_string().ends_with("exit status: 3: it broke")));
+        let script = r#"echo '{"ready": true}'; read line; echo "it broke" >&2; exec >&-; sleep 60 & exit 3"#;
+        let ended = WorkerProcess::start(&shell(script)).await?.exchange(b"x").await;
+        assert!(ended.is_err_and(|error| error.to_string().ends_with("exit status: 3: it broke")));
         Ok(())
     }
 
