@@ -16,8 +16,7 @@ use crate::client::on_the_service::{MODEL, client_of, start, success};
 use crate::client::{Quickly, inputs};
 
 /// A run of [`MODEL`] with the usual inputs.
-const RUN: &str =
-    "run color-harmonization -i input_image=https://files.example/street.png -i template=v_shape -i angle=30";
+const RUN: &str = "run color-harmonization --poll 0.05 -i input_image=https://files.example/street.png -i template=v_shape -i angle=30";
 
 /// How a command ended.
 #[derive(Debug)]

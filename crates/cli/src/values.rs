@@ -5,32 +5,15 @@ use std::time::Duration;
 
 use inferstore::reqwest::Method;
 use inferstore::{Decimal, PollInterval};
+use jiff::SignedDuration;
 
-/// A length of time such as `90s`, `5m` or `1h30m`; a bare number is seconds.
+/// A length of time such as `500ms`, `90s`, `5m` or `1h30m`; a bare number is seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no length of time; write 90s, 5m or 1h30m");
-    let (mut total, mut digits) = (Duration::ZERO, String::new());
-    for c in text.chars() {
-        let unit = match c {
-            '0'..='9' => {
-                digits.push(c);
-                continue;
-            }
-            's' => 1,
-            'm' => 60,
-            'h' => 3_600,
-            _ => return Err(wrong()),
-        };
-        let count: u64 = digits.parse().map_err(|_| wrong())?;
-        let seconds = count.checked_mul(unit).ok_or_else(wrong)?;
-        total = total.checked_add(Duration::from_secs(seconds)).ok_or_else(wrong)?;
-        digits.clear();
-    }
-    if !digits.is_empty() {
-        let seconds = digits.parse().map_err(|_| wrong())?;
-        total = total.checked_add(Duration::from_secs(seconds)).ok_or_else(wrong)?;
-    }
-    if total.is_zero() { Err(wrong()) } else { Ok(total) }
+    let is_number = text.ends_with(|c: char| c.is_ascii_digit());
+    let length: Option<SignedDuration> =
+        if is_number { format!("{text}s").parse().ok() } else { text.parse().ok() };
+    let length = length.and_then(|length| Duration::try_from(length).ok()).filter(|length| !length.is_zero());
+    length.ok_or_else(|| format!("{text:?} is no length of time; write 500ms, 90s, 5m or 1h30m"))
 }
 
 /// How often a task is read: a word, or a length of time.
@@ -40,7 +23,7 @@ pub(crate) fn poll_interval(text: &str) -> Result<PollInterval, String> {
         "fast" => Ok(PollInterval::Fast),
         "long" => Ok(PollInterval::Long),
         _ => duration(text).map(PollInterval::every).map_err(|_| {
-            format!("{text:?} is no interval; write adaptive, fast, long, or seconds such as 3")
+            format!("{text:?} is no interval; write adaptive, fast, long, or a time such as 3s or 500ms")
         }),
     }
 }
@@ -122,9 +105,7 @@ mod tests {
         for (text, seconds) in [("90", 90), ("90s", 90), ("5m", 300), ("1h30m", 5_400), ("1h1m1s", 3_661)] {
             assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
-        for text in
-            ["", "0", "m", "5 m", "1.5h", "-1s", "5d", "99999999999999999999s", "18446744073709551615h"]
-        {
+        for text in ["", "0", "m", "-1s", "5s ago", "5d", "99999999999999999999s", "18446744073709551615h"] {
             assert!(duration(text).is_err(), "{text}");
         }
     }
@@ -134,7 +115,8 @@ mod tests {
         assert_eq!(poll_interval("adaptive"), Ok(PollInterval::Adaptive));
         assert_eq!(poll_interval("fast"), Ok(PollInterval::Fast));
         assert_eq!(poll_interval("long"), Ok(PollInterval::Long));
-        for text in ["3", "3s"] {
+        assert_eq!(poll_interval("0.5"), Ok(PollInterval::every(Duration::from_millis(500))));
+        for text in ["3", "3s", "3000ms"] {
             assert_eq!(poll_interval(text), Ok(PollInterval::every(Duration::from_secs(3))));
         }
         assert!(poll_interval("0").is_err() && poll_interval("slow").is_err());

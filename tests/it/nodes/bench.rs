@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::client::Quickly;
+
 /// Short, so that lost leases are not waited for.
 pub(crate) const LEASE: Duration = Duration::from_millis(900);
 pub(crate) const PUBLISHER: &str = "ada";
@@ -66,7 +68,8 @@ impl Bench {
 
     /// Runs a model to its end: the output, or what the failure says.
     pub(crate) async fn run(&self, model: &str, inputs: Inputs) -> Result<Value, String> {
-        let ran = tokio::time::timeout(Duration::from_secs(60), self.client.model(model).run(inputs)).await;
+        let run = async { self.client.model(model).run(inputs).quickly().await };
+        let ran = tokio::time::timeout(Duration::from_secs(60), run).await;
         match ran.expect("the task ends within a minute") {
             Ok(outcome) => Ok(outcome.output),
             Err(failure) => Err(failure.to_string()),

@@ -1,26 +1,20 @@
-//! Built-in models: every kind of the catalog runs on a fresh service, and the process that runs them may be killed
-//! at any time.
+//! Built-in models: every kind of the catalog runs on a fresh service, within limits.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use futures_util::stream::{FuturesUnordered, StreamExt};
-use inferstore::{Client, File, Inputs, PollInterval};
+use inferstore::{Client, File, Inputs};
 use inferstore_service::{Config, Service};
 
-/// How often the process is killed in the middle of a run.
-const KILLS: usize = 50;
+use crate::client::Quickly;
+use crate::client::on_the_service::audited;
 
-/// These models are quicker than what the client expects of a model.
-const POLL: PollInterval =
-    PollInterval::Between { first: Duration::from_millis(20), longest: Duration::from_millis(100) };
+const PROGRAM: &str = env!("CARGO_BIN_EXE_model-worker");
 
 /// A service whose built-in models run in processes of their own.
-async fn start(change: impl FnOnce(&mut Config)) -> (Service, Client) {
+pub(crate) async fn start(change: impl FnOnce(&mut Config)) -> (Service, Client) {
     let mut config = Config::ephemeral();
-    config.model_process = Some(vec![env!("CARGO_BIN_EXE_model-worker").into()]);
+    config.model_process = Some(vec![PROGRAM.into()]);
     change(&mut config);
     let service = Service::start(config).await.expect("the service starts");
     let key = service.api_key().expect("the service is fresh").to_owned();
@@ -29,7 +23,7 @@ async fn start(change: impl FnOnce(&mut Config)) -> (Service, Client) {
 }
 
 /// A picture of a bright disk on a dark ground, as a file that needs no library.
-fn picture(side: usize) -> File {
+pub(crate) fn picture(side: usize) -> File {
     let mut bytes = vec![b'B', b'M'];
     let row = (3 * side).next_multiple_of(4);
     let size = u32::try_from(54 + row * side).expect("it is small");
@@ -90,11 +84,6 @@ fn inputs() -> [(&'static str, Inputs); 15] {
     ]
 }
 
-async fn books_are_right(service: &Service) {
-    let audit = service.audit().await.expect("the books can be read");
-    assert_eq!(audit.faults, Vec::<String>::new());
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn every_kind_of_the_catalog_runs_on_a_fresh_service() {
     for is_in_process in [false, true] {
@@ -106,7 +95,7 @@ async fn every_kind_of_the_catalog_runs_on_a_fresh_service() {
         let (service, client) = start(change).await;
         let mut failed = Vec::new();
         for (model, inputs) in inputs() {
-            let outcome = client.model(model).run(inputs).poll(POLL).deadline(Duration::from_secs(90)).await;
+            let outcome = client.model(model).run(inputs).quickly().deadline(Duration::from_secs(90)).await;
             match outcome {
                 Ok(outcome) => {
                     let outputs = outcome.output.as_object().map_or(0, serde_json::Map::len);
@@ -116,81 +105,13 @@ async fn every_kind_of_the_catalog_runs_on_a_fresh_service() {
             }
         }
         assert_eq!(failed, Vec::<String>::new(), "in process: {is_in_process}");
-        books_are_right(&service).await;
+        audited(&service).await;
         service.shutdown().await;
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_model_process_that_is_killed_costs_nothing_and_loses_nothing() {
-    let (service, client) = start(|config| config.workers = 2).await;
-    let is_over = Arc::new(AtomicBool::new(false));
-    let killer = std::thread::spawn({
-        let is_over = Arc::clone(&is_over);
-        move || kill(&is_over)
-    });
-    let mut random = fastrand::Rng::with_seed(7);
-    let (mut succeeded, mut failed) = (0_u32, 0_u32);
-    let mut running = FuturesUnordered::new();
-    let begun = Instant::now();
-    while !is_over.load(Ordering::SeqCst) || !running.is_empty() {
-        assert!(
-            begun.elapsed() < Duration::from_secs(240),
-            "{succeeded} tasks ended well and {failed} failed"
-        );
-        if !is_over.load(Ordering::SeqCst) && running.len() < 4 {
-            let side = random.usize(150..300);
-            let run = client.model("image-to-anime").run(Inputs::new().file("input", picture(side)));
-            running.push(async { run.poll(POLL).deadline(Duration::from_secs(120)).await });
-            continue;
-        }
-        match running.next().await {
-            Some(Ok(_)) => succeeded += 1,
-            Some(Err(error)) => {
-                let text = error.to_string();
-                assert!(text.contains("the model crashed"), "{text}");
-                failed += 1;
-            }
-            None => {}
-        }
-    }
-    assert_eq!(killer.join().expect("the killer does not panic"), KILLS);
-    assert!(succeeded > failed, "{succeeded} tasks ended well and {failed} failed");
-
-    // Every task has ended, and the successful ones alone were paid.
-    let balance = client.account().balance().await.expect("the service answers");
-    let price = client.model("image-to-anime").cost().await.expect("the service answers").cost;
-    let price: f64 = price.expect("it has a price").to_string().parse().expect("a number");
-    let sum = |text: Option<String>| text.and_then(|text| text.parse::<f64>().ok()).unwrap_or_default();
-    let free = sum(balance.free_balance.map(|free| free.to_string()));
-    let left = sum(balance.balance.map(|balance| balance.to_string())) + free;
-    let paid = 105.0 - left;
-    assert!((paid - price * f64::from(succeeded)).abs() < 0.01, "{succeeded} at {price} make not {paid}");
-    books_are_right(&service).await;
-    let outcome = client.model("color-extraction").run(Inputs::new().file("input", picture(64))).await;
-    outcome.expect("the service goes on");
-    service.shutdown().await;
-}
-
-/// Kills a model process of this test again and again, most of them in the middle of a run.
-fn kill(is_over: &AtomicBool) -> usize {
-    let mut random = fastrand::Rng::with_seed(3);
-    let mut killed = 0;
-    while killed < KILLS {
-        std::thread::sleep(Duration::from_millis(random.u64(50..500)));
-        let busy = children().into_iter().find(|process| is_busy(*process));
-        if let Some(process) = busy.and_then(rustix::process::Pid::from_raw)
-            && rustix::process::kill_process(process, rustix::process::Signal::KILL).is_ok()
-        {
-            killed += 1;
-        }
-    }
-    is_over.store(true, Ordering::SeqCst);
-    killed
-}
-
-/// The model processes that this process has started.
-fn children() -> Vec<i32> {
+/// The model processes that this process has started from a program.
+pub(crate) fn model_processes(program: &Path) -> Vec<i32> {
     let own = std::process::id().to_string();
     let processes = std::fs::read_dir("/proc").expect("there is a list of processes");
     let ids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
@@ -198,16 +119,9 @@ fn children() -> Vec<i32> {
         let about = |file: &str| std::fs::read_to_string(format!("/proc/{id}/{file}")).unwrap_or_default();
         let is_ours =
             about("status").lines().any(|line| line.strip_prefix("PPid:").map(str::trim) == Some(&own));
-        is_ours
-            && Path::new(about("cmdline").split('\0').next().unwrap_or_default()).ends_with("model-worker")
+        is_ours && Path::new(about("cmdline").split('\0').next().unwrap_or_default()) == program
     })
     .collect()
-}
-
-/// Whether a process computes rather than waits for a line.
-fn is_busy(process: i32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    status.lines().any(|line| line.starts_with("State:") && line.contains('R'))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -223,7 +137,9 @@ async fn a_model_process_has_no_more_than_its_limits() {
     };
     // Services of other tests have processes with other limits.
     let memory = (576_u64 << 20).to_string();
-    let process = children().into_iter().find(|process| limit(*process, "Max address space") == memory);
+    let process = model_processes(Path::new(PROGRAM))
+        .into_iter()
+        .find(|process| limit(*process, "Max address space") == memory);
     let process = process.expect("it is kept for the next run");
     assert_eq!(limit(process, "Max core file size"), "0");
     assert_eq!(limit(process, "Max open files"), "64");

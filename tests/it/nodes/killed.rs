@@ -8,6 +8,7 @@ use inferstore::Inputs;
 use serde_json::json;
 
 use super::bench::{Bench, Process};
+use crate::client::Quickly;
 
 const ROUNDS: u64 = 5;
 
@@ -35,7 +36,7 @@ async fn a_killed_node_process_leaves_its_task_to_another() {
         let next = start();
         node.kill();
         node = next;
-        let ended = tokio::time::timeout(Duration::from_secs(30), task.wait()).await;
+        let ended = tokio::time::timeout(Duration::from_secs(30), task.wait().quickly()).await;
         let outcome = ended.expect("it ends").unwrap_or_else(|failure| panic!("round {round}: {failure}"));
         assert_eq!(outcome.output["output"], "done", "round {round}");
     }

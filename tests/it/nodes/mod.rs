@@ -2,7 +2,7 @@
 //! a model server can rely on, and what becomes of tasks whose node is killed.
 
 mod bench;
-mod built_in;
+pub(crate) mod built_in;
 mod commands;
 mod killed;
 mod real;

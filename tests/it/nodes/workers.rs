@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::bench::Bench;
+use crate::client::Quickly;
 
 /// A worker in a shell: answers with its process and the number of the run; the word `die` ends it.
 const SHELL: &str = r#"
@@ -77,7 +78,12 @@ async fn a_node_is_preferred_to_the_built_in_method_as_long_as_it_lives() {
     // By the built-in method this picture is none: its format is not one of those that it reads.
     let run = || async {
         let inputs = Inputs::new().file("input", picture());
-        client.model("color-extraction").run(inputs).await.map(|outcome| outcome.output["output"].clone())
+        client
+            .model("color-extraction")
+            .run(inputs)
+            .quickly()
+            .await
+            .map(|outcome| outcome.output["output"].clone())
     };
     run().await.expect_err("the built-in method answers");
 

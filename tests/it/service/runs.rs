@@ -8,6 +8,7 @@ use reqwest::redirect::Policy;
 use serde_json::{Value, json};
 
 use super::{audited, start};
+use crate::client::Quickly;
 use crate::support::caller::Caller;
 use crate::support::deployment::Deployment;
 use crate::support::picture::red_and_blue;
@@ -129,13 +130,14 @@ async fn a_task_that_cannot_succeed_fails_with_a_reason_and_costs_nothing() {
 async fn the_client_goes_from_a_file_to_an_output_in_one_call() {
     let (_service, _caller, client) = running().await;
     let inputs = Inputs::new().file("input", File::bytes("two.bmp", red_and_blue()));
-    let outcome = client.model("color-extraction").run(inputs).await.expect("the run succeeds");
+    let outcome = client.model("color-extraction").run(inputs).quickly().await.expect("the run succeeds");
     assert!(outcome.output["output"].as_str().is_some_and(|colors| colors.contains("#ff0000")));
     assert_eq!(outcome.cost.map(|cost| cost.to_string()), Some("0.05".to_owned()));
 
     let inputs =
         Inputs::new().file("input", File::bytes("no.png", b"no picture".to_vec()).with_mime("image/png"));
-    let failed = client.model("color-extraction").run(inputs).await.expect_err("there is no picture");
+    let failed =
+        client.model("color-extraction").run(inputs).quickly().await.expect_err("there is no picture");
     assert!(matches!(failed, Error::TaskFailed(_)), "{failed:?}");
 }
 
@@ -143,7 +145,7 @@ async fn the_client_goes_from_a_file_to_an_output_in_one_call() {
 async fn a_video_that_cannot_be_decoded_is_sent_and_fails_the_task_with_a_reason() {
     let (service, _caller, client) = running().await;
     let movie = File::bytes("square.mp4", b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom".to_vec());
-    let failed = client.model("video-edge-map").run(Inputs::new().file("input", movie)).await;
+    let failed = client.model("video-edge-map").run(Inputs::new().file("input", movie)).quickly().await;
     let failed = failed.expect_err("no video decoder is built in").to_string();
     assert!(failed.contains("`input`") && failed.contains("MP4") && failed.contains("GIF"), "{failed}");
     audited(&service).await;

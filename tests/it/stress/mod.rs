@@ -9,6 +9,8 @@ mod creates;
 mod disk;
 mod durability;
 mod intensity;
+#[cfg(target_os = "linux")]
+mod models;
 mod money;
 mod process;
 mod raw;

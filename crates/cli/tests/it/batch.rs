@@ -97,7 +97,7 @@ fn a_batch_of_200_files_that_is_killed_ten_times_is_paid_once() {
         Command::new(env!("CARGO_BIN_EXE_inferstore"))
             .args(["run", "haze-removal"])
             .args(&names)
-            .args(["-o", "out", "-j", "16", "--settle", "2s", "--poll", "1"])
+            .args(["-o", "out", "-j", "16", "--settle", "2s", "--poll", "0.2"])
             .env("INFERSTORE_BASE_URL", local.service().base_url())
             .env("INFERSTORE_API_KEY", "the-key-of-the-tests")
             .env_remove("INFERSTORE_PROFILE")
@@ -112,7 +112,7 @@ fn a_batch_of_200_files_that_is_killed_ten_times_is_paid_once() {
     for kill in 0..KILLS {
         let mut batch = start();
         let millis =
-            150 + (seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(kill * 1_442_695_040)) % 1_700;
+            150 + (seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(kill * 1_442_695_040)) % 900;
         std::thread::sleep(Duration::from_millis(millis));
         // It may have ended already.
         let _ = batch.kill();

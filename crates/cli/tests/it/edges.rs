@@ -71,17 +71,14 @@ fn outputs_go_to_a_file_a_folder_a_template_or_standard_output() {
     std::fs::copy(local.cli.path("hazy.png"), local.cli.path("home/h.png")).expect("it can be copied");
     let cli = &local.cli;
     for (run, path) in [
-        ("run haze-removal hazy.png -o clear.png -q --poll 1", "clear.png"),
-        ("run haze-removal hazy.png -o folder -q --poll 1", "folder/hazy-haze-removal.png"),
-        ("run haze-removal hazy.png -o folder -q --poll 1", "folder/hazy-haze-removal-2.png"),
-        ("run haze-removal hazy.png -o folder -q --overwrite --poll 1", "folder/hazy-haze-removal.png"),
-        (
-            "run haze-removal input_image=@~/h.png -o new/{name}/{input}.{ext} -q --poll 1",
-            "new/output_image/h.png",
-        ),
-        ("run haze-removal ~/h.png -o ~/out.png -q --poll 1", "home/out.png"),
+        ("run haze-removal hazy.png -o clear.png -q", "clear.png"),
+        ("run haze-removal hazy.png -o folder -q", "folder/hazy-haze-removal.png"),
+        ("run haze-removal hazy.png -o folder -q", "folder/hazy-haze-removal-2.png"),
+        ("run haze-removal hazy.png -o folder -q --overwrite", "folder/hazy-haze-removal.png"),
+        ("run haze-removal input_image=@~/h.png -o new/{name}/{input}.{ext} -q", "new/output_image/h.png"),
+        ("run haze-removal ~/h.png -o ~/out.png -q", "home/out.png"),
         ("task show @last -o again.png -q", "again.png"),
-        ("task wait @last -o waited/{name}.{ext} -q --poll 1", "waited/output_image.png"),
+        ("task wait @last -o waited/{name}.{ext} -q", "waited/output_image.png"),
     ] {
         let ended = cli.call(run);
         assert_eq!(ended.code, exit::DONE, "{run}: {ended}");
@@ -89,10 +86,10 @@ fn outputs_go_to_a_file_a_folder_a_template_or_standard_output() {
         let content = std::fs::read(cli.path(path)).expect("it is there");
         assert!(content.starts_with(b"\x89PNG"), "{run}");
     }
-    let several = cli.call("run color-harmonization hazy.png template=v_shape angle=30 -o h.png -q --poll 1");
+    let several = cli.call("run color-harmonization hazy.png template=v_shape angle=30 -o h.png -q");
     assert_eq!(several.code, exit::DONE, "{several}");
     assert!(names_in(cli.folder.path()).contains(&"h-output_hue.png".to_owned()), "{several}");
-    let piped = cli.call("run haze-removal hazy.png -o - --poll 1");
+    let piped = cli.call("run haze-removal hazy.png -o -");
     assert!(piped.code == exit::DONE && piped.stdout.contains("PNG"), "{}", piped.stderr);
 }
 
@@ -100,7 +97,7 @@ fn outputs_go_to_a_file_a_folder_a_template_or_standard_output() {
 fn a_file_comes_from_standard_input() {
     let mut local = Local::start();
     local.cli.stdin_bytes(PICTURE);
-    for run in ["run haze-removal - -o a.png --poll 1", "run haze-removal input_image=@- -o b.png --poll 1"] {
+    for run in ["run haze-removal - -o a.png", "run haze-removal input_image=@- -o b.png"] {
         let ended = local.cli.call(run);
         assert_eq!(ended.code, exit::DONE, "{ended}");
     }
@@ -267,7 +264,7 @@ fn an_output_goes_into_a_pipe_that_the_shell_has_opened() {
         reader.read_to_end(&mut bytes).map(|_| bytes)
     });
     let pipe = format!("/proc/self/fd/{}", writer.as_raw_fd());
-    let ended = local.cli.call(&format!("run haze-removal hazy.png -o {pipe} --poll 1"));
+    let ended = local.cli.call(&format!("run haze-removal hazy.png -o {pipe}"));
     drop(writer);
     assert_eq!(ended.code, exit::DONE, "{ended}");
     let read = reading.join().expect("it does not panic").expect("it can be read");
@@ -303,8 +300,8 @@ fn a_task_runs_again_with_another_file_and_its_outputs_are_named_after_it() {
     let local = Local::start();
     let cli = &local.cli;
     std::fs::copy(cli.path("hazy.png"), cli.path("b.png")).expect("it can be copied");
-    assert_eq!(cli.call("run haze-removal hazy.png --poll 1").code, exit::DONE);
-    let again = cli.call("task rerun @last b.png -o out --poll 1 -q");
+    assert_eq!(cli.call("run haze-removal hazy.png").code, exit::DONE);
+    let again = cli.call("task rerun @last b.png -o out -q");
     assert!(again.stdout.trim().ends_with("out/b-haze-removal.png"), "{again}");
     let shown = cli.call("task wait @last -o {input}-{model}.{ext} -q");
     assert!(shown.stdout.trim().ends_with("-haze-removal.png"), "{shown}");

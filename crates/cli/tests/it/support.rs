@@ -139,7 +139,13 @@ impl Cli {
             stderr_is_terminal: false,
             width: self.width.unwrap_or(100),
         };
-        let arguments = ["inferstore"].iter().chain(words).map(Into::into);
+        let mut arguments = ["inferstore"].iter().chain(words).copied().collect::<Vec<_>>();
+        // The models of the tests are quicker than what the client expects of a model.
+        let waits = matches!(words, ["run", ..] | ["task", "wait" | "rerun", ..]);
+        if waits && !["--poll", "--detach"].iter().any(|word| words.contains(word)) {
+            arguments.extend(["--poll", "0.1"]);
+        }
+        let arguments = arguments.into_iter().map(Into::into);
         let code = inferstore_cli::run(arguments, environment);
         Ended { code, stdout: stdout.text(), stderr: stderr.text() }
     }

@@ -29,12 +29,12 @@ fn runs_keep_within_their_memory() {
         return;
     }
     every_model_keeps_within_the_memory_that_it_asks_for();
-    metadata_that_unpack_to_a_gigabyte_cost_nothing();
+    metadata_that_unpack_to_far_more_cost_nothing();
 }
 
-fn metadata_that_unpack_to_a_gigabyte_cost_nothing() {
+fn metadata_that_unpack_to_far_more_cost_nothing() {
     let plain = support::png(&scenes::hazy(64, 48));
-    let unpacked = vec![0; 1 << 30];
+    let unpacked = vec![0; 64 << 20];
     let mut compressed = ZlibEncoder::new(Vec::new(), Compression::fast());
     compressed.write_all(&unpacked).expect("it is written into memory");
     drop(unpacked);

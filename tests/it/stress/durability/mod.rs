@@ -20,7 +20,7 @@ async fn what_was_acknowledged_survives_being_killed_and_nothing_is_billed_twice
     let intensity = Intensity::of_this_run();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let start = Start::plain(folder.path(), free_ports());
-    let (mut random, kills) = (intensity.random(), intensity.times(12, 200));
+    let (mut random, kills) = (intensity.random(), intensity.times(5, 200));
     let acknowledged = Acknowledged::default();
     let (mut within_starts, mut longest_start) = (0, Duration::ZERO);
     for round in 0..kills {
@@ -63,7 +63,7 @@ async fn what_was_acknowledged_survives_being_killed_and_nothing_is_billed_twice
 #[tokio::test(flavor = "multi_thread")]
 async fn a_first_start_that_was_killed_is_made_up_for_by_the_next_one() {
     let intensity = Intensity::of_this_run();
-    let (mut random, kills) = (intensity.random(), intensity.times(4, 60));
+    let (mut random, kills) = (intensity.random(), intensity.times(2, 60));
     let mut longest_start = Duration::from_millis(100);
     for _ in 0..kills {
         let folder = tempfile::tempdir().expect("a temporary folder");
