@@ -32,7 +32,7 @@ fn main() {
         return;
     }
     for tier in [Tier::Form, Tier::Put] {
-        let measured = measure(tier, |base_url, path| {
+        let measured = measure(tier, 100 << 20, |base_url, path| {
             let mut child = Command::new(env::current_exe().expect("this program has a path"));
             child.args(["upload", base_url]).arg(path);
             child

@@ -1,4 +1,4 @@
-//! What an upload of 100 MiB needs, measured in a process of its own, so that nothing else counts.
+//! What the upload of a large file needs, measured in a process of its own, so that nothing else counts.
 
 use std::fs;
 use std::path::Path;
@@ -9,8 +9,6 @@ use inferstore::{Client, UploadEvent};
 use serde_json::json;
 
 use super::responder::{Answer, respond};
-
-const SIZE: u64 = 104_857_600;
 
 /// What was measured.
 pub(crate) struct Measured {
@@ -27,9 +25,9 @@ pub(crate) enum Tier {
     Put,
 }
 
-/// Uploads through the tier in the process that `child` describes, which has to call [`upload`] with the
+/// Uploads a file of this size through the tier in the process that `child` describes, which has to call [`upload`] with the
 /// two arguments that it is given: the base URL, and the path of the file.
-pub(crate) fn measure(tier: Tier, child: impl FnOnce(&str, &Path) -> Command) -> Measured {
+pub(crate) fn measure(tier: Tier, size: u64, child: impl FnOnce(&str, &Path) -> Command) -> Measured {
     let (method, path) = match tier {
         Tier::Form => ("POST", "/bucket"),
         Tier::Put => ("PUT", "/bucket/key?X-Amz-Algorithm=AWS4-HMAC-SHA256"),
@@ -51,8 +49,8 @@ pub(crate) fn measure(tier: Tier, child: impl FnOnce(&str, &Path) -> Command) ->
     let answer = json!({"status": "success", "message": "ok", "data": target}).to_string();
     let api = respond(move |_| Some(Answer { code: 200, body: answer.clone(), pause: None }));
 
-    let path = std::env::temp_dir().join(format!("inferstore-100-mib-{tier:?}-{}", std::process::id()));
-    fs::File::create(&path).and_then(|file| file.set_len(SIZE)).expect("a sparse file can be made");
+    let path = std::env::temp_dir().join(format!("inferstore-large-{tier:?}-{}", std::process::id()));
+    fs::File::create(&path).and_then(|file| file.set_len(size)).expect("a sparse file can be made");
     let output = child(&format!("{api}/api/v1"), &path).output().expect("the child runs");
     fs::remove_file(&path).expect("the file is ours");
 
@@ -63,10 +61,10 @@ pub(crate) fn measure(tier: Tier, child: impl FnOnce(&str, &Path) -> Command) ->
         let digits = line.map(|rest| rest.chars().take_while(char::is_ascii_digit).collect::<String>());
         digits.and_then(|digits| digits.parse().ok()).unwrap_or_else(|| panic!("no {name} in {report}"))
     };
-    assert_eq!(number("progress="), SIZE, "the pieces add up to the size");
+    assert_eq!(number("progress="), size, "the pieces add up to the size");
     let received = received.lock().expect("no thread panicked");
     let [(true, Some(announced), arrived)] = received[..] else { panic!("{tier:?}: {received:?}") };
-    assert!(announced == arrived && arrived >= SIZE, "{announced} were announced, {arrived} came");
+    assert!(announced == arrived && arrived >= size, "{announced} were announced, {arrived} came");
     Measured { idle: number("idle="), peak: number("peak=") }
 }
 

@@ -10,7 +10,7 @@ use super::support::{Bench, Leased, Node, Outcome, post_and_hang_up};
 
 const SEEDS: u64 = 50;
 /// How many tasks are in progress side by side.
-const SIDE_BY_SIDE: usize = 5;
+const SIDE_BY_SIDE: usize = 10;
 
 /// Where a node dies.
 #[derive(Debug, Clone, Copy)]
@@ -161,6 +161,6 @@ async fn watch(bench: &Bench, task: &str) -> Outcome<Vec<String>> {
         if matches!(status, "success" | "failed" | "canceled") {
             return Ok(seen);
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
