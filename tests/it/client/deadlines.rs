@@ -1,9 +1,10 @@
 //! One deadline bounds everything, also a service that never responds and a gateway that takes its time to fail.
 //! What the service itself can be made to do is in `on_the_service`.
 
+use std::error::Error as _;
 use std::time::{Duration, Instant};
 
-use inferstore::{Decimal, Error, TaskDisposition};
+use inferstore::{Decimal, Error, PollInterval, TaskDisposition};
 use tokio::time;
 
 use super::{Quickly, built, inputs, quick};
@@ -55,5 +56,17 @@ async fn a_service_that_never_responds_does_not_hold_a_run_beyond_its_deadline()
             (_, Error::DeadlineReached(reached)) if reached.disposition == TaskDisposition::NotCreated => {}
             _ => panic!("{operation}: {error:?}"),
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_the_deadline_cuts_short_is_no_failure_of_the_service() {
+    for (poll, is_failure) in [(2_000, true), (4_900, false)] {
+        let scripted = Scripted::new();
+        scripted.reply_to("getTask", Reply::Late(Duration::from_secs(600)));
+        let run = scripted.client().model(MODEL).run(inputs()).deadline(Duration::from_secs(5));
+        let error = run.poll(PollInterval::every(Duration::from_millis(poll))).await.expect_err("time is up");
+        assert!(matches!(error, Error::DeadlineReached(_)), "{error:?}");
+        assert_eq!(error.source().is_some(), is_failure, "a read every {poll} ms: {error}");
     }
 }

@@ -277,13 +277,20 @@ impl Waiter {
     async fn read_tasks(&mut self, end: Deadline) {
         let due = self.pending.iter().filter(|(_, task)| task.has_ended() || task.position.is_none());
         let due: Vec<Task> = due.map(|(id, _)| self.handle(id)).collect();
+        let began = Instant::now();
         let reads = stream::iter(due).map(|task| async move {
             let read = task.get_until(end).await;
             (task.id, read)
         });
         let reads: Vec<_> = reads.buffer_unordered(MAX_CONCURRENT_READS).collect().await;
+        // A late read that the end cut short says nothing about the service.
+        let was_cut =
+            end.at.is_some_and(|at| at <= Instant::now() && at.saturating_duration_since(began) <= LAST_READ);
         for (id, read) in reads {
-            self.observe(id, read);
+            let is_cut = was_cut && read.as_ref().is_err_and(|error| error.status().is_none());
+            if !is_cut {
+                self.observe(id, read);
+            }
         }
     }
 
