@@ -62,6 +62,10 @@ impl Caller {
         let order = json!({"folder": "samples", "mime": "image/bmp", "name": name, "size": content.len()});
         let path = "/api-key/storage/upload/create-presigned-url";
         let (status, body) = self.call(Method::POST, path, Some(order)).await?;
+        // A long test may use up the money of its account.
+        if status == StatusCode::PAYMENT_REQUIRED {
+            return None;
+        }
         assert_eq!(status, StatusCode::OK, "{body}");
         let status = self.send(&body["data"], content).await?;
         assert!(status.is_success(), "an upload was refused: {status}");
@@ -109,6 +113,8 @@ struct Known {
     shown: BTreeMap<String, u8>,
     /// By URL, the content.
     files: BTreeMap<String, Vec<u8>>,
+    /// The URLs whose content was read since.
+    read: BTreeSet<String>,
 }
 
 impl Acknowledged {
@@ -131,6 +137,11 @@ impl Acknowledged {
             reported.files.insert(url.clone(), picture(0));
             reported.picture = url;
         });
+    }
+
+    /// Every file is read again by the next check.
+    pub(crate) fn read_all_again(&self) {
+        self.reported(|reported| reported.read.clear());
     }
 
     /// Holds what the service says now against what it has acknowledged.
@@ -177,12 +188,15 @@ impl Acknowledged {
                 break;
             }
         }
-        for (url, size) in &listed {
+        // Thousands of files, after hundreds of kills: those that were read before are read again in the end.
+        let read = self.reported(|reported| reported.read.clone());
+        for (url, size) in listed.iter().filter(|(url, _)| !read.contains(*url)) {
             let content = caller.read(url).await;
             assert_eq!(Some(content.len() as u64), *size, "a listed file has another size");
             if let Some(wanted) = self.reported(|reported| reported.files.get(url).cloned()) {
                 assert_eq!(content, wanted, "a file has changed");
             }
+            self.reported(|reported| reported.read.insert(url.clone()));
         }
         self.reported(|reported| {
             for url in reported.files.keys() {
