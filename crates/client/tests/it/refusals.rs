@@ -9,7 +9,7 @@ use inferstore::reqwest::{self, Body, Request, Response};
 use inferstore::{CallContext, Client, Error, Result, Retry};
 
 /// Responds to everything with this status, these headers and this body.
-struct Refusal(u16, &'static [(&'static str, &'static str)], &'static str);
+struct Refusal(u16, &'static [(&'static str, &'static str)], String);
 
 impl Middleware for Refusal {
     fn handle<'a>(&'a self, _: Request, _: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
@@ -17,7 +17,7 @@ impl Middleware for Refusal {
         for (name, value) in self.1 {
             response = response.header(*name, *value);
         }
-        let Ok(response) = response.body(Body::from(self.2)) else { panic!("no such response") };
+        let Ok(response) = response.body(Body::from(self.2.clone())) else { panic!("no such response") };
         Box::pin(async move { Ok(response.into()) })
     }
 }
@@ -39,7 +39,7 @@ fn context(error: &Error) -> &CallContext {
 
 #[tokio::test]
 async fn a_rate_limit_says_how_long_to_wait_and_why() -> Result<()> {
-    let body = r#"{"status": "fail", "message": "slow down"}"#;
+    let body = r#"{"status": "fail", "message": "slow down"}"#.to_owned();
     let error = refused(Refusal(429, &[("retry-after", "7"), ("x-request-id", "r-1")], body)).await?;
     assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
     assert!(error.is_retryable() && !error.is_not_found() && !error.is_insufficient_balance(), "{error:?}");
@@ -51,9 +51,10 @@ async fn a_rate_limit_says_how_long_to_wait_and_why() -> Result<()> {
 
 #[tokio::test]
 async fn what_is_not_there_or_not_paid_can_be_told_apart() -> Result<()> {
-    let missing = refused(Refusal(404, &[], r#"{"status": "fail", "message": "no such account"}"#)).await?;
+    let missing =
+        refused(Refusal(404, &[], r#"{"status": "fail", "message": "no such account"}"#.to_owned())).await?;
     assert!(missing.is_not_found() && !missing.is_insufficient_balance() && !missing.is_retryable());
-    let unpaid = refused(Refusal(402, &[], "")).await?;
+    let unpaid = refused(Refusal(402, &[], String::new())).await?;
     assert!(unpaid.is_insufficient_balance() && !unpaid.is_not_found() && !unpaid.is_retryable());
     assert_eq!(context(&unpaid).message, None);
     Ok(())
@@ -65,12 +66,24 @@ async fn a_failure_in_a_success_is_a_refusal_and_anything_else_is_no_response_of
         r#"{"status": "fail", "message": "closed"}"#,
         r#"{"status": "fail", "message": "closed", "data": {}}"#,
     ] {
-        let error = refused(Refusal(200, &[], body)).await?;
+        let error = refused(Refusal(200, &[], body.to_owned())).await?;
         assert!(matches!(error, Error::Api(_)) && !error.is_retryable(), "{error:?}");
         assert_eq!(context(&error).message.as_deref(), Some("closed"));
     }
-    let page = refused(Refusal(200, &[("content-type", "text/html")], "<p>Sign in</p>")).await?;
+    let page = refused(Refusal(200, &[("content-type", "text/html")], "<p>Sign in</p>".to_owned())).await?;
     assert!(matches!(page, Error::Decode(_)), "{page:?}");
     assert_eq!(context(&page).message, None);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_message_of_a_refusal_is_found_in_a_body_of_some_length_and_not_in_an_endless_one() -> Result<()>
+{
+    for (length, message) in [(60_000, Some("no")), (100_000, None)] {
+        let padding = "x".repeat(length);
+        let body = format!(r#"{{"status": "fail", "padding": "{padding}", "message": "no"}}"#);
+        let error = refused(Refusal(403, &[], body)).await?;
+        assert_eq!(context(&error).message.as_deref(), message, "{length} bytes");
+    }
     Ok(())
 }

@@ -44,6 +44,8 @@ async fn two_tasks_that_may_be_it_are_reported_and_none_is_adopted() {
     let candidates: Vec<_> = unknown.candidates.iter().map(ToString::to_string).collect();
     assert_eq!((candidates.len(), &candidates[0]), (2, &other));
     assert_eq!(tasks(&controls).await, 2);
+    // A further search could not tell them apart.
+    assert_eq!(controls.seen(operations::LIST_TASKS), 1);
 }
 
 #[tokio::test]
