@@ -42,6 +42,8 @@ async fn run() -> Outcome {
     config.api.set_port(next("API port")?.parse()?);
     config.storage.set_port(next("storage port")?.parse()?);
     config.first_account.api_key = Some(API_KEY.to_owned());
+    // More than a long test under load spends.
+    config.first_account.balance = "1000".parse()?;
     config.excluded_models.insert("face-mesh".to_owned());
     for setting in arguments {
         let (name, value) = setting.split_once('=').ok_or("a setting is name=number")?;
