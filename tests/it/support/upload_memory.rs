@@ -25,8 +25,8 @@ pub(crate) enum Tier {
     Put,
 }
 
-/// Uploads a file of this size through the tier in the process that `child` describes, which has to call [`upload`] with the
-/// two arguments that it is given: the base URL, and the path of the file.
+/// Uploads a file of this size through the tier in the process that `child` describes, which has to call
+/// [`upload`] with the two arguments that it is given: the base URL, and the path of the file.
 pub(crate) fn measure(tier: Tier, size: u64, child: impl FnOnce(&str, &Path) -> Command) -> Measured {
     let (method, path) = match tier {
         Tier::Form => ("POST", "/bucket"),

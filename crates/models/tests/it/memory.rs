@@ -60,7 +60,7 @@ fn metadata_that_unpack_to_far_more_cost_nothing() {
 }
 
 fn every_model_keeps_within_the_memory_that_it_asks_for() {
-    let (width, height) = (360, 270);
+    let (width, height) = (560, 420);
     let pixels = u64::from(width * height);
     let opaque = scenes::hazy(width, height);
     // The most that a picture can have: deep colors and transparency.

@@ -109,7 +109,7 @@ struct Known {
     shown: BTreeMap<String, u8>,
     /// By URL, the content.
     files: BTreeMap<String, Vec<u8>>,
-    /// The URLs whose content was read since.
+    /// The URLs whose content was compared.
     read: BTreeSet<String>,
 }
 
@@ -184,15 +184,16 @@ impl Acknowledged {
                 break;
             }
         }
-        // Thousands of files, after hundreds of kills: those that were read before are read again in the end.
-        let read = self.reported(|reported| reported.read.clone());
-        for (url, size) in listed.iter().filter(|(url, _)| !read.contains(*url)) {
+        for (url, size) in &listed {
+            // Thousands of files, after hundreds of kills: one that was read before is read again in the end.
+            if !self.reported(|reported| reported.read.insert(url.clone())) {
+                continue;
+            }
             let content = caller.read(url).await;
             assert_eq!(Some(content.len() as u64), *size, "a listed file has another size");
             if let Some(wanted) = self.reported(|reported| reported.files.get(url).cloned()) {
                 assert_eq!(content, wanted, "a file has changed");
             }
-            self.reported(|reported| reported.read.insert(url.clone()));
         }
         self.reported(|reported| {
             for url in reported.files.keys() {

@@ -45,9 +45,9 @@ async fn what_was_acknowledged_survives_being_killed_and_nothing_is_billed_twice
 
     let process = start.ready();
     let caller = Caller::new(&process.base_url, &process.api_key);
-    acknowledged.read_all_again();
     acknowledged.check(&caller).await;
     acknowledged.until_all_tasks_have_ended(&caller).await;
+    acknowledged.read_all_again();
     acknowledged.check(&caller).await;
     no_stray_bytes(folder.path(), &caller).await;
     let charged = charges_are_right(&caller).await;

@@ -284,7 +284,7 @@ async fn compare<E: Engine>(fixture: &Fixture<E>, expected: &Expected) {
 
 /// Runs random sequences of steps, each on an empty database of its own.
 pub(crate) fn holds<E: Engine>(new: fn() -> E) {
-    let config = ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() };
     let ran = TestRunner::new(config).run(&steps(), |steps| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {

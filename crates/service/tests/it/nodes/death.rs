@@ -161,6 +161,6 @@ async fn watch(bench: &Bench, task: &str) -> Outcome<Vec<String>> {
         if matches!(status, "success" | "failed" | "canceled") {
             return Ok(seen);
         }
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
