@@ -8,7 +8,7 @@ use inferstore::Client;
 use inferstore_console::Console;
 use inferstore_service::Service;
 
-use super::serve::Signals;
+use super::signals::Signals;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
 
@@ -28,9 +28,10 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
     let console = start(&arguments, session.client()?, &session).await?;
+    let mut signals = Signals::new()?;
     session.output.data(console.url())?;
     session.output.note("open this address in a browser; it holds a token; Ctrl-C ends the console");
-    Signals::new()?.next().await;
+    signals.next().await;
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use inferstore::{Client, File, Inputs, Outcome, PollInterval, RunEvent};
 use inferstore_service::{Config, Service};
 
 use super::console::{Beside, LOOPBACK};
-use super::serve::Signals;
+use super::signals::Signals;
 use crate::failure::{Failure, Result};
 use crate::output::{Output, Report};
 use crate::progress::{Progress, watch};
@@ -63,10 +63,11 @@ pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
 async fn look_at(service: &Service, session: &Session) -> Result {
     let beside = Beside::start(service, SocketAddr::new(LOOPBACK, 0)).await;
     let beside = beside.map_err(|error| Failure::local_failure("the console does not start", error))?;
+    let mut signals = Signals::new()?;
     session
         .output
         .data(format!("\nLook at it in a browser (Ctrl-C ends it):\n  {}", beside.console.url()))?;
-    Signals::new()?.next().await;
+    signals.next().await;
     beside.end().await;
     Ok(())
 }

@@ -20,6 +20,7 @@ pub(crate) mod profile;
 pub(crate) mod reference;
 pub(crate) mod run;
 pub(crate) mod serve;
+mod signals;
 pub(crate) mod status;
 pub(crate) mod task;
 pub(crate) mod version;

@@ -8,6 +8,7 @@ use inferstore_service::AdminClient;
 use serde_json::{Value, json};
 
 use super::model_init;
+use super::signals::Signals;
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
@@ -73,6 +74,8 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
     let mut config = Config::read_for(&file, service.as_ref()).map_err(|error| usage(error.to_string()))?;
     prepare(&mut config, &arguments.python).await.map_err(|error| failed(error.to_string()))?;
 
+    // Before a key is drawn, which is revoked at the end.
+    let mut signals = Signals::new()?;
     let name = key_name(&file);
     let given = std::env::var(KEY_VARIABLE).ok();
     let is_drawn = given.is_none();
@@ -97,7 +100,7 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
     };
     let models: Vec<&str> = config.models.keys().map(String::as_str).collect();
     session.output.note(format!("serving {}; Ctrl-C ends the node", models.join(", ")));
-    let served = serve(config, NodeKey::new(key), ended()).await;
+    let served = serve(config, NodeKey::new(key), async move { signals.next().await }).await;
     if is_drawn && let Ok(mut admin) = admin(&arguments.data_dir).await {
         // A service that has ended meanwhile keeps the key, which the next start of this node replaces.
         let _ = admin.call("DELETE", &["nodes", "keys", &name], None).await;
@@ -168,20 +171,4 @@ fn usage(message: impl Into<String>) -> Failure {
 
 fn failed(message: impl Into<String>) -> Failure {
     Failure::new(exit::FAILED, message)
-}
-
-/// Returns when the process is asked to end.
-async fn ended() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = tokio::signal::ctrl_c() => {}
-            }
-            return;
-        }
-    }
-    let _ = tokio::signal::ctrl_c().await;
 }

@@ -7,7 +7,7 @@ use inferstore::Client;
 use tempfile::NamedTempFile;
 
 use super::console;
-use super::serve::Signals;
+use super::signals::Signals;
 use super::task::identifier::identified;
 use crate::complete;
 use crate::exit;
@@ -38,13 +38,15 @@ pub(crate) async fn execute(arguments: OpenArguments, session: Session) -> Resul
         Some(path) => format!("{}&page={path}", console.url()),
         None => console.url().to_owned(),
     };
+    // From here on a signal ends the command in order: the page with the token is deleted.
+    let mut signals = Signals::new()?;
     session.output.data(&url)?;
     let page = page(&url).map_err(|error| Failure::local_failure("no page can be written", error))?;
     if let Err(error) = open::that_detached(page.path()) {
         session.output.note(format!("no browser opens ({error}); open the address above in one"));
     }
     session.output.note("Ctrl-C ends the console");
-    Signals::new()?.next().await;
+    signals.next().await;
     Ok(())
 }
 

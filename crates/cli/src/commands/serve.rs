@@ -14,6 +14,7 @@ use inferstore_service::{Config, CorsOrigin, DatabaseUrl, Money, Roles, S3Config
 use serde_json::json;
 
 use super::console::{Beside, LOOPBACK};
+use super::signals::Signals;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
 use log::{FILTER_VARIABLE, Log, LogFormat};
@@ -400,41 +401,3 @@ fn close_to_others() {
 
 #[cfg(not(unix))]
 fn close_to_others() {}
-
-/// The signals that end a service.
-pub(crate) struct Signals {
-    #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
-    #[cfg(unix)]
-    interrupt: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    #[cfg(unix)]
-    pub(crate) fn new() -> Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let failed = |error| Failure::local_failure("signals cannot be received", error);
-        Ok(Self {
-            terminate: signal(SignalKind::terminate()).map_err(failed)?,
-            interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
-        })
-    }
-
-    #[cfg(unix)]
-    pub(crate) async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
-
-    #[cfg(not(unix))]
-    pub(crate) fn new() -> Result<Self> {
-        Ok(Self {})
-    }
-
-    #[cfg(not(unix))]
-    pub(crate) async fn next(&mut self) {
-        let _ = tokio::signal::ctrl_c().await;
-    }
-}

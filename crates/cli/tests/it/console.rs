@@ -12,6 +12,8 @@ use crate::support::{Cli, Local};
 /// A command that runs until it gets a signal, and its first line.
 struct Started {
     process: Child,
+    /// A shell that is already there, so that the signal follows the line at once.
+    killer: Child,
     line: String,
 }
 
@@ -22,11 +24,14 @@ impl Started {
             command.env_remove(format!("INFERSTORE_{variable}"));
         }
         let command = command.args(arguments).envs(variables.iter().copied());
+        let mut killer = Command::new("sh");
+        let killer = killer.args(["-c", "read pid && kill -s TERM $pid"]).stdin(Stdio::piped());
+        let killer = killer.spawn().expect("a shell starts");
         let mut process =
             command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the command starts");
         let mut line = String::new();
         BufReader::new(process.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
-        Self { process, line: line.trim().to_owned() }
+        Self { process, killer, line: line.trim().to_owned() }
     }
 
     fn serve(arguments: &[&str]) -> (Self, Value) {
@@ -37,8 +42,9 @@ impl Started {
     }
 
     fn end(mut self) {
-        let sent = Command::new("kill").args(["-s", "TERM", &self.process.id().to_string()]).status();
-        assert!(sent.is_ok_and(|status| status.success()));
+        let mut pid = self.killer.stdin.take().expect("piped");
+        writeln!(pid, "{}", self.process.id()).expect("the shell reads");
+        assert!(self.killer.wait().expect("it ends").success());
         assert!(self.process.wait().expect("it ends").success());
     }
 }
@@ -93,6 +99,10 @@ fn a_console_opens_for_any_service() {
     let console = Started::new(&["console"], &variables);
     assert!(catalog(&console.line).contains("Color harmonization"));
     console.end();
+    // What reads the address may end the console at once.
+    for _ in 0..5 {
+        Started::new(&["console"], &variables).end();
+    }
     service.end();
 }
 
