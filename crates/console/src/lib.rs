@@ -22,7 +22,7 @@ use axum::Router;
 use axum::extract::{Query, Request, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use futures_util::TryFutureExt;
-use inferstore::Client;
+use inferstore::{Client, PollInterval};
 use percent_encoding::percent_decode_str;
 use tokio::net::TcpListener;
 use tokio_util::sync::DropGuard;
@@ -38,14 +38,15 @@ pub struct Console {
 }
 
 impl Console {
-    /// Serves a console of the service that the client reaches, at this address; port 0 chooses a free one.
+    /// Serves a console of the service that the client reaches, at this address; port 0 chooses a free one. Runs
+    /// are read as often as `poll` says.
     ///
     /// # Errors
     /// When the address cannot be used, or the system has no temporary folder or no random numbers.
-    pub async fn start(client: Client, address: SocketAddr) -> io::Result<Self> {
+    pub async fn start(client: Client, address: SocketAddr, poll: PollInterval) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        let app = App::new(client, address.port())?;
+        let app = App::new(client, address.port(), poll)?;
         let url = format!("http://{address}/?token={}", app.guard.token);
         let end = app.ended.clone().drop_guard();
         serve(listener, Arc::new(app));

@@ -5,7 +5,7 @@ use std::hash::RandomState;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use inferstore::Client;
+use inferstore::{Client, PollInterval};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +22,7 @@ const MAX_LINKS: u64 = 10_000;
 /// Everything that requests share.
 pub(crate) struct App {
     pub(crate) client: Client,
+    pub(crate) poll: PollInterval,
     pub(crate) guard: Guard,
     pub(crate) runs: Arc<Runs>,
     /// Files that browsers sent, and files of the service that were downloaded.
@@ -36,9 +37,10 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(client: Client, port: u16) -> io::Result<Self> {
+    pub(crate) fn new(client: Client, port: u16, poll: PollInterval) -> io::Result<Self> {
         Ok(Self {
             client,
+            poll,
             guard: Guard::new(port)?,
             runs: Arc::default(),
             kept: Bounded::new(MAX_KEPT),

@@ -2,9 +2,10 @@
 
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use clap::Args;
-use inferstore::Client;
+use inferstore::{Client, PollInterval};
 use inferstore_console::Console;
 use inferstore_service::Service;
 
@@ -13,6 +14,10 @@ use crate::failure::{Failure, Result};
 use crate::settings::Session;
 
 pub(crate) const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// How often runs are read where the service is in this process, and a read costs nothing.
+pub(crate) const LOCAL_POLL: PollInterval =
+    PollInterval::Between { first: Duration::from_millis(50), longest: Duration::from_secs(1) };
 
 /// Arguments of `console`; `Command::Console` describes it.
 #[derive(Debug, Args)]
@@ -41,7 +46,7 @@ pub(crate) async fn start(arguments: &Arguments, client: Client, session: &Sessi
         session.output.note("warning: the console speaks plain HTTP: its token is readable on the way");
     }
     let address = SocketAddr::new(arguments.host, arguments.port);
-    Console::start(client, address)
+    Console::start(client, address, PollInterval::Adaptive)
         .await
         .map_err(|error| Failure::local_failure("the console does not start", error))
 }
@@ -70,7 +75,7 @@ impl<'a> Beside<'a> {
         };
         // The address may be one of the network: it leads to this process all the same.
         let client = Client::builder(service.base_url(), key).allow_insecure_http(true).build();
-        let console = Console::start(client?, address).await?;
+        let console = Console::start(client?, address, LOCAL_POLL).await?;
         Ok(Self { service, console, added_key })
     }
 

@@ -4,13 +4,12 @@ mod landscape;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
-use inferstore::{Client, File, Inputs, Outcome, PollInterval, RunEvent};
+use inferstore::{Client, File, Inputs, Outcome, RunEvent};
 use inferstore_service::{Config, Service};
 
-use super::console::{Beside, LOOPBACK};
+use super::console::{Beside, LOCAL_POLL, LOOPBACK};
 use super::signals::Signals;
 use crate::failure::{Failure, Result};
 use crate::output::{Output, Report};
@@ -31,10 +30,6 @@ pub(crate) struct Arguments {
 /// Small pictures that come with the command; a form upload carries them.
 const HAZY: &[u8] = include_bytes!("../../demo/hazy.png");
 const DARK: &[u8] = include_bytes!("../../demo/dark.png");
-
-/// The service is in this process, where a read costs nothing.
-const POLL: PollInterval =
-    PollInterval::Between { first: Duration::from_millis(50), longest: Duration::from_secs(1) };
 
 const AFTERWARDS: &str = "\
 How to go on:
@@ -162,7 +157,7 @@ impl<'a> Demo<'a> {
     async fn model(&self, model: &str, inputs: Inputs) -> Result<Outcome> {
         let mut progress = Progress::new(self.output());
         progress.state(model, "beginning");
-        let run = self.client.model(model).run(inputs).poll(POLL).events();
+        let run = self.client.model(model).run(inputs).poll(LOCAL_POLL).events();
         let show = |event: &_| {
             if let RunEvent::Status(status) = event {
                 progress.state(model, status.as_str());

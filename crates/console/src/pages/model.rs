@@ -239,7 +239,7 @@ pub(crate) async fn run(app: &App, id: &str, request: Request) -> Result<Respons
     let version = within(app.client.model(id).versioning()).await?;
     let declared = version.input_format.unwrap_or_default();
     let make = || {
-        let run = app.client.model(id).run(form.inputs(&declared));
+        let run = app.client.model(id).run(form.inputs(&declared)).poll(app.poll.clone());
         match form.more.get("max_cost") {
             Some(max_cost) => run.max_cost(max_cost.as_str()),
             None => run,

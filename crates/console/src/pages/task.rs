@@ -99,7 +99,7 @@ pub(crate) async fn show(app: &App, id: &str, query: &Words) -> Result<Response>
         let run = run.filter(|run| run.progress().end.is_none()).unwrap_or_else(|| {
             let inputs = task.input_data.unwrap_or_default();
             let new = Run::new(model, inputs, Some(TaskId::new(id)));
-            app.runs.start(new, Vec::new(), || app.client.task(id).wait().events())
+            app.runs.start(new, Vec::new(), || app.client.task(id).wait().poll(app.poll.clone()).events())
         });
         return Ok(go_to("runs", run.id));
     }

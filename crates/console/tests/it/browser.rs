@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use inferstore::Client;
+use inferstore::{Client, PollInterval};
 use inferstore_api::operations;
 use inferstore_console::Console;
 use inferstore_service::{Config, Controls, Fault, Script, Service};
@@ -215,7 +215,7 @@ async fn what_goes_wrong_is_shown_where_it_is() {
 
     // A key that the service refuses.
     let wrong = Client::new(site.service.base_url(), "isk_wrong_wrong").expect("a client");
-    let refused = Console::start(wrong, ANYWHERE).await.expect("a console");
+    let refused = Console::start(wrong, ANYWHERE, PollInterval::Adaptive).await.expect("a console");
     tab.open(refused.url()).await;
     tab.shows("The service refuses the API key").await;
     is_accessible(&tab, "refused").await;

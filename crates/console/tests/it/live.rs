@@ -38,7 +38,7 @@ async fn a_change_is_shown_within_200_ms() {
     let site = Site::start().await;
     let controls = site.service.controls().expect("controls");
     controls
-        .let_model("color-extraction", Script::fail("no").after(Duration::from_secs(4)))
+        .let_model("color-extraction", Script::fail("no").after(Duration::from_secs(1)))
         .await
         .expect("a script");
     let visitor = site.open().await;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use inferstore::Client;
+use inferstore::{Client, PollInterval};
 use inferstore_api::operations;
 use inferstore_console::Console;
 use inferstore_service::{Fault, Script};
@@ -144,7 +144,7 @@ async fn a_failing_service_leaves_a_page_with_a_reason() {
     assert_eq!(page.status, StatusCode::BAD_GATEWAY);
     page.says("What to try: ").says("&lt;h1&gt;");
     let wrong = Client::new(site.service.base_url(), "isk_wrong_wrong").expect("a client");
-    let console = Console::start(wrong, ANYWHERE).await.expect("a console");
+    let console = Console::start(wrong, ANYWHERE, PollInterval::Adaptive).await.expect("a console");
     let visitor = Visitor::open(&console).await;
     let page = visitor.get("/").await;
     assert_eq!(page.status, StatusCode::UNAUTHORIZED);
