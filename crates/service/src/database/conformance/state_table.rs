@@ -284,7 +284,16 @@ async fn compare<E: Engine>(fixture: &Fixture<E>, expected: &Expected) {
 
 /// Runs random sequences of steps, each on an empty database of its own.
 pub(crate) fn holds<E: Engine>(new: fn() -> E) {
-    let config = ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() };
+    // One case after the other leaves a processor idle for seconds.
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| hold_for_cases(48, new));
+        }
+    });
+}
+
+fn hold_for_cases<E: Engine>(cases: u32, new: fn() -> E) {
+    let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
     let ran = TestRunner::new(config).run(&steps(), |steps| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
