@@ -1,4 +1,4 @@
-//! A service in a process of its own, for tests that kill or strain it. Takes a data folder, an API port, a
+//! A service in a process of its own, for tests that kill or abuse it. Takes a data folder, an API port, a
 //! storage port and settings as `name=number`; logs its errors, says on one line that it is ready, and ends in
 //! order when its standard input closes.
 //!

@@ -1,6 +1,7 @@
 //! What users rely on, tried hard: under faults, kills, attacks and load. `cargo test` tries a little of
 //! each, always the same; `cargo xtask stress` tries much of each, from a seed that it prints.
 
+mod abuse;
 mod authorization;
 mod cluster;
 mod crashes;
@@ -16,7 +17,6 @@ mod process;
 mod raw;
 mod runs;
 mod stored;
-mod strain;
 mod uploads;
 
 pub(crate) use intensity::{Intensity, tell};

@@ -1,4 +1,4 @@
-//! Load that is meant to hurt. Honest clients are served all the while, memory stays bounded, and what was
+//! Abuse: load that is meant to hurt. Honest clients are served all the while, memory stays bounded, and what was
 //! held is released afterwards.
 
 mod harness;
@@ -40,7 +40,7 @@ async fn honest_clients_are_served_while_a_crowd_is_slow_and_the_crowd_is_discon
     };
     tokio::time::timeout(super::raw::BACKSTOP, arrived).await.expect("all are let in");
     let held = harness.held();
-    let strained = harness.serve_the_honest(10).await;
+    let beside = harness.serve_the_honest(10).await;
     // The crowd stays as long as it is let: that nothing is held for it is the doing of the service.
     harness.until_released().await;
     slow.shutdown().await;
@@ -50,7 +50,7 @@ async fn honest_clients_are_served_while_a_crowd_is_slow_and_the_crowd_is_discon
     harness.process.end();
     tell(&format!(
         "{crowd} slow clients of {} kinds ({held} at once), {} MiB more memory; the honest: {quiet:.1?} alone, \
-         {strained:.1?} beside them",
+         {beside:.1?} beside them",
         clients.len(),
         grown / MIB
     ));
