@@ -2,13 +2,14 @@
 //! models. Pure data, bounded, in this process alone.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use inferstore_api::Decimal;
 use inferstore_api::types::{Descriptor, ModelId, TaskId, UploadFolder};
 use serde_json::Value;
+use siphasher::sip128::{Hasher128, SipHasher13};
 use tokio::sync::RwLock;
 use tokio::time::Instant;
 
@@ -248,9 +249,9 @@ pub(crate) type Fingerprint = u128;
 
 /// The fingerprint of inputs.
 pub(crate) fn fingerprint(value: &Value) -> Fingerprint {
-    let mut hasher = Hasher128::new();
+    let mut hasher = hasher();
     hash(value, &mut hasher);
-    hasher.hash()
+    hasher.finish128().as_u128()
 }
 
 fn hash(value: &Value, hasher: &mut impl Hasher) {
@@ -279,29 +280,13 @@ fn hash(value: &Value, hasher: &mut impl Hasher) {
     }
 }
 
-/// A hasher of 128 bits. Keyed, so that no one can prepare two inputs with one hash.
-#[derive(Clone)]
-pub(crate) struct Hasher128([DefaultHasher; 2]);
-
-impl Hasher128 {
-    pub(crate) fn new() -> Self {
-        static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(Default::default);
-        Self([KEYS[0].build_hasher(), KEYS[1].build_hasher()])
-    }
-
-    pub(crate) fn hash(&self) -> u128 {
-        self.0.iter().fold(0, |hash, hasher| hash << 64 | u128::from(hasher.finish()))
-    }
-}
-
-impl Hasher for Hasher128 {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0.iter_mut().for_each(|hasher| hasher.write(bytes));
-    }
-
-    fn finish(&self) -> u64 {
-        self.0[0].finish()
-    }
+/// A hasher of 128 bits with a key of this process, so that no one can prepare two inputs with one hash.
+pub(crate) fn hasher() -> SipHasher13 {
+    static KEYS: LazyLock<(u64, u64)> = LazyLock::new(|| {
+        let random = RandomState::new();
+        (random.hash_one(0), random.hash_one(1))
+    });
+    SipHasher13::new_with_keys(KEYS.0, KEYS.1)
 }
 
 #[cfg(test)]

@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::{BoxFuture, FutureExt, Shared, TryFutureExt};
+use siphasher::sip128::{Hasher128, SipHasher13};
 use tempfile::TempPath;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::task::spawn_blocking;
 
 use crate::files::mime;
-use crate::memory::Hasher128;
+use crate::memory::hasher;
 use crate::transport::causes::{FileError, FileErrorKind};
 use crate::transport::error::Result;
 
@@ -209,13 +210,13 @@ impl Prepared {
 #[derive(Clone)]
 pub(super) struct Digest {
     pub(super) size: u64,
-    hasher: Hasher128,
+    hasher: SipHasher13,
     beginning: Vec<u8>,
 }
 
 impl Digest {
     pub(super) fn new() -> Self {
-        Self { size: 0, hasher: Hasher128::new(), beginning: Vec::new() }
+        Self { size: 0, hasher: hasher(), beginning: Vec::new() }
     }
 
     pub(super) fn update(&mut self, chunk: &[u8]) {
@@ -226,7 +227,7 @@ impl Digest {
     }
 
     pub(super) fn id(&self) -> u128 {
-        self.hasher.hash()
+        self.hasher.finish128().as_u128()
     }
 
     /// Stops when the size is known to be too large: a reader may be endless.
