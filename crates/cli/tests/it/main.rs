@@ -13,10 +13,10 @@ mod console;
 mod docs;
 mod edges;
 mod failures;
+#[cfg(target_os = "linux")]
+mod interactive;
 mod mistakes;
 mod profiles;
 mod reference;
 mod support;
 mod terminal;
-#[cfg(target_os = "linux")]
-mod watched;

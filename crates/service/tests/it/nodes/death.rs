@@ -10,7 +10,7 @@ use super::support::{Bench, Leased, Node, Outcome, post_and_hang_up};
 
 const SEEDS: u64 = 50;
 /// How many tasks are in progress side by side.
-const SIDE_BY_SIDE: usize = 10;
+const SIDE_BY_SIDE: usize = 25;
 
 /// Where a node dies.
 #[derive(Debug, Clone, Copy)]
