@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use inferstore_cli::exit;
 
-use crate::support::{Local, PICTURE, filters, names_in};
+use crate::support::{Local, filters, names_in};
+
+const PICTURE: &[u8] = include_bytes!("small.png");
 
 /// Writes this many pictures that differ.
 fn pictures(folder: &Path, count: usize) -> Vec<String> {
@@ -112,7 +114,7 @@ fn a_batch_of_200_files_that_is_killed_ten_times_is_paid_once() {
     for kill in 0..KILLS {
         let mut batch = start();
         let millis =
-            150 + (seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(kill * 1_442_695_040)) % 900;
+            100 + (seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(kill * 1_442_695_040)) % 400;
         std::thread::sleep(Duration::from_millis(millis));
         // It may have ended already.
         let _ = batch.kill();
