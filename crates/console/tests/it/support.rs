@@ -8,11 +8,11 @@ use inferstore_console::Console;
 use inferstore_service::{Config, Service};
 use reqwest::{RequestBuilder, StatusCode};
 
-/// Any free port of this machine.
 /// As a console beside a service reads its runs.
 const SOON: PollInterval =
     PollInterval::Between { first: Duration::from_millis(50), longest: Duration::from_secs(1) };
 
+/// Any free port of this machine.
 pub(crate) const ANYWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// A service with a console.
