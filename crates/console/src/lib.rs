@@ -17,6 +17,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Query, Request, State};
@@ -31,6 +32,10 @@ use crate::failure::{Failure, Result};
 use crate::pages::{account, assets, catalog, model, run, storage, task};
 use crate::state::App;
 
+/// The poll interval of a console whose service is in the same process, where a read costs nothing.
+pub const LOCAL_POLL: PollInterval =
+    PollInterval::Between { first: Duration::from_millis(50), longest: Duration::from_secs(1) };
+
 /// A console that is being served. It ends when it is dropped.
 pub struct Console {
     url: String,
@@ -38,8 +43,8 @@ pub struct Console {
 }
 
 impl Console {
-    /// Serves a console of the service that the client reaches, at this address; port 0 chooses a free one. Runs
-    /// are read as often as `poll` says.
+    /// Serves a console of the service that the client reaches, at this address; port 0 chooses a free one.
+    /// The status of a run is read at the poll interval.
     ///
     /// # Errors
     /// When the address cannot be used, or the system has no temporary folder or no random numbers.

@@ -22,6 +22,7 @@ const MAX_LINKS: u64 = 10_000;
 /// Everything that requests share.
 pub(crate) struct App {
     pub(crate) client: Client,
+    /// How often the status of a run is read.
     pub(crate) poll: PollInterval,
     pub(crate) guard: Guard,
     pub(crate) runs: Arc<Runs>,

@@ -2,11 +2,10 @@
 
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::time::Duration;
 
 use clap::Args;
 use inferstore::{Client, PollInterval};
-use inferstore_console::Console;
+use inferstore_console::{Console, LOCAL_POLL};
 use inferstore_service::Service;
 
 use super::signals::Signals;
@@ -14,10 +13,6 @@ use crate::failure::{Failure, Result};
 use crate::settings::Session;
 
 pub(crate) const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-
-/// How often runs are read where the service is in this process, and a read costs nothing.
-pub(crate) const LOCAL_POLL: PollInterval =
-    PollInterval::Between { first: Duration::from_millis(50), longest: Duration::from_secs(1) };
 
 /// Arguments of `console`; `Command::Console` describes it.
 #[derive(Debug, Args)]

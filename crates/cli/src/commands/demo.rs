@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use inferstore::{Client, File, Inputs, Outcome, RunEvent};
+use inferstore_console::LOCAL_POLL;
 use inferstore_service::{Config, Service};
 
-use super::console::{Beside, LOCAL_POLL, LOOPBACK};
+use super::console::{Beside, LOOPBACK};
 use super::signals::Signals;
 use crate::failure::{Failure, Result};
 use crate::output::{Output, Report};

@@ -8,14 +8,15 @@ use inferstore_cli::exit;
 
 use crate::support::{Local, filters, names_in};
 
-const PICTURE: &[u8] = include_bytes!("small.png");
+/// Of 32 by 24 pixels: the runs of hundreds of them end soon.
+const SMALL_PICTURE: &[u8] = include_bytes!("small.png");
 
 /// Writes this many pictures that differ.
 fn pictures(folder: &Path, count: usize) -> Vec<String> {
     let names: Vec<String> = (0..count).map(|number| format!("p{number:03}.png")).collect();
     for (number, name) in names.iter().enumerate() {
         // Bytes behind the end of a PNG change its hash, and nothing that is seen.
-        let content = [PICTURE, number.to_string().as_bytes()].concat();
+        let content = [SMALL_PICTURE, number.to_string().as_bytes()].concat();
         std::fs::write(folder.join(name), content).expect("it can be written");
     }
     names

@@ -3,14 +3,10 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use inferstore::{Client, PollInterval};
-use inferstore_console::Console;
+use inferstore::Client;
+use inferstore_console::{Console, LOCAL_POLL};
 use inferstore_service::{Config, Service};
 use reqwest::{RequestBuilder, StatusCode};
-
-/// As a console beside a service reads its runs.
-const SOON: PollInterval =
-    PollInterval::Between { first: Duration::from_millis(50), longest: Duration::from_secs(1) };
 
 /// Any free port of this machine.
 pub(crate) const ANYWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -32,7 +28,7 @@ impl Site {
         let service = Service::start(config).await.expect("a service starts");
         let key = service.api_key().expect("a fresh service has a key").to_owned();
         let client = Client::new(service.base_url(), key.as_str()).expect("a client can be built");
-        let console = Console::start(client.clone(), ANYWHERE, SOON).await.expect("a console starts");
+        let console = Console::start(client.clone(), ANYWHERE, LOCAL_POLL).await.expect("a console starts");
         Self { service, console, client, key }
     }
 
