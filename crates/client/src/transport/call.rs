@@ -3,6 +3,7 @@
 
 use std::error::Error as StdError;
 use std::iter::successors;
+use std::pin::pin;
 use std::time::{Duration, SystemTime};
 
 use inferstore_api::types::{EnvelopeStatus, TaskId};
@@ -99,7 +100,9 @@ impl<'a> Call<'a> {
         let core = self.core;
         let mut attempts = core.retries.start(self.operation, self.deadline);
         loop {
-            let fault = match self.attempt(send(&core.api)).await? {
+            // Pinned here: each function that takes it by value would move and keep a copy of its kilobytes.
+            let sent = pin!(send(&core.api));
+            let fault = match self.attempt(sent).await? {
                 Ok((status, data)) => {
                     core.retries.succeeded();
                     span.record("attempts", attempts.count).record("status", status);
@@ -132,7 +135,10 @@ impl<'a> Call<'a> {
                 }
                 Ok(open(response, &self.core.redactor))
             }
-            Some(Err(error)) => Fault::of(error, &self.core.redactor, self.deadline).await.map(Err),
+            // Boxed, because it is rare, and the future of every call would hold it.
+            Some(Err(error)) => {
+                Box::pin(Fault::of(error, &self.core.redactor, self.deadline)).await.map(Err)
+            }
             None => Ok(Err(Fault::because(Failure::Lost, ForeignText("the deadline passed".to_owned())))),
         }
     }
