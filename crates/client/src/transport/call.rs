@@ -136,9 +136,7 @@ impl<'a> Call<'a> {
                 Ok(open(response, &self.core.redactor))
             }
             // Boxed, because it is rare, and the future of every call would hold it.
-            Some(Err(error)) => {
-                Box::pin(Fault::of(error, &self.core.redactor, self.deadline)).await.map(Err)
-            }
+            Some(Err(error)) => Box::pin(Fault::of(error, &self.core.redactor, self.deadline)).await.map(Err),
             None => Ok(Err(Fault::because(Failure::Lost, ForeignText("the deadline passed".to_owned())))),
         }
     }
