@@ -369,9 +369,11 @@ mod tests {
         let own = OwnTasks::default();
         let id = |number: usize| TaskId::from(number.to_string());
         assert!(own.claim(&id(0)) && !own.claim(&id(0)) && own.contains(&id(0)));
-        for number in 1..=MAX_TASKS {
+        for number in 1..MAX_TASKS {
             own.claim(&id(number));
         }
+        assert!(own.contains(&id(0)));
+        own.claim(&id(MAX_TASKS));
         assert!(!own.contains(&id(0)) && own.contains(&id(MAX_TASKS)));
     }
 

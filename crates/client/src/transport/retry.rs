@@ -250,6 +250,7 @@ mod tests {
         let mut attempts = retries.start("getTask", Deadline::never());
         assert!(!attempts.backoff(Some(Duration::from_secs(61))).await);
         assert_eq!(attempts.started.elapsed(), Duration::ZERO);
+        assert!(attempts.backoff(Some(Duration::from_secs(60))).await);
     }
 
     #[tokio::test(start_paused = true)]

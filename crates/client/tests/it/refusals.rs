@@ -57,6 +57,15 @@ async fn what_is_not_there_or_not_paid_can_be_told_apart() -> Result<()> {
     let unpaid = refused(Refusal(402, &[], String::new())).await?;
     assert!(unpaid.is_insufficient_balance() && !unpaid.is_not_found() && !unpaid.is_retryable());
     assert_eq!(context(&unpaid).message, None);
+    assert!(unpaid.hint().contains("balance") && missing.hint().contains("identifier"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_page_of_a_gateway_is_quoted() -> Result<()> {
+    let error = refused(Refusal(502, &[], "<h1>Bad gateway</h1>".to_owned())).await?;
+    assert_eq!(context(&error).excerpt.as_deref(), Some("<h1>Bad gateway</h1>"));
+    assert!(error.to_string().contains("502: <h1>Bad gateway</h1>"), "{error}");
     Ok(())
 }
 
