@@ -87,18 +87,22 @@ impl Product {
 impl Job {
     pub(crate) fn run(&self, root: &Path) -> Result<String> {
         need_subcommand("mutants")?;
-        let test_package = format!("--test-package={}", self.product.package());
-        let mut counts = self.mutate(root, &[&test_package, "--cargo-arg=--tests"])?;
+        let mut options = self.parts(root)?;
+        options.push(format!("--test-package={}", self.product.package()));
+        options.push("--cargo-arg=--tests".to_owned());
+        let mut counts = self.mutate(root, &options)?;
+        let mut missed = read_missed(root)?;
         if self.all && counts.missed > 0 {
-            // `--iterate` leaves out what the first run caught.
-            let tests = ["--iterate", "--test-package=inferstore-tests", "--cargo-arg=--test=it", "--"];
-            let rest = self.mutate(root, &[&tests[..], &[self.product.module()]].concat())?;
+            let mut options: Vec<_> =
+                missed.lines().map(|name| format!("--re=^{}$", escaped(name))).collect();
+            let tests =
+                ["--test-package=inferstore-tests", "--cargo-arg=--test=it", "--", self.product.module()];
+            options.extend(tests.map(str::to_owned));
+            let rest = self.mutate(root, &options)?;
             counts.caught += rest.caught + rest.timeout;
             counts.missed = rest.missed;
+            missed = read_missed(root)?;
         }
-        let missed = fs::read_to_string(root.join(OUTPUT).join("mutants.out/missed.txt"))
-            .context("cannot read the list of missed mutants")?;
-        let missed = if counts.missed == 0 { "" } else { missed.as_str() };
         let found = counts.caught + counts.timeout;
         let share = 100.0 * found as f64 / (found + counts.missed).max(1) as f64;
         let report = format!(
@@ -118,23 +122,23 @@ impl Job {
         package.into_iter().chain(excluded).chain(files).collect()
     }
 
-    /// The part of the mutants that is tried: `--sample` is one of as many parts as it takes.
-    fn shard(&self, root: &Path) -> Result<Option<String>> {
-        let Some(sample) = self.sample else { return Ok(self.shard.clone()) };
+    /// The part of the mutants that is tried, as options: `--sample` is one of as many parts as it takes.
+    fn parts(&self, root: &Path) -> Result<Vec<String>> {
+        let options = |shard| vec!["--sharding=round-robin".to_owned(), format!("--shard={shard}")];
+        let Some(sample) = self.sample else {
+            return Ok(self.shard.as_ref().map(options).unwrap_or_default());
+        };
         let mut list = cargo();
         list.args(["mutants", "--list"]).args(self.selection()).current_dir(absolute(&root.join("."))?);
         let mutants = must("cargo-mutants", &mut list)?.stdout.split(|byte| *byte == b'\n').count();
-        Ok(Some(format!("0/{}", mutants.div_ceil(sample.max(1)))))
+        Ok(options(&format!("0/{}", mutants.div_ceil(sample.max(1)))))
     }
 
-    fn mutate(&self, root: &Path, options: &[&str]) -> Result<Counts> {
+    fn mutate(&self, root: &Path, options: &[String]) -> Result<Counts> {
         let output = absolute(&root.join(OUTPUT))?;
         fs::create_dir_all(&output).with_context(|| format!("cannot create {}", output.display()))?;
         let mut command = cargo();
         command.arg("mutants").args(self.selection()).arg("--output").arg(&output);
-        if let Some(shard) = self.shard(root)? {
-            command.args(["--sharding=round-robin", "--shard", &shard]);
-        }
         command.args(options).current_dir(absolute(&root.join("."))?);
         // The changed copy of the repository has a new path each time. Its dependencies are built once.
         command.env("CARGO_TARGET_DIR", output.join("build")).env("CARGO_PROFILE_DEV_DEBUG", "0");
@@ -143,6 +147,20 @@ impl Job {
         ensure!(matches!(status.code(), Some(0 | 2 | 3)), "cargo-mutants failed with {status}");
         Counts::read(&output.join("mutants.out/outcomes.json"))
     }
+}
+
+/// The names of the mutants that the last run missed, a line each.
+fn read_missed(root: &Path) -> Result<String> {
+    let list = root.join(OUTPUT).join("mutants.out/missed.txt");
+    fs::read_to_string(list).context("cannot read the list of missed mutants")
+}
+
+/// A regular expression of this text alone.
+fn escaped(text: &str) -> String {
+    // With a backslash, `<` and `>` would be the ends of a word.
+    let is_special = |c: char| c.is_ascii_punctuation() && !matches!(c, '<' | '>');
+    let escape = |c| [Some('\\').filter(|_| is_special(c)), Some(c)];
+    text.chars().flat_map(escape).flatten().collect()
 }
 
 #[derive(Clone, Copy)]
