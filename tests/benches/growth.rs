@@ -46,9 +46,10 @@ const QUESTIONS: [Question; 11] = [
     ("folder, last page", |filled| filled.folder(filled.size / 10, "")),
     ("folder, last page of images", |filled| filled.folder(filled.size / 20, "&type=image")),
     ("storage statistics", |filled| filled.get("/api-key/storage/upload/statistics")),
-    ("catalog, first page", |filled| filled.catalog("{}")),
+    // Pages by date are cached.
+    ("catalog, first page", |filled| filled.catalog(r#"{"sort":"likes"}"#)),
     ("catalog, page in the middle", |filled| {
-        filled.catalog(&format!(r#"{{"offset":{}}}"#, filled.size.min(MAX_MODELS) / 2))
+        filled.catalog(&format!(r#"{{"sort":"likes","offset":{}}}"#, filled.size.min(MAX_MODELS) / 2))
     }),
     ("catalog search by trend", |filled| filled.catalog(r#"{"search":"image","sort":"trending"}"#)),
     ("who serves a model, who uses it", |filled| filled.get("/api-key/model/idle/serving")),

@@ -64,6 +64,15 @@ impl Search {
         self.text.as_deref().map(folded).filter(|text| !text.is_empty())
     }
 
+    /// What a cache finds the page by; none where something else than the catalog decides what is on it: how much models
+    /// are used, who is a member of an organization. A text hardly comes twice.
+    pub(crate) fn cache_key(&self) -> Option<String> {
+        let by_date = matches!(self.sort, Sort::CreatedOldest | Sort::Created | Sort::Modified);
+        let by_catalog = by_date && self.filter != Some(Filter::Permission) && self.text.is_none();
+        let Self { caller, sort, filter, limit, offset, .. } = self;
+        by_catalog.then(|| format!("{caller:?} {sort:?} {filter:?} {limit} {offset}"))
+    }
+
     /// The day after which uses count for `trending`.
     pub(crate) fn trending_since(&self) -> i64 {
         self.now.before(Self::TRENDING).day()

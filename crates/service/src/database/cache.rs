@@ -1,22 +1,63 @@
-//! A cache of rows that every request reads. A write of this process invalidates it; what another process
+//! Caches of rows that every request reads. A write of this process invalidates them; what another process
 //! writes is seen when an entry expires.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::Result;
+use crate::accounts::{Account, KeptKey};
+use crate::catalog::{ModelSummary, Published, Search};
 
 /// How long an entry is used without a look at the database.
 const LIFETIME: Duration = Duration::from_secs(10);
-/// How many entries are kept.
+/// How many keys and how many models are kept.
 const MAX_ENTRIES: usize = 10_000;
+/// How many pages of the catalog are kept: the largest have some 50 KiB.
+const MAX_PAGES: usize = 500;
+
+/// A page of the catalog, and how many models there are.
+pub(super) type ModelPage = (Vec<ModelSummary>, u64);
+
+/// What every request reads.
+pub(super) struct Caches {
+    pub(super) keys: Cache<(KeptKey, Account)>,
+    pub(super) models: Cache<Arc<Published>>,
+    pages: Cache<Arc<ModelPage>>,
+}
+
+impl Default for Caches {
+    fn default() -> Self {
+        let (keys, models) = (Cache::new(MAX_ENTRIES), Cache::new(MAX_ENTRIES));
+        Self { keys, models, pages: Cache::new(MAX_PAGES) }
+    }
+}
+
+impl Caches {
+    /// The page of this search, from the cache or else from the database.
+    pub(super) async fn page<F>(&self, search: &Search, read: impl FnOnce() -> F) -> Result<ModelPage>
+    where
+        F: Future<Output = Result<ModelPage>>,
+    {
+        let Some(key) = search.cache_key() else { return read().await };
+        let page = self.pages.get_or_read(&key, || async { Ok(Some(Arc::new(read().await?))) }).await?;
+        Ok(page.map(Arc::unwrap_or_clone).unwrap_or_default())
+    }
+
+    /// Invalidates what is known of models when the guards are dropped.
+    pub(super) fn invalidate_models(
+        &self,
+    ) -> (Invalidation<'_, Arc<Published>>, Invalidation<'_, Arc<ModelPage>>) {
+        (self.models.invalidate(), self.pages.invalidate())
+    }
+}
 
 /// Values by their key. Keys that are not in the database take no place.
 pub(crate) struct Cache<V> {
     state: Mutex<State<V>>,
+    max_entries: usize,
 }
 
 struct State<V> {
@@ -25,9 +66,9 @@ struct State<V> {
     entries: HashMap<String, (Instant, V)>,
 }
 
-impl<V> Default for Cache<V> {
-    fn default() -> Self {
-        Self { state: Mutex::new(State { invalidations: 0, entries: HashMap::new() }) }
+impl<V> Cache<V> {
+    fn new(max_entries: usize) -> Self {
+        Self { state: Mutex::new(State { invalidations: 0, entries: HashMap::new() }), max_entries }
     }
 }
 
@@ -48,7 +89,7 @@ impl<V: Clone> Cache<V> {
         let mut state = self.lock();
         match &value {
             Some(value) if state.invalidations == invalidations => {
-                if state.entries.len() >= MAX_ENTRIES {
+                if state.entries.len() >= self.max_entries {
                     state.entries.clear();
                 }
                 state.entries.insert(key.to_owned(), (Instant::now(), value.clone()));
@@ -92,7 +133,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_entry_is_used_until_it_expires_or_is_invalidated() -> Result<()> {
-        let cache = Cache::default();
+        let cache = Cache::new(10);
         assert_eq!(read(&cache, 1).await?, Some(1));
         assert_eq!(read(&cache, 2).await?, Some(1));
         tokio::time::advance(LIFETIME).await;
@@ -104,7 +145,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_read_that_began_before_a_write_is_not_kept() -> Result<()> {
-        let cache = Cache::default();
+        let cache = Cache::new(10);
         let begun_before = cache.get_or_read("key", || async {
             drop(cache.invalidate());
             Ok(Some(1))
@@ -116,13 +157,13 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_not_there_is_read_again_and_the_cache_stays_small() -> Result<()> {
-        let cache = Cache::<u32>::default();
-        for number in 0..=MAX_ENTRIES {
+        let cache = Cache::<u32>::new(10);
+        for number in 0..=10 {
             let key = number.to_string();
             assert_eq!(cache.get_or_read(&key, || async { Ok(None) }).await?, None);
             cache.get_or_read(&key, || async { Ok(Some(1)) }).await?;
         }
-        assert!(cache.lock().entries.len() <= MAX_ENTRIES);
+        assert!(cache.lock().entries.len() <= 10);
         Ok(())
     }
 }

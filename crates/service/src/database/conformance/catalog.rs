@@ -1,11 +1,13 @@
 //! Lists of models: every order, filter and page is what sorting all models would give.
 
 use std::cmp::Reverse;
+use std::slice;
 
 use super::{Engine, Fixture, model};
 use crate::accounts::AccountId;
-use crate::catalog::{Existing, Filter, NewModel, Search, Sort, folded};
+use crate::catalog::{Existing, Filter, ModelChange, NewModel, NewVersion, Search, Sort, Visibility, folded};
 use crate::clock::Moment;
+use crate::ledger::Money;
 use crate::queue::InsufficientBalance;
 
 /// Whether a list shows a model to the caller, who is a member of `organization`.
@@ -96,4 +98,37 @@ pub(crate) async fn every_list_is_what_sorting_all_models_would_give(engine: imp
             }
         }
     }
+}
+
+pub(crate) async fn the_next_page_after_a_change_of_the_catalog_shows_it(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let database = &fixture.database;
+    let page = async |caller| {
+        let sort = Sort::Modified;
+        let now = Moment(0);
+        let search = Search { caller, text: None, sort, filter: None, limit: 10, offset: 0, now };
+        let (page, total) = database.models(&search).await.unwrap();
+        assert_eq!(page.len() as u64, total);
+        page.into_iter().map(|model| (model.id, model.price)).collect::<Vec<_>>()
+    };
+    let (caller, operator) = (fixture.customer, fixture.operator);
+    let first = (super::MODEL.to_owned(), Money::ZERO);
+    assert_eq!(page(caller).await, slice::from_ref(&first));
+
+    let second = NewModel { updated_at: Moment(1), ..model("second", operator) };
+    database.publish(&[second], Existing::Replace).await.unwrap();
+    let second = ("second".to_owned(), Money::ZERO);
+    assert_eq!(page(caller).await, [second.clone(), first.clone()]);
+
+    let other = NewVersion { commit_hash: "two".to_owned(), ..model("second", operator).version };
+    database.publish_version(operator, super::MODEL, &other, Moment(2)).await.unwrap();
+    assert_eq!(page(caller).await, [first, second.clone()]);
+
+    let price = Some(Money::from_smallest(5));
+    let visibility = Some(Visibility::Private);
+    let change = ModelChange { price, visibility, ..ModelChange::default() };
+    assert!(database.change_model(super::MODEL, change, Moment(3)).await.unwrap());
+    assert_eq!(page(caller).await, slice::from_ref(&second));
+    let changed = (super::MODEL.to_owned(), Money::from_smallest(5));
+    assert_eq!(page(operator).await, [changed, second]);
 }

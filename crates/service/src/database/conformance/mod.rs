@@ -50,7 +50,8 @@ macro_rules! conformance {
                 tasks_of_all_accounts_are_listed_newest_first
                 a_charge_is_refunded_once_to_the_purses_that_it_came_from
                 old_movements_are_added_up_and_every_balance_stays;
-            catalog: every_list_is_what_sorting_all_models_would_give;
+            catalog: every_list_is_what_sorting_all_models_would_give
+                the_next_page_after_a_change_of_the_catalog_shows_it;
             folders: every_page_of_a_folder_is_the_right_one_whatever_was_stored_and_deleted_between;
             money: storage_of_any_size_is_charged_for_any_time
                 storage_is_charged_again_after_the_clock_was_set_back

@@ -69,7 +69,7 @@ const fn order(sort: Sort) -> (&'static str, &'static str) {
 #[async_trait]
 impl Catalog for PostgresDatabase {
     async fn models(&self, search: &Search) -> Result<(Vec<ModelSummary>, u64)> {
-        read!(self, |db| models(db, search))
+        self.caches.page(search, || async { read!(self, |db| models(db, search)) }).await
     }
 
     async fn published(&self, id: &str) -> Result<Option<Arc<Published>>> {
@@ -79,7 +79,7 @@ impl Catalog for PostgresDatabase {
 
     async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64> {
         let changed = {
-            let _invalidation = self.caches.models.invalidate();
+            let _invalidation = self.caches.invalidate_models();
             transaction!(self, |tx| publish(tx, models, existing))
         };
         self.changes.announce(Change::Models);
@@ -94,7 +94,7 @@ impl Catalog for PostgresDatabase {
         now: Moment,
     ) -> Result<Option<bool>> {
         let published = {
-            let _invalidation = self.caches.models.invalidate();
+            let _invalidation = self.caches.invalidate_models();
             transaction!(self, |tx| publish_version(tx, owner, model, version, now))
         };
         self.changes.announce(Change::Models);
@@ -105,7 +105,7 @@ impl Catalog for PostgresDatabase {
         let is_public = change.visibility.map(|visibility| visibility == Visibility::Public);
         let ModelChange { price, is_verified, is_playground, .. } = change;
         let changed = {
-            let _invalidation = self.caches.models.invalidate();
+            let _invalidation = self.caches.invalidate_models();
             let update = "UPDATE models SET price = coalesce($2, price), is_public = coalesce($3, is_public), \
                           is_verified = coalesce($4, is_verified), \
                           is_playground = coalesce($5, is_playground), updated_at = $6 WHERE id = $1";

@@ -10,10 +10,10 @@ use tokio::sync::{Notify, mpsc};
 use tokio_postgres::{AsyncMessage, Config};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::Caches;
 use super::failure::{Failure, describe};
 use super::tls::Tls;
 use crate::database::QueueChange;
+use crate::database::cache::Caches;
 
 /// The channel of all processes that share the database.
 const CHANNEL: &str = "inferstore";
@@ -170,7 +170,7 @@ impl Listener {
 
     /// Whatever happened while no connection listened was missed.
     fn missed(&self) {
-        drop((self.caches.keys.invalidate(), self.caches.models.invalidate()));
+        drop((self.caches.keys.invalidate(), self.caches.invalidate_models()));
         let _ = self.sender.try_send(QueueChange::Any);
     }
 
@@ -184,7 +184,7 @@ impl Listener {
                 let _ = self.sender.try_send(QueueChange::Queued(model));
             }
             Some(Change::Keys) => drop(self.caches.keys.invalidate()),
-            Some(Change::Models) => drop(self.caches.models.invalidate()),
+            Some(Change::Models) => drop(self.caches.invalidate_models()),
             // A newer version may send other words.
             None => {}
         }

@@ -29,9 +29,7 @@ use std::sync::Arc;
 use deadpool_postgres::Pool;
 use tokio_util::sync::DropGuard;
 
-use super::cache::Cache;
-use crate::accounts::{Account, KeptKey};
-use crate::catalog::Published;
+use super::cache::Caches;
 use crate::database::Database;
 use crate::{Error, Result};
 use changes::Changes;
@@ -48,13 +46,6 @@ pub(crate) struct PostgresDatabase {
     changes: Arc<Changes>,
     /// Ends what sends and receives changes with the last clone.
     _stop: Arc<DropGuard>,
-}
-
-/// What every request reads.
-#[derive(Default)]
-struct Caches {
-    keys: Cache<(KeptKey, Account)>,
-    models: Cache<Arc<Published>>,
 }
 
 impl Database for PostgresDatabase {}

@@ -80,8 +80,8 @@ fn places(place: Option<&str>, condition: &str) -> String {
 #[async_trait]
 impl Catalog for SqliteDatabase {
     async fn models(&self, search: &Search) -> Result<(Vec<ModelSummary>, u64)> {
-        let search = search.clone();
-        self.read(move |db| models(db, &search)).await
+        let by = search.clone();
+        self.caches.page(search, || self.read(move |db| models(db, &by))).await
     }
 
     async fn published(&self, id: &str) -> Result<Option<Arc<Published>>> {
@@ -92,7 +92,7 @@ impl Catalog for SqliteDatabase {
 
     async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64> {
         let models = models.to_vec();
-        let _invalidation = self.caches.models.invalidate();
+        let _invalidation = self.caches.invalidate_models();
         self.write(move |db| publish(db, &models, existing)).await
     }
 
@@ -104,7 +104,7 @@ impl Catalog for SqliteDatabase {
         now: Moment,
     ) -> Result<Option<bool>> {
         let (model, version) = (model.to_owned(), version.clone());
-        let _invalidation = self.caches.models.invalidate();
+        let _invalidation = self.caches.invalidate_models();
         self.write(move |db| {
             let own = "SELECT 1 FROM models WHERE id = ? AND owner = ?";
             if !db.is_there(own, params![model, owner])? {
@@ -116,7 +116,7 @@ impl Catalog for SqliteDatabase {
     }
 
     async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool> {
-        let _invalidation = self.caches.models.invalidate();
+        let _invalidation = self.caches.invalidate_models();
         let ModelChange { price, visibility, is_verified, is_playground } = change;
         let is_public = visibility.map(|visibility| visibility == Visibility::Public);
         let update = "UPDATE models SET price = coalesce(?, price), is_public = coalesce(?, is_public), \

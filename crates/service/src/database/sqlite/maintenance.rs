@@ -61,7 +61,7 @@ impl Maintenance for SqliteDatabase {
 
     async fn replace_from(&self, backup: &Path) -> Result<Vec<String>> {
         let backup = path(backup)?;
-        let _invalidations = (self.caches.keys.invalidate(), self.caches.models.invalidate());
+        let _invalidations = (self.caches.keys.invalidate(), self.caches.invalidate_models());
         self.exclusively(move |db| replace(db, &backup)).await
     }
 

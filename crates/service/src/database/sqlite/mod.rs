@@ -25,9 +25,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use super::cache::Cache;
-use crate::accounts::{Account, KeptKey};
-use crate::catalog::Published;
+use super::cache::Caches;
 use crate::database::{Database, Durability};
 use crate::error::DiskFailure;
 use crate::{Error, Result};
@@ -62,13 +60,6 @@ pub(crate) struct SqliteDatabase {
     writer: Writer,
     readers: Readers,
     caches: Arc<Caches>,
-}
-
-/// What every request reads.
-#[derive(Default)]
-struct Caches {
-    keys: Cache<(KeptKey, Account)>,
-    models: Cache<Arc<Published>>,
 }
 
 impl Database for SqliteDatabase {}
