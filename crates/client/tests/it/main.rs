@@ -6,5 +6,6 @@ mod limits;
 mod profiles;
 mod proxies;
 mod refusals;
+mod runs;
 mod testing;
 mod tracing;

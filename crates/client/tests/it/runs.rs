@@ -1,0 +1,95 @@
+//! What a check, a wait and a deadline tell, with the test kit and in virtual time.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::time::Duration;
+
+use inferstore::testing::ScriptedService;
+use inferstore::{Error, Inputs};
+use serde_json::json;
+use tokio::time::Instant;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_check_shows_the_inputs_as_they_would_be_sent_and_creates_nothing() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").declares(json!({
+        "angle": {"type": "int", "required": true, "num_config": {"min": 1, "max": 90}, "samples": ["30"]},
+        "prompt": {"type": "string", "required": true},
+    }));
+    let model = service.client().unwrap().model("m");
+    let checked = model.run(Inputs::new().set("angle", 45).set("prompt", "a lake")).check().await.unwrap();
+    assert_eq!(json!(checked), json!({"angle": "45", "prompt": "a lake"}));
+    let error = model.run(Inputs::new().set("angle", 100)).check().await.unwrap_err();
+    let Error::Inputs(invalid) = error else { panic!("{error:?}") };
+    assert_eq!(invalid.violations.len(), 2, "{invalid}");
+    assert!(service.created().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_new_learns_how_long_a_model_takes_from_the_history() {
+    let service = ScriptedService::new();
+    let mut model = service.model("m").takes(20 * SECOND);
+    for _ in 0..6 {
+        model = model.succeeds(json!("done"));
+    }
+    let first = service.client().unwrap();
+    for _ in 0..4 {
+        first.model("m").run(Inputs::new()).await.unwrap();
+    }
+    let reads = async |learn| {
+        let before = service.requests().len();
+        let client = service.client().unwrap();
+        client.model("m").run(Inputs::new()).learn_from_history(learn).await.unwrap();
+        let requests = service.requests();
+        let count = |operation| requests[before..].iter().filter(|request| **request == operation).count();
+        (count("listTasks"), count("getTask"))
+    };
+    let (pages, ignorant) = reads(false).await;
+    let (pages_read, informed) = reads(true).await;
+    assert_eq!((pages, pages_read), (0, 2));
+    assert!(informed < ignorant, "{informed} reads, and {ignorant} without the history");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_at_a_redirect_that_is_not_followed() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let task = service.client().unwrap().model("m").run(Inputs::new()).start().await.unwrap();
+    service.responds("getTask", 302, "");
+    let error = task.wait().await.unwrap_err();
+    assert_eq!(error.status(), Some(302), "{error:?}");
+    assert_eq!(task.wait().await.unwrap().output, "done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_says_how_often_and_how_long_a_call_was_tried() {
+    let service = ScriptedService::new();
+    for _ in 0..10 {
+        service.responds("getBalance", 503, "");
+    }
+    let started = Instant::now();
+    let error = service.client().unwrap().account().balance().await.unwrap_err();
+    let context = error.context().unwrap();
+    assert_eq!((context.attempts, context.elapsed), (5, started.elapsed()));
+    assert!(context.elapsed > Duration::ZERO && error.to_string().contains("after 5 attempts"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_tells_the_last_status_and_the_last_failure() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done")).takes(600 * SECOND);
+    let task = service.client().unwrap().model("m").run(Inputs::new()).start().await.unwrap();
+    let error = task.wait().deadline(30 * SECOND).await.unwrap_err();
+    let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
+    assert_eq!(reached.last_status.as_ref().map(|status| status.as_str()), Some("computing"));
+    assert!(std::error::Error::source(&error).is_none(), "{error:?}");
+
+    for _ in 0..200 {
+        service.responds("getTask", 500, "busy");
+    }
+    let error = task.wait().deadline(30 * SECOND).await.unwrap_err();
+    let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
+    assert_eq!((reached.last_status.as_ref(), error.status()), (None, Some(500)));
+}
