@@ -244,6 +244,16 @@ async fn a_create_that_waits_for_a_permit_is_not_sent_when_its_run_is_dropped() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_that_the_deadline_cut_off_is_the_cause() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!({}));
+    let client = service.client_builder().middleware(Slow).build().unwrap();
+    let error = client.model("m").run(Inputs::new()).deadline(10 * SECOND).await.unwrap_err();
+    assert!(error.is_timeout() && error.task_id().is_none(), "{error:?}");
+    assert_eq!(error.context().map(|context| context.operation), Some("getModelVersioning"), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_create_under_way_is_finished_and_canceled_when_its_run_is_dropped() {
     let service = ScriptedService::new();
     let _ = service.model("m").stays_queued();

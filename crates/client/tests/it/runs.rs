@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use inferstore::testing::ScriptedService;
-use inferstore::{Error, Inputs};
+use inferstore::{Error, Inputs, TaskFailure};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -92,4 +92,18 @@ async fn a_deadline_tells_the_last_status_and_the_last_failure() {
     let error = task.wait().deadline(30 * SECOND).await.unwrap_err();
     let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
     assert_eq!((reached.last_status.as_ref(), error.status()), (None, Some(500)));
+}
+
+#[test]
+fn a_failure_shows_its_detail_unless_that_repeats_the_message() {
+    let shown = |detail| {
+        let mut failure = TaskFailure::new("task-1", "out of memory");
+        failure.detail = Some(detail);
+        failure.to_string()
+    };
+    let message = "the task task-1 failed: out of memory";
+    assert_eq!(shown(json!("out of memory")), message);
+    assert_eq!(shown(json!({"message": "out of memory", "code": 7})), message);
+    assert_eq!(shown(json!("at step 7")), format!("{message} (at step 7)"));
+    assert_eq!(shown(json!({"code": 7})), format!("{message} ({{\"code\":7}})"));
 }
