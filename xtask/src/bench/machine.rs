@@ -5,13 +5,13 @@ use std::fs;
 use std::process::Command;
 use std::thread;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Makers of processors. Other names may be those of a private machine.
 const MAKERS: [&str; 4] = ["Intel", "AMD", "ARM", "Apple"];
 
 /// What the figures depend on. Unknown facts are left out.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 pub(super) struct Machine {
     date: String,
     facts: Vec<(String, String)>,

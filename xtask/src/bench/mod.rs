@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use inferstore_measure::{ROW_MARK, ROWS_VARIABLE, Row};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use inferstore_contract::tools::{Set, Tools, absolute, cargo, is_installed, must};
 use machine::Machine;
@@ -82,25 +82,25 @@ pub(crate) struct Job {
     /// Some parts instead of all.
     #[arg(value_name = "PART", value_parser = PARTS.map(|part| part.name))]
     parts: Vec<String>,
-    /// Also write docs/scoreboard.md, with what was measured before of the other parts.
+    /// Also write docs/scoreboard.md; what it has of the other parts stays.
     #[arg(long)]
     publish: bool,
 }
 
-/// What was measured last, in this folder.
-#[derive(Default, Serialize, Deserialize)]
+/// What was measured.
+#[derive(Default, Serialize)]
 struct Scoreboard {
     parts: Vec<Measured>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 struct Measured {
     name: String,
     machine: Machine,
     rows: Vec<Entry>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 struct Entry {
     row: Row,
 }
@@ -108,11 +108,7 @@ struct Entry {
 impl Job {
     pub(crate) fn run(&self, root: &Path) -> Result<String> {
         let path = root.join(SCOREBOARD);
-        let mut scoreboard: Scoreboard = match fs::read_to_string(&path) {
-            Ok(text) => serde_json::from_str(&text)
-                .with_context(|| format!("{SCOREBOARD} is no scoreboard; delete it"))?,
-            Err(_) => Scoreboard::default(),
-        };
+        let mut scoreboard = Scoreboard::default();
         let mut failures = Vec::new();
         for part in
             PARTS.iter().filter(|part| self.parts.is_empty() || self.parts.iter().any(|p| p == part.name))
@@ -124,11 +120,7 @@ impl Job {
                 continue;
             }
             let rows = rows.into_iter().map(|row| Entry { row }).collect();
-            let measured = Measured { name: part.name.to_owned(), machine: Machine::read(), rows };
-            match scoreboard.parts.iter_mut().find(|known| known.name == part.name) {
-                Some(known) => *known = measured,
-                None => scoreboard.parts.push(measured),
-            }
+            scoreboard.parts.push(Measured { name: part.name.to_owned(), machine: Machine::read(), rows });
             fs::write(&path, serde_json::to_string_pretty(&scoreboard)?)
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }

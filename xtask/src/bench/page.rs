@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use inferstore_measure::{Row, figure, median};
 
-use super::Scoreboard;
+use super::{PARTS, Scoreboard};
 
 const PAGE: &str = "docs/scoreboard.md";
 
@@ -23,12 +23,19 @@ column measures the row again.
 
 pub(super) fn write(root: &Path, scoreboard: &Scoreboard) -> Result<()> {
     let path = root.join(PAGE);
-    fs::write(&path, page(scoreboard)).with_context(|| format!("cannot write {}", path.display()))
+    let old = fs::read_to_string(&path).unwrap_or_default();
+    fs::write(&path, page(scoreboard, &old)).with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn page(scoreboard: &Scoreboard) -> String {
+/// The page, with the parts of the old one that were not measured.
+fn page(scoreboard: &Scoreboard, old: &str) -> String {
     let mut text = HEAD.to_owned();
-    for part in &scoreboard.parts {
+    for name in PARTS.map(|part| part.name) {
+        let Some(part) = scoreboard.parts.iter().find(|part| part.name == name) else {
+            let kept = old.split("\n## ").find(|part| part.lines().next() == Some(name));
+            text.extend(kept.map(|part| format!("\n## {}\n", part.trim_end())));
+            continue;
+        };
         let rows = || part.rows.iter().map(|entry| &entry.row);
         // Writing to a text does not fail.
         let _ = writeln!(text, "\n## {}\n\nMeasured on {}.\n", part.name, part.machine);
@@ -63,4 +70,15 @@ fn line(row: &Row) -> String {
     format!(
         "| {what} | {against} | {ours} {unit} | {theirs} {unit} | {median} | {least} to {most} | {verdict}{bar} | `{command}` |"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_that_were_not_measured_stay() {
+        let published = include_str!("../../../docs/scoreboard.md");
+        assert_eq!(page(&Scoreboard::default(), published), published);
+    }
 }
