@@ -167,7 +167,7 @@ impl<'a> Spelling<'a> {
     }
 }
 
-/// What stands before and behind an ASCII character. For texts of a few bytes, `split_once` costs several times as much.
+/// What stands before and behind an ASCII character. On the few bytes of an amount, `split_once` is slower.
 fn split(text: &str, is_between: impl Fn(u8) -> bool) -> Option<(&str, &str)> {
     let place = text.bytes().position(is_between)?;
     Some((&text[..place], &text[place + 1..]))

@@ -15,7 +15,7 @@ use crate::catalog::{ModelSummary, Published, Search};
 const LIFETIME: Duration = Duration::from_secs(10);
 /// How many keys and how many models are kept.
 const MAX_ENTRIES: usize = 10_000;
-/// How many pages of the catalog are kept: the largest have some 50 KiB.
+/// How many pages of the catalog are kept. One of 100 models, each with a paragraph, has some 50 KiB.
 const MAX_PAGES: usize = 500;
 
 /// A page of the catalog, and how many models there are.

@@ -8,7 +8,7 @@ use crate::accounts::AccountId;
 use crate::catalog::{Existing, Filter, ModelChange, NewModel, NewVersion, Search, Sort, Visibility, folded};
 use crate::clock::Moment;
 use crate::ledger::Money;
-use crate::queue::InsufficientBalance;
+use crate::queue::{InsufficientBalance, NewTask};
 
 /// Whether a list shows a model to the caller, who is a member of `organization`.
 fn is_listed(model: &NewModel, caller: AccountId, organization: AccountId, filter: Option<Filter>) -> bool {
@@ -65,7 +65,7 @@ pub(crate) async fn every_list_is_what_sorting_all_models_would_give(engine: imp
     fixture.database.publish(&models, Existing::Replace).await.unwrap();
     let used: Vec<String> = (0..20).map(|_| models[random.usize(..models.len())].id.clone()).collect();
     for model in &used {
-        let task = crate::queue::NewTask { model: model.clone(), ..fixture.task(crate::ledger::Money::ZERO) };
+        let task = NewTask { model: model.clone(), ..fixture.task(crate::ledger::Money::ZERO) };
         fixture.database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, Moment(0)).await.unwrap();
     }
     let tasks = |model: &NewModel| used.iter().filter(|used| **used == model.id).count();
@@ -103,14 +103,14 @@ pub(crate) async fn every_list_is_what_sorting_all_models_would_give(engine: imp
 pub(crate) async fn the_next_page_after_a_change_of_the_catalog_shows_it(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
     let database = &fixture.database;
-    let page = async |caller| {
-        let sort = Sort::Modified;
+    let sorted = async |caller, sort, filter| {
         let now = Moment(0);
-        let search = Search { caller, text: None, sort, filter: None, limit: 10, offset: 0, now };
+        let search = Search { caller, text: None, sort, filter, limit: 10, offset: 0, now };
         let (page, total) = database.models(&search).await.unwrap();
         assert_eq!(page.len() as u64, total);
         page.into_iter().map(|model| (model.id, model.price)).collect::<Vec<_>>()
     };
+    let page = async |caller| sorted(caller, Sort::Modified, None).await;
     let (caller, operator) = (fixture.customer, fixture.operator);
     let first = (super::MODEL.to_owned(), Money::ZERO);
     assert_eq!(page(caller).await, slice::from_ref(&first));
@@ -130,5 +130,16 @@ pub(crate) async fn the_next_page_after_a_change_of_the_catalog_shows_it(engine:
     assert!(database.change_model(super::MODEL, change, Moment(3)).await.unwrap());
     assert_eq!(page(caller).await, slice::from_ref(&second));
     let changed = (super::MODEL.to_owned(), Money::from_smallest(5));
-    assert_eq!(page(operator).await, [changed, second]);
+    assert_eq!(page(operator).await, [changed.clone(), second.clone()]);
+
+    // Pages that more than the catalog decides on are read each time.
+    let permitted = async || sorted(caller, Sort::Modified, Some(Filter::Permission)).await;
+    assert_eq!(permitted().await, slice::from_ref(&second));
+    database.add_member(operator, caller).await.unwrap();
+    assert_eq!(permitted().await, [changed.clone(), second.clone()]);
+    let trending = async || sorted(operator, Sort::Trending, None).await;
+    assert_eq!(trending().await, [changed.clone(), second.clone()]);
+    let task = NewTask { model: "second".to_owned(), ..fixture.task(Money::ZERO) };
+    database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, Moment(0)).await.unwrap();
+    assert_eq!(trending().await, [second, changed]);
 }
