@@ -373,3 +373,27 @@ fn is_before(record: &TaskRecord, earliest: Option<SystemTime>) -> bool {
     let created = record.created_at.as_ref().and_then(|created| created.to_system_time());
     created.zip(earliest).is_some_and(|(created, earliest)| created < earliest)
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_task_from_before_the_create_is_not_the_one_that_it_became_and_one_without_a_time_may_be() {
+        let record = |created_at: Value| -> TaskRecord {
+            serde_json::from_value(json!({"task_id": "task-1", "created_at": created_at})).unwrap()
+        };
+        let sent_at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_225_600);
+        assert!(is_before(&record(json!("2025-12-31T23:59:59Z")), Some(sent_at)));
+        assert!(!is_before(&record(json!("2026-01-01T00:00:00Z")), Some(sent_at)));
+        assert!(!is_before(&record(json!("2025-12-31T23:59:59Z")), None));
+        assert!(!is_before(&record(json!("soon")), Some(sent_at)));
+        assert!(!is_before(&record(Value::Null), Some(sent_at)));
+    }
+}
