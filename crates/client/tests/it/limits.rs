@@ -71,11 +71,10 @@ async fn queued_tasks_are_canceled_before_the_deadline_and_the_others_waited_for
         client.tasks().wait_all([slow.id(), queued.id()]).deadline(50 * SECOND).cancel_at_deadline(true);
     let mut ends = Vec::new();
     while let Some((task, result)) = tasks.next().await {
-        let Err(Error::DeadlineReached(reached)) = &result else { panic!("{result:?}") };
-        let disposition = reached.disposition;
-        let message = result.unwrap_err().to_string();
-        assert!(message.contains(task.as_str()), "{message}");
-        ends.push((task, disposition, started.elapsed()));
+        let error = result.unwrap_err();
+        let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
+        assert!(error.to_string().contains(task.as_str()), "{error}");
+        ends.push((task, reached.disposition, started.elapsed()));
     }
     let [(first, canceled, early), (second, running, late)] = &ends[..] else { panic!("{ends:?}") };
     assert_eq!((first, *canceled), (queued.id(), TaskDisposition::Canceled));

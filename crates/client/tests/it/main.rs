@@ -9,3 +9,8 @@ mod refusals;
 mod runs;
 mod testing;
 mod tracing;
+
+/// How many of the requests are of this operation.
+fn count(requests: &[&str], operation: &str) -> usize {
+    requests.iter().filter(|request| **request == operation).count()
+}

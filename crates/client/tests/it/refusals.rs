@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use inferstore::middleware::{BoxFuture, Middleware, Next};
 use inferstore::reqwest::{self, Body, Request, Response};
-use inferstore::{CallContext, Client, Error, Result, Retry};
+use inferstore::testing::ScriptedService;
+use inferstore::{CallContext, Client, Error, File, Inputs, Result, Retry};
 
 /// Responds to everything with this status, these headers and this body.
 struct Refusal(u16, &'static [(&'static str, &'static str)], String);
@@ -93,6 +94,24 @@ async fn the_message_of_a_refusal_is_found_in_a_body_of_some_length_and_not_in_a
         let body = format!(r#"{{"status": "fail", "padding": "{padding}", "message": "no"}}"#);
         let error = refused(Refusal(403, &[], body)).await?;
         assert_eq!(context(&error).message.as_deref(), message, "{length} bytes");
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_message_of_a_store_is_found_in_a_response_of_some_length() -> Result<()> {
+    let service = ScriptedService::new();
+    let _ = service.model("m");
+    let client = service.client_builder().retry(Retry::none()).build()?;
+    for (length, is_found) in [(15_000, true), (20_000, false)] {
+        let padding = "x".repeat(length);
+        let message = "<Message>it has more than 5 GiB</Message>";
+        let body = format!("<Error><!-- {padding} --><Code>EntityTooLarge</Code>{message}</Error>");
+        service.responds("upload", 400, body);
+        let file = File::bytes("a.png", b"pixels".to_vec());
+        let run = client.model("m").run(Inputs::new().file("input", file));
+        let Err(error) = run.await else { panic!("the store refuses it") };
+        assert_eq!(error.to_string().contains("it has more than 5 GiB"), is_found, "{error}");
     }
     Ok(())
 }

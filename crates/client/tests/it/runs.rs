@@ -4,10 +4,13 @@
 
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use inferstore::testing::ScriptedService;
 use inferstore::{Error, Inputs, TaskFailure};
 use serde_json::json;
 use tokio::time::Instant;
+
+use crate::count;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -42,14 +45,35 @@ async fn a_client_that_is_new_learns_how_long_a_model_takes_from_the_history() {
         let before = service.requests().len();
         let client = service.client().unwrap();
         client.model("m").run(Inputs::new()).learn_from_history(learn).await.unwrap();
-        let requests = service.requests();
-        let count = |operation| requests[before..].iter().filter(|request| **request == operation).count();
-        (count("listTasks"), count("getTask"))
+        let requests = &service.requests()[before..];
+        (count(requests, "listTasks"), count(requests, "getTask"))
     };
     let (pages, ignorant) = reads(false).await;
     let (pages_read, informed) = reads(true).await;
     assert_eq!((pages, pages_read), (0, 2));
     assert!(informed < ignorant, "{informed} reads, and {ignorant} without the history");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_in_a_long_history_are_looked_for_on_no_more_pages_than_there_are_tasks() {
+    let service = ScriptedService::new();
+    let mut model = service.model("m").takes(60 * SECOND);
+    for number in 0..450 {
+        model = model.succeeds(json!(number));
+    }
+    let client = service.client().unwrap();
+    let mut tasks = Vec::new();
+    for _ in 0..450 {
+        tasks.push(client.model("m").run(Inputs::new()).start().await.unwrap().id().clone());
+    }
+    for waited_for in [[&tasks[0], &tasks[1]], [&tasks[448], &tasks[449]]] {
+        let before = service.requests().len();
+        let outcomes: Vec<_> = client.tasks().wait_all(waited_for).collect().await;
+        assert!(outcomes.iter().all(|(_, outcome)| outcome.is_ok()), "{outcomes:?}");
+        let pages = count(&service.requests()[before..], "listTasks");
+        // The first request is for the length of the history.
+        assert!(pages <= 3, "{pages} pages");
+    }
 }
 
 #[tokio::test(start_paused = true)]
