@@ -145,11 +145,15 @@ pub(crate) enum Existing {
     Refresh,
 }
 
+/// Models on a page of the catalog, and how many there are in all.
+pub(crate) type ModelPage = (Vec<ModelSummary>, u64);
+
 /// What the store knows of models. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Catalog: Send + Sync {
-    /// A page of the models that the caller may see, and how many there are in all.
-    async fn models(&self, search: &Search) -> Result<(Vec<ModelSummary>, u64)>;
+    /// A page of the models that the caller may see. What another process has changed may be missing for up to ten
+    /// seconds.
+    async fn models(&self, search: &Search) -> Result<ModelPage>;
     /// A model with what it declares now, also when the caller may not see it. What another process has
     /// changed may be missing for up to ten seconds.
     async fn published(&self, id: &str) -> Result<Option<Arc<Published>>>;

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::Result;
 use crate::accounts::{Account, KeptKey};
-use crate::catalog::{ModelSummary, Published, Search};
+use crate::catalog::{ModelPage, Published, Search};
 
 /// How long an entry is used without a look at the database.
 const LIFETIME: Duration = Duration::from_secs(10);
@@ -17,9 +17,6 @@ const LIFETIME: Duration = Duration::from_secs(10);
 const MAX_ENTRIES: usize = 10_000;
 /// How many pages of the catalog are kept. One of 100 models, each with a paragraph, has some 50 KiB.
 const MAX_PAGES: usize = 500;
-
-/// A page of the catalog, and how many models there are.
-pub(super) type ModelPage = (Vec<ModelSummary>, u64);
 
 /// What every request reads.
 pub(super) struct Caches {

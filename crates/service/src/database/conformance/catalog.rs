@@ -65,7 +65,7 @@ pub(crate) async fn every_list_is_what_sorting_all_models_would_give(engine: imp
     fixture.database.publish(&models, Existing::Replace).await.unwrap();
     let used: Vec<String> = (0..20).map(|_| models[random.usize(..models.len())].id.clone()).collect();
     for model in &used {
-        let task = NewTask { model: model.clone(), ..fixture.task(crate::ledger::Money::ZERO) };
+        let task = NewTask { model: model.clone(), ..fixture.task(Money::ZERO) };
         fixture.database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, Moment(0)).await.unwrap();
     }
     let tasks = |model: &NewModel| used.iter().filter(|used| **used == model.id).count();

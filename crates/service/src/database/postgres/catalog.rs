@@ -15,8 +15,8 @@ use super::values::{Json, signed, unsigned};
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::catalog::{
-    Catalog, Existing, Filter, Format, Model, ModelChange, ModelSummary, NewModel, NewVersion, Published,
-    Search, Sort, Version, Visibility, folded,
+    Catalog, Existing, Filter, Format, Model, ModelChange, ModelPage, ModelSummary, NewModel, NewVersion,
+    Published, Search, Sort, Version, Visibility, folded,
 };
 use crate::clock::Moment;
 use crate::database::records::record;
@@ -68,7 +68,7 @@ const fn order(sort: Sort) -> (&'static str, &'static str) {
 
 #[async_trait]
 impl Catalog for PostgresDatabase {
-    async fn models(&self, search: &Search) -> Result<(Vec<ModelSummary>, u64)> {
+    async fn models(&self, search: &Search) -> Result<ModelPage> {
         self.caches.page(search, || async { read!(self, |db| models(db, search)) }).await
     }
 
@@ -141,7 +141,7 @@ fn list(filter: Option<Filter>, sort: Sort, has_text: bool) -> String {
     )
 }
 
-async fn models(db: &impl GenericClient, search: &Search) -> Outcome<(Vec<ModelSummary>, u64)> {
+async fn models(db: &impl GenericClient, search: &Search) -> Outcome<ModelPage> {
     let (text, since) = (search.folded_text(), search.trending_since());
     let sql = list(search.filter, search.sort, text.is_some());
     let (limit, offset) = (i64::from(search.limit), signed(search.offset));

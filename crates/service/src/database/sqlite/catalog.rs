@@ -11,8 +11,8 @@ use super::values::Json;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::catalog::{
-    Catalog, Existing, Filter, Format, Model, ModelChange, ModelSummary, NewModel, NewVersion, Published,
-    Search, Sort, Version, Visibility, folded,
+    Catalog, Existing, Filter, Format, Model, ModelChange, ModelPage, ModelSummary, NewModel, NewVersion,
+    Published, Search, Sort, Version, Visibility, folded,
 };
 use crate::clock::Moment;
 use crate::database::records::record;
@@ -79,7 +79,7 @@ fn places(place: Option<&str>, condition: &str) -> String {
 
 #[async_trait]
 impl Catalog for SqliteDatabase {
-    async fn models(&self, search: &Search) -> Result<(Vec<ModelSummary>, u64)> {
+    async fn models(&self, search: &Search) -> Result<ModelPage> {
         let by = search.clone();
         self.caches.page(search, || self.read(move |db| models(db, &by))).await
     }
@@ -127,7 +127,7 @@ impl Catalog for SqliteDatabase {
     }
 }
 
-fn models(db: &Connection, search: &Search) -> Result<(Vec<ModelSummary>, u64)> {
+fn models(db: &Connection, search: &Search) -> Result<ModelPage> {
     let (text, since) = (search.folded_text(), search.trending_since());
     let statement = List::new(search.filter, search.sort, text.is_some());
     // One transaction, so that the count belongs to the page.
