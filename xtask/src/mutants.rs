@@ -170,8 +170,12 @@ fn read_missed(root: &Path) -> Result<Vec<String>> {
 fn escaped(text: &str) -> String {
     // With a backslash, `<` and `>` would be the ends of a word.
     let is_special = |c: char| c.is_ascii_punctuation() && !matches!(c, '<' | '>');
-    let escape = |c| [Some('\\').filter(|_| is_special(c)), Some(c)];
-    text.chars().flat_map(escape).flatten().collect()
+    let mut escaped = String::new();
+    for c in text.chars() {
+        escaped.extend(is_special(c).then_some('\\'));
+        escaped.push(c);
+    }
+    escaped
 }
 
 #[derive(Clone, Copy)]

@@ -95,7 +95,7 @@ struct Scoreboard {
 
 #[derive(Serialize)]
 struct Measured {
-    name: String,
+    name: &'static str,
     machine: Machine,
     rows: Vec<Entry>,
 }
@@ -120,12 +120,13 @@ impl Job {
                 continue;
             }
             let rows = rows.into_iter().map(|row| Entry { row }).collect();
-            scoreboard.parts.push(Measured { name: part.name.to_owned(), machine: Machine::read(), rows });
+            scoreboard.parts.push(Measured { name: part.name, machine: Machine::read(), rows });
             fs::write(&path, serde_json::to_string_pretty(&scoreboard)?)
                 .with_context(|| format!("cannot write {}", path.display()))?;
-        }
-        if self.publish {
-            page::write(root, &scoreboard)?;
+            // After each part: a run that is ended early has published what it measured.
+            if self.publish {
+                page::write(root, &scoreboard)?;
+            }
         }
         ensure!(failures.is_empty(), "{}", failures.join("\n"));
         Ok(String::new())
