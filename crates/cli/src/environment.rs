@@ -52,11 +52,6 @@ impl Environment {
     pub(crate) fn variable(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
     }
-
-    /// The lookup of a variable, as a function.
-    pub(crate) fn lookup(&self) -> impl Fn(&str) -> Option<String> {
-        |name| self.variable(name).map(str::to_owned)
-    }
 }
 
 impl std::fmt::Debug for Environment {

@@ -14,6 +14,7 @@ mod environment;
 pub mod exit;
 mod failure;
 mod json;
+mod keyring;
 mod last_response;
 mod lists;
 mod markdown;

@@ -1,5 +1,5 @@
-//! Profiles: where services are, and the keys to them, in a file that only its owner can read. A key may be in the
-//! keyring of the system instead.
+//! Profiles: where services are, and the keys to them, in a file that only its owner can read. A profile may have the
+//! command that prints its key instead, of the keyring of the system or of another password manager.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,11 +8,11 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use inferstore::CONFIG_VARIABLE;
-use inferstore::keyring::Entry;
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result, did_you_mean};
+use crate::keyring::{Entry, Keyring};
 
 /// The name of a profile that `serve` stores.
 pub(crate) const LOCAL: &str = "local";
@@ -33,9 +33,11 @@ pub(crate) struct Profiles {
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Profile {
     pub(crate) base_url: String,
-    /// Not there when it is in the keyring of the system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) api_key: Option<String>,
+    /// The program and the arguments that print the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) key_command: Option<Vec<String>>,
 }
 
 impl fmt::Debug for Profile {
@@ -45,9 +47,14 @@ impl fmt::Debug for Profile {
 }
 
 impl Profile {
-    /// What its key is found by, where that is in the keyring.
-    pub(crate) fn entry<'a>(&'a self, profile: &'a str) -> Entry<'a> {
-        Entry { profile, base_url: &self.base_url }
+    /// What its key is found by in a keyring.
+    pub(crate) fn entry<'a>(&'a self, name: &'a str) -> Entry<'a> {
+        Entry { profile: name, base_url: &self.base_url }
+    }
+
+    /// The keyring that has its key, if one has.
+    pub(crate) fn keyring(&self, name: &str) -> Option<Keyring> {
+        Keyring::of_command(self.key_command.as_ref()?, self.entry(name))
     }
 }
 

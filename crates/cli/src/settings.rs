@@ -1,7 +1,6 @@
 //! Which service a command calls with which key: flags, then the environment, then profiles.
 
 use clap::Args;
-use inferstore::keyring;
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client, PROFILE_VARIABLE};
 use serde_json::value::RawValue;
 
@@ -9,6 +8,7 @@ use crate::complete;
 use crate::environment::Environment;
 use crate::exit;
 use crate::failure::{Failure, Result};
+use crate::keyring;
 use crate::last_response::{LastResponse, MAX_RESPONSE};
 use crate::output::{ColorChoice, Format, Output, OutputOptions};
 use crate::profiles::{self, Profile, Profiles};
@@ -203,21 +203,20 @@ impl Session {
 
     /// The key of a profile.
     pub(crate) fn key_of(&self, name: &str, profile: &Profile) -> Result<Setting<String>> {
-        let entry = profile.entry(name);
-        let (value, source) = match &profile.api_key {
-            Some(key) => (key.clone(), format!("the profile {name}")),
-            None => {
-                let key = keyring::read(entry, self.environment.lookup()).map_err(|problem| {
-                    let headline =
-                        format!("the key of the profile {name} is in the keyring of the system: {problem}");
-                    Failure::new(exit::KEY, headline).with_hint(
-                        "unlock the keyring; `inferstore login --no-keyring` stores the key in the file",
-                    )
-                })?;
-                (key, format!("the keyring of the system, for the profile {name}"))
-            }
+        if let Some(key) = &profile.api_key {
+            return Ok(Setting { value: key.clone(), source: format!("the profile {name}") });
+        }
+        let place = match profile.keyring(name) {
+            Some(_) => "the keyring of the system",
+            None => "its key_command",
         };
-        Ok(Setting { value, source })
+        let command = profile.key_command.as_deref().unwrap_or_default();
+        let value = keyring::read(command).map_err(|problem| {
+            let headline = format!("the key of the profile {name} cannot be read from {place}: {problem}");
+            let hint = "unlock the keyring; `inferstore login --no-keyring` stores the key in the file";
+            Failure::new(exit::KEY, headline).with_hint(hint)
+        })?;
+        Ok(Setting { value, source: format!("{place}, for the profile {name}") })
     }
 
     /// The base URL of flags and environment.

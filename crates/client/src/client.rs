@@ -67,8 +67,8 @@ impl Client {
     }
 
     /// Creates a client from a profile that the command `inferstore login` stored: the named one, else the
-    /// one that `INFERSTORE_PROFILE` names, else the one in use. Waits for the keyring of the system when the key
-    /// is there.
+    /// one that `INFERSTORE_PROFILE` names, else the one in use. Where the profile has a `key_command`, this
+    /// waits until it has printed the key.
     ///
     /// # Errors
     ///

@@ -70,9 +70,6 @@ mod files;
 #[doc(hidden)]
 pub mod fuzzed;
 mod inputs;
-// Of the command, which stores what `Client::from_profile` reads. Nothing in it is promised.
-#[doc(hidden)]
-pub mod keyring;
 mod memory;
 mod profile;
 mod resources;

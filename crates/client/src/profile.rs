@@ -1,20 +1,26 @@
-//! Profiles of the command `inferstore`: services and keys, in a file that its `login` writes. A key may be in the
-//! keyring of the system instead.
+//! Profiles of the command `inferstore`: services and keys, in a file that its `login` writes. A profile may have the
+//! command that prints its key instead, of the keyring of the system or of another password manager.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use inferstore_api::ApiKey;
 use serde::Deserialize;
 
-use crate::keyring::{self, Entry};
 use crate::transport::error::{Error, Result};
+use crate::transport::redact::{cut, printable};
 
 /// The environment variable that names the profile.
 pub const PROFILE_VARIABLE: &str = "INFERSTORE_PROFILE";
 
 /// The environment variable that names another file of profiles.
 pub const CONFIG_VARIABLE: &str = "INFERSTORE_CONFIG";
+
+/// How long the command that prints a key may take, with a person who unlocks a keyring.
+const KEY_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Deserialize)]
 struct Profiles {
@@ -27,8 +33,10 @@ struct Profiles {
 #[derive(Deserialize)]
 struct Stored {
     base_url: String,
-    /// Not there when it is in the keyring of the system.
     api_key: Option<String>,
+    /// The program and the arguments that print the key.
+    #[serde(default)]
+    key_command: Vec<String>,
 }
 
 /// The base URL and the key of a profile; without a name, of the one that the environment names, or that
@@ -54,20 +62,51 @@ fn read_from(path: &Path, name: Option<String>) -> Result<(String, ApiKey)> {
     let Some(name) = name.or(stored.current) else {
         return Err(Error::Config(format!("{shown} has no profile in use; log in, or name one")));
     };
-    let Some(Stored { base_url, api_key }) = profiles.remove(&name) else {
+    let Some(Stored { base_url, api_key, key_command }) = profiles.remove(&name) else {
         let names = names.join(", ");
         return Err(Error::Config(format!("there is no profile {name:?} in {shown}; there are: {names}")));
     };
     let key = match api_key {
         Some(key) => key,
-        None => keyring::read(Entry { profile: &name, base_url: &base_url }, variable).map_err(|problem| {
+        None => printed_key(&key_command, KEY_TIMEOUT).map_err(|problem| {
             Error::Config(format!(
-                "the key of the profile {name:?} is in the keyring of the system: {problem}; unlock it, or store \
-                 the key in the file with `inferstore login --no-keyring`"
+                "the key_command of the profile {name:?}: {problem}; unlock the keyring, or store the key in \
+                 the file with `inferstore login --no-keyring`"
             ))
         })?,
     };
     Ok((base_url, ApiKey::new(key)))
+}
+
+/// The key that a command prints, on its first line.
+fn printed_key(command: &[String], timeout: Duration) -> Result<String, String> {
+    let Some((program, arguments)) = command.split_first() else {
+        return Err("it names no program".to_owned());
+    };
+    let mut child = Command::new(program);
+    child.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child.spawn().map_err(|error| format!("{program} does not start: {error}"))?;
+    let until = Instant::now() + timeout;
+    let failed = |error: std::io::Error| error.to_string();
+    while child.try_wait().map_err(failed)?.is_none() {
+        if Instant::now() >= until {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(format!("{program} has not ended for {} seconds", timeout.as_secs()));
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    let output = child.wait_with_output().map_err(failed)?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    match printed.lines().next().unwrap_or_default().trim() {
+        _ if !output.status.success() => {
+            let message = cut(&printable(&String::from_utf8_lossy(&output.stderr)), 200);
+            Err(format!("{program} has failed ({}) {message}", output.status))
+        }
+        "" => Err(format!("{program} printed no key")),
+        key => Ok(key.to_owned()),
+    }
 }
 
 /// Where the command keeps its profiles.
@@ -125,5 +164,27 @@ mod tests {
         }
         let missing = read_from(Path::new("/nowhere/profiles.json"), None);
         assert!(matches!(missing, Err(Error::Config(problem)) if problem.contains("/nowhere/profiles.json")));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_key_is_what_a_command_prints_or_the_error_says_why_there_is_none() {
+        let printed = |script: &str| {
+            let command = ["sh", "-c", script].map(str::to_owned);
+            printed_key(&command, Duration::from_millis(if script.contains("sleep") { 20 } else { 20_000 }))
+        };
+        assert_eq!(printed("echo ' THE-KEY '; echo of mine"), Ok("THE-KEY".to_owned()));
+        for (script, problem) in [
+            ("exit 0", "sh printed no key"),
+            ("printf 'it is \\033[31mlocked' >&2; exit 3", "(exit status: 3) it is [31mlocked"),
+            ("exec >&-; exec sleep 600", "sh has not ended"),
+        ] {
+            let result = printed(script);
+            assert!(matches!(&result, Err(found) if found.contains(problem)), "{result:?}");
+        }
+        let nowhere = ["/nowhere/pass".to_owned()];
+        for command in [&nowhere[..], &[]] {
+            assert!(printed_key(command, KEY_TIMEOUT).is_err());
+        }
     }
 }

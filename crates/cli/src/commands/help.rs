@@ -63,7 +63,8 @@ Which setting is used:
   2. the variables INFERSTORE_BASE_URL and INFERSTORE_API_KEY
   3. the profile that INFERSTORE_PROFILE names, else the one in use (`inferstore profile use`)
 
-The key of a profile is sent to the service of the profile alone. It is in the keyring of the system, or in the file.
+The key of a profile is sent to the service of the profile alone. It is in the keyring of the system, or in the file
+as \"api_key\"; \"key_command\": [\"pass\", \"show\", \"inferstore\"] in its place names a program that prints it.
 `inferstore status` shows what is used.
 "
     .to_owned()

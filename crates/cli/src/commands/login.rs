@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use clap::Args;
-use inferstore::keyring::{Entry, Keyring};
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, CONFIG_VARIABLE, Error};
 
 use crate::exit;
 use crate::failure::{Failure, Result};
+use crate::keyring::{Entry, Keyring};
 use crate::output::Report;
 use crate::profiles::{self, Profile, Profiles};
 use crate::settings::{Session, shown};
@@ -88,7 +88,7 @@ pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> 
     if let Err(failure) = profiles.write(&path) {
         if is_in_keyring && !is_replaced {
             // Nothing would lead to it any more; the failure is reported either way.
-            let _ = forget_key(&profile, &name, &session);
+            let _ = forget_key(&profile, &name);
         }
         return Err(failure);
     }
@@ -97,7 +97,7 @@ pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> 
     session.output.note(format!("stored in {}{where_the_key_is}", path.display()));
     warn_of_variables(&session);
     match before.filter(|_| !is_replaced || !is_in_keyring) {
-        Some(before) => forget_key(&before, &name, &session),
+        Some(before) => forget_key(&before, &name),
         None => Ok(()),
     }
 }
@@ -110,36 +110,29 @@ pub(super) fn profile_of(
     wants_keyring: bool,
     session: &Session,
 ) -> Profile {
-    let mut profile = Profile { base_url, api_key: None };
-    if !wants_keyring || !store_in_keyring(profile.entry(name), &key, session) {
-        profile.api_key = Some(key);
+    let mut profile = Profile { base_url, api_key: None, key_command: None };
+    if wants_keyring {
+        profile.key_command = store_in_keyring(profile.entry(name), &key, session);
     }
+    profile.api_key = Some(key).filter(|_| profile.key_command.is_none());
     profile
 }
 
-/// Stores the key in the keyring, where there is one that a person can unlock; whether it is there. Who names a file of
-/// profiles wants everything in it.
-fn store_in_keyring(entry: Entry<'_>, key: &str, session: &Session) -> bool {
+/// Stores the key in the keyring, where there is one that a person can unlock; the command that prints it. Who names a
+/// file of profiles wants everything in it.
+fn store_in_keyring(entry: Entry<'_>, key: &str, session: &Session) -> Option<Vec<String>> {
     let environment = &session.environment;
-    let keyring = Keyring::find(environment.lookup()).filter(Keyring::can_ask);
-    let Some(keyring) = keyring.filter(|_| environment.variable(CONFIG_VARIABLE).is_none()) else {
-        return false;
-    };
-    let stored = keyring.store(entry, key);
-    if let Err(problem) = &stored {
+    let keyring = Keyring::find(environment).filter(|_| environment.variable(CONFIG_VARIABLE).is_none())?;
+    let warn = |problem| {
         session.output.note(format!("warning: the keyring of the system cannot be used: {problem}"));
-    }
-    stored.is_ok()
+    };
+    keyring.store(entry, key).map_err(warn).ok()
 }
 
 /// Removes the key of a former profile from the keyring, if it is there.
-pub(super) fn forget_key(profile: &Profile, name: &str, session: &Session) -> Result {
-    if profile.api_key.is_some() {
-        return Ok(());
-    }
-    let keyring = Keyring::find(session.environment.lookup());
-    let keyring = keyring.ok_or_else(|| "it is not there any more".to_owned());
-    keyring.and_then(|keyring| keyring.remove(profile.entry(name))).map_err(|problem| {
+pub(super) fn forget_key(profile: &Profile, name: &str) -> Result {
+    let Some(keyring) = profile.keyring(name) else { return Ok(()) };
+    keyring.remove(profile.entry(name)).map_err(|problem| {
         Failure::local_failure(format!("the keyring of the system may still have a key of {name}"), problem)
             .with_hint("unlock the keyring and remove the entry there; its label begins with Inferstore")
     })
@@ -200,7 +193,7 @@ pub(crate) fn remove(name: &str, mut profiles: Profiles, path: &Path, session: &
     }
     profiles.write(path)?;
     session.output.note(format!("the profile {name} is removed"));
-    forget_key(&profile, name, session)?;
+    forget_key(&profile, name)?;
     session.output.note("its key is removed");
     Ok(())
 }

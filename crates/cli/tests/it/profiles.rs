@@ -1,6 +1,8 @@
 //! Logging in, and which settings win.
 
 use inferstore_cli::exit;
+#[cfg(unix)]
+use serde_json::json;
 
 #[cfg(target_os = "linux")]
 use crate::support::secret_tool;
@@ -183,6 +185,25 @@ fn a_keyring_that_cannot_be_used_leaves_the_key_in_the_file() {
     let ended = local.cli.call(&login);
     assert!(ended.code != exit::DONE && !ended.stderr.contains("stored in"), "{ended}");
     assert!(entries().is_empty(), "{:?}", entries());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_profile_may_have_the_command_of_a_password_manager() {
+    let (local, base_url) = logged_out();
+    let write = |script: &str| {
+        let profile = json!({"base_url": base_url, "key_command": ["sh", "-c", script]});
+        let profiles = json!({"current": "default", "profiles": {"default": profile}});
+        std::fs::write(local.cli.path("profiles.json"), profiles.to_string()).expect("it can be written");
+    };
+    write(&format!("echo {KEY}"));
+    assert_eq!(local.cli.call("balance -q").stdout, "100\n");
+    let status = local.cli.call("status");
+    assert!(status.stdout.contains("from its key_command, for the profile default"), "{status}");
+    write("echo 'the vault is sealed' >&2; exit 1");
+    let ended = local.cli.call("balance");
+    assert!(ended.code == exit::KEY && ended.stderr.contains("the vault is sealed"), "{ended}");
+    assert_eq!(local.cli.call("logout").code, exit::DONE, "there is nothing of ours to remove");
 }
 
 #[test]

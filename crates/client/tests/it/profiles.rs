@@ -1,6 +1,6 @@
-//! Profiles whose key is in the keyring of the system.
+//! Profiles whose key is printed by a command.
 
-#![cfg(target_os = "linux")]
+#![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
@@ -9,9 +9,10 @@ use std::process::Command;
 use axum::Router;
 use axum::http::{HeaderMap, StatusCode};
 use inferstore::Client;
+use serde_json::json;
 use tokio::net::TcpListener;
 
-const KEY: &str = "the-key-of-the-keyring";
+const KEY: &str = "the-key-that-is-printed";
 
 /// Set in the child process.
 const CHILD: &str = "INFERSTORE_TEST_PROFILE";
@@ -29,28 +30,23 @@ async fn serve() -> String {
 }
 
 #[tokio::test]
-async fn a_program_uses_a_key_of_the_keyring() {
+async fn a_program_uses_the_key_that_the_command_of_a_profile_prints() {
     if std::env::var_os(CHILD).is_some() {
         let client = Client::from_profile("work").unwrap();
         assert!(client.account().balance().await.unwrap_err().is_not_found());
         let problem = Client::from_profile("other").unwrap_err().to_string();
-        assert!(problem.contains("\"other\" is in the keyring of the system"), "{problem}");
+        assert!(problem.contains("the key_command of the profile \"other\""), "{problem}");
         return;
     }
-    let base_url = serve().await;
-    let folder = tempfile::tempdir().unwrap();
-    let [profiles, script, program] =
-        ["profiles.json", "script", "secret-tool"].map(|name| folder.path().join(name));
-    let profile = format!("{{\"base_url\": \"{base_url}\"}}");
-    fs::write(&profiles, format!("{{\"profiles\": {{\"work\": {profile}, \"other\": {profile}}}}}")).unwrap();
-    let expected = format!("lookup service inferstore profile work url {base_url}");
-    fs::write(&script, format!("#!/bin/sh\n[ \"$*\" = '{expected}' ] && printf %s {KEY}\n")).unwrap();
-    // Copied by another process: a file that one of this process writes cannot be run meanwhile.
-    assert!(Command::new("install").args(["-m", "700"]).arg(script).arg(program).status().unwrap().success());
+    let profile = |command: &str| json!({"base_url": "BASE", "key_command": ["sh", "-c", command]});
+    let work = profile(&format!("echo {KEY}"));
+    let profiles = json!({"profiles": {"work": work, "other": profile("exit 1")}});
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), profiles.to_string().replace("BASE", &serve().await)).unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap());
-    // This test again, with the file and the program in its environment.
+    // This test again, with the file in its environment.
     child.args(["--exact", std::thread::current().name().unwrap()]).env(CHILD, "");
-    child.env("INFERSTORE_CONFIG", &profiles).env("PATH", folder.path());
+    child.env("INFERSTORE_CONFIG", file.path());
     let output = tokio::task::spawn_blocking(move || child.output()).await.unwrap().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && printed.contains("1 passed"), "{printed}");

@@ -39,16 +39,21 @@ async fn stored(base_url: &str, key: Option<String>, session: &Session) -> Resul
     let stored = before.as_ref().and_then(|profile| session.key_of(LOCAL, profile).ok()).map(|key| key.value);
     let mut accepted = None;
     // A first key that is given may not be that of an older data folder.
-    for key in [key, stored].into_iter().flatten() {
+    for key in [key, stored.clone()].into_iter().flatten() {
         if session.client_of(base_url, &key)?.account().balance().await.is_ok() {
             accepted = Some(key);
             break;
         }
     }
     let Some(api_key) = accepted else { return Ok(None) };
-    // A login may have put the key into the keyring, where it stays.
-    let is_in_keyring = before.as_ref().is_some_and(|before| before.api_key.is_none());
-    let profile = profile_of(LOCAL, base_url.to_owned(), api_key, is_in_keyring, session);
+    let profile = match &before {
+        Some(before) if before.base_url == base_url && stored.as_ref() == Some(&api_key) => before.clone(),
+        before => {
+            // A login may have put the key into the keyring, where it stays.
+            let is_in_keyring = before.as_ref().is_some_and(|before| before.keyring(LOCAL).is_some());
+            profile_of(LOCAL, base_url.to_owned(), api_key, is_in_keyring, session)
+        }
+    };
     if profiles.current.is_none() {
         profiles.current = Some(LOCAL.to_owned());
     }
@@ -57,7 +62,7 @@ async fn stored(base_url: &str, key: Option<String>, session: &Session) -> Resul
         profiles.write(&path)?;
     }
     if let Some(before) = before.filter(|before| before.base_url != base_url) {
-        forget_key(&before, LOCAL, session)?;
+        forget_key(&before, LOCAL)?;
     }
     Ok(Some(is_current))
 }

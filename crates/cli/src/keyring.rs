@@ -1,0 +1,215 @@
+//! The keyring of the system, through the program that comes with it: `secret-tool` of libsecret, or `security` of
+//! macOS. A profile whose key is there has the command that prints it, as it may have one of another password manager.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::environment::Environment;
+use crate::table::printable;
+
+/// How long a program may take, with a person who unlocks the keyring.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The name under which all entries are.
+const SERVICE: &str = "inferstore";
+
+/// The keyring of the system.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Keyring {
+    program: String,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    SecretTool,
+    Security,
+}
+
+/// What a key is found by. A profile that is led to another service does not take its key along.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry<'a> {
+    pub(crate) profile: &'a str,
+    pub(crate) base_url: &'a str,
+}
+
+/// What is done with an entry.
+enum Action<'a> {
+    Store { key: &'a str },
+    Read,
+    Remove,
+}
+
+impl Keyring {
+    const fn new(program: String) -> Self {
+        Self { program, kind: if cfg!(target_os = "macos") { Kind::Security } else { Kind::SecretTool } }
+    }
+
+    /// The keyring, where there is one that a person can unlock.
+    pub(crate) fn find(environment: &Environment) -> Option<Self> {
+        let has_display =
+            ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| environment.variable(name).is_some());
+        let (name, can_ask) = match cfg!(target_os = "macos") {
+            true => ("security", true),
+            false => ("secret-tool", has_display),
+        };
+        let mut folders = std::env::split_paths(environment.variable("PATH").filter(|_| can_ask)?);
+        let program = folders.find_map(|folder| Some(folder.join(name)).filter(|program| program.is_file()));
+        Some(Self::new(program?.to_str()?.to_owned()))
+    }
+
+    /// The keyring that this command reads the entry from; `None` for another command.
+    pub(crate) fn of_command(command: &[String], entry: Entry<'_>) -> Option<Self> {
+        let keyring = Self::new(command.first()?.clone());
+        Some(keyring).filter(|keyring| keyring.call(entry, &Action::Read).0 == command)
+    }
+
+    /// Stores a key, which another one may precede, and reads it again. Returns the command that prints it.
+    pub(crate) fn store(&self, entry: Entry<'_>, key: &str) -> Result<Vec<String>, String> {
+        let (store, input) = self.call(entry, &Action::Store { key });
+        run(&store, &input, TIMEOUT)?;
+        let (command, _) = self.call(entry, &Action::Read);
+        // `security` reads commands, and ends well however they end.
+        match read(&command)? == key {
+            true => Ok(command),
+            false => Err("it has another key than was stored".to_owned()),
+        }
+    }
+
+    pub(crate) fn remove(&self, entry: Entry<'_>) -> Result<(), String> {
+        run(&self.call(entry, &Action::Remove).0, "", TIMEOUT).map(drop)
+    }
+
+    /// The command for an action, and its input. Others can see arguments: a key is part of the input.
+    fn call(&self, Entry { profile, base_url }: Entry<'_>, action: &Action<'_>) -> (Vec<String>, String) {
+        let service = format!("{SERVICE} {base_url}");
+        let entry = match self.kind {
+            Kind::SecretTool => vec!["service", SERVICE, "profile", profile, "url", base_url],
+            Kind::Security => vec!["-s", &service, "-a", profile],
+        };
+        let label = format!("Inferstore, profile {profile}");
+        let (words, input) = match (self.kind, action) {
+            (Kind::SecretTool, Action::Store { key }) => {
+                (vec!["store", "--label", &label], (*key).to_owned())
+            }
+            (Kind::SecretTool, Action::Read) => (vec!["lookup"], String::new()),
+            (Kind::SecretTool, Action::Remove) => (vec!["clear"], String::new()),
+            (Kind::Security, Action::Store { key }) => {
+                let entry: String = entry.iter().map(|word| format!(" {word:?}")).collect();
+                let key: String = key.bytes().map(|byte| format!("{byte:02x}")).collect();
+                let line = format!("add-generic-password -U{entry} -X {key}\n");
+                return (vec![self.program.clone(), "-i".to_owned()], line);
+            }
+            (Kind::Security, Action::Read) => (vec!["find-generic-password", "-w"], String::new()),
+            (Kind::Security, Action::Remove) => (vec!["delete-generic-password"], String::new()),
+        };
+        let command = [&*self.program].into_iter().chain(words).chain(entry);
+        (command.map(str::to_owned).collect(), input)
+    }
+}
+
+/// The key that a command prints, on its first line.
+pub(crate) fn read(command: &[String]) -> Result<String, String> {
+    let output = run(command, "", TIMEOUT)?;
+    let key = output.lines().next().unwrap_or_default().trim();
+    if key.is_empty() { Err("it printed no key".to_owned()) } else { Ok(key.to_owned()) }
+}
+
+/// Runs a command; what it writes.
+fn run(command: &[String], input: &str, timeout: Duration) -> Result<String, String> {
+    let Some((program, arguments)) = command.split_first() else {
+        return Err("it names no program".to_owned());
+    };
+    let mut child = Command::new(program);
+    child.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child.spawn().map_err(|error| format!("{program} does not start: {error}"))?;
+    // A program that ends without reading is judged by its exit status.
+    let _ = child.stdin.take().map(|mut stdin| stdin.write_all(input.as_bytes()));
+    let until = Instant::now() + timeout;
+    let failed = |error: std::io::Error| error.to_string();
+    while child.try_wait().map_err(failed)?.is_none() {
+        if Instant::now() >= until {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(format!("{program} has not ended for {} seconds", timeout.as_secs()));
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    let output = child.wait_with_output().map_err(failed)?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    match printable(String::from_utf8_lossy(&output.stderr).trim()) {
+        message if message.is_empty() => Err(format!("{program} has failed ({})", output.status)),
+        message => Err(message),
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    const ENTRY: Entry<'static> = Entry { profile: "work", base_url: "https://host.example/api/v1" };
+
+    fn sh(script: &str) -> [String; 3] {
+        ["sh", "-c", script].map(str::to_owned)
+    }
+
+    #[test]
+    fn a_key_is_no_argument_which_others_can_see() {
+        let stored =
+            |kind| Keyring { program: "it".to_owned(), kind }.call(ENTRY, &Action::Store { key: "key" });
+        let (arguments, input) = stored(Kind::SecretTool);
+        let url = ENTRY.base_url;
+        let entry = ["service", "inferstore", "profile", "work", "url", url];
+        assert_eq!(arguments, [&["it", "store", "--label", "Inferstore, profile work"][..], &entry].concat());
+        assert_eq!(input, "key");
+        let (arguments, input) = stored(Kind::Security);
+        assert_eq!(arguments, ["it", "-i"]);
+        assert_eq!(
+            input,
+            format!("add-generic-password -U \"-s\" \"inferstore {url}\" \"-a\" \"work\" -X 6b6579\n")
+        );
+    }
+
+    #[test]
+    fn a_keyring_is_known_by_its_command_and_another_command_is_none() {
+        let keyring = Keyring::new("/bin/secret-tool".to_owned());
+        let (command, _) = keyring.call(ENTRY, &Action::Read);
+        assert_eq!(Keyring::of_command(&command, ENTRY), Some(keyring));
+        assert_eq!(Keyring::of_command(&command, Entry { profile: "home", ..ENTRY }), None);
+        assert_eq!(Keyring::of_command(&sh("pass show inferstore"), ENTRY), None);
+    }
+
+    #[test]
+    fn a_program_that_stores_nothing_is_found_out() {
+        let keyring = Keyring::new("true".to_owned());
+        assert_eq!(keyring.store(ENTRY, "the-key"), Err("it printed no key".to_owned()));
+    }
+
+    #[test]
+    fn a_command_prints_the_key_or_says_why_it_cannot() {
+        assert_eq!(read(&sh("echo ' the-key '; echo of mine")), Ok("the-key".to_owned()));
+        let locked = read(&sh("printf 'in a \\033[31mlocked collection' >&2; exit 1"));
+        assert!(
+            locked.is_err_and(|problem| problem.contains("locked collection") && !problem.contains('\u{1b}'))
+        );
+        for (command, expected) in [
+            (&sh("exit 1")[..], "sh has failed"),
+            (&sh("exit 0"), "it printed no key"),
+            (&["/nowhere/pass".to_owned()], "does not start"),
+            (&[], "names no program"),
+        ] {
+            assert!(read(command).is_err_and(|problem| problem.contains(expected)), "{expected}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_does_not_end_is_stopped() {
+        let problem = run(&sh("exec sleep 600"), "", Duration::from_millis(20));
+        assert!(problem.is_err_and(|problem| problem.contains("sh has not ended")));
+    }
+}
