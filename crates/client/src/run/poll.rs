@@ -292,6 +292,15 @@ mod tests {
         assert_eq!(schedule.delay(0, Duration::ZERO), MIN_DELAY);
     }
 
+    #[test]
+    fn a_delay_is_at_most_thirty_days_even_if_a_longer_one_is_asked_for() {
+        let schedule = Schedule::new(PollInterval::every(Duration::MAX), &[]);
+        let days = Duration::from_secs(30 * 86_400);
+        assert_eq!(schedule.delay(1, Duration::ZERO), days);
+        let schedule = Schedule::new(PollInterval::Fast, &[]);
+        assert_eq!(schedule.delay_after(1, Duration::ZERO, Some(Duration::MAX)), days);
+    }
+
     mod properties {
         use proptest::prelude::*;
 

@@ -9,10 +9,10 @@ use inferstore::reqwest::{self, Request, Response};
 use inferstore::testing::ScriptedService;
 use inferstore::types::{ModelListRequest, TaskDetail, TaskStatus};
 use inferstore::{
-    CallContext, Client, CostLimit, DeadlineReached, DownloadEvent, DownloadedFile, Error, File, FileError,
-    FileErrorKind, FileQuery, Inputs, InvalidInputs, ModelOffline, Outcome, OutputMismatch, Page, Result,
-    Retry, RunEvent, TaskDisposition, TaskFailure, UnknownOutcome, UploadEvent, UploadedFile, Violation,
-    ViolationKind,
+    CallContext, Client, CostLimit, DeadlineReached, Decimal, DownloadEvent, DownloadedFile, Error, File,
+    FileError, FileErrorKind, FileQuery, Inputs, InvalidInputs, ModelOffline, Outcome, OutputMismatch, Page,
+    Result, Retry, RunEvent, TaskDisposition, TaskFailure, UnknownOutcome, UploadEvent, UploadedFile,
+    Violation, ViolationKind,
 };
 use serde_json::json;
 use tokio::time::Instant;
@@ -346,6 +346,17 @@ fn every_error_event_and_result_can_be_made_by_hand() -> Result<(), Box<dyn std:
     let outcome = Outcome::new("task-1", json!({ "output": "https://host.example/a.png" }));
     let journal = serde_json::to_string(&outcome)?;
     assert_eq!(serde_json::from_str::<Outcome>(&journal)?, outcome);
+    for change in [
+        |outcome: &mut Outcome| outcome.task = "task-2".into(),
+        |outcome: &mut Outcome| outcome.output = json!({}),
+        |outcome: &mut Outcome| outcome.cost = Some(Decimal::default()),
+        |outcome: &mut Outcome| outcome.duration = Some(Duration::ZERO),
+        |outcome: &mut Outcome| outcome.stored_inputs = vec!["https://host.example/b.png".to_owned()],
+    ] {
+        let mut other = outcome.clone();
+        change(&mut other);
+        assert_ne!(other, outcome);
+    }
     assert_eq!(UploadedFile::new("https://host.example/a.png").size, 0);
     assert_eq!(DownloadedFile::default().mime, None);
     assert_eq!(Page::new(Some(vec![1]), Some(1)).total, Some(1));
