@@ -8,6 +8,7 @@ use std::fmt;
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, Unexpected, Visitor};
 use serde::ser::{Error as _, Serialize, Serializer};
 use serde_json::value::RawValue;
+use smol_str::SmolStr;
 
 /// The name under which serde_json hands out the untouched text of a value. A format that does not
 /// know it hands out the value itself, which is then as exact as that format is.
@@ -18,17 +19,18 @@ const NULL: &str = "null";
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Scalar {
-    text: String,
+    /// Amounts are short: without an allocation each.
+    text: SmolStr,
     quoted: bool,
 }
 
 impl Scalar {
-    pub(crate) fn quoted(text: impl Into<String>) -> Self {
+    pub(crate) fn quoted(text: impl Into<SmolStr>) -> Self {
         Self { text: text.into(), quoted: true }
     }
 
     /// The text must be JSON.
-    pub(crate) fn unquoted(text: impl Into<String>) -> Self {
+    pub(crate) fn unquoted(text: impl Into<SmolStr>) -> Self {
         Self { text: text.into(), quoted: false }
     }
 
@@ -55,7 +57,9 @@ impl Serialize for Scalar {
         // Where the plain way is exact it is taken, since every format knows it.
         match self.text.parse::<i64>() {
             Ok(number) if number.to_string() == self.text => serializer.serialize_i64(number),
-            _ => RawValue::from_string(self.text.clone()).map_err(S::Error::custom)?.serialize(serializer),
+            _ => {
+                RawValue::from_string(self.text.to_string()).map_err(S::Error::custom)?.serialize(serializer)
+            }
         }
     }
 }
@@ -127,7 +131,7 @@ impl<'a> Token<'a> {
 
     #[inline]
     pub(crate) fn into_scalar(self) -> Scalar {
-        Scalar { quoted: self.is_quoted, text: self.text.into_owned() }
+        Scalar { quoted: self.is_quoted, text: SmolStr::from(self.text) }
     }
 }
 
