@@ -212,10 +212,11 @@ impl Client {
         }
     }
 
-    /// Follows the redirects of a `GET` within the origin. What leads elsewhere is returned as it is.
-    async fn follow(&self, mut response: Response) -> reqwest::Result<Response> {
+    /// Follows the redirects of a `GET` from this URL within its origin. What leads elsewhere is returned as it is.
+    async fn follow(&self, mut response: Response, mut url: Url) -> reqwest::Result<Response> {
         for _ in 0..MAX_REDIRECTS {
-            let Some(target) = redirect_target(&response) else { break };
+            let Some(target) = redirect_target(&response, &url) else { break };
+            url = target.clone();
             let mut request = self.client.get(target).header(header::ACCEPT, JSON).build()?;
             if let Ok(key) = self.inner.key.to_header() {
                 request.headers_mut().insert(API_KEY_HEADER, key);
@@ -227,7 +228,7 @@ impl Client {
 }
 
 /// Where a redirect within the origin leads.
-fn redirect_target(response: &Response) -> Option<Url> {
+fn redirect_target(response: &Response, from: &Url) -> Option<Url> {
     let is_redirect = matches!(
         response.status(),
         StatusCode::MOVED_PERMANENTLY
@@ -237,8 +238,8 @@ fn redirect_target(response: &Response) -> Option<Url> {
             | StatusCode::PERMANENT_REDIRECT
     );
     let location = response.headers().get(header::LOCATION).filter(|_| is_redirect)?;
-    let target = response.url().join(location.to_str().ok()?).ok()?;
-    Some(target).filter(|target| target.origin() == response.url().origin())
+    let target = from.join(location.to_str().ok()?).ok()?;
+    Some(target).filter(|target| target.origin() == from.origin())
 }
 
 impl ClientHooks<Session> for Client {
@@ -253,10 +254,13 @@ impl ClientHooks<Session> for Client {
 
     async fn exec(&self, request: Request, _: &OperationInfo) -> reqwest::Result<Response> {
         let is_get = request.method() == Method::GET;
+        // A response that a transport has made does not know its URL.
+        let url = self.inner.transport.is_some().then(|| request.url().clone());
         let mut response = self.execute(request).await?;
         if is_get && response.status().is_redirection() {
+            let url = url.unwrap_or_else(|| response.url().clone());
             // Boxed, because it is rare, and the future of every call would hold it.
-            response = Box::pin(self.follow(response)).await?;
+            response = Box::pin(self.follow(response, url)).await?;
         }
         Ok(body::limited(response, self.inner.max_response_body))
     }

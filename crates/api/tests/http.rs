@@ -201,6 +201,34 @@ async fn a_transport_sees_every_request_with_the_key_and_may_add_headers() {
     assert_eq!(with_header, [true, false]);
 }
 
+/// Makes its own responses, which know no URL: a redirect, and then the balance.
+struct Made(Mutex<Vec<String>>);
+
+impl Transport for Made {
+    fn execute(
+        &self,
+        request: reqwest::Request,
+    ) -> Pin<Box<dyn Future<Output = reqwest::Result<reqwest::Response>> + Send + '_>> {
+        let url = request.url().to_string();
+        let response = http::Response::builder();
+        let response = match url.ends_with("/balance") {
+            true => response.status(302).header("location", "/moved").body(""),
+            false => response.body(BALANCE),
+        };
+        self.0.lock().unwrap().push(url);
+        Box::pin(std::future::ready(Ok(response.unwrap().into())))
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_of_a_response_that_a_transport_has_made_leads_to_the_same_origin() {
+    let transport = Arc::new(Made(Mutex::default()));
+    let client = Client::new("http://127.0.0.1:9/api/v1", ApiKey::new("key")).unwrap();
+    client.with_transport(Arc::clone(&transport) as Arc<dyn Transport>).get_balance().await.unwrap();
+    let urls = transport.0.lock().unwrap();
+    assert_eq!(urls[..], ["http://127.0.0.1:9/api/v1/api-key/balance", "http://127.0.0.1:9/moved"]);
+}
+
 #[tokio::test]
 async fn plain_http_to_this_machine_goes_through_no_proxy_from_the_environment() {
     if let Ok(base_url) = std::env::var(CHILD_BASE_URL) {
