@@ -76,7 +76,7 @@ pub(crate) async fn run(client: Client, pictures: &Path, outputs: &Path) -> Resu
         let picture = &pictures_by_task[&task];
         let step = match result {
             Ok(outcome) => {
-                let name = picture.file_stem().unwrap_or_default().to_string_lossy();
+                let name = picture.file_name().unwrap_or_default().to_string_lossy();
                 outcome.download("output_image")?.overwrite(true).to_dir(outputs, name).await?;
                 Step::Ended(outcome.cost.unwrap_or_default())
             }

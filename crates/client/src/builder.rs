@@ -8,6 +8,7 @@ use inferstore_api::{
     ApiKey, http_client_builder, http_client_builder_for, https_support, is_plain_loopback,
 };
 use reqwest::Url;
+use reqwest::header::HeaderValue;
 use reqwest::redirect::Policy;
 use tokio::sync::Semaphore;
 
@@ -15,7 +16,7 @@ use crate::client::Client;
 use crate::memory::Memory;
 use crate::transport::error::{Error, Result};
 use crate::transport::middleware::{HttpStack, Middleware};
-use crate::transport::redact::Redactor;
+use crate::transport::redact::{Redactor, cut, printable};
 use crate::transport::retry::{Retries, Retry};
 use crate::transport::{Core, Timeouts};
 
@@ -167,13 +168,16 @@ impl ClientBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] when the base URL is not a versioned root such as `https://host/api/v1`, would send
-    /// the key in plain text to another machine, or needs TLS that this build does not have; and when
-    /// the key cannot be sent.
+    /// [`Error::Config`] when the base URL is not one such as `https://host/api/v1`, would send the key in plain
+    /// text to another machine, or needs TLS that this build does not have; and when the key is empty or
+    /// cannot be sent in a header.
     pub fn build(self) -> Result<Client> {
         let base_url = check_base_url(&self.base_url, self.allow_insecure_http)?;
         if self.key.expose().is_empty() {
             return Err(Error::Config("the API key is empty".to_owned()));
+        }
+        if HeaderValue::from_str(self.key.expose()).is_err() {
+            return Err(Error::Config("the API key has characters that a header cannot carry".to_owned()));
         }
         if base_url.starts_with("https:") {
             https_support().map_err(|error| Error::Config(format!("{base_url} needs https: {error}")))?;
@@ -199,10 +203,9 @@ impl ClientBuilder {
             timeouts: self.timeouts,
             declaration_ttl: self.declaration_ttl,
             max_concurrent_uploads: self.max_concurrent_uploads,
-            create_settle_time: self.create_settle_time,
             built: tokio::time::Instant::now(),
             requests: self.max_concurrent_requests.map(|count| Arc::new(Semaphore::new(count.max(1)))),
-            memory: Memory::default(),
+            memory: Memory::new(self.create_settle_time),
         };
         Ok(Client { core: Arc::new(core) })
     }
@@ -251,12 +254,11 @@ fn check_base_url(text: &str, allow_insecure_http: bool) -> Result<String> {
 
 /// The URL without what may be a password or a token.
 fn shown(text: &str) -> String {
-    let without_query = text.trim().split(['?', '#']).next().unwrap_or_default();
-    let shown = match without_query.rsplit_once('@') {
-        Some((_, host)) => format!("…@{host}"),
-        None => without_query.to_owned(),
-    };
-    crate::transport::redact::cut(&crate::transport::redact::printable(&shown), 200)
+    let text = text.trim();
+    // A password may hold what begins a query elsewhere.
+    let (user, host) = text.rsplit_once('@').map_or(("", text), |(_, host)| ("…@", host));
+    let host = host.split(['?', '#']).next().unwrap_or_default();
+    cut(&printable(&format!("{user}{host}")), 200)
 }
 
 #[cfg(test)]
@@ -293,11 +295,21 @@ mod tests {
             ("https://host/api/v1?token=SECRET", "query"),
             ("https://host/api/v1#SECRET", "fragment"),
             ("SECRET@host", "not a URL"),
+            ("https://me:SECRET?SECRET@host/api/v1", "not a URL"),
+            ("https://me:SECRET#SECRET@host/api/v1", "not a URL"),
         ] {
             let problem =
                 check_base_url(text, false).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(problem.contains(reason) && !problem.contains("SECRET"), "{text}: {problem}");
         }
         assert!(check_base_url("http://host.example/api/v1", true).is_ok());
+    }
+
+    #[test]
+    fn a_key_that_no_header_can_carry_is_an_error_of_the_settings() {
+        for key in ["", "the\nkey", "the\u{0}key"] {
+            let built = Client::new("https://host.example/api/v1", key);
+            assert!(matches!(built, Err(Error::Config(problem)) if !problem.contains("the\n")), "{key:?}");
+        }
     }
 }

@@ -14,13 +14,26 @@ use tokio::sync::RwLock;
 use tokio::time::Instant;
 
 /// What a client remembers between calls.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Memory {
     pub(crate) declarations: Declarations,
     pub(crate) durations: Durations,
     pub(crate) own_tasks: OwnTasks,
     pub(crate) task_inputs: TaskInputs,
     pub(crate) uploads: Uploads,
+}
+
+impl Memory {
+    /// `settle_time`: how long a create that was sent may still add its task to the history.
+    pub(crate) fn new(settle_time: Duration) -> Self {
+        Self {
+            declarations: Cache::default(),
+            durations: Durations::default(),
+            own_tasks: OwnTasks { settle_time, tasks: Mutex::default() },
+            task_inputs: Cache::default(),
+            uploads: Cache::default(),
+        }
+    }
 }
 
 /// A lock that a panic of another thread does not poison. For data that is valid at every moment.
@@ -129,15 +142,16 @@ impl Durations {
 /// How many tasks are remembered: each of them is about 200 bytes.
 const MAX_TASKS: usize = 100_000;
 
-/// How long a create of unknown outcome may still add its task to the history.
-pub(crate) const DOUBT: Duration = Duration::from_secs(60);
-
 /// Two creates with this in common cannot be distinguished in the task history.
 pub(crate) type CreateKey = (ModelId, Fingerprint);
 
 /// Tasks that this client created, or is creating. A lost create must not adopt one of them as its own.
-#[derive(Debug, Default)]
-pub(crate) struct OwnTasks(Mutex<Tasks>);
+#[derive(Debug)]
+pub(crate) struct OwnTasks {
+    /// How long a create of unknown outcome may still add its task to the history.
+    pub(crate) settle_time: Duration,
+    tasks: Mutex<Tasks>,
+}
 
 #[derive(Debug, Default)]
 struct Tasks {
@@ -173,7 +187,7 @@ impl Creates {
 impl OwnTasks {
     /// Remembers the task; `false` if it was known.
     pub(crate) fn claim(&self, task: &TaskId) -> bool {
-        let tasks = &mut *lock(&self.0);
+        let tasks = &mut *lock(&self.tasks);
         if !tasks.known.insert(task.clone()) {
             return false;
         }
@@ -187,25 +201,25 @@ impl OwnTasks {
     }
 
     pub(crate) fn contains(&self, task: &TaskId) -> bool {
-        lock(&self.0).known.contains(task)
+        lock(&self.tasks).known.contains(task)
     }
 
     /// The gate of this key.
     pub(crate) fn gate(&self, key: &CreateKey) -> Gate {
-        let tasks = &mut *lock(&self.0);
+        let tasks = &mut *lock(&self.tasks);
         Arc::clone(&tasks.creates.entry(key.clone()).or_default().gate)
     }
 
     /// How long a create of this key that ended in doubt may still appear in the history.
     pub(crate) fn doubt_left(&self, key: &CreateKey) -> Duration {
-        let tasks = lock(&self.0);
+        let tasks = lock(&self.tasks);
         let until = tasks.creates.get(key).and_then(|creates| creates.doubtful_until);
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
     }
 
     /// Notes that a create is about to be sent.
     pub(crate) fn start_create(&self, key: CreateKey) -> PendingCreate<'_> {
-        let tasks = &mut *lock(&self.0);
+        let tasks = &mut *lock(&self.tasks);
         tasks.creates.retain(|_, creates| creates.is_in_use());
         tasks.creates.entry(key.clone()).or_default().open += 1;
         PendingCreate { own_tasks: self, key, is_settled: false }
@@ -227,18 +241,18 @@ impl PendingCreate<'_> {
 
     /// Whether a task in the history may be that of another create of this client with the same inputs.
     pub(crate) fn is_ambiguous(&self) -> bool {
-        let tasks = lock(&self.own_tasks.0);
+        let tasks = lock(&self.own_tasks.tasks);
         tasks.creates.get(&self.key).is_some_and(|creates| creates.open > 1 || creates.is_doubtful())
     }
 }
 
 impl Drop for PendingCreate<'_> {
     fn drop(&mut self) {
-        let tasks = &mut *lock(&self.own_tasks.0);
+        let tasks = &mut *lock(&self.own_tasks.tasks);
         let Some(creates) = tasks.creates.get_mut(&self.key) else { return };
         creates.open = creates.open.saturating_sub(1);
         if !self.is_settled {
-            creates.doubtful_until = Instant::now().checked_add(DOUBT);
+            creates.doubtful_until = Instant::now().checked_add(self.own_tasks.settle_time);
         }
     }
 }
@@ -334,6 +348,12 @@ mod tests {
         assert!(durations.of(&ModelId::from("n")).is_empty());
     }
 
+    const SETTLE_TIME: Duration = Duration::from_secs(60);
+
+    fn own_tasks() -> OwnTasks {
+        Memory::new(SETTLE_TIME).own_tasks
+    }
+
     fn key(model: &str, angle: i32) -> CreateKey {
         let Ok(model) = model.parse();
         (model, fingerprint(&json!({ "angle": angle })))
@@ -341,7 +361,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_a_create_of_the_same_inputs_makes_another_ambiguous() {
-        let own = OwnTasks::default();
+        let own = own_tasks();
         let first = own.start_create(key("m", 1));
         let others = [own.start_create(key("m", 2)), own.start_create(key("n", 1))];
         assert!(!first.is_ambiguous());
@@ -356,17 +376,17 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_create_that_starts_after_one_of_unknown_outcome_is_ambiguous_for_a_while() {
-        let own = OwnTasks::default();
+        let own = own_tasks();
         drop(own.start_create(key("m", 1)));
         let later = own.start_create(key("m", 1));
         assert!(later.is_ambiguous());
-        tokio::time::advance(DOUBT).await;
+        tokio::time::advance(SETTLE_TIME).await;
         assert!(!later.is_ambiguous());
     }
 
     #[test]
     fn a_task_is_claimed_once_and_the_memory_is_bounded() {
-        let own = OwnTasks::default();
+        let own = own_tasks();
         let id = |number: usize| TaskId::from(number.to_string());
         assert!(own.claim(&id(0)) && !own.claim(&id(0)) && own.contains(&id(0)));
         for number in 1..MAX_TASKS {

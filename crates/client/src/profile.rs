@@ -2,8 +2,10 @@
 //! command that prints its key instead, of the keyring of the system or of another password manager.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,6 +23,9 @@ pub const CONFIG_VARIABLE: &str = "INFERSTORE_CONFIG";
 
 /// How long the command that prints a key may take, with a person who unlocks a keyring.
 const KEY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How much is read of what it writes: as much as a pipe holds.
+const MAX_WRITTEN: usize = 64 * 1024;
 
 #[derive(Deserialize)]
 struct Profiles {
@@ -87,8 +92,10 @@ fn printed_key(command: &[String], timeout: Duration) -> Result<String, String> 
     child.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = child.spawn().map_err(|error| format!("{program} does not start: {error}"))?;
     let until = Instant::now() + timeout;
-    let failed = |error: std::io::Error| error.to_string();
-    while child.try_wait().map_err(failed)?.is_none() {
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
+            break status;
+        }
         if Instant::now() >= until {
             // It may have ended by itself.
             let _ = child.kill();
@@ -96,17 +103,26 @@ fn printed_key(command: &[String], timeout: Duration) -> Result<String, String> 
             return Err(format!("{program} has not ended for {} seconds", timeout.as_secs()));
         }
         thread::sleep(Duration::from_millis(2));
+    };
+    if !status.success() {
+        let message = cut(&printable(&written(child.stderr.take())), 200);
+        return Err(format!("{program} has failed ({status}) {message}"));
     }
-    let output = child.wait_with_output().map_err(failed)?;
-    let printed = String::from_utf8_lossy(&output.stdout);
-    match printed.lines().next().unwrap_or_default().trim() {
-        _ if !output.status.success() => {
-            let message = cut(&printable(&String::from_utf8_lossy(&output.stderr)), 200);
-            Err(format!("{program} has failed ({}) {message}", output.status))
-        }
+    match written(child.stdout.take()).lines().next().unwrap_or_default().trim() {
         "" => Err(format!("{program} printed no key")),
         key => Ok(key.to_owned()),
     }
+}
+
+/// What a program that has ended wrote. Another one that it started may still hold the pipe, and write nothing.
+fn written(stream: Option<impl Read + Send + 'static>) -> String {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = vec![0; MAX_WRITTEN];
+        let length = stream.map_or(Ok(0), |mut stream| stream.read(&mut bytes)).unwrap_or(0);
+        sender.send(String::from_utf8_lossy(&bytes[..length]).into_owned())
+    });
+    receiver.recv_timeout(Duration::from_secs(1)).unwrap_or_default()
 }
 
 /// Where the command keeps its profiles.
@@ -171,9 +187,15 @@ mod tests {
     fn a_key_is_what_a_command_prints_or_the_error_says_why_there_is_none() {
         let printed = |script: &str| {
             let command = ["sh", "-c", script].map(str::to_owned);
-            printed_key(&command, Duration::from_millis(if script.contains("sleep") { 20 } else { 20_000 }))
+            printed_key(
+                &command,
+                Duration::from_millis(if script.contains("exec sleep") { 20 } else { 20_000 }),
+            )
         };
         assert_eq!(printed("echo ' THE-KEY '; echo of mine"), Ok("THE-KEY".to_owned()));
+        let begun = Instant::now();
+        assert_eq!(printed("sleep 60 & echo THE-KEY"), Ok("THE-KEY".to_owned()), "an agent stays behind");
+        assert!(begun.elapsed() < Duration::from_secs(30));
         for (script, problem) in [
             ("exit 0", "sh printed no key"),
             ("printf 'it is \\033[31mlocked' >&2; exit 3", "(exit status: 3) it is [31mlocked"),

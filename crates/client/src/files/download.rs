@@ -178,22 +178,23 @@ impl Download {
     where
         W: AsyncWrite + Send + Unpin,
     {
-        let deadline = Deadline::after(self.deadline);
-        let work = async move {
+        Box::pin(async move {
+            let deadline = Deadline::after(self.deadline);
             let mut transfer = self.transfer(deadline, ignored())?;
-            transfer.copy_to(&mut writer, "the writer of a download").await?;
+            deadline.bound(transfer.copy_to(&mut writer, "the writer of a download")).await?;
             Ok(transfer.received)
-        };
-        Box::pin(deadline.bound(work))
+        })
     }
 
     /// Downloads as a stream of bytes, which ends with an error if the content is incomplete.
     pub fn stream(self) -> DownloadStream {
-        let deadline = Deadline::after(self.deadline);
-        let start = self.transfer(deadline, ignored());
-        let chunks = stream::try_unfold(start, move |transfer| async move {
-            let mut transfer = transfer?;
-            let bytes = deadline.bound(transfer.next()).await?;
+        let chunks = stream::try_unfold(Err(self), |transfer: Result<Transfer, Self>| async {
+            let begin = |download: Self| {
+                let deadline = Deadline::after(download.deadline);
+                download.transfer(deadline, ignored())
+            };
+            let mut transfer = transfer.or_else(begin)?;
+            let bytes = transfer.deadline.bound(transfer.next()).await?;
             Ok(bytes.map(|bytes| (bytes, Ok(transfer))))
         });
         Items(chunks.boxed())

@@ -166,7 +166,7 @@ impl Upload {
         Self { org_username: org_username.into(), ..self }
     }
 
-    /// Limits the whole upload, from now on: reading the file, all attempts, and the delays between them.
+    /// Limits the whole upload: reading the file, all attempts, and the delays between them.
     pub fn deadline(self, deadline: impl Into<Option<Duration>>) -> Self {
         Self { deadline: deadline.into(), ..self }
     }

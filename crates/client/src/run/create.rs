@@ -30,6 +30,9 @@ use crate::transport::{CallContext, Core, Deadline, DeadlineReached, Error, Resu
 /// How many times the history is searched: the service may still be working on the create.
 const MAX_SEARCHES: u32 = 3;
 
+/// The shortest pause between two searches.
+const MIN_PAUSE: Duration = Duration::from_millis(100);
+
 /// How far the times of the service may be off for a task still to match.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
 
@@ -173,7 +176,25 @@ impl Create {
             if !is_in_doubt {
                 pending.settle();
             }
-            return result;
+            return result.map_err(|error| self.ended(error, is_in_doubt));
+        }
+    }
+
+    /// The error of a create, with what it does not know: whether an attempt before the last one created a task.
+    fn ended(&self, error: Error, is_in_doubt: bool) -> Error {
+        match error {
+            Error::Unauthorized(context)
+            | Error::Api(context)
+            | Error::Transport(context)
+            | Error::Decode(context)
+                if is_in_doubt =>
+            {
+                self.unknown(*context, Vec::new(), true)
+            }
+            Error::Transport(_) if self.deadline.is_over() => {
+                self.deadline.reached(DeadlineReached { source: Some(Box::new(error)), ..Default::default() })
+            }
+            error => error,
         }
     }
 
@@ -198,7 +219,7 @@ impl Create {
             if unsettled.is_zero() {
                 break;
             }
-            sleep(unsettled.min(core.retries.policy.initial_backoff.saturating_mul(search))).await;
+            sleep(unsettled.min(self.pause(search))).await;
         }
         drop(alone);
         self.send(&|| true).await
@@ -207,10 +228,9 @@ impl Create {
     /// How long a create of the same run may still appear in the history: one of an earlier process was
     /// sent before this client was built.
     fn unsettled(&self) -> Duration {
-        let core = &*self.core;
-        let of_earlier_process = core.create_settle_time.saturating_sub(core.built.elapsed());
-        let of_this_client = core.memory.own_tasks.doubt_left(&self.key).min(core.create_settle_time);
-        of_earlier_process.max(of_this_client)
+        let own_tasks = &self.core.memory.own_tasks;
+        let of_earlier_process = own_tasks.settle_time.saturating_sub(self.core.built.elapsed());
+        of_earlier_process.max(own_tasks.doubt_left(&self.key))
     }
 
     fn may_send_again(&self, sent: u32) -> bool {
@@ -283,7 +303,8 @@ impl Create {
                 break;
             }
             if search < MAX_SEARCHES {
-                self.pause_after(search).await;
+                // At the deadline the caller sees that it is over.
+                let _ = self.deadline.timeout(sleep(self.pause(search))).await;
             } else if search == MAX_SEARCHES
                 && let Some(delay) = self.retry_if_absent_after
             {
@@ -298,10 +319,9 @@ impl Create {
         Err(self.unknown(context, candidates, is_complete))
     }
 
-    async fn pause_after(&self, search: u32) {
-        let pause = self.core.retries.policy.initial_backoff.saturating_mul(search);
-        // At the deadline the caller sees that it is over.
-        let _ = self.deadline.timeout(sleep(pause)).await;
+    /// The pause after a search of the history.
+    fn pause(&self, search: u32) -> Duration {
+        self.core.retries.policy.initial_backoff.max(MIN_PAUSE).saturating_mul(search)
     }
 
     /// Searches the history, which is ordered oldest first, from its end backwards for tasks that this

@@ -1,7 +1,7 @@
 //! The steps of a run, from its inputs to its outcome.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -14,7 +14,7 @@ use crate::files::mime;
 use crate::files::source::Prepared;
 use crate::files::upload::upload;
 use crate::inputs::{Candidate, Input, Undeclared, check};
-use crate::memory::{DeclaredInputs, UPLOAD_TTL, UploadKey};
+use crate::memory::{DeclaredInputs, UPLOAD_TTL, UploadKey, lock};
 use crate::resources::{MAX_RECORDS, Model, Storage, Task, Tasks};
 use crate::run::create::Create;
 use crate::run::wait::Waiter;
@@ -37,6 +37,8 @@ pub(crate) struct Execution {
     options: RunOptions,
     deadline: Deadline,
     sink: Sink<RunEvent>,
+    /// The URLs of files that were uploaded for this run alone, so far.
+    uploaded: Mutex<Vec<String>>,
 }
 
 /// What is ready to be uploaded.
@@ -54,13 +56,28 @@ struct Ready {
 
 impl Execution {
     pub(crate) fn new(model: Model, fields: Fields, options: RunOptions, sink: Sink<RunEvent>) -> Self {
-        let deadline = Deadline::after(options.wait.deadline);
-        Self { core: Arc::clone(&model.core), model, fields, options, deadline, sink }
+        let (core, uploaded) = (Arc::clone(&model.core), Mutex::default());
+        Self { core, model, fields, options, deadline: Deadline::never(), sink, uploaded }
+    }
+
+    /// The same run, whose time begins now.
+    pub(crate) fn begin(self) -> Self {
+        Self { deadline: Deadline::after(self.options.wait.deadline), ..self }
     }
 
     /// Runs the model to its end.
     pub(crate) async fn finish(self) -> Result<Outcome> {
-        let ready = self.deadline.bound(Box::pin(self.ready(!self.options.delete_inputs_after))).await?;
+        let ready = self.deadline.bound(Box::pin(self.ready(!self.options.delete_inputs_after))).await;
+        let ready = match ready {
+            Ok(ready) => ready,
+            Err(error) => {
+                if self.options.delete_inputs_after {
+                    let uploaded = std::mem::take(&mut *lock(&self.uploaded));
+                    self.delete(uploaded).await;
+                }
+                return Err(error);
+            }
+        };
         if self.options.learn_from_history {
             self.learn().await;
         }
@@ -180,7 +197,9 @@ impl Execution {
     async fn ready(&self, is_shared: bool) -> Result<Ready> {
         let Checked { files, values: mut input } = self.checked().await?;
         let urls = self.upload(files, is_shared).await?;
-        let uploaded = urls.values().cloned().collect();
+        // The same content in two fields is one file.
+        let uploaded: BTreeSet<String> = urls.values().cloned().collect();
+        let uploaded = uploaded.into_iter().collect();
         input.extend(urls.into_iter().map(|(field, url)| (field, Value::String(url))));
         Ok(Ready { input: TaskInput(input), uploaded })
     }
@@ -221,6 +240,8 @@ impl Execution {
         let url = upload.await.map_err(|error| error.in_field(&field))?.download_url;
         if is_shared {
             cache.insert(key, url.clone());
+        } else {
+            lock(&self.uploaded).push(url.clone());
         }
         Ok(url)
     }

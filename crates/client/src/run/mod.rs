@@ -241,8 +241,9 @@ impl<T> Run<T> {
         self
     }
 
-    /// Deletes the uploaded inputs when the task has ended; they are not shared with other runs then.
-    /// What could not be deleted is in [`Outcome::stored_inputs`]. Default: `false`.
+    /// Deletes the uploaded inputs when the task has ended, or when none is created; they are not shared with other
+    /// runs then. What could not be deleted is in [`Outcome::stored_inputs`], and a run that is dropped deletes
+    /// nothing. Default: `false`.
     pub fn delete_inputs_after(mut self, delete: bool) -> Self {
         self.options.delete_inputs_after = delete;
         self
@@ -325,19 +326,19 @@ impl<T> Run<T> {
 // Not generic and boxed, so that this crate compiles them once, and not each crate that runs a model.
 
 fn start(execution: Result<Execution>) -> BoxFuture<'static, Result<Task>> {
-    async move { execution?.start().await }.boxed()
+    async move { execution?.begin().start().await }.boxed()
 }
 
 fn check(execution: Result<Execution>) -> BoxFuture<'static, Result<Map<String, Value>>> {
-    async move { execution?.check().await }.boxed()
+    async move { execution?.begin().check().await }.boxed()
 }
 
 fn prepare(execution: Result<Execution>) -> BoxFuture<'static, Result<PreparedRun>> {
-    async move { execution?.prepare().await }.boxed()
+    async move { execution?.begin().prepare().await }.boxed()
 }
 
 fn finish(execution: Result<Execution>) -> BoxFuture<'static, Result<Outcome>> {
-    async move { execution?.finish().await }.boxed()
+    async move { execution?.begin().finish().await }.boxed()
 }
 
 impl<T: Send + 'static> Run<T> {

@@ -26,8 +26,8 @@ pub struct Outcome<T = Value> {
     pub cost: Option<Decimal>,
     /// How long the task took, from its creation to its end, by the clock of the service.
     pub duration: Option<Duration>,
-    /// URLs of inputs that were uploaded for the run and are still stored. Storage is billed: see
-    /// [`Run::delete_inputs_after`](crate::Run::delete_inputs_after).
+    /// URLs of files among the inputs that are still stored, uploaded for this run or for an earlier one with the
+    /// same content. Storage is billed: see [`Run::delete_inputs_after`](crate::Run::delete_inputs_after).
     #[serde(default)]
     pub stored_inputs: Vec<String>,
     /// For downloads. Absent in an outcome that was deserialized or made by hand.

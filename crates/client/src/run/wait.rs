@@ -16,7 +16,7 @@ use crate::run::{Outcome, PollInterval, RunEvent, RunEvents, outcome};
 use crate::transport::redact::MAX_MESSAGE;
 use crate::transport::{
     Core, Deadline, DeadlineReached, Error, Events, Lazy, ModelOffline, Result, Sink, TaskDisposition,
-    TaskFailure, ignored,
+    TaskFailure, ignored, shown,
 };
 
 /// A last read comes this long before the deadline, when the schedule has none that late.
@@ -184,7 +184,7 @@ pub(super) struct Pending {
 /// The model of a run, and whether it is served.
 struct ServedModel {
     id: ModelId,
-    /// When it was last known to be served, or the task not to be queued.
+    /// When it was last served, as far as is known, or the task not queued.
     last_served: Instant,
     /// Whether the caller knows that it is offline.
     is_offline_reported: bool,
@@ -361,7 +361,9 @@ impl Waiter {
         if waited < model.next_check {
             return;
         }
-        model.next_check = waited.saturating_mul(2);
+        // More and more seldom, and often enough to notice that the model was served within the timeout.
+        let longest = self.options.offline_timeout.map_or(waited, |timeout| timeout / 4);
+        model.next_check = waited.saturating_add(waited.min(longest));
         let handle = Model { core: Arc::clone(&self.tasks.core), id: model.id.to_string() };
         let end = end.or_earlier(Deadline::after(Some(SERVING_TIMEOUT)));
         match handle.serving_until(end).await {
@@ -371,13 +373,17 @@ impl Waiter {
                 model.is_offline_reported = false;
                 return;
             }
-            // The check only explains the wait; it does not end it.
-            Err(_) => return,
+            // What cannot be read says nothing.
+            Err(_) => {
+                model.last_served = Instant::now();
+                return;
+            }
         }
         if !model.is_offline_reported {
             model.is_offline_reported = true;
             (self.sink)(RunEvent::ModelOffline);
-            tracing::warn!(model = %model.id, "a task is queued, and no node serves its model");
+            let (model, task) = (shown(model.id.as_str()), shown(id.as_str()));
+            tracing::warn!(model, task, "a task is queued, and no node serves its model");
         }
         let Some(timeout) = self.options.offline_timeout else { return };
         let remaining = timeout.saturating_sub(model.last_served.elapsed());
@@ -390,7 +396,7 @@ impl Waiter {
         let offline = |id, disposition, _| {
             Error::ModelOffline(Box::new(ModelOffline { model: model.clone(), task: Some(id), disposition }))
         };
-        let deadline = Deadline::after(Some(MAX_CANCEL_RESERVE));
+        let deadline = Deadline::after(Some(MAX_CANCEL_RESERVE)).or_earlier(self.deadline);
         self.abandon(left, self.options.cancel_at_deadline, deadline, offline).await;
     }
 

@@ -43,8 +43,6 @@ pub(crate) struct Core {
     /// How long declared inputs are cached.
     pub(crate) declaration_ttl: Duration,
     pub(crate) max_concurrent_uploads: usize,
-    /// How long a create that was sent may still appear in the task history.
-    pub(crate) create_settle_time: Duration,
     pub(crate) built: Instant,
     pub(crate) requests: Option<Arc<Semaphore>>,
     pub(crate) memory: Memory,

@@ -70,3 +70,43 @@ async fn a_lost_response_never_creates_a_second_task() {
     let outcome = run(&client).retry_create_if_absent_after(5 * SECOND).await.unwrap();
     assert_eq!((outcome.output, count(&service.requests(), "createTask")), (json!("done"), 1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_prepared_run_whose_create_was_lost_is_created_again_only_after_the_settle_time() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let client = service.client_builder().create_settle_time(300 * SECOND).build().unwrap();
+    let prepared = client.model("m").prepare(Inputs::new()).await.unwrap();
+    tokio::time::sleep(400 * SECOND).await;
+    service.responds("createTask", 502, "");
+    let error = client.adopt_or_start(prepared.clone()).await.unwrap_err();
+    assert!(matches!(error, Error::OutcomeUnknown(_)), "{error:?}");
+    let lost_at = tokio::time::Instant::now();
+    client.adopt_or_start(prepared).await.unwrap();
+    assert!(lost_at.elapsed() > 290 * SECOND, "after {:?}", lost_at.elapsed());
+    assert_eq!(count(&service.requests(), "createTask"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_search_of_the_history_is_followed_by_a_pause_whatever_the_backoff() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let mut retry = inferstore::Retry::default();
+    retry.initial_backoff = Duration::ZERO;
+    let client = service.client_builder().retry(retry).build().unwrap();
+    let prepared = client.model("m").prepare(Inputs::new()).await.unwrap();
+    let journal = serde_json::to_string(&prepared).unwrap();
+    client.adopt_or_start(serde_json::from_str(&journal).unwrap()).await.unwrap();
+    let searches = count(&service.requests(), "listTasks");
+    assert!(searches < 100, "{searches} in a minute");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_failed_after_a_lost_one_does_not_claim_that_there_is_no_task() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    service.responds("createTask", 502, "").responds("createTask", 402, "");
+    let run = run(&service.client().unwrap()).retry_create_if_absent_after(5 * SECOND);
+    let error = run.await.unwrap_err();
+    assert!(matches!(error, Error::OutcomeUnknown(_)) && error.status() == Some(402), "{error:?}");
+}

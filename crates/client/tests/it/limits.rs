@@ -13,6 +13,8 @@ use inferstore::{Error, File, FileError, FileErrorKind, Inputs, PollInterval, Ta
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::count;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 fn file_inputs() -> Inputs {
@@ -32,6 +34,32 @@ async fn a_model_counts_as_offline_from_the_moment_it_was_last_served() {
     assert!(matches!(result, Err(Error::ModelOffline(_))), "{result:?}");
     // The last check that saw it served was after 640 seconds.
     assert!(elapsed > 1_500 * SECOND, "after {elapsed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_goes_offline_late_has_the_whole_time_to_come_back() {
+    let service = ScriptedService::new();
+    let model = service.model("m").stays_queued();
+    let run = service.client().unwrap().model("m").run(Inputs::new()).poll(PollInterval::every(SECOND));
+    let started = Instant::now();
+    let run = tokio::spawn(async move { (run.await, started.elapsed()) });
+    sleep(1_275 * SECOND).await;
+    let _ = model.is_offline();
+    let (result, elapsed) = run.await.unwrap();
+    assert!(matches!(result, Err(Error::ModelOffline(_))), "{result:?}");
+    assert!(elapsed > 1_650 * SECOND, "after {elapsed:?}");
+}
+
+/// Does not respond to requests whose path contains this.
+struct Hangs(&'static str);
+
+impl Middleware for Hangs {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        if request.url().path().contains(self.0) {
+            return Box::pin(std::future::pending());
+        }
+        next.run(request)
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,6 +194,47 @@ async fn inputs_that_cannot_be_deleted_in_time_are_in_the_outcome() {
     service.responds("deleteFile", 500, "busy");
     let run = service.client().unwrap().model("m").run(file_inputs()).delete_inputs_after(true);
     assert_eq!(run.await.unwrap().stored_inputs.len(), 1);
+
+    let client = service.client_builder().middleware(Hangs("/api-key/storage/store/url")).build().unwrap();
+    let run = client.model("m").run(file_inputs()).delete_inputs_after(true);
+    let outcome = timeout(60 * SECOND, run).await.unwrap().unwrap();
+    assert_eq!(outcome.stored_inputs.len(), 1);
+}
+
+/// Refuses the second upload target.
+#[derive(Default)]
+struct OneUpload(std::sync::atomic::AtomicU32);
+
+impl Middleware for OneUpload {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        let is_presign = request.url().path().ends_with("create-presigned-url");
+        if is_presign && self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 0 {
+            let refusal = axum::http::Response::builder().status(400).body("").unwrap();
+            return Box::pin(std::future::ready(Ok(Response::from(refusal))));
+        }
+        next.run(request)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_inputs_of_a_run_that_fails_while_it_uploads_are_deleted_when_asked_for() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!({}));
+    let builder = service.client_builder().max_concurrent_uploads(1).middleware(OneUpload::default());
+    let inputs = file_inputs().file("mask", File::bytes("mask.png", b"others".to_vec()));
+    let run = builder.build().unwrap().model("m").run(inputs).delete_inputs_after(true);
+    run.await.unwrap_err();
+    assert_eq!(count(&service.requests(), "deleteFile"), 1, "{:?}", service.requests());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_content_in_two_fields_is_one_file_that_is_deleted_once() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!({}));
+    let inputs = file_inputs().file("mask", File::bytes("b.png", b"pixels".to_vec()));
+    let run = service.client().unwrap().model("m").run(inputs).delete_inputs_after(true);
+    assert!(run.await.unwrap().stored_inputs.is_empty());
+    assert_eq!(count(&service.requests(), "deleteFile"), 1, "{:?}", service.requests());
 }
 
 #[tokio::test]
@@ -226,6 +295,38 @@ impl Middleware for Slow {
             next.run(request).await
         })
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_waits_for_a_permit_until_its_deadline_is_an_error_of_the_deadline() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let client = service.client_builder().max_concurrent_requests(1).middleware(Slow).build().unwrap();
+    let balance = tokio::spawn(client.account().balance());
+    tokio::task::yield_now().await;
+    let run = client.model("m").run(Inputs::new()).skip_validation(true).deadline(10 * SECOND);
+    let error = run.await.unwrap_err();
+    assert!(error.is_timeout() && error.task_id().is_none(), "{error:?}");
+    balance.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_an_operation_begins_when_it_is_polled() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!({}));
+    let client = service.client().unwrap();
+    let url = service.stores("output", "image/png", b"pixels".to_vec());
+    let run = || client.model("m").run(Inputs::new()).deadline(SECOND);
+    let download = || client.download(&url).deadline(SECOND);
+    let mut content = Vec::new();
+    let (start, check, prepare) = (run().start(), run().check(), run().prepare());
+    let (written, mut stream) = (download().to_writer(&mut content), download().stream());
+    sleep(2 * SECOND).await;
+    start.await.unwrap();
+    check.await.unwrap();
+    prepare.await.unwrap();
+    written.await.unwrap();
+    assert_eq!(stream.next().await.unwrap().unwrap(), "pixels");
 }
 
 #[tokio::test(start_paused = true)]
