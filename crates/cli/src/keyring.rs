@@ -1,8 +1,9 @@
 //! The keyring of the system, through the program that comes with it: `secret-tool` of libsecret, or `security` of
 //! macOS. A profile whose key is there has the command that prints it, as it may have one of another password manager.
 
-use std::io::Write as _;
+use std::io::{Read, Write as _};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,9 @@ use crate::table::printable;
 
 /// How long a program may take, with a person who unlocks the keyring.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How much is read of what a program writes: as much as a pipe holds.
+const MAX_WRITTEN: usize = 64 * 1024;
 
 /// The name under which all entries are.
 const SERVICE: &str = "inferstore";
@@ -128,8 +132,10 @@ fn run(command: &[String], input: &str, timeout: Duration) -> Result<String, Str
     // A program that ends without reading is judged by its exit status.
     let _ = child.stdin.take().map(|mut stdin| stdin.write_all(input.as_bytes()));
     let until = Instant::now() + timeout;
-    let failed = |error: std::io::Error| error.to_string();
-    while child.try_wait().map_err(failed)?.is_none() {
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
+            break status;
+        }
         if Instant::now() >= until {
             // It may have ended by itself.
             let _ = child.kill();
@@ -137,15 +143,25 @@ fn run(command: &[String], input: &str, timeout: Duration) -> Result<String, Str
             return Err(format!("{program} has not ended for {} seconds", timeout.as_secs()));
         }
         thread::sleep(Duration::from_millis(2));
+    };
+    if status.success() {
+        return Ok(written(child.stdout.take()));
     }
-    let output = child.wait_with_output().map_err(failed)?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    match printable(String::from_utf8_lossy(&output.stderr).trim()) {
-        message if message.is_empty() => Err(format!("{program} has failed ({})", output.status)),
+    match printable(written(child.stderr.take()).trim()) {
+        message if message.is_empty() => Err(format!("{program} has failed ({status})")),
         message => Err(message),
     }
+}
+
+/// What a program that has ended wrote. Another one that it started may still hold the pipe, and write nothing.
+fn written(stream: Option<impl Read + Send + 'static>) -> String {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = vec![0; MAX_WRITTEN];
+        let length = stream.map_or(Ok(0), |mut stream| stream.read(&mut bytes)).unwrap_or(0);
+        sender.send(String::from_utf8_lossy(&bytes[..length]).into_owned())
+    });
+    receiver.recv_timeout(Duration::from_secs(1)).unwrap_or_default()
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -193,6 +209,7 @@ mod tests {
     #[test]
     fn a_command_prints_the_key_or_says_why_it_cannot() {
         assert_eq!(read(&sh("echo ' the-key '; echo of mine")), Ok("the-key".to_owned()));
+        assert_eq!(read(&sh("sleep 60 & echo the-key")), Ok("the-key".to_owned()), "an agent stays behind");
         let locked = read(&sh("printf 'in a \\033[31mlocked collection' >&2; exit 1"));
         assert!(
             locked.is_err_and(|problem| problem.contains("locked collection") && !problem.contains('\u{1b}'))
