@@ -313,19 +313,13 @@ enum Task {
 
 pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Result {
     let folder = session.environment.folder.join(&arguments.data_dir);
-    if !folder.join("inferstore.db").is_file() {
-        return Err(Failure::usage(format!(
-            "{} is no data folder of a service",
-            arguments.data_dir.display()
-        ))
-        .with_hint("name it with --data-dir; the first `inferstore serve` makes one"));
-    }
     let mut admin = AdminClient::open(&folder).await.map_err(|error| {
         let hint = match error.is_folder_taken() {
             true => "the service has no admin socket, or is starting: try again, or stop it",
-            false => "correct what is named and try again",
+            false => error.hint().unwrap_or("correct what is named and try again"),
         };
-        Failure::new(exit::FAILED, error.to_string()).with_hint(hint)
+        let code = if folder.is_dir() { exit::FAILED } else { exit::USAGE };
+        Failure::new(code, error.to_string()).with_hint(hint)
     })?;
     let done = calls::perform(arguments.command, &mut admin, &mut session).await;
     admin.close().await;
@@ -335,7 +329,9 @@ pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Resul
 impl From<AdminError> for Failure {
     fn from(error: AdminError) -> Self {
         let code = if error.is_not_found() { exit::INPUT } else { exit::FAILED };
-        Self::new(code, error.to_string())
-            .with_hint("nothing was changed; correct what is named and try again")
+        Self::new(code, error.to_string()).with_hint(match error.is_outcome_unknown() {
+            true => "it may have been done all the same: list what it changes before you try again",
+            false => "nothing was changed; correct what is named and try again",
+        })
     }
 }

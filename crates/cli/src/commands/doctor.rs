@@ -3,10 +3,10 @@
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use inferstore::reqwest::Url;
+use inferstore::reqwest::{Method, Url};
 use inferstore::types::{PresignRequest, UploadFolder};
 use inferstore::{Client, Error};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
@@ -160,10 +160,13 @@ async fn storage(client: &Client) -> Result<((), String)> {
             "it has an address of its own: can this machine reach it? `serve --storage-url` sets it",
         )
     };
-    let target = client.raw().create_presigned_upload(&request).await;
-    let url = target.map_err(|_| failed("the service gives no upload target".to_owned()))?;
-    let url = url.into_inner().data.download_url;
-    let host = Url::parse(&url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
+    let body = serde_json::value::to_raw_value(&request)
+        .map_err(|error| Failure::local_failure("the request cannot be written", error))?;
+    let path = "/api-key/storage/upload/create-presigned-url";
+    let response = client.request(Method::POST, path, Some(body)).await?;
+    let response: Value = serde_json::from_str(&response).unwrap_or_default();
+    let url = response["data"]["download_url"].as_str().unwrap_or_default();
+    let host = Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
     // Nothing is stored under that name, and any response shows that the way there works.
     match client.download(url).deadline(CONNECT_TIMEOUT).bytes().await {
         Err(Error::File(error)) if error.status.is_none() => Err(failed(error.message.clone())),

@@ -119,14 +119,11 @@ fn key_name(file: &Path) -> String {
 }
 
 async fn admin(data: &Path) -> Result<AdminClient> {
-    if !data.is_dir() {
-        return Err(Failure::new(
-            exit::FAILED,
-            format!("there is no service with its data in {}", data.display()),
-        )
-        .with_hint(format!("--data-dir names its folder; or put a key of the service into {KEY_VARIABLE}")));
-    }
-    AdminClient::open(data).await.map_err(|error| failed(error.to_string()))
+    AdminClient::open(data).await.map_err(|error| {
+        failed(error.to_string()).with_hint(format!(
+            "--data-dir names its folder; or put a key of the service into {KEY_VARIABLE}"
+        ))
+    })
 }
 
 /// Draws a key for the models of the node. A key of an earlier start is revoked.

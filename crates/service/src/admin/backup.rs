@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::Admin;
 use crate::lifecycle::app::App;
-use crate::{Error, Result};
+use crate::{Error, Result, database};
 
 /// What a backup holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -44,7 +44,7 @@ impl Admin {
 async fn write(app: &App, folder: &Path) -> Result<Backup> {
     // Blobs that the copy names stay until they are copied, even when their rows are deleted meanwhile.
     let _paused = app.objects.pause_deletions();
-    let copy = folder.join("inferstore.db");
+    let copy = folder.join(database::FILE);
     app.database.backup_to(&copy).await?;
     let names = app.database.blobs_of(&copy).await?;
     let objects = names.len() as u64;

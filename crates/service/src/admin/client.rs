@@ -12,7 +12,7 @@ use serde_json::Value;
 use tower::ServiceExt;
 
 use super::http;
-use crate::{Error, Service};
+use crate::{Error, Service, database};
 
 /// Calls the operator's part of a service over HTTP: that of a running one, or that of a stopped one in this
 /// process. The requests are those of `docs/admin.md`.
@@ -60,18 +60,32 @@ impl fmt::Debug for Transport {
 #[derive(Debug)]
 pub struct AdminError {
     message: String,
-    is_not_found: bool,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    NotFound,
+    Refused,
+    /// No response came: what was called may have been done.
+    Unknown,
 }
 
 impl AdminError {
     /// Whether what the call names does not exist.
     #[must_use]
     pub const fn is_not_found(&self) -> bool {
-        self.is_not_found
+        matches!(self.kind, Kind::NotFound)
+    }
+
+    /// Whether the response was lost, so that what was called may have been done.
+    #[must_use]
+    pub const fn is_outcome_unknown(&self) -> bool {
+        matches!(self.kind, Kind::Unknown)
     }
 
     fn connection(cause: impl fmt::Display) -> Self {
-        Self { message: format!("calling the service failed: {cause}"), is_not_found: false }
+        Self { message: format!("calling the service failed: {cause}"), kind: Kind::Unknown }
     }
 }
 
@@ -87,7 +101,8 @@ impl AdminClient {
     /// Connects to the service that uses a data folder; opens the data when none does.
     ///
     /// # Errors
-    /// When the data cannot be opened, or a service uses them that has no socket.
+    /// When no service uses the folder and it has no embedded database, when the data cannot be opened, or when a
+    /// service uses them that has no socket.
     pub async fn open(folder: &Path) -> Result<Self, Error> {
         #[cfg(unix)]
         if let Ok(stream) = tokio::net::UnixStream::connect(super::socket::path(folder)).await {
@@ -97,6 +112,11 @@ impl AdminClient {
                 .map_err(|cause| Error::new("connecting to the service", cause))?;
             tokio::spawn(connection);
             return Ok(Self { transport: Transport::Running(sender) });
+        }
+        if !folder.join(database::FILE).is_file() {
+            let opening = format!("opening the data in {}", folder.display());
+            return Err(Error::new(opening, "no service runs there, and there is no embedded database")
+                .with_hint("name its folder with --data-dir; a service over PostgreSQL has to run"));
         }
         let service = Service::open_stopped(folder).await?;
         let router = http::router(&service.app);
@@ -156,7 +176,8 @@ impl AdminClient {
             return Ok(response["data"].take());
         }
         let message = response["message"].as_str().unwrap_or("no reason is given").to_owned();
-        Err(AdminError { message, is_not_found: status == StatusCode::NOT_FOUND })
+        let kind = if status == StatusCode::NOT_FOUND { Kind::NotFound } else { Kind::Refused };
+        Err(AdminError { message, kind })
     }
 
     /// Ends the connection, or closes the data in order.

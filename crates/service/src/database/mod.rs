@@ -40,9 +40,12 @@ pub(crate) enum Durability {
     None,
 }
 
+/// The file of the embedded database, in the data folder.
+pub(crate) const FILE: &str = "inferstore.db";
+
 /// Opens the database of a data folder, creates it if it is missing, and brings its schema up to date.
 pub(crate) async fn open(folder: &Path, durability: Durability) -> Result<Arc<dyn Database>> {
-    Ok(Arc::new(sqlite::SqliteDatabase::open(&folder.join("inferstore.db"), durability).await?))
+    Ok(Arc::new(sqlite::SqliteDatabase::open(&folder.join(FILE), durability).await?))
 }
 
 /// Connects to a database that others keep, and brings its schema up to date.

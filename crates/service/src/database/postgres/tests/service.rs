@@ -16,9 +16,14 @@ async fn a_service_over_postgresql_starts_again_and_keeps_its_books() {
     let (empty, folder) = (Empty::new(), tempfile::tempdir().unwrap());
     let service = Service::start(config(&empty, folder.path()).await).await.unwrap();
     assert!(service.api_key().is_some());
-    service.credit("demo", crate::Credit::Free("2".parse().unwrap())).await.unwrap();
+    let mut admin = crate::AdminClient::open(folder.path()).await.unwrap();
+    let credit = r#"{"free": "2"}"#.to_owned();
+    admin.call("POST", &["accounts", "demo", "credits"], Some(credit)).await.unwrap();
+    admin.close().await;
     let accounts = service.accounts().await.unwrap();
     service.shutdown().await;
+    let stopped = crate::AdminClient::open(folder.path()).await.unwrap_err();
+    assert!(stopped.hint().unwrap().contains("PostgreSQL has to run"), "{stopped}");
 
     let service = Service::start(config(&empty, folder.path()).await).await.unwrap();
     assert!(service.api_key().is_none(), "the first start has shown it");
