@@ -30,6 +30,11 @@ impl Model for Idle {
         "idle"
     }
 
+    fn bytes_per_pixel(&self) -> Option<u64> {
+        // It takes no memory, and as many run at once as there are workers.
+        Some(0)
+    }
+
     fn run(&self, inputs: &Inputs, _: &Limits) -> Result<Vec<(&'static str, Output)>, model::Error> {
         let seconds = inputs.number("seconds", 0.0..=60.0)?;
         if seconds > 0.0 {

@@ -58,6 +58,9 @@ impl Service {
     /// Starts a service whose own node runs these models too, by their kind; one takes the place of a
     /// built-in model of the same kind. The catalog has to list them: see `publish_model`.
     ///
+    /// A model that does not state its memory (`Model::bytes_per_pixel`) counts as `Limits::memory`, of which
+    /// `Limits::memory_of_all_runs` allows two at once by default, whatever the number of workers.
+    ///
     /// # Errors
     /// As `start`.
     pub async fn start_with_models(config: Config, models: Vec<Arc<dyn Model>>) -> Result<Self, Error> {
