@@ -20,6 +20,10 @@ use crate::{Error, Result};
 #[cfg(test)]
 pub(super) const NEVER_RESPONDS: &str = "https://never-responds.example/";
 
+/// A URL that stands for a host that responds after a second, with an empty file.
+#[cfg(test)]
+pub(super) const RESPONDS_LATE: &str = "https://responds-late.example/";
+
 /// The inputs of a task by name, before their files are in memory.
 pub(super) struct TaskInputs(Vec<(String, Source)>);
 
@@ -71,6 +75,10 @@ impl TaskInputs {
                 #[cfg(test)]
                 if url == NEVER_RESPONDS {
                     std::future::pending::<()>().await;
+                } else if url == RESPONDS_LATE {
+                    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+                    *source = Source::Fetched(file);
+                    continue;
                 }
                 let fetched = app.fetcher.fetch_to(url, &mut file).await;
                 fetched.map_err(|why| Failed::input(format!("{name}: {why}")))?;

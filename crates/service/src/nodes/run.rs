@@ -28,10 +28,11 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Waits until a worker is free and inputs may be fetched.
+    /// Waits until inputs may be fetched and a worker is free: in this order, because a task that has fetched its inputs
+    /// waits for a worker.
     pub(super) async fn acquire(node: &LocalNode) -> Option<Self> {
-        let worker = node.workers.idle().await?;
         let fetch = Arc::clone(&node.fetches).acquire_owned().await.ok()?;
+        let worker = node.workers.idle().await?;
         Some(Self { worker: Some(worker), fetch: Some(fetch) })
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::dispatcher::DispatchedTask;
-use super::inputs::NEVER_RESPONDS;
+use super::inputs::{NEVER_RESPONDS, RESPONDS_LATE};
 use crate::accounts::{AccountId, Scope};
 use crate::queue::{Ending, InsufficientBalance, NewTask, Slot, Status};
 use crate::{Config, Credit, Error, Service};
@@ -138,6 +138,38 @@ async fn a_slot_that_stops_waiting_gives_its_task_back() -> Result<(), Error> {
         let ending = Ending::Output("{}".to_owned());
         app.database.finish("node", &lease.task, lease.attempt, &ending, app.clock.now()).await?;
     }
+    service.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn tasks_whose_inputs_arrive_get_workers_although_all_fetches_are_taken() -> Result<(), Error> {
+    let mut config = Config::ephemeral();
+    config.workers = 1;
+    config.shutdown_timeout = Duration::ZERO;
+    let service = Service::start(config).await?;
+    let mut tasks = Vec::new();
+    for customer in [account(&service, "one").await?, account(&service, "other").await?] {
+        for _ in 0..9 {
+            tasks.push((customer, create(&service, customer, RESPONDS_LATE).await?));
+        }
+    }
+    let all_end = async {
+        for (customer, task) in &tasks {
+            while service
+                .app
+                .database
+                .task(*customer, task)
+                .await?
+                .is_none_or(|task| task.status != Status::Failed)
+            {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+        Ok::<_, Error>(())
+    };
+    let in_time = tokio::time::timeout(Duration::from_secs(10), all_end).await;
+    assert!(in_time.is_ok(), "tasks wait for workers that wait for fetches");
     service.shutdown().await;
     Ok(())
 }
