@@ -5,6 +5,7 @@ pub(crate) mod bootstrap;
 pub(crate) mod cluster;
 pub(crate) mod config;
 mod folder;
+pub(crate) mod marker;
 pub(crate) mod service;
 mod shared_clock;
 mod shared_files;

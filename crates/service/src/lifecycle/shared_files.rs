@@ -1,10 +1,9 @@
 //! Files in a data folder, where the database is shared: one process alone has them, so there can be no second one
 //! until a bucket keeps them.
 
-use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 
+use super::marker;
 use crate::database::Database;
 use crate::random::Randomness;
 use crate::{Error, Result};
@@ -19,13 +18,13 @@ pub(super) async fn check(folder: &Path, database: &dyn Database) -> Result<()> 
         return Ok(());
     }
     let doing = || format!("opening the data folder {}", folder.display());
-    let marker = folder.join(MARKER);
-    let id = match fs::read_to_string(&marker) {
-        Ok(id) => id,
-        Err(cause) if cause.kind() == ErrorKind::NotFound => Randomness::new(None).word(26)?,
-        Err(cause) => return Err(Error::keeping(doing(), cause)),
+    let path = folder.join(MARKER);
+    let failed = |cause| Error::keeping(doing(), cause);
+    let id = match marker::read(&path).map_err(failed)? {
+        Some(id) => id,
+        None => Randomness::new(None).word(26)?,
     };
-    fs::write(&marker, &id).map_err(|cause| Error::keeping(doing(), cause))?;
+    marker::write(&path, &id).map_err(failed)?;
     if database.setting_or(SETTING, &id).await? == id {
         return Ok(());
     }

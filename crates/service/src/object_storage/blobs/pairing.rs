@@ -1,8 +1,8 @@
 //! The pairing of a folder of objects or a bucket with its database, by an identifier that both keep: blobs are
 //! judged by the rows of a database, so a new or a wrong database must never be the judge of the files of another.
 
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use super::s3::S3;
 use super::{Blobs, cors};
 use crate::database::{Database, Durability};
 use crate::lifecycle::config::Config;
+use crate::lifecycle::marker;
 use crate::random::Randomness;
 use crate::{Error, Result};
 
@@ -70,7 +71,8 @@ async fn pair_bucket(blobs: &S3, database: &dyn Database, is_new: bool) -> Resul
 async fn pair(folder: &Path, database: &dyn Database, is_new: bool) -> Result<()> {
     let action = || format!("opening {}", folder.display());
     let failed = |cause| Error::keeping(action(), cause);
-    let marker = read_marker(folder).map_err(failed)?;
+    let path = folder.join(MARKER);
+    let marker = marker::read(&path).map_err(failed)?;
     let setting = database.setting(SETTING).await?;
     let belong_together = match (&setting, &marker) {
         (Some(setting), Some(marker)) => setting == marker,
@@ -90,27 +92,9 @@ async fn pair(folder: &Path, database: &dyn Database, is_new: bool) -> Result<()
         None => Randomness::new(None).word(26)?,
     };
     // The file first: a folder without an identifier is taken for one of an earlier version.
-    write_marker(folder, &id).map_err(failed)?;
+    marker::write(&path, &id).map_err(failed)?;
     database.setting_or(SETTING, &id).await?;
     Ok(())
-}
-
-fn read_marker(folder: &Path) -> io::Result<Option<String>> {
-    match fs::read_to_string(folder.join(MARKER)) {
-        Ok(text) => Ok(Some(text.trim().to_owned())),
-        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
-        Err(cause) => Err(cause),
-    }
-}
-
-fn write_marker(folder: &Path, id: &str) -> io::Result<()> {
-    if read_marker(folder)?.as_deref() == Some(id) {
-        return Ok(());
-    }
-    fs::create_dir_all(folder)?;
-    let mut file = File::create(folder.join(MARKER))?;
-    writeln!(file, "{id}")?;
-    file.sync_all()
 }
 
 /// Whether any file is stored in the folder.

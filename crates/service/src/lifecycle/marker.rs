@@ -1,0 +1,52 @@
+//! A file with an identifier, which a folder and its database share. It is there as a whole or not at all, however the
+//! process ends.
+
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
+
+use tempfile::NamedTempFile;
+
+/// The identifier, if the file has one.
+pub(crate) fn read(path: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text.trim().to_owned()).filter(|id| !id.is_empty())),
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
+        Err(cause) => Err(cause),
+    }
+}
+
+/// Writes the identifier, unless the file has it already.
+pub(crate) fn write(path: &Path, id: &str) -> io::Result<()> {
+    if read(path)?.as_deref() == Some(id) {
+        return Ok(());
+    }
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let mut file = NamedTempFile::new_in(folder)?;
+    writeln!(file, "{id}")?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_file_has_no_identifier_and_gets_one() -> io::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("objects/id");
+        assert_eq!(read(&path)?, None);
+        write(&path, "first")?;
+        assert_eq!(read(&path)?.as_deref(), Some("first"));
+        // What an earlier version left that ended while it wrote.
+        fs::write(&path, "")?;
+        assert_eq!(read(&path)?, None);
+        write(&path, "second")?;
+        assert_eq!(read(&path)?.as_deref(), Some("second"));
+        assert_eq!(fs::read_dir(folder.path().join("objects"))?.count(), 1);
+        Ok(())
+    }
+}
