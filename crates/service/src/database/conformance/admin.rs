@@ -20,7 +20,7 @@ fn money(units: i64) -> Money {
 
 impl<E: Engine> Fixture<E> {
     /// Creates a task at this price and returns its identifier.
-    async fn create_task(&self, account: AccountId, price: i64, now: Moment) -> String {
+    pub(crate) async fn create_task(&self, account: AccountId, price: i64, now: Moment) -> String {
         let task = crate::queue::NewTask { account, ..self.task(money(price)) };
         self.database.create_task(&task, InsufficientBalance::Refuse, 10, now).await.unwrap();
         task.id
@@ -37,7 +37,7 @@ impl<E: Engine> Fixture<E> {
         assert!(self.database.finish(NODE, &lease.task, lease.attempt, &ending, now).await.unwrap());
     }
 
-    async fn succeed(&self, now: Moment) {
+    pub(crate) async fn succeed(&self, now: Moment) {
         self.end_next(Ending::Output(r#"{"said":"hello"}"#.to_owned()), now).await;
     }
 

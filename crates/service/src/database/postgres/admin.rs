@@ -171,6 +171,10 @@ async fn refund(tx: &Transaction<'_>, task: &str, now: Moment) -> Outcome<Refund
     }
     // From here on, another refund of the task waits, and then sees this one.
     lock(tx, &[charged.account, charged.publisher]).await?;
+    if !is_there(tx, "SELECT 1 FROM tasks WHERE id = $1", &[&task]).await? {
+        // Retention has deleted it meanwhile, and its refund with it.
+        return Ok(Refund::Unknown);
+    }
     let refunded = "SELECT 1 FROM movements WHERE task = $1 AND reason = 'refund'";
     if is_there(tx, refunded, &[&charged.sequence]).await? {
         return Ok(Refund::Already);

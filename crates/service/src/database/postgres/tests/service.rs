@@ -1,6 +1,12 @@
 //! Whole services over one database: how they start beside each other.
 
+use std::time::Duration;
+
 use super::server::Empty;
+use crate::admin::Refund;
+use crate::clock::Moment;
+use crate::database::conformance::Fixture;
+use crate::ledger::{Credit, Money, Purse};
 use crate::lifecycle::cluster::Roles;
 use crate::{Config, Service};
 
@@ -57,4 +63,29 @@ async fn a_process_serves_what_its_roles_are() {
     assert!(service.base_url().ends_with("/api/v1") && service.api_key().is_some());
     assert!(service.nodes_url().is_none());
     service.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_retention_deletes_during_its_second_refund_is_not_refunded_again() {
+    let fixture = Fixture::new(Empty::new()).await;
+    let database = &fixture.database;
+    let paid = Credit::Paid("10".parse().unwrap());
+    database.credit(fixture.customer, paid, Moment(0)).await.unwrap();
+    let task = fixture.create_task(fixture.customer, 8, Moment(1)).await;
+    fixture.succeed(Moment(2)).await;
+    let purses = [(Purse::Earnings, Money::from_smallest(100))];
+    database.set_purses(fixture.operator, &purses, Moment(3)).await.unwrap();
+    assert!(matches!(database.refund(&task, Moment(4)).await.unwrap(), Refund::Done { .. }));
+    // Retention takes the purses first, and deletes the task then.
+    let retention = format!(
+        "BEGIN; SELECT 1 FROM purses FOR UPDATE; SELECT pg_sleep(2); \
+         UPDATE movements SET reason = 'carried', task = NULL WHERE task IS NOT NULL; \
+         DELETE FROM tasks WHERE id = '{task}'; COMMIT"
+    );
+    let refund = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        database.refund(&task, Moment(5)).await.unwrap()
+    };
+    let ((), refund) = tokio::join!(fixture.engine.execute(&retention), refund);
+    assert_eq!(refund, Refund::Unknown);
 }
