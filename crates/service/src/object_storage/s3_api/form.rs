@@ -2,6 +2,7 @@
 //! and the file as the last one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::body::Bytes;
@@ -28,6 +29,8 @@ const MAX_FIELDS: u64 = 64 * 1024;
 /// How much of a body is read before a signature vouches for the rest: the fields with what is around
 /// them, and the chunk in which the file begins.
 const MAX_UNSIGNED: u64 = 4 * MAX_FIELDS;
+/// How long a form waits until others have shown their signatures.
+const MAX_WAIT: Duration = Duration::from_secs(2);
 /// How many fields may come before the file.
 const MAX_FIELD_COUNT: usize = 32;
 
@@ -49,8 +52,10 @@ pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<R
     let body = BoundedBody::new(body, MAX_UNSIGNED);
     let mut parts = multipart(content_type(&head.headers), body.clone())?;
     let deadline = Instant::now() + app.config.limits.body_time;
-    // What strangers send without a signature takes memory; a client that has to wait too long is too slow.
-    let permit = timeout_at(deadline, app.objects.unsigned_forms.acquire()).await.map_err(|_| busy())?;
+    // What is sent without a signature takes memory. A request that waits keeps its connection from being closed, so
+    // that it waits for a moment only.
+    let moment = deadline.min(Instant::now() + MAX_WAIT);
+    let permit = timeout_at(moment, app.objects.unsigned_forms.acquire()).await.map_err(|_| busy())?;
     let (fields, file) = timeout_at(deadline, read_fields(&mut parts)).await.map_err(|_| TooSlow)??;
     let policy = verify(app, &fields)?;
     drop(permit);

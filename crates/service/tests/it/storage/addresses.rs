@@ -145,3 +145,26 @@ async fn unsigned_forms_take_a_bounded_share_of_the_service() -> Outcome {
     assert!(begun.elapsed() > Duration::from_millis(100), "the upload did not wait");
     Ok(())
 }
+
+#[tokio::test]
+async fn silent_forms_leave_connections_to_others() -> Outcome {
+    use tokio::io::AsyncWriteExt;
+    let mut config = Config::ephemeral();
+    (config.limits.unsigned_forms, config.limits.max_connections) = (1, 8);
+    let bench = Bench::with(config).await?;
+    let target = bench.presign("form.txt", "text/plain", 4).await?;
+    let host = target.endpoint.split('/').nth(2).unwrap_or_default().to_owned();
+    let mut silent = Vec::new();
+    for _ in 0..8 {
+        let mut form = tokio::net::TcpStream::connect(&host).await?;
+        let head = "POST /files-x HTTP/1.1\r\nhost: x\r\ncontent-type: multipart/form-data; boundary=b\r\n\
+                    content-length: 1000000\r\n\r\n";
+        form.write_all(head.as_bytes()).await?;
+        silent.push(form);
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    // Their time is 30 seconds.
+    let other = tokio::time::timeout(Duration::from_secs(20), bench.presign("other.txt", "text/plain", 4));
+    other.await??;
+    Ok(())
+}
