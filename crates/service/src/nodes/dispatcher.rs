@@ -279,9 +279,13 @@ async fn touch_waiting_nodes(app: &App) {
 /// Claims tasks for the slots that may find one; returns whether there may be more.
 async fn dispatch(app: &App) -> Result<bool> {
     let dispatcher = &app.dispatcher;
-    let unwanted = std::mem::take(&mut dispatcher.waiting().unwanted);
-    for (node, lease) in &unwanted {
-        app.database.release(node, &lease.task, lease.attempt, app.clock.now()).await?;
+    let mut unwanted = std::mem::take(&mut dispatcher.waiting().unwanted);
+    while let Some((node, lease)) = unwanted.pop() {
+        if let Err(cause) = app.database.release(&node, &lease.task, lease.attempt, app.clock.now()).await {
+            unwanted.push((node, lease));
+            dispatcher.waiting().unwanted.append(&mut unwanted);
+            return Err(cause);
+        }
         dispatcher.look_for_all();
     }
     let claiming = app.node.claiming().await;

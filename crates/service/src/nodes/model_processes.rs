@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -19,6 +18,7 @@ use crate::catalog::{Format, Kind};
 use crate::lifecycle::app::App;
 use crate::lifecycle::config::{Config, Data};
 use crate::models::Request;
+use crate::object_storage::outlast_outage;
 use crate::queue::Lease;
 use crate::{Error, Result};
 
@@ -87,17 +87,16 @@ impl ModelProcesses {
         let folder = TempDir::with_prefix_in("run-", &self.folder)
             .map_err(|cause| Error::keeping("creating the folder of a run", cause))?;
         let limit = app.config.limits.run;
+        let (values, files) = outlast_outage(|| lay_out(folder.path(), &inputs)).await?;
+        drop(inputs);
         let mut request = Request {
             model: lease.model.clone(),
             folder: folder.path().to_owned(),
-            inputs: BTreeMap::new(),
-            files: BTreeSet::new(),
+            inputs: values,
+            files,
             seconds: limit.as_secs_f64(),
             measure: true,
         };
-        lay_out(&mut request, inputs)
-            .await
-            .map_err(|cause| Error::keeping("writing the inputs of a run", cause))?;
         let measured = self.exchange(&request, limit).await?;
         let _memory = match measured.get("memory").and_then(Value::as_u64) {
             Some(memory) => app.node.reserve_memory(memory).await,
@@ -192,22 +191,24 @@ fn failed(error: &WorkerError, model: &str) -> Failed {
     }
 }
 
-/// Writes the files of a run into its folder.
-async fn lay_out(request: &mut Request, inputs: Inputs) -> io::Result<()> {
+/// Writes the files of a run into its folder. Returns the inputs with the paths of their files, and which those are.
+async fn lay_out(folder: &Path, inputs: &Inputs) -> Result<(BTreeMap<String, Value>, BTreeSet<String>)> {
+    let (mut values, mut files) = (BTreeMap::new(), BTreeSet::new());
     for (number, (name, input)) in inputs.iter().enumerate() {
         let value = match input {
             Input::Text(text) => json!(text),
             Input::Number(number) => json!(number),
             Input::File(bytes) => {
-                let path = request.folder.join(format!("input-{number}"));
-                tokio::fs::write(&path, bytes).await?;
-                request.files.insert(name.to_owned());
+                let path = folder.join(format!("input-{number}"));
+                let written = tokio::fs::write(&path, bytes).await;
+                written.map_err(|cause| Error::keeping("writing the inputs of a run", cause))?;
+                files.insert(name.to_owned());
                 json!(path)
             }
         };
-        request.inputs.insert(name.to_owned(), value);
+        values.insert(name.to_owned(), value);
     }
-    Ok(())
+    Ok((values, files))
 }
 
 /// Reads what a run gave. The process may have been taken over by a picture: a file has to lie in the folder of the

@@ -136,16 +136,16 @@ impl Objects {
     }
 }
 
-/// How long a running task waits for an object store that cannot be reached.
+/// How long a running task waits for an object store that cannot be reached, or for room on the disk.
 const MAX_OUTAGE: Duration = Duration::from_secs(2 * 60);
 const OUTAGE_POLL: Duration = Duration::from_secs(1);
 
-/// Tries again while the object store cannot be reached: a task that runs does not fail for that.
+/// Tries again while the object store cannot be reached or the disk is full: a task that runs does not fail for that.
 pub(crate) async fn outlast_outage<T, F: Future<Output = Result<T>>>(attempt: impl Fn() -> F) -> Result<T> {
     let until = Instant::now() + MAX_OUTAGE;
     loop {
         match attempt().await {
-            Err(cause) if cause.is_unavailable() && Instant::now() < until => {
+            Err(cause) if (cause.is_unavailable() || cause.is_of_the_disk()) && Instant::now() < until => {
                 tracing::warn!(%cause, "a task waits for the object store");
                 tokio::time::sleep(OUTAGE_POLL).await;
             }
@@ -171,4 +171,27 @@ async fn former_addresses(database: &dyn Database, address: &str) -> Result<Vec<
         }
     }
     Ok(former)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_waits_two_minutes_for_room_on_the_disk_and_no_longer() {
+        let attempts = AtomicU32::new(0);
+        let full = || Error::keeping("storing an output", io::Error::from(ErrorKind::StorageFull));
+        let becomes_free = outlast_outage(|| async {
+            match attempts.fetch_add(1, Ordering::Relaxed) {
+                ..100 => Err(full()),
+                _ => Ok("stored"),
+            }
+        });
+        assert_eq!(becomes_free.await.ok(), Some("stored"));
+        let begun = Instant::now();
+        assert!(outlast_outage(|| async { Err::<(), _>(full()) }).await.is_err());
+        assert_eq!(begun.elapsed(), MAX_OUTAGE);
+    }
 }

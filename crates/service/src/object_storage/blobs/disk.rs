@@ -1,7 +1,7 @@
 //! Blobs in files of one folder: `incoming` for what is being written, `blobs` for what can be read, `orphans`
 //! for what was set aside.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -182,12 +182,13 @@ impl Blobs for Disk {
         let copied = self.blocking("copying the blobs", move |folder| {
             let blobs = target.join(BLOBS);
             fs::create_dir_all(&blobs)?;
+            let mut folders = BTreeSet::from([target.clone(), blobs.clone()]);
             let mut missing = 0;
             for name in &names {
-                let to = blobs.join(sub_folder(name)).join(name);
-                if let Some(parent) = to.parent() {
-                    fs::create_dir_all(parent)?;
-                }
+                let parent = blobs.join(sub_folder(name));
+                let to = parent.join(name);
+                fs::create_dir_all(&parent)?;
+                folders.insert(parent);
                 let from = folder.path(name);
                 match fs::hard_link(&from, &to) {
                     Ok(()) => {}
@@ -197,6 +198,10 @@ impl Blobs for Disk {
                         File::open(&to)?.sync_all()?;
                     }
                 }
+            }
+            folders.extend(target.parent().map(Path::to_owned));
+            for changed in &folders {
+                folder.sync(changed)?;
             }
             Ok(missing)
         });
