@@ -90,7 +90,11 @@ fn main() {
     for (what, work) in WORK {
         let sides = [&ours_api, &theirs_api];
         let connections = if what == RUN { WAITING_CONNECTIONS } else { CONNECTIONS };
-        let note = (what == RUN).then_some(RUN_NOTE);
+        let note = match what {
+            RUN => Some(RUN_NOTE),
+            "presign" => Some("ours writes the upload target to its database before it responds"),
+            _ => None,
+        };
         let [mine, other] = rounds(&sides, |api| {
             throughput(&api.base_url, connections, DURING, |_| step(api, work))
                 .expect("every request is answered")

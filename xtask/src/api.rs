@@ -27,9 +27,6 @@ pub(crate) struct Job {
     /// Write those files instead.
     #[arg(long)]
     update: bool,
-    /// Only compare, which is also done without this.
-    #[arg(long, conflicts_with = "update")]
-    check: bool,
 }
 
 impl Job {

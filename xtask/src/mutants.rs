@@ -73,7 +73,7 @@ impl Product {
                 "crates/service/src/nodes/dispatcher.rs",
                 "crates/service/src/nodes/local_node.rs",
                 "crates/service/src/nodes/node_api/**",
-                "crates/service/src/jobs/expired_leases.rs",
+                "crates/service/src/jobs/**",
                 "crates/service/src/database/sqlite/queue.rs",
                 "crates/service/src/database/sqlite/queue/**",
                 "crates/service/src/database/sqlite/ledger.rs",

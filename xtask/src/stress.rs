@@ -32,7 +32,7 @@ const ENGINES: [&str; 2] = [".ci/cluster", "stress"];
 
 /// The modules of this file are the other parts, but for the helpers.
 const MODULES: &str = "tests/it/stress/mod.rs";
-const HELPERS: [&str; 2] = ["intensity", "stored"];
+const HELPERS: [&str; 4] = ["intensity", "process", "raw", "stored"];
 
 /// Try hard, under faults, kills, attacks and load, what `cargo test` tries a little; then fuzz.
 #[derive(clap::Args)]

@@ -31,7 +31,7 @@ pub const ALL: [(u8, &str); 12] = [
     (FAILED, "anything else"),
     (USAGE, "the command line or a setting is wrong"),
     (KEY, "the API key is missing or was refused"),
-    (INPUT, "an input was refused before anything was sent"),
+    (INPUT, "an input, a name or a limit of yours was refused; nothing was created"),
     (REFUSED, "the service refused"),
     (TASK_FAILED, "the task failed; it is not billed"),
     (TASK_CANCELED, "the task was canceled; it is not billed"),

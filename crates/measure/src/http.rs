@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 /// How long an answer may take before the measurement is given up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An open connection.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Connection {
         let address = origin.trim_start_matches("http://").split('/').next().unwrap_or_default();
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         Ok(Self { stream: BufReader::with_capacity(256 * 1024, stream) })
     }
 

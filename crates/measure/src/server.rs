@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::peak;
 
 /// How long a server may take to start, and to end by itself.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A process that serves. It ends when this is dropped.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Server {
             if let Some(status) = server.child.try_wait()? {
                 return Err(io::Error::other(format!("{command:?} ended with {status}")));
             }
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > TIMEOUT {
                 return Err(io::Error::other(format!("{command:?} does not listen on port {port}")));
             }
             thread::sleep(Duration::from_millis(1));
@@ -77,7 +77,7 @@ impl Drop for Server {
         // One that reads its standard input ends in order; the others have nothing to lose.
         if self.child.stdin.take().is_some() {
             let begun = Instant::now();
-            while matches!(self.child.try_wait(), Ok(None)) && begun.elapsed() < PATIENCE {
+            while matches!(self.child.try_wait(), Ok(None)) && begun.elapsed() < TIMEOUT {
                 thread::sleep(Duration::from_millis(1));
             }
         }

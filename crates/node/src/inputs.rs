@@ -16,7 +16,7 @@ use crate::outputs::Failed;
 use crate::service::Lease;
 
 /// How long a file of the service's own may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One input.
 pub(crate) enum Input {
@@ -42,7 +42,7 @@ pub(crate) struct Gatherer {
 impl Gatherer {
     pub(crate) fn new() -> Result<Self, Error> {
         // The service redirects to its object store, which may be on a private network like the service itself.
-        let own = over_ring(Client::builder()).redirect(Policy::limited(1)).timeout(PATIENCE).build();
+        let own = over_ring(Client::builder()).redirect(Policy::limited(1)).timeout(TIMEOUT).build();
         let own = own.map_err(|cause| Error::new("preparing to fetch files", cause))?;
         Ok(Self { public: Fetcher::default(), own })
     }

@@ -17,9 +17,9 @@ use crate::config::NodeKey;
 use crate::{Config, Error};
 
 /// How long the service may take to answer, beyond what it is asked to wait.
-const PATIENCE: Duration = Duration::from_secs(30);
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a file may be on its way.
-const PATIENCE_FOR_FILES: Duration = Duration::from_secs(600);
+const FILE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The service's listener for nodes.
 pub(crate) struct Service {
@@ -106,7 +106,7 @@ impl Service {
     }
 
     pub(crate) async fn register(&self, models: &[String]) -> Result<Registered, Refusal> {
-        let answer = self.post("/register", &json!({ "models": models }), PATIENCE).await?;
+        let answer = self.post("/register", &json!({ "models": models }), CALL_TIMEOUT).await?;
         answer.ok_or_else(|| Refusal::Later("the service did not say who we are".to_owned()))
     }
 
@@ -118,11 +118,11 @@ impl Service {
         wait: Duration,
     ) -> Result<Option<Lease>, Refusal> {
         let body = json!({ "wait_seconds": wait.as_secs_f64(), "models": models });
-        self.post(&format!("/{node}/lease"), &body, wait + PATIENCE).await
+        self.post(&format!("/{node}/lease"), &body, wait + CALL_TIMEOUT).await
     }
 
     pub(crate) async fn goodbye(&self, node: &str) -> Result<(), Refusal> {
-        self.post::<Value>(&format!("/{node}/goodbye"), &json!({}), PATIENCE).await.map(drop)
+        self.post::<Value>(&format!("/{node}/goodbye"), &json!({}), CALL_TIMEOUT).await.map(drop)
     }
 
     pub(crate) async fn heartbeat(&self, node: &str, lease: &Lease) -> Result<(), Refusal> {
@@ -146,14 +146,14 @@ impl Service {
         }
         let path = of_lease(node, lease, &format!("files/{file}"));
         let request = self.http.put(format!("{}{path}", self.root)).header(CONTENT_TYPE, mime);
-        let stored: Option<Stored> = send(request.body(bytes).timeout(PATIENCE_FOR_FILES)).await?;
+        let stored: Option<Stored> = send(request.body(bytes).timeout(FILE_TIMEOUT)).await?;
         let stored =
             stored.ok_or_else(|| Refusal::Later("the service did not say where the file is".to_owned()))?;
         Ok(stored.url)
     }
 
     pub(crate) async fn finish(&self, node: &str, lease: &Lease, ending: &Value) -> Result<(), Refusal> {
-        self.post::<Value>(&of_lease(node, lease, "finish"), ending, PATIENCE).await.map(drop)
+        self.post::<Value>(&of_lease(node, lease, "finish"), ending, CALL_TIMEOUT).await.map(drop)
     }
 
     async fn post<T: DeserializeOwned>(

@@ -17,7 +17,7 @@ use crate::{Config, Error};
 /// How long a slot waits for a task in one request.
 const WAIT: Duration = Duration::from_secs(20);
 /// How long a node waits at most before it tries again what did not work.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const MAX_BACKOFF: Duration = Duration::from_secs(10);
 
 /// What all slots of a node share.
 pub(crate) struct Node {
@@ -102,7 +102,7 @@ async fn register(
 /// Sleeps longer with every failure; false when the node is to stop.
 async fn pause(failures: &mut u32, stopping: &CancellationToken) -> bool {
     *failures += 1;
-    let longest = LONGEST_PAUSE.min(Duration::from_millis(100) * 2_u32.saturating_pow(*failures));
+    let longest = MAX_BACKOFF.min(Duration::from_millis(100) * 2_u32.saturating_pow(*failures));
     // Nodes that lost the same service come back one by one.
     let pause = longest.mul_f64(0.5 + fastrand::f64() / 2.0);
     stopping.run_until_cancelled(tokio::time::sleep(pause)).await.is_some()

@@ -68,7 +68,11 @@ fn row(what: &str, against: &str, ours: Vec<f64>, theirs: Vec<f64>) -> Row {
         ours,
         theirs,
         bar: Some(BAR),
-        note: None,
+        note: Some(
+            "beyond its tables, ours locks the folder, draws an account and a key, publishes the catalog, and opens \
+             its listeners"
+                .to_owned(),
+        ),
         command: "cargo bench --bench start".to_owned(),
     }
 }

@@ -105,7 +105,7 @@ impl Cluster {
             storage_url: format!("http://127.0.0.1:{}", fronts[1]),
             folder,
         };
-        // All at once, as processes are started by whoever keeps them running.
+        // All at once, as a supervisor starts processes.
         let started: Vec<Child> = (0..PROCESSES).map(|number| cluster.spawn(number)).collect();
         for (number, mut process) in started.into_iter().enumerate() {
             assert!(is_ready(&mut process), "process {number} did not start: {}", cluster.log(number));

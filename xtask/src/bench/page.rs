@@ -17,7 +17,8 @@ const HEAD: &str = "\
 
 Written by `cargo xtask bench --publish`. Both sides of a row did the same work on the same machine, over
 loopback, in turns; figures are medians of the rounds. The ratio says how many times as good ours is: above
-1, ours is ahead. The spread is the ratio of the worst round and of the best. The command in the last
+1, ours is ahead. It is the median of the ratios of the rounds, which can differ from the ratio of the medians; the
+spread is that of the worst round and of the best. The command in the last
 column measures the row again.
 ";
 

@@ -55,6 +55,9 @@ Variables:
   INFERSTORE_CONFIG    the file of profiles [default: inferstore/profiles.json below XDG_CONFIG_HOME or ~/.config]
   INFERSTORE_LOG       filters the log of `serve`: warn, or info,inferstore_service=debug
   INFERSTORE_FIRST_KEY the API key of the first account of `serve`
+  INFERSTORE_DATABASE  the PostgreSQL of `serve`, instead of --database
+  INFERSTORE_NODE_KEY  the key of a node, of `node run`
+  AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY  the key of the bucket of `serve --objects`
   NO_COLOR             no color
   CLICOLOR_FORCE       color even when the output is no terminal
 

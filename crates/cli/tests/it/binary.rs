@@ -210,7 +210,7 @@ fn a_port_that_is_taken_is_named_with_a_hint() {
 }
 
 #[test]
-fn a_log_that_nobody_reads_stops_neither_requests_nor_the_end() {
+fn a_log_that_is_not_read_stops_neither_requests_nor_the_end() {
     let served = Served::start(&["--ephemeral", "-v"]);
     // Far more than a pipe holds.
     served.ask(3_000);

@@ -49,7 +49,7 @@ async fn files_of_local_addresses_are_refused_when_the_service_is_elsewhere() {
         assert!(refusal(&elsewhere, path).await.contains("in the local network"), "{path}");
     }
     listener.set_nonblocking(true).expect("it can be set");
-    assert_eq!(listener.accept().expect_err("nobody has called").kind(), ErrorKind::WouldBlock);
+    assert_eq!(listener.accept().expect_err("no one has called").kind(), ErrorKind::WouldBlock);
 }
 
 #[tokio::test]

@@ -20,11 +20,11 @@ use crate::service::{Descriptor, Lease};
 use crate::worker::Group;
 
 /// How much a program may write to standard output, in bytes: values, not files.
-const LARGEST_ANSWER: u64 = 8 << 20;
+const MAX_RESPONSE: u64 = 8 << 20;
 /// How much of its standard error is reported.
 const TAIL: usize = 4 << 10;
 /// The largest file that it may hand in, in bytes.
-const LARGEST_FILE: u64 = inferstore_fetch::MAX_FILE;
+const MAX_FILE: u64 = inferstore_fetch::MAX_FILE;
 
 pub(crate) struct Command {
     /// The program and its arguments, with what limits it in front.
@@ -99,7 +99,7 @@ impl Command {
         let answer = async move {
             let mut answer = Vec::new();
             if let Some(stdout) = stdout {
-                stdout.take(LARGEST_ANSWER + 1).read_to_end(&mut answer).await?;
+                stdout.take(MAX_RESPONSE + 1).read_to_end(&mut answer).await?;
             }
             std::io::Result::Ok(answer)
         };
@@ -111,8 +111,8 @@ impl Command {
         };
         let ((), answer, tail) = tokio::join!(say, answer, tail);
         let answer = answer.map_err(|cause| here("reading what the command wrote", &cause))?;
-        if answer.len() as u64 > LARGEST_ANSWER {
-            return Err(Failed::limit(format!("the command wrote more than {LARGEST_ANSWER} bytes")));
+        if answer.len() as u64 > MAX_RESPONSE {
+            return Err(Failed::limit(format!("the command wrote more than {MAX_RESPONSE} bytes")));
         }
         let status = child.wait().await.map_err(|cause| here("waiting for the command", &cause))?;
         Ok((status, answer, tail))
@@ -206,8 +206,8 @@ pub(super) async fn collect(
         if !about.is_file() {
             return Err(no_file("it is something else"));
         }
-        if about.len() > LARGEST_FILE {
-            return Err(Failed::limit(format!("the output {name} is larger than {LARGEST_FILE} bytes")));
+        if about.len() > MAX_FILE {
+            return Err(Failed::limit(format!("the output {name} is larger than {MAX_FILE} bytes")));
         }
         let bytes = tokio::fs::read(&found).await.map_err(|cause| here("reading an output", &cause))?;
         let called = found.file_name().and_then(|called| called.to_str());

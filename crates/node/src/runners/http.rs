@@ -15,9 +15,9 @@ use crate::Error;
 use crate::outputs::Failed;
 
 /// The largest answer in bytes: the largest file, as Base64, and some more.
-const LARGEST_ANSWER: usize = 160 << 20;
+const MAX_RESPONSE: usize = 160 << 20;
 /// How long a server may take to say that it is ready.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How much of the body of a failure is reported.
 const MAX_ERROR_BODY: usize = 2_000;
 
@@ -33,7 +33,7 @@ impl Server {
             // Model servers are neighbours; a proxy is for elsewhere.
             .no_proxy()
             .redirect(Policy::none())
-            .connect_timeout(PATIENCE)
+            .connect_timeout(CONNECT_TIMEOUT)
             .build()
             .map_err(|cause| Error::new("preparing to call a model server", cause))?;
         Ok(Self { http, root: address.as_str().trim_end_matches('/').to_owned() })
@@ -41,7 +41,7 @@ impl Server {
 
     /// The answer to a question that is asked before tasks are leased.
     pub(super) async fn get(&self, path: &str) -> Result<(StatusCode, Vec<u8>), String> {
-        let request = self.http.get(format!("{}{path}", self.root)).timeout(PATIENCE);
+        let request = self.http.get(format!("{}{path}", self.root)).timeout(CONNECT_TIMEOUT);
         let response = request.send().await.map_err(|cause| reason(&cause))?;
         let status = response.status();
         Ok((status, body(response).await?))
@@ -68,7 +68,7 @@ async fn body(mut response: Response) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|cause| reason(&cause))? {
         body.extend_from_slice(&chunk);
-        if body.len() > LARGEST_ANSWER {
+        if body.len() > MAX_RESPONSE {
             return Err("its answer is larger than an answer may be".to_owned());
         }
     }

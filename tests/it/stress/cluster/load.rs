@@ -30,7 +30,7 @@ pub(super) struct Account {
     stop: Arc<AtomicBool>,
     pub(super) created: BTreeSet<TaskId>,
     pub(super) canceled: BTreeSet<TaskId>,
-    /// Creates of which nobody can say whether they became a task.
+    /// Creates of unknown outcome.
     pub(super) unknown: usize,
     /// By URL, the content.
     pub(super) uploaded: BTreeMap<String, Vec<u8>>,
@@ -49,7 +49,7 @@ struct Caller {
     picture: String,
 }
 
-/// What a loop was told.
+/// What the responses to a loop say.
 #[derive(Default)]
 struct Told {
     created: BTreeSet<TaskId>,

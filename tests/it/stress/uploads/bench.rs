@@ -12,7 +12,7 @@ use super::upload::Target;
 use crate::support::caller::{Answer, Caller};
 
 /// The largest file that is uploaded by form.
-pub(super) const LARGEST_FORM_FILE: u64 = 5_242_880;
+pub(super) const MAX_FORM_FILE: u64 = 5_242_880;
 
 pub(super) struct Bench {
     pub(super) service: Service,

@@ -8,7 +8,7 @@ mod upload;
 use std::time::Duration;
 
 use attack::Attacker;
-use bench::{Bench, LARGEST_FORM_FILE};
+use bench::{Bench, MAX_FORM_FILE};
 use serde_json::{Value, json};
 use upload::Upload;
 
@@ -92,7 +92,7 @@ async fn a_form_that_was_tampered_with_stores_nothing_and_the_same_form_untouche
 #[tokio::test(flavor = "multi_thread")]
 async fn a_put_that_was_tampered_with_stores_nothing_and_the_same_put_untouched_is_stored() {
     let intensity = Intensity::of_this_run();
-    let sizes = |random: &mut fastrand::Rng| LARGEST_FORM_FILE + random.u64(1..100_000);
+    let sizes = |random: &mut fastrand::Rng| MAX_FORM_FILE + random.u64(1..100_000);
     attack(sizes, intensity.times(1, 20), intensity.times(8, 50)).await;
 }
 
@@ -100,7 +100,7 @@ async fn a_put_that_was_tampered_with_stores_nothing_and_the_same_put_untouched_
 async fn a_target_works_until_it_expires_and_not_a_moment_longer() {
     let bench = Bench::start().await;
     let mut random = Intensity::of_this_run().random();
-    for size in [77, LARGEST_FORM_FILE + 1] {
+    for size in [77, MAX_FORM_FILE + 1] {
         let target = bench.target(&order(&mut random, size)).await;
         let good = target.upload(content(&mut random, size));
         bench.controls.advance_clock(Duration::from_secs(14 * 60)).await.expect("the clock is set");

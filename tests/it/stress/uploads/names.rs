@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::super::{Intensity, tell};
-use super::bench::{Bench, LARGEST_FORM_FILE};
+use super::bench::{Bench, MAX_FORM_FILE};
 
 /// Pieces of names that mean something somewhere.
 const PIECES: [&str; 38] = [
@@ -133,7 +133,7 @@ async fn only_the_five_folders_and_sizes_within_the_limits_are_given_a_target() 
     {
         bench.ask(&order("mime", json!(mime))).await.refusal(422);
     }
-    for size in [1, LARGEST_FORM_FILE, LARGEST_FORM_FILE + 1, 104_857_600] {
+    for size in [1, MAX_FORM_FILE, MAX_FORM_FILE + 1, 104_857_600] {
         bench.ask(&order("size", json!(size))).await.data();
     }
     bench.holds(None, "orders alone").await;

@@ -19,7 +19,7 @@ use crate::object_storage::OutputError;
 use crate::queue::{Ending, LeaseState};
 
 /// How many characters of a failure's message are kept.
-const LONGEST_MESSAGE: usize = 4_000;
+const MAX_MESSAGE: usize = 4_000;
 
 #[derive(Serialize)]
 pub(super) struct StoredFile {
@@ -102,7 +102,7 @@ pub(super) async fn finish(
             Ending::Output(output::check(&app, &declared, &lease, &outputs).await?)
         }
         (None, Some(error)) => {
-            let message: String = error.message.chars().take(LONGEST_MESSAGE).collect();
+            let message: String = error.message.chars().take(MAX_MESSAGE).collect();
             let mut detail = json!({ "kind": error.kind, "message": message });
             if let (Some(reported), Some(detail)) = (error.detail, detail.as_object_mut()) {
                 detail.insert("detail".to_owned(), reported);

@@ -22,7 +22,7 @@ use crate::api::{ApiJson, ApiPath, Done, Failure, Success, observe, unknown_path
 use crate::lifecycle::app::App;
 
 /// How many models a node may run.
-const MOST_MODELS: usize = 1_000;
+const MAX_MODELS: usize = 1_000;
 
 /// Every path of the protocol, and a refusal in the shape of the API for everything else. Nodes that
 /// wait for a task are let go when the service stops.
@@ -70,8 +70,8 @@ async fn register(
     body: ApiJson<Registration>,
 ) -> Done<Registered> {
     let models = body.value.models;
-    if models.is_empty() || models.len() > MOST_MODELS {
-        return Err(Failure::unprocessable(format!("a node runs between 1 and {MOST_MODELS} models")));
+    if models.is_empty() || models.len() > MAX_MODELS {
+        return Err(Failure::unprocessable(format!("a node runs between 1 and {MAX_MODELS} models")));
     }
     if let Some(allowed) = app.database.models_of_node_key(&key).await?
         && let Some(other) = models.iter().find(|model| !allowed.contains(model))

@@ -51,7 +51,7 @@ async fn a_task_says_which_side_computed_it() -> Outcome {
     let outside = bench.create("echo", json!({ "say": "hello" })).await?;
     let leased = node.lease(20.0).await?.ok_or("the node gets the task")?;
     assert_eq!(leased.task, outside);
-    assert_eq!(bench.message_of(&outside).await?, "ok", "nobody has computed it yet");
+    assert_eq!(bench.message_of(&outside).await?, "ok", "no node has computed it yet");
     assert_eq!(node.finish(&leased, "hello").await?, 200);
     bench.ended(&outside).await?;
     assert_eq!(bench.message_of(&outside).await?, "computed by a node outside the service");
