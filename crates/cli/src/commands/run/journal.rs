@@ -104,6 +104,14 @@ pub(super) fn key(model: &str, given: &BTreeMap<String, String>, file: &str, pat
     serde_json::json!([model, given, path, size, modified]).to_string()
 }
 
+/// Closing the file may not be enough: a process that another thread is starting has it too until it has begun.
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // What cannot be unlocked is, once it is closed everywhere.
+        let _ = self.file.unlock();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
