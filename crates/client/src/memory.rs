@@ -142,6 +142,9 @@ impl Durations {
 /// How many tasks are remembered: each of them is about 200 bytes.
 const MAX_TASKS: usize = 100_000;
 
+/// For at least so long, a task in the history may be that of a create that ended in doubt.
+const MIN_DOUBT: Duration = Duration::from_secs(60);
+
 /// Two creates with this in common cannot be distinguished in the task history.
 pub(crate) type CreateKey = (ModelId, Fingerprint);
 
@@ -165,7 +168,7 @@ struct Tasks {
 #[derive(Debug, Default)]
 struct Creates {
     open: u32,
-    /// Until when a create that ended in doubt may still appear in the history.
+    /// Until when a task in the history may be that of a create that ended in doubt.
     doubtful_until: Option<Instant>,
     gate: Gate,
 }
@@ -214,7 +217,8 @@ impl OwnTasks {
     pub(crate) fn doubt_left(&self, key: &CreateKey) -> Duration {
         let tasks = lock(&self.tasks);
         let until = tasks.creates.get(key).and_then(|creates| creates.doubtful_until);
-        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+        let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+        left.saturating_sub(MIN_DOUBT.saturating_sub(self.settle_time))
     }
 
     /// Notes that a create is about to be sent.
@@ -252,7 +256,7 @@ impl Drop for PendingCreate<'_> {
         let Some(creates) = tasks.creates.get_mut(&self.key) else { return };
         creates.open = creates.open.saturating_sub(1);
         if !self.is_settled {
-            creates.doubtful_until = Instant::now().checked_add(self.own_tasks.settle_time);
+            creates.doubtful_until = Instant::now().checked_add(self.own_tasks.settle_time.max(MIN_DOUBT));
         }
     }
 }

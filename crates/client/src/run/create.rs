@@ -30,7 +30,7 @@ use crate::transport::{CallContext, Core, Deadline, DeadlineReached, Error, Resu
 /// How many times the history is searched: the service may still be working on the create.
 const MAX_SEARCHES: u32 = 3;
 
-/// The shortest pause between two searches.
+/// The shortest pause between two searches that end when no create can appear any more.
 const MIN_PAUSE: Duration = Duration::from_millis(100);
 
 /// How far the times of the service may be off for a task still to match.
@@ -219,7 +219,7 @@ impl Create {
             if unsettled.is_zero() {
                 break;
             }
-            sleep(unsettled.min(self.pause(search))).await;
+            sleep(unsettled.min(self.pause(search).max(MIN_PAUSE.saturating_mul(search)))).await;
         }
         drop(alone);
         self.send(&|| true).await
@@ -321,7 +321,7 @@ impl Create {
 
     /// The pause after a search of the history.
     fn pause(&self, search: u32) -> Duration {
-        self.core.retries.policy.initial_backoff.max(MIN_PAUSE).saturating_mul(search)
+        self.core.retries.policy.initial_backoff.saturating_mul(search)
     }
 
     /// Searches the history, which is ordered oldest first, from its end backwards for tasks that this
