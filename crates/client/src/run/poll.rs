@@ -293,6 +293,18 @@ mod tests {
     }
 
     #[test]
+    fn the_median_duration_decides_whether_a_job_is_long_and_equal_ones_are_read_at_their_end() {
+        let seconds = |durations: [u64; 5]| durations.map(Duration::from_secs);
+        let long = Schedule::new(PollInterval::Adaptive, &seconds([1, 1, 400, 400, 400]));
+        assert!(long.delay(1, Duration::from_secs(2)) >= LONG.0);
+        let short = Schedule::new(PollInterval::Adaptive, &seconds([1, 1, 1, 400, 400]));
+        assert!(short.delay(1, Duration::from_secs(2)) <= FAST.1);
+        let minutes = Schedule::new(PollInterval::Adaptive, &seconds([60; 5]));
+        assert_eq!(minutes.delay(0, Duration::ZERO), Duration::from_secs(30));
+        assert_eq!(minutes.delay(1, Duration::from_secs(30)), Duration::from_secs(30));
+    }
+
+    #[test]
     fn a_delay_is_at_most_thirty_days_even_if_a_longer_one_is_asked_for() {
         let schedule = Schedule::new(PollInterval::every(Duration::MAX), &[]);
         let days = Duration::from_secs(30 * 86_400);

@@ -82,6 +82,8 @@ mod tests {
         let second = Duration::from_secs(1);
         let deadline = Deadline::after(Some(second));
         assert_eq!(deadline.bound(ready(Ok(7))).await.ok(), Some(7));
+        let failed = deadline.bound(ready(Err::<(), _>(Error::Transport(Box::default())))).await;
+        assert!(matches!(failed, Err(Error::Transport(_))), "it failed before the deadline");
         assert!(deadline.allows(second / 2) && !deadline.allows(second) && !deadline.is_over());
         let timed_out = deadline.bound(pending::<Result<()>>()).await;
         let Err(Error::DeadlineReached(reached)) = timed_out else { unreachable!("nothing else ends it") };

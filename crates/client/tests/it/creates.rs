@@ -110,3 +110,31 @@ async fn a_create_that_failed_after_a_lost_one_does_not_claim_that_there_is_no_t
     let error = run.await.unwrap_err();
     assert!(matches!(error, Error::OutcomeUnknown(_)) && error.status() == Some(402), "{error:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_create_without_a_trace_is_sent_at_most_as_often_as_the_policy_says() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let mut retry = inferstore::Retry::default();
+    retry.max_attempts = 2;
+    let client = service.client_builder().retry(retry).build().unwrap();
+    for _ in 0..5 {
+        service.responds("createTask", 502, "");
+    }
+    let error = run(&client).retry_create_if_absent_after(5 * SECOND).await.unwrap_err();
+    assert!(matches!(error, Error::OutcomeUnknown(_)), "{error:?}");
+    assert_eq!(count(&service.requests(), "createTask"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prepared_run_is_the_one_that_a_journal_kept() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let client = service.client().unwrap();
+    let prepared = client.model("m").prepare(Inputs::new().set("prompt", "a lake")).await.unwrap();
+    let kept: inferstore::PreparedRun =
+        serde_json::from_str(&serde_json::to_string(&prepared).unwrap()).unwrap();
+    assert_eq!(kept, prepared);
+    let other = client.model("m").prepare(Inputs::new().set("prompt", "a hill")).await.unwrap();
+    assert_ne!(other, prepared);
+}

@@ -429,3 +429,23 @@ async fn a_prepared_run_without_a_trace_is_created_when_no_earlier_create_can_ap
     }
     assert_eq!(service.created().len(), 2, "each of the two runs has its task");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_takes_long_is_read_less_and_less_often() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let client = service.client().unwrap();
+    let run = client.model("m").run(Inputs::new()).poll(PollInterval::Fast).deadline(60 * SECOND);
+    assert!(run.await.unwrap_err().is_timeout());
+    let reads = count(&service.requests(), "getTask");
+    assert!((10..=17).contains(&reads), "{reads} reads in a minute, instead of 30");
+}
+
+#[tokio::test]
+async fn handles_show_their_service_and_no_key() {
+    let client = ScriptedService::new().client_builder().build().unwrap();
+    for shown in [format!("{client:?}"), format!("{:?}", client.models()), format!("{:?}", client.task("t"))]
+    {
+        assert!(shown.contains(client.base_url()) && !shown.to_lowercase().contains("key"), "{shown}");
+    }
+}
