@@ -59,6 +59,8 @@ async fn what_is_not_there_or_not_paid_can_be_told_apart() -> Result<()> {
     assert!(unpaid.is_insufficient_balance() && !unpaid.is_not_found() && !unpaid.is_retryable());
     assert_eq!(context(&unpaid).message, None);
     assert!(unpaid.hint().contains("balance") && missing.hint().contains("identifier"));
+    let busy = Error::Api(Box::new(CallContext::new("createTask", Some(503))));
+    assert!(busy.hint().contains("if the service promises"), "{}", busy.hint());
     Ok(())
 }
 
