@@ -263,6 +263,15 @@ mod tests {
     }
 
     #[test]
+    fn successes_never_earn_more_than_the_whole_budget() {
+        let retries = Retries::new(Retry { budget: 1, ..Retry::default() });
+        retries.succeeded();
+        assert!(retries.take());
+        retries.succeeded();
+        assert!(!retries.take(), "one success is half a retry");
+    }
+
+    #[test]
     fn the_budget_ends_and_successes_refill_it() {
         let retries = Retries::new(Retry::default());
         assert_eq!(std::iter::from_fn(|| retries.take().then_some(())).take(10_000).count(), 100);

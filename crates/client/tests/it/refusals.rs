@@ -117,3 +117,11 @@ async fn the_message_of_a_store_is_found_in_a_response_of_some_length() -> Resul
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn a_refusal_is_read_up_to_a_limit_however_its_pieces_come() -> Result<()> {
+    let long = format!(r#"{{"padding": "{}", "message": "at the end"}}"#, "x".repeat(100_000));
+    let error = refused(Refusal(400, &[], long)).await?;
+    assert_eq!(context(&error).message, None, "its end was not read");
+    Ok(())
+}

@@ -216,6 +216,8 @@ pub(crate) enum OutputStored {
     Kept { replaced: Option<String> },
     /// The lease has reached its limits; nothing was stored.
     TooMany,
+    /// The task is not running under this lease any more; nothing was stored.
+    LeaseLost,
 }
 
 /// The part of a MIME type before the slash, in lower case.

@@ -105,6 +105,11 @@ impl Objects {
                 let message = "this lease has stored as many outputs as it may";
                 Err(OutputError::Refused(StatusCode::PAYLOAD_TOO_LARGE, message))
             }
+            OutputStored::LeaseLost => {
+                self.delete_blob(&object.blob).await;
+                let message = "the lease is lost: the task has ended, or goes to another node";
+                Err(OutputError::Refused(StatusCode::CONFLICT, message))
+            }
         }
     }
 }

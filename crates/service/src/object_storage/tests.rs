@@ -13,6 +13,7 @@ use super::{MAX_FORM_FILE, Target};
 use crate::accounts::{Account, NewAccount, NewKey, Scope};
 use crate::ledger::{Credit, Money};
 use crate::lifecycle::app::App;
+use crate::queue::{Claim, Ending, InsufficientBalance, Lease, LeaseRules, NewTask, Slot};
 use crate::random::Randomness;
 use crate::{Config, Service};
 
@@ -225,6 +226,47 @@ async fn painted(config: Config) -> Outcome<(Service, String, String)> {
     }
 }
 
+/// A model that the local node does not run.
+const REMOTE: &str = "color-extraction";
+
+/// Settings of a service that leaves this model to other nodes.
+fn without_remote() -> Config {
+    let mut config = Config::ephemeral();
+    config.excluded_models.insert(REMOTE.to_owned());
+    config
+}
+
+/// A new task that another node runs.
+async fn leased(app: &App) -> Outcome<Lease> {
+    let now = app.clock.now();
+    let published = app.database.published(REMOTE).await?.ok_or("no such model")?;
+    let customer = app.database.account("demo").await?.ok_or("no account")?;
+    let task = NewTask {
+        id: app.random.uuid()?,
+        account: customer.id,
+        model: REMOTE.to_owned(),
+        version: published.version.id,
+        publisher: published.model.owner,
+        price: Money::ZERO,
+        input: "{}".to_owned(),
+    };
+    app.database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, now).await?;
+    let models = [REMOTE.to_owned()];
+    app.database.node_seen("remote", &models, now).await?;
+    let slot = Slot { node: "remote".to_owned(), models: models.into(), max_running: u32::MAX };
+    let rules = LeaseRules { length: Duration::from_secs(3_600), attempts: 3, max_running: u32::MAX };
+    match app.database.claim(&[slot], rules, now).await?.pop() {
+        Some(Claim::Leased(lease)) => Ok(lease),
+        _ => Err("there is no task".into()),
+    }
+}
+
+/// Stores a text as an output of the lease.
+async fn store(app: &App, lease: &Lease, file: &str, text: &'static str) -> crate::Result<String> {
+    let key = format!("{}/{}/{file}", lease.task, lease.attempt);
+    app.objects.store_output(app, "outputs", &key, "text/plain", text).await
+}
+
 /// Lets the sweeper do its work once.
 async fn sweep(app: &App) -> Outcome {
     Ok(app.objects.sweep(app, std::time::SystemTime::UNIX_EPOCH).await?)
@@ -250,10 +292,12 @@ async fn an_output_is_deleted_by_the_account_of_its_task_and_is_no_file_of_its_s
 
 #[tokio::test]
 async fn outputs_expire_and_those_of_failed_attempts_go_at_once() -> Outcome {
-    let (service, task, url) = painted(Config::ephemeral()).await?;
+    let (service, _, url) = painted(without_remote()).await?;
     let app = &service.app;
-    let failed =
-        app.objects.store_output(app, "outputs", &format!("{task}/9/x.txt"), "text/plain", "x").await?;
+    let lease = leased(app).await?;
+    let failed = store(app, &lease, "x.txt", "x").await?;
+    let ending = Ending::Error { message: "no".to_owned(), detail: "{}".to_owned() };
+    app.database.finish("remote", &lease.task, lease.attempt, &ending, app.clock.now()).await?;
     let status =
         async |url: &str| Ok::<_, Box<dyn Error + Send + Sync>>(client()?.get(url).send().await?.status());
     assert_eq!(status(&failed).await?, 200);
@@ -272,22 +316,36 @@ async fn outputs_expire_and_those_of_failed_attempts_go_at_once() -> Outcome {
 
 #[tokio::test]
 async fn one_lease_stores_only_so_many_outputs_and_bytes() -> Outcome {
-    let mut config = Config::ephemeral();
+    let mut config = without_remote();
     (config.limits.outputs, config.limits.output_bytes) = (3, 17);
-    // One output of seven bytes is there already.
-    let (service, task, _) = painted(config).await?;
+    let service = Service::start(config).await?;
     let app = &service.app;
-    let store = async |key: &str, text: &'static str| {
-        let key = format!("{task}/{key}");
-        app.objects.store_output(app, "outputs", &key, "text/plain", text).await.is_ok()
-    };
-    assert!(store("1/a.txt", "four").await && store("1/b.txt", "four").await);
-    assert!(!store("1/c.txt", "c").await, "a fourth output");
-    assert!(store("1/b.txt", "sixsix").await, "another one in the place of the third");
-    assert!(!store("1/b.txt", "sevenxx").await, "more than 17 bytes");
-    assert!(store("2/a.txt", "four").await && store("10/a.txt", "four").await, "another lease");
-    let kept = app.objects.read(app, "outputs", &format!("{task}/1/b.txt")).await?.ok_or("it is gone")?;
+    let lease = leased(app).await?;
+    let stores = async |file: &str, text: &'static str| store(app, &lease, file, text).await.is_ok();
+    assert!(
+        stores("p.txt", "picture").await && stores("a.txt", "four").await && stores("b.txt", "four").await
+    );
+    assert!(!stores("c.txt", "c").await, "a fourth output");
+    assert!(stores("b.txt", "sixsix").await, "another one in the place of the third");
+    assert!(!stores("b.txt", "sevenxx").await, "more than 17 bytes");
+    store(app, &leased(app).await?, "a.txt", "four").await?;
+    let key = format!("{}/{}/b.txt", lease.task, lease.attempt);
+    let kept = app.objects.read(app, "outputs", &key).await?.ok_or("it is gone")?;
     assert_eq!(kept.bytes().await?, b"sixsix");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_output_that_arrives_after_the_end_of_its_task_replaces_nothing() -> Outcome {
+    let service = Service::start(without_remote()).await?;
+    let app = &service.app;
+    let lease = leased(app).await?;
+    let url = store(app, &lease, "a.txt", "the first").await?;
+    let ending = Ending::Output(json!({ "output": url }).to_string());
+    assert!(app.database.finish("remote", &lease.task, lease.attempt, &ending, app.clock.now()).await?);
+    let late = store(app, &lease, "a.txt", "a late one").await;
+    assert!(late.is_err_and(|error| error.to_string().contains("lease is lost")));
+    assert_eq!(client()?.get(&url).send().await?.text().await?, "the first");
     Ok(())
 }
 

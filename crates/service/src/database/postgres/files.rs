@@ -231,6 +231,13 @@ async fn store_output(
     limits: OutputLimits,
 ) -> Outcome<OutputStored> {
     let lease = lease_of(&object.key);
+    let (task, attempt) = lease.split_once('/').unwrap_or((lease, ""));
+    // An output that arrives after the end of its task would replace what the customer has.
+    let running =
+        "SELECT 1 FROM tasks WHERE id = $1 AND attempt::text = $2 AND status = 'computing' FOR SHARE";
+    if !is_there(tx, running, &[&task, &attempt]).await? {
+        return Ok(OutputStored::LeaseLost);
+    }
     // What follows `/` in the order of characters is `0`.
     let others = "SELECT count(*), coalesce(sum(size), 0)::bigint FROM objects \
                   WHERE bucket = $1 AND key > $2 || '/' AND key < $2 || '0' AND key <> $3";

@@ -192,6 +192,12 @@ fn lease_of(key: &str) -> &str {
 
 fn store_output(db: &Connection, id: &str, object: &Object, limits: OutputLimits) -> Result<OutputStored> {
     let lease = lease_of(&object.key);
+    let (task, attempt) = lease.split_once('/').unwrap_or((lease, ""));
+    // An output that arrives after the end of its task would replace what the customer has.
+    let running = "SELECT 1 FROM tasks WHERE id = ? AND CAST(attempt AS TEXT) = ? AND status = 'computing'";
+    if !db.is_there(running, [task, attempt])? {
+        return Ok(OutputStored::LeaseLost);
+    }
     // What follows `/` in the order of characters is `0`.
     let others = "SELECT count(*), coalesce(sum(size), 0) FROM objects \
                   WHERE bucket = ?1 AND key > ?2 || '/' AND key < ?2 || '0' AND key <> ?3";
@@ -202,7 +208,6 @@ fn store_output(db: &Connection, id: &str, object: &Object, limits: OutputLimits
     }
     let replaced = remove(db, &object.bucket, &object.key, object.created_at)?;
     insert(db, id, object, None)?;
-    let task = lease.split('/').next().unwrap_or_default();
     let own =
         "UPDATE objects SET lease = ?2, output_of = (SELECT account FROM tasks WHERE id = ?3) WHERE id = ?1";
     db.run(own, [id, lease, task])?;
