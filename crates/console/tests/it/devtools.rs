@@ -49,6 +49,13 @@ struct Wire {
 
 impl Wire {
     async fn call(&self, session: Option<&str>, method: &str, parameters: Value) -> Value {
+        let response = self.exchange(session, method, parameters).await;
+        assert!(response.get("error").is_none(), "{method}: {}", response["error"]);
+        response["result"].clone()
+    }
+
+    /// The response to a message, which may be an error.
+    async fn exchange(&self, session: Option<&str>, method: &str, parameters: Value) -> Value {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (respond, response) = oneshot::channel();
         self.pending.lock().expect("not poisoned").insert(id, respond);
@@ -58,10 +65,7 @@ impl Wire {
         }
         self.sink.lock().await.send(Message::text(message.to_string())).await.expect("the browser listens");
         let response = tokio::time::timeout(PAGE_TIMEOUT, response).await;
-        let response =
-            response.unwrap_or_else(|_| panic!("{method} took too long")).expect("the browser runs");
-        assert!(response.get("error").is_none(), "{method}: {}", response["error"]);
-        response["result"].clone()
+        response.unwrap_or_else(|_| panic!("{method} took too long")).expect("the browser runs")
     }
 
     fn receive(&self, text: &str) {
@@ -204,7 +208,10 @@ impl Tab {
             format!("(() => {{ try {{ return Boolean({expression}) }} catch {{ return false }} }})()");
         let parameters = json!({"expression": guarded, "returnByValue": true});
         while start.elapsed() < PAGE_TIMEOUT {
-            if self.call("Runtime.evaluate", parameters.clone()).await["result"]["value"] == true {
+            // An error when the page is replaced meanwhile.
+            let response =
+                self.wire.exchange(Some(&self.session), "Runtime.evaluate", parameters.clone()).await;
+            if response["result"]["result"]["value"] == true {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
