@@ -1,20 +1,14 @@
 //! The keyring of the system, through the program that comes with it: `secret-tool` of libsecret, or `security` of
 //! macOS. A profile whose key is there has the command that prints it, as it may have one of another password manager.
 
-use std::io::{Read, Write as _};
-use std::process::{Command, Stdio};
-use std::sync::mpsc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use inferstore::run_program;
 
 use crate::environment::Environment;
-use crate::table::printable;
 
 /// How long a program may take, with a person who unlocks the keyring.
 const TIMEOUT: Duration = Duration::from_secs(30);
-
-/// How much is read of what a program writes: as much as a pipe holds.
-const MAX_WRITTEN: usize = 64 * 1024;
 
 /// The name under which all entries are.
 const SERVICE: &str = "inferstore";
@@ -73,7 +67,7 @@ impl Keyring {
     /// Stores a key, which another one may precede, and reads it again. Returns the command that prints it.
     pub(crate) fn store(&self, entry: Entry<'_>, key: &str) -> Result<Vec<String>, String> {
         let (store, input) = self.call(entry, &Action::Store { key });
-        run(&store, &input, TIMEOUT)?;
+        run_program(&store, &input, TIMEOUT)?;
         let (command, _) = self.call(entry, &Action::Read);
         // `security` reads commands, and ends well however they end.
         match read(&command)? == key {
@@ -83,7 +77,7 @@ impl Keyring {
     }
 
     pub(crate) fn remove(&self, entry: Entry<'_>) -> Result<(), String> {
-        run(&self.call(entry, &Action::Remove).0, "", TIMEOUT).map(drop)
+        run_program(&self.call(entry, &Action::Remove).0, "", TIMEOUT).map(drop)
     }
 
     /// The command for an action, and its input. Others can see arguments: a key is part of the input.
@@ -116,52 +110,9 @@ impl Keyring {
 
 /// The key that a command prints, on its first line.
 pub(crate) fn read(command: &[String]) -> Result<String, String> {
-    let output = run(command, "", TIMEOUT)?;
+    let output = run_program(command, "", TIMEOUT)?;
     let key = output.lines().next().unwrap_or_default().trim();
     if key.is_empty() { Err("it printed no key".to_owned()) } else { Ok(key.to_owned()) }
-}
-
-/// Runs a command; what it writes.
-fn run(command: &[String], input: &str, timeout: Duration) -> Result<String, String> {
-    let Some((program, arguments)) = command.split_first() else {
-        return Err("it names no program".to_owned());
-    };
-    let mut child = Command::new(program);
-    child.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = child.spawn().map_err(|error| format!("{program} does not start: {error}"))?;
-    // A program that ends without reading is judged by its exit status.
-    let _ = child.stdin.take().map(|mut stdin| stdin.write_all(input.as_bytes()));
-    let until = Instant::now() + timeout;
-    let status = loop {
-        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
-            break status;
-        }
-        if Instant::now() >= until {
-            // It may have ended by itself.
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(format!("{program} has not ended for {} seconds", timeout.as_secs()));
-        }
-        thread::sleep(Duration::from_millis(2));
-    };
-    if status.success() {
-        return Ok(written(child.stdout.take()));
-    }
-    match printable(written(child.stderr.take()).trim()) {
-        message if message.is_empty() => Err(format!("{program} has failed ({status})")),
-        message => Err(message),
-    }
-}
-
-/// What a program that has ended wrote. Another one that it started may still hold the pipe, and write nothing.
-fn written(stream: Option<impl Read + Send + 'static>) -> String {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        let mut bytes = vec![0; MAX_WRITTEN];
-        let length = stream.map_or(Ok(0), |mut stream| stream.read(&mut bytes)).unwrap_or(0);
-        sender.send(String::from_utf8_lossy(&bytes[..length]).into_owned())
-    });
-    receiver.recv_timeout(Duration::from_secs(1)).unwrap_or_default()
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -226,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_program_that_does_not_end_is_stopped() {
-        let problem = run(&sh("exec sleep 600"), "", Duration::from_millis(20));
+        let problem = run_program(&sh("exec sleep 600"), "", Duration::from_millis(20));
         assert!(problem.is_err_and(|problem| problem.contains("sh has not ended")));
     }
 }

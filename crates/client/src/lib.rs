@@ -86,6 +86,9 @@ pub use inferstore_api::{
     ApiKey, Decimal, KindParts, ModelKind, Sample, Timestamp, UnknownVariant, kind_parts, types,
 };
 pub use inputs::{FileInput, Input, Inputs};
+// Of the command, which runs the programs of keyrings. Nothing is promised of it.
+#[doc(hidden)]
+pub use profile::run_program;
 pub use profile::{CONFIG_VARIABLE, PROFILE_VARIABLE};
 /// The HTTP client of this crate, for the types in [`ClientBuilder`] and [`middleware`].
 pub use reqwest;

@@ -2,7 +2,7 @@
 //! command that prints its key instead, of the keyring of the system or of another password manager.
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -85,12 +85,27 @@ fn read_from(path: &Path, name: Option<String>) -> Result<(String, ApiKey)> {
 
 /// The key that a command prints, on its first line.
 fn printed_key(command: &[String], timeout: Duration) -> Result<String, String> {
+    let printed = run_program(command, "", timeout)?;
+    match printed.lines().next().unwrap_or_default().trim() {
+        "" => Err(format!("{} printed no key", command.first().map_or("", String::as_str))),
+        key => Ok(key.to_owned()),
+    }
+}
+
+/// Runs a program with its arguments and this input; returns what it writes.
+///
+/// # Errors
+///
+/// When it does not start, fails, or has not ended in time.
+pub fn run_program(command: &[String], input: &str, timeout: Duration) -> Result<String, String> {
     let Some((program, arguments)) = command.split_first() else {
         return Err("it names no program".to_owned());
     };
     let mut child = Command::new(program);
-    child.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    child.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = child.spawn().map_err(|error| format!("{program} does not start: {error}"))?;
+    // A program that ends without reading is judged by its exit status.
+    let _ = child.stdin.take().map(|mut stdin| stdin.write_all(input.as_bytes()));
     let until = Instant::now() + timeout;
     let status = loop {
         if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
@@ -104,14 +119,11 @@ fn printed_key(command: &[String], timeout: Duration) -> Result<String, String> 
         }
         thread::sleep(Duration::from_millis(2));
     };
-    if !status.success() {
-        let message = cut(&printable(&written(child.stderr.take())), 200);
-        return Err(format!("{program} has failed ({status}) {message}"));
+    if status.success() {
+        return Ok(written(child.stdout.take()));
     }
-    match written(child.stdout.take()).lines().next().unwrap_or_default().trim() {
-        "" => Err(format!("{program} printed no key")),
-        key => Ok(key.to_owned()),
-    }
+    let message = cut(&printable(&written(child.stderr.take())), 200);
+    Err(format!("{program} has failed ({status}) {message}"))
 }
 
 /// What a program that has ended wrote. Another one that it started may still hold the pipe, and write nothing.
