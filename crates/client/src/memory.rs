@@ -168,8 +168,8 @@ struct Tasks {
 #[derive(Debug, Default)]
 struct Creates {
     open: u32,
-    /// Until when a task in the history may be that of a create that ended in doubt.
-    doubtful_until: Option<Instant>,
+    /// When a create last ended in doubt.
+    in_doubt_since: Option<Instant>,
     gate: Gate,
 }
 
@@ -178,12 +178,18 @@ struct Creates {
 pub(crate) type Gate = Arc<RwLock<()>>;
 
 impl Creates {
-    fn is_in_use(&self) -> bool {
-        self.open > 0 || self.is_doubtful() || Arc::strong_count(&self.gate) > 1
+    fn is_in_use(&self, settle_time: Duration) -> bool {
+        self.open > 0 || self.is_doubtful(settle_time) || Arc::strong_count(&self.gate) > 1
     }
 
-    fn is_doubtful(&self) -> bool {
-        self.doubtful_until.is_some_and(|until| Instant::now() < until)
+    /// Whether a task in the history may be that of a create that ended in doubt.
+    fn is_doubtful(&self, settle_time: Duration) -> bool {
+        !self.doubt_left(settle_time.max(MIN_DOUBT)).is_zero()
+    }
+
+    /// What is left of this time since a create last ended in doubt.
+    fn doubt_left(&self, time: Duration) -> Duration {
+        self.in_doubt_since.map_or(Duration::ZERO, |since| time.saturating_sub(since.elapsed()))
     }
 }
 
@@ -216,15 +222,13 @@ impl OwnTasks {
     /// How long a create of this key that ended in doubt may still appear in the history.
     pub(crate) fn doubt_left(&self, key: &CreateKey) -> Duration {
         let tasks = lock(&self.tasks);
-        let until = tasks.creates.get(key).and_then(|creates| creates.doubtful_until);
-        let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
-        left.saturating_sub(MIN_DOUBT.saturating_sub(self.settle_time))
+        tasks.creates.get(key).map_or(Duration::ZERO, |creates| creates.doubt_left(self.settle_time))
     }
 
     /// Notes that a create is about to be sent.
     pub(crate) fn start_create(&self, key: CreateKey) -> PendingCreate<'_> {
         let tasks = &mut *lock(&self.tasks);
-        tasks.creates.retain(|_, creates| creates.is_in_use());
+        tasks.creates.retain(|_, creates| creates.is_in_use(self.settle_time));
         tasks.creates.entry(key.clone()).or_default().open += 1;
         PendingCreate { own_tasks: self, key, is_settled: false }
     }
@@ -246,7 +250,11 @@ impl PendingCreate<'_> {
     /// Whether a task in the history may be that of another create of this client with the same inputs.
     pub(crate) fn is_ambiguous(&self) -> bool {
         let tasks = lock(&self.own_tasks.tasks);
-        tasks.creates.get(&self.key).is_some_and(|creates| creates.open > 1 || creates.is_doubtful())
+        let settle_time = self.own_tasks.settle_time;
+        tasks
+            .creates
+            .get(&self.key)
+            .is_some_and(|creates| creates.open > 1 || creates.is_doubtful(settle_time))
     }
 }
 
@@ -256,7 +264,7 @@ impl Drop for PendingCreate<'_> {
         let Some(creates) = tasks.creates.get_mut(&self.key) else { return };
         creates.open = creates.open.saturating_sub(1);
         if !self.is_settled {
-            creates.doubtful_until = Instant::now().checked_add(self.own_tasks.settle_time.max(MIN_DOUBT));
+            creates.in_doubt_since = Some(Instant::now());
         }
     }
 }
