@@ -16,11 +16,8 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Writes the identifier, unless the file has it already.
+/// Writes the identifier.
 pub(crate) fn write(path: &Path, id: &str) -> io::Result<()> {
-    if read(path)?.as_deref() == Some(id) {
-        return Ok(());
-    }
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
     let mut file = NamedTempFile::new_in(folder)?;

@@ -22,9 +22,12 @@ pub(super) async fn check(folder: &Path, database: &dyn Database) -> Result<()> 
     let failed = |cause| Error::keeping(doing(), cause);
     let id = match marker::read(&path).map_err(failed)? {
         Some(id) => id,
-        None => Randomness::new(None).word(26)?,
+        None => {
+            let id = Randomness::new(None).word(26)?;
+            marker::write(&path, &id).map_err(failed)?;
+            id
+        }
     };
-    marker::write(&path, &id).map_err(failed)?;
     if database.setting_or(SETTING, &id).await? == id {
         return Ok(());
     }

@@ -86,13 +86,15 @@ async fn pair(folder: &Path, database: &dyn Database, is_new: bool) -> Result<()
                      away to begin without files";
         return Err(Error::new(action(), cause));
     }
-    let id = match setting.or(marker) {
+    let id = match setting.or_else(|| marker.clone()) {
         Some(id) => id,
         // Not drawn with the seed of a test, which makes accounts and keys predictable, and not this.
         None => Randomness::new(None).word(26)?,
     };
     // The file first: a folder without an identifier is taken for one of an earlier version.
-    marker::write(&path, &id).map_err(failed)?;
+    if marker.as_deref() != Some(&*id) {
+        marker::write(&path, &id).map_err(failed)?;
+    }
     database.setting_or(SETTING, &id).await?;
     Ok(())
 }
