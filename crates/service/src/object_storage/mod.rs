@@ -220,6 +220,13 @@ pub(crate) enum OutputStored {
     LeaseLost,
 }
 
+/// The lease of an output, as its key begins with it: `<task>/<attempt>`; and the two parts of it.
+pub(crate) fn lease_of(key: &str) -> (&str, &str, &str) {
+    let lease = key.rsplit_once('/').map_or(key, |(lease, _)| lease);
+    let (task, attempt) = lease.split_once('/').unwrap_or((lease, ""));
+    (lease, task, attempt)
+}
+
 /// The part of a MIME type before the slash, in lower case.
 pub(crate) fn category(mime: &str) -> String {
     mime.split('/').next().unwrap_or_default().to_ascii_lowercase()

@@ -18,6 +18,7 @@ use crate::clock::Moment;
 use crate::database::records::record;
 use crate::object_storage::{
     Files, Object, OutputLimits, OutputStored, Stored, StoredFile, Target, TargetsOf, Usage, category,
+    lease_of,
 };
 
 const TARGET: &str = "SELECT id, owner, payer, bucket, folder, key, mime, size, expires_at, is_void, is_used \
@@ -219,19 +220,13 @@ async fn lock_payers(tx: &Transaction<'_>, bucket: &str, key: &str, next: Option
     lock(tx, &payers).await
 }
 
-/// The task and the attempt of an output, as its key begins with them: `<task>/<attempt>`.
-fn lease_of(key: &str) -> &str {
-    key.rsplit_once('/').map_or(key, |(lease, _)| lease)
-}
-
 async fn store_output(
     tx: &Transaction<'_>,
     id: &str,
     object: &Object,
     limits: OutputLimits,
 ) -> Outcome<OutputStored> {
-    let lease = lease_of(&object.key);
-    let (task, attempt) = lease.split_once('/').unwrap_or((lease, ""));
+    let (lease, task, attempt) = lease_of(&object.key);
     // An output that arrives after the end of its task would replace what the customer has.
     let running =
         "SELECT 1 FROM tasks WHERE id = $1 AND attempt::text = $2 AND status = 'computing' FOR SHARE";

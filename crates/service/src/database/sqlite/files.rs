@@ -16,6 +16,7 @@ use crate::clock::Moment;
 use crate::database::records::record;
 use crate::object_storage::{
     Files, Object, OutputLimits, OutputStored, Stored, StoredFile, Target, TargetsOf, Usage, category,
+    lease_of,
 };
 
 const TARGET: &str = "id, owner, payer, bucket, folder, key, mime, size, expires_at, is_void";
@@ -185,14 +186,8 @@ fn store_upload(db: &Connection, target_id: &str, id: &str, object: &Object) -> 
     Ok(Stored::Kept { replaced })
 }
 
-/// The task and the attempt of an output, as its key begins with them: `<task>/<attempt>`.
-fn lease_of(key: &str) -> &str {
-    key.rsplit_once('/').map_or(key, |(lease, _)| lease)
-}
-
 fn store_output(db: &Connection, id: &str, object: &Object, limits: OutputLimits) -> Result<OutputStored> {
-    let lease = lease_of(&object.key);
-    let (task, attempt) = lease.split_once('/').unwrap_or((lease, ""));
+    let (lease, task, attempt) = lease_of(&object.key);
     // An output that arrives after the end of its task would replace what the customer has.
     let running = "SELECT 1 FROM tasks WHERE id = ? AND CAST(attempt AS TEXT) = ? AND status = 'computing'";
     if !db.is_there(running, [task, attempt])? {
