@@ -37,6 +37,15 @@ async fn queue(service: &Service, account: AccountId, input: Value) -> Result<St
     Ok(task.id)
 }
 
+/// Waits until the task has failed.
+async fn until_failed(service: &Service, account: AccountId, task: &str) -> Result<(), Error> {
+    let database = &service.app.database;
+    while database.task(account, task).await?.is_none_or(|task| task.status != Status::Failed) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_end_of_a_task_and_the_claim_of_the_next_one_share_a_commit() -> Result<(), Error> {
     const TASKS: usize = 30;
@@ -53,9 +62,7 @@ async fn the_end_of_a_task_and_the_claim_of_the_next_one_share_a_commit() -> Res
     }
     app.dispatcher.look_for_all();
     for task in &tasks {
-        while app.database.task(customer, task).await?.is_none_or(|task| task.status != Status::Failed) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        until_failed(&service, customer, task).await?;
     }
     let commits = app.database.commits() - before;
     // One for each create and one for each end, and what jobs of the start may write meanwhile. Without sharing it is
@@ -156,15 +163,7 @@ async fn tasks_whose_inputs_arrive_get_workers_although_all_fetches_are_taken() 
     }
     let all_end = async {
         for (customer, task) in &tasks {
-            while service
-                .app
-                .database
-                .task(*customer, task)
-                .await?
-                .is_none_or(|task| task.status != Status::Failed)
-            {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
+            until_failed(&service, *customer, task).await?;
         }
         Ok::<_, Error>(())
     };
@@ -186,15 +185,7 @@ async fn inputs_that_never_arrive_hold_no_worker() -> Result<(), Error> {
     }
     for customer in [other, other, other] {
         let task = create(&service, customer, "ftp://example.com/is-refused-at-once").await?;
-        let ended = async {
-            loop {
-                let task = service.app.database.task(customer, &task).await?;
-                if task.is_some_and(|task| task.status == Status::Failed) {
-                    return Ok::<_, Error>(());
-                }
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
+        let ended = until_failed(&service, customer, &task);
         let in_time = tokio::time::timeout(Duration::from_secs(10), ended).await;
         assert!(in_time.is_ok(), "the task waited for the inputs of others");
     }

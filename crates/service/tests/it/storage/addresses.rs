@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use inferstore_service::{Config, CorsOrigin, Service};
 use reqwest::Method;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 use super::support::{Bench, Outcome, Target, bucket, client, free_address};
 
@@ -120,23 +122,29 @@ async fn pages_of_other_sites_read_and_upload_only_where_that_is_allowed() -> Ou
     Ok(())
 }
 
+/// Connections on each of which a form has begun that shows no signature: its head, and this of its body.
+async fn unsigned_forms(target: &Target, count: usize, body: &str) -> Outcome<Vec<TcpStream>> {
+    let host = target.endpoint.split('/').nth(2).unwrap_or_default();
+    let mut forms = Vec::new();
+    for _ in 0..count {
+        let mut form = TcpStream::connect(host).await?;
+        let head = "POST /files-x HTTP/1.1\r\nhost: x\r\ncontent-type: multipart/form-data; boundary=b\r\n\
+                    content-length: 1000000\r\n\r\n";
+        form.write_all(format!("{head}{body}").as_bytes()).await?;
+        forms.push(form);
+    }
+    Ok(forms)
+}
+
 #[tokio::test]
 async fn unsigned_forms_take_a_bounded_share_of_the_service() -> Outcome {
-    use tokio::io::AsyncWriteExt;
     let mut config = Config::ephemeral();
     config.limits.unsigned_forms = 2;
     config.limits.body_time = Duration::from_millis(400);
     let bench = Bench::with(config).await?;
     let target = bench.presign("form.txt", "text/plain", 4).await?;
-    let host = target.endpoint.split('/').nth(2).unwrap_or_default().to_owned();
-    let mut strangers = Vec::new();
-    for _ in 0..2 {
-        let mut stranger = tokio::net::TcpStream::connect(&host).await?;
-        let head = "POST /files-x HTTP/1.1\r\nhost: x\r\ncontent-type: multipart/form-data; boundary=b\r\n\
-                    content-length: 1000000\r\n\r\n--b\r\ncontent-disposition: form-data; name=\"key\"\r\n\r\n";
-        stranger.write_all(head.as_bytes()).await?;
-        strangers.push(stranger);
-    }
+    let field = "--b\r\ncontent-disposition: form-data; name=\"key\"\r\n\r\n";
+    let _strangers = unsigned_forms(&target, 2, field).await?;
     tokio::time::sleep(Duration::from_millis(100)).await;
     // There is room again when the time of the strangers is over.
     let begun = std::time::Instant::now();
@@ -148,20 +156,11 @@ async fn unsigned_forms_take_a_bounded_share_of_the_service() -> Outcome {
 
 #[tokio::test]
 async fn silent_forms_leave_connections_to_others() -> Outcome {
-    use tokio::io::AsyncWriteExt;
     let mut config = Config::ephemeral();
     (config.limits.unsigned_forms, config.limits.max_connections) = (1, 8);
     let bench = Bench::with(config).await?;
     let target = bench.presign("form.txt", "text/plain", 4).await?;
-    let host = target.endpoint.split('/').nth(2).unwrap_or_default().to_owned();
-    let mut silent = Vec::new();
-    for _ in 0..8 {
-        let mut form = tokio::net::TcpStream::connect(&host).await?;
-        let head = "POST /files-x HTTP/1.1\r\nhost: x\r\ncontent-type: multipart/form-data; boundary=b\r\n\
-                    content-length: 1000000\r\n\r\n";
-        form.write_all(head.as_bytes()).await?;
-        silent.push(form);
-    }
+    let _silent = unsigned_forms(&target, 8, "").await?;
     tokio::time::sleep(Duration::from_millis(100)).await;
     // Their time is 30 seconds.
     let other = tokio::time::timeout(Duration::from_secs(20), bench.presign("other.txt", "text/plain", 4));
