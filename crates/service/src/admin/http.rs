@@ -4,15 +4,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, FromRequestParts};
+use axum::extract::{DefaultBodyLimit, FromRequestParts, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::middleware::{Next, from_fn};
+use axum::response::Response;
 use axum::routing::{delete, get, patch, post, put};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{Admin, Backup, TaskDetail, TaskFilter};
+use crate::Error;
 use crate::accounts::{Account, Scope};
 use crate::api::{ApiJson, ApiPath, ApiQuery, DetailedFailure, Failure, Success, unknown_path, wrong_method};
 use crate::catalog::{ModelChange, ModelSpec};
@@ -40,11 +43,19 @@ pub(super) fn router(app: &Arc<App>) -> Router {
         .route("/tasks/{task}", get(task))
         .route("/tasks/{task}/refund", post(refund))
         .route("/audit", get(audit))
+        .route_layer(from_fn(run_to_end))
         .route("/backups", post(backup))
         .method_not_allowed_fallback(wrong_method)
         .fallback(unknown_path("docs/admin.md lists the requests"))
         .layer(DefaultBodyLimit::max(app.config.limits.body))
         .with_state(Arc::clone(app))
+}
+
+/// Runs a request to its end even if the operator hangs up: what follows a write, such as that a revoked key is
+/// forgotten, follows it always.
+async fn run_to_end(request: Request, next: Next) -> Result<Response, Failure> {
+    let panicked = |cause| Error::new("running an administration request", cause).into();
+    tokio::spawn(next.run(request)).await.map_err(panicked)
 }
 
 impl FromRequestParts<Arc<App>> for Admin {
@@ -306,4 +317,40 @@ async fn backup(admin: Admin, body: ApiJson<BackupFolder>) -> Done<Backup> {
         return Err(Failure::unprocessable("the folder of a backup is an absolute path").into());
     }
     Ok(Success::data(admin.backup(&body.value.folder).await?))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::{Config, Error, Service};
+
+    #[tokio::test]
+    async fn a_key_is_revoked_at_once_even_if_the_operator_hangs_up() -> Result<(), Error> {
+        let service = Service::start(Config::ephemeral()).await?;
+        let database = &service.app.database;
+        let owner = service.account("demo", "finding an account").await?.id;
+        let key = service.add_key("demo").await?;
+        let id = crate::accounts::key_id(&key);
+        assert!(database.key(&id).await?.is_some());
+
+        let body = Body::from(json!({ "key": key }).to_string());
+        let request =
+            Request::post("/keys/revoke").header("content-type", "application/json").body(body).unwrap();
+        let mut response = Box::pin(router(&service.app).oneshot(request));
+        assert!(futures_util::poll!(&mut response).is_pending());
+        drop(response);
+        let is_revoked = async || {
+            let keys = database.keys(owner).await?;
+            Ok::<_, Error>(keys.iter().any(|shown| shown.revoked_at.is_some()))
+        };
+        while !is_revoked().await? {
+            tokio::task::yield_now().await;
+        }
+        assert!(database.key(&id).await?.is_none(), "the key is still valid");
+        service.shutdown().await;
+        Ok(())
+    }
 }
