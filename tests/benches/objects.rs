@@ -26,7 +26,7 @@ const SIDE_BY_SIDE: usize = 8;
 const SIZE: usize = 104_857_600;
 const ROUNDS: usize = 3;
 const AGAINST: &str = "s3s-fs 0.14.1";
-const LIFE: Duration = Duration::from_secs(3_600);
+const LIFE: Duration = Duration::from_hours(1);
 
 /// Where a file goes, and where it is then.
 struct Place {

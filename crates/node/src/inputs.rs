@@ -16,7 +16,7 @@ use crate::outputs::Failed;
 use crate::service::Lease;
 
 /// How long a file of the service's own may take.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// One input.
 pub(crate) enum Input {

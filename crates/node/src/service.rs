@@ -19,7 +19,7 @@ use crate::{Config, Error};
 /// How long the service may take to answer, beyond what it is asked to wait.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a file may be on its way.
-const FILE_TIMEOUT: Duration = Duration::from_secs(600);
+const FILE_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// The service's listener for nodes.
 pub(crate) struct Service {

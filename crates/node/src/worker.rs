@@ -40,7 +40,7 @@ pub struct WorkerCommand {
 impl WorkerCommand {
     /// A command that has a minute to become ready.
     pub fn new(command: Vec<OsString>) -> Self {
-        Self { command, folder: None, clear_environment: false, start_timeout: Duration::from_secs(60) }
+        Self { command, folder: None, clear_environment: false, start_timeout: Duration::from_mins(1) }
     }
 }
 

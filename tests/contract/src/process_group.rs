@@ -90,7 +90,7 @@ mod tests {
         assert!(seen.contains(&"failed".to_owned()), "{seen:?}");
         let sleeper =
             seen.iter().find_map(|line| line.parse::<u32>().ok()).context("it prints its number")?;
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_mins(1);
         while let Some(state) = running(sleeper) {
             assert!(Instant::now() < deadline, "{state}");
             thread::sleep(Duration::from_millis(10));
@@ -108,7 +108,7 @@ mod tests {
     fn the_exit_code_of_a_program_is_returned() -> Result<()> {
         let mut program = Command::new("sh");
         program.args(["-c", "exit 3"]);
-        let end = run(&program, Instant::now() + Duration::from_secs(60), |_| {})?;
+        let end = run(&program, Instant::now() + Duration::from_mins(1), |_| {})?;
         assert!(matches!(end, End::Exited(status) if status.code() == Some(3)));
         Ok(())
     }

@@ -41,7 +41,7 @@ async fn a_failure_that_drips_does_not_hold_a_run_beyond_its_deadline() {
 async fn a_service_that_never_responds_does_not_hold_a_run_beyond_its_deadline() {
     for operation in ["getModelVersioning", "getModelCost", "createTask", "getTask"] {
         let scripted = Scripted::new();
-        scripted.reply_to(operation, Reply::Late(Duration::from_secs(600)));
+        scripted.reply_to(operation, Reply::Late(Duration::from_mins(10)));
         let started = time::Instant::now();
         let run = scripted.client().model(MODEL).run(inputs()).deadline(DEADLINE);
         let error = run.max_cost(Decimal::from(1)).await.expect_err("time is up");
@@ -63,7 +63,7 @@ async fn a_service_that_never_responds_does_not_hold_a_run_beyond_its_deadline()
 async fn a_read_that_the_deadline_cuts_short_is_no_failure_of_the_service() {
     for (poll, is_failure) in [(2_000, true), (4_900, false)] {
         let scripted = Scripted::new();
-        scripted.reply_to("getTask", Reply::Late(Duration::from_secs(600)));
+        scripted.reply_to("getTask", Reply::Late(Duration::from_mins(10)));
         let run = scripted.client().model(MODEL).run(inputs()).deadline(Duration::from_secs(5));
         let error = run.poll(PollInterval::every(Duration::from_millis(poll))).await.expect_err("time is up");
         assert!(matches!(error, Error::DeadlineReached(_)), "{error:?}");

@@ -27,7 +27,7 @@ async fn succeeded(mut all: WaitAll) -> BTreeSet<String> {
             assert!(ended.insert(task.to_string()), "{task} came twice");
         }
     };
-    timeout(Duration::from_secs(600), wait).await.expect("the wait ends");
+    timeout(Duration::from_mins(10), wait).await.expect("the wait ends");
     ended
 }
 

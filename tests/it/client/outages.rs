@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use super::inputs;
 use crate::support::scripted::{MODEL, Reply, Scripted};
 
-const OUTAGE: Duration = Duration::from_secs(120);
+const OUTAGE: Duration = Duration::from_mins(2);
 
 fn passing_failures() -> [Reply; 10] {
     [
@@ -149,7 +149,7 @@ async fn at_a_deadline_without_any_read_the_state_is_unknown_and_the_last_failur
 async fn a_retry_after_that_is_longer_than_allowed_ends_a_call_at_once_and_is_in_the_error() {
     let scripted = Scripted::new();
     let client = scripted.client();
-    let requested = Duration::from_secs(120);
+    let requested = Duration::from_mins(2);
     let started = Instant::now();
     scripted.reply(|operation, _| {
         matches!(operation, "getBalance" | "createTask").then(|| Reply::too_many_requests(120))
@@ -207,7 +207,7 @@ async fn a_retry_after_of_any_length_delays_the_reads_of_a_wait_and_does_not_out
     let scripted = Scripted::new();
     let ids = scripted.create(1).await;
     scripted.reply(|_, _| Some(Reply::too_many_requests(u64::MAX)));
-    let deadline = Duration::from_secs(3_600);
+    let deadline = Duration::from_hours(1);
     let client = scripted.client();
     let started = Instant::now();
     let error = client.task(ids[0].as_str()).wait().deadline(deadline).await.expect_err("it cannot be read");

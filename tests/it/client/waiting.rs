@@ -129,7 +129,7 @@ async fn many_tasks_survive_failures_and_each_is_reported_at_the_deadline() {
     let ended: HashMap<_, _> = client
         .tasks()
         .wait_all(ids.iter().map(String::as_str))
-        .deadline(Duration::from_secs(60))
+        .deadline(Duration::from_mins(1))
         .cancel_at_deadline(true)
         .map(|(task, result)| (task.to_string(), result))
         .collect()
@@ -164,7 +164,7 @@ async fn the_outcome_of_the_cancel_is_reported_at_the_deadline() {
     for (reply, expected) in [
         (None, TaskDisposition::Canceled),
         (Some(Reply::failure(409, "it is being computed")), TaskDisposition::StillRunning),
-        (Some(Reply::Late(Duration::from_secs(600))), TaskDisposition::CancelUnknown),
+        (Some(Reply::Late(Duration::from_mins(10))), TaskDisposition::CancelUnknown),
     ] {
         let scripted = Scripted::new();
         scripted.service.model("busy").stays_queued();
@@ -181,13 +181,13 @@ async fn the_outcome_of_the_cancel_is_reported_at_the_deadline() {
 #[tokio::test(start_paused = true)]
 async fn of_many_tasks_one_that_cannot_be_and_one_that_stays_are_reported_and_nothing_is_canceled() {
     let scripted = Scripted::new();
-    scripted.service.model(MODEL).takes(Duration::from_secs(3_600));
+    scripted.service.model(MODEL).takes(Duration::from_hours(1));
     let ids = scripted.create(1).await;
     let ended: HashMap<_, _> = scripted
         .client()
         .tasks()
         .wait_all([ids[0].as_str(), ".."])
-        .deadline(Duration::from_secs(60))
+        .deadline(Duration::from_mins(1))
         .map(|(task, result)| (task.to_string(), result.err()))
         .collect()
         .await;

@@ -69,7 +69,7 @@ impl Bench {
     /// Runs a model to its end: the output, or what the failure says.
     pub(crate) async fn run(&self, model: &str, inputs: Inputs) -> Result<Value, String> {
         let run = async { self.client.model(model).run(inputs).quickly().await };
-        let ran = tokio::time::timeout(Duration::from_secs(60), run).await;
+        let ran = tokio::time::timeout(Duration::from_mins(1), run).await;
         match ran.expect("the task ends within a minute") {
             Ok(outcome) => Ok(outcome.output),
             Err(failure) => Err(failure.to_string()),

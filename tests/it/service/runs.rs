@@ -49,7 +49,7 @@ pub(super) async fn ended(caller: &Caller, id: &str) -> Value {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), reading).await.expect("the task ends")
+    tokio::time::timeout(Duration::from_mins(1), reading).await.expect("the task ends")
 }
 
 pub(super) async fn created(caller: &Caller, model: &str, input: Value) -> String {

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// Longer than anything takes that is not stuck.
-pub(crate) const BACKSTOP: Duration = Duration::from_secs(60);
+pub(crate) const BACKSTOP: Duration = Duration::from_mins(1);
 
 /// What a service said before it closed the connection; None when it closed it without a word.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use super::caller::Caller;
 use super::cluster::{API_KEY, Cluster, Engines, PROCESSES};
 
 /// Longer than a process takes to learn of a change whose notification is lost.
-const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
+const CHANGE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A running service. Its operator's methods are those of `Service`.
 pub(crate) struct Deployment {

@@ -25,7 +25,7 @@ pub(crate) struct Arguments {}
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A clock that is off by more makes signatures of uploads invalid.
-const MAX_SKEW: Duration = Duration::from_secs(60);
+const MAX_SKEW: Duration = Duration::from_mins(1);
 
 /// The checks so far.
 #[derive(Default)]

@@ -390,7 +390,7 @@ fn config(arguments: Arguments, first_key: Option<String>, session: &Session) ->
 }
 
 fn days(count: u32) -> Duration {
-    Duration::from_secs(u64::from(count) * 24 * 60 * 60)
+    Duration::from_hours(u64::from(count) * 24)
 }
 
 /// Makes every file of this process its owner's alone: they hold keys, inputs and results.

@@ -21,7 +21,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 /// How long a page may take for anything.
-const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
+const PAGE_TIMEOUT: Duration = Duration::from_mins(1);
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 

@@ -337,8 +337,8 @@ mod tests {
         assert!(database.key(&id).await?.is_some());
 
         let body = Body::from(json!({ "key": key }).to_string());
-        let request =
-            Request::post("/keys/revoke").header("content-type", "application/json").body(body).unwrap();
+        let request = Request::post("/keys/revoke").header("content-type", "application/json").body(body);
+        let request = request.map_err(|cause| Error::new("building a request", cause))?;
         let mut response = Box::pin(router(&service.app).oneshot(request));
         assert!(futures_util::poll!(&mut response).is_pending());
         drop(response);

@@ -21,7 +21,7 @@ use crate::operations::metrics::label;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// How long a browser may keep the response to a preflight.
-const PREFLIGHT_MAX_AGE: Duration = Duration::from_secs(60 * 60);
+const PREFLIGHT_MAX_AGE: Duration = Duration::from_hours(1);
 
 /// The identifier of a request.
 #[derive(Clone)]

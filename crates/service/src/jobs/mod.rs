@@ -14,9 +14,9 @@ use crate::lifecycle::app::App;
 use crate::object_storage::SETTLING_INTERVAL;
 
 /// The longest interval between two looks at expired leases.
-const MAX_LEASE_INTERVAL: Duration = Duration::from_secs(60);
+const MAX_LEASE_INTERVAL: Duration = Duration::from_mins(1);
 
-const HOUR: Duration = Duration::from_secs(60 * 60);
+const HOUR: Duration = Duration::from_hours(1);
 
 /// How often what writes have left to be added up is added up.
 const CONSOLIDATION_INTERVAL: Duration = Duration::from_secs(5);

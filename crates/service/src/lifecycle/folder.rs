@@ -13,7 +13,7 @@ use crate::{Error, Result};
 const EPHEMERAL_PREFIX: &str = "inferstore-ephemeral-";
 
 /// How old a temporary data folder must be before it counts as abandoned: a younger one may be locked in a moment.
-const MIN_AGE: Duration = Duration::from_secs(60);
+const MIN_AGE: Duration = Duration::from_mins(1);
 
 /// The data folder of one running service.
 pub(crate) struct Folder {

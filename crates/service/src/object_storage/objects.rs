@@ -137,7 +137,7 @@ impl Objects {
 }
 
 /// How long a running task waits for an object store that cannot be reached, or for room on the disk.
-const MAX_OUTAGE: Duration = Duration::from_secs(2 * 60);
+const MAX_OUTAGE: Duration = Duration::from_mins(2);
 const OUTAGE_POLL: Duration = Duration::from_secs(1);
 
 /// Tries again while the object store cannot be reached or the disk is full: a task that runs does not fail for that.

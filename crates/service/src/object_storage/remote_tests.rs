@@ -39,11 +39,11 @@ async fn target(app: &App, name: &str) -> Outcome<(Target, String)> {
         key: format!("samples/{name}"),
         mime: "text/plain".to_owned(),
         size: 5_242_881,
-        expires_at: app.clock.now().after(Duration::from_secs(15 * 60)),
+        expires_at: app.clock.now().after(Duration::from_mins(15)),
         is_void: false,
     };
     app.database.add_target(&target).await?;
-    let presigned = app.objects.presign(&target, Duration::from_secs(15 * 60))?;
+    let presigned = app.objects.presign(&target, Duration::from_mins(15))?;
     Ok((target, presigned.endpoint))
 }
 
@@ -80,13 +80,13 @@ async fn an_upload_that_ends_after_its_target_has_expired_is_a_file() -> Outcome
     let (service, owner) = start().await?;
     let app = &service.app;
     let (_, endpoint) = target(app, "late").await?;
-    app.clock.advance(Duration::from_secs(16 * 60));
+    app.clock.advance(Duration::from_mins(16));
     app.objects.settle_expiring(app).await?;
     // The store goes by its own clock, as for an upload that began in time.
     put(&endpoint).await?;
     app.objects.settle_expiring(app).await?;
     assert_eq!(files(app, owner).await?, 0);
-    app.clock.advance(Duration::from_secs(60 * 60));
+    app.clock.advance(Duration::from_hours(1));
     app.objects.settle_expiring(app).await?;
     assert_eq!(files(app, owner).await?, 1);
     Ok(())
@@ -104,7 +104,7 @@ async fn an_object_without_a_row_is_marked_and_removed_when_the_retention_is_ove
     put(&deleted_at).await?;
     app.objects.settle(app, TargetsOf::Object { bucket: &deleted.bucket, key: &deleted.key }).await?;
     app.database.delete_file(owner, &deleted.bucket, &deleted.key, app.clock.now()).await?;
-    let soon = SystemTime::now() + Duration::from_secs(3_600);
+    let soon = SystemTime::now() + Duration::from_hours(1);
 
     app.objects.sweep(app, app.objects.blobs.opened_at()).await?;
     assert!(app.objects.blobs.orphans().await?.is_empty(), "an upload may be that young");
@@ -114,7 +114,7 @@ async fn an_object_without_a_row_is_marked_and_removed_when_the_retention_is_ove
     assert_eq!(orphans.iter().map(|orphan| &orphan.name).collect::<Vec<_>>(), [&deleted.id]);
     assert!(direct.stat(&deleted.id).await?.is_some(), "it is only marked");
 
-    app.clock.advance(app.config.orphan_retention + Duration::from_secs(2 * 24 * 60 * 60));
+    app.clock.advance(app.config.orphan_retention + Duration::from_hours(2 * 24));
     app.objects.sweep(app, soon).await?;
     assert!(direct.stat(&deleted.id).await?.is_none());
     assert!(app.objects.blobs.orphans().await?.is_empty());
@@ -136,7 +136,7 @@ async fn of_thousands_of_targets_every_upload_is_found() -> Outcome {
     app.objects.settle(app, TargetsOf::Folder(owner, "samples")).await?;
     assert_eq!(files(app, owner).await?, 3, "a listing of the folder");
     put(&endpoints[8]).await?;
-    app.clock.advance(Duration::from_secs(15 * 60));
+    app.clock.advance(Duration::from_mins(15));
     app.objects.settle_expiring(app).await?;
     assert_eq!(files(app, owner).await?, 4, "the job");
     Ok(())

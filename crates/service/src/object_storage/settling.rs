@@ -17,7 +17,7 @@ use crate::{Error, Result};
 /// How often the job looks for uploads to targets that expire.
 pub(crate) const SETTLING_INTERVAL: Duration = Duration::from_secs(15);
 /// How long after its target has expired an upload may end that began before.
-const LATE_UPLOADS: Duration = Duration::from_secs(60 * 60);
+const LATE_UPLOADS: Duration = Duration::from_hours(1);
 /// How many pending targets a request looks for; of more, those that expire last. The job finds the others. While the
 /// store is away, each upload that is tried leaves one.
 const MAX_PENDING: u32 = 10_000;

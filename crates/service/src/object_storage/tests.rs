@@ -70,7 +70,7 @@ async fn changed(app: &App, target: &Value, change: impl FnOnce(&mut Target)) ->
     other.id = Randomness::new(None).uuid()?;
     change(&mut other);
     app.database.add_target(&other).await?;
-    Ok(json!({"endpoint": app.objects.presign(&other, Duration::from_secs(60))?.endpoint}))
+    Ok(json!({"endpoint": app.objects.presign(&other, Duration::from_mins(1))?.endpoint}))
 }
 
 async fn total(service: &Service, key: &str) -> Outcome<u64> {
@@ -254,7 +254,7 @@ async fn leased(app: &App) -> Outcome<Lease> {
     let models = [REMOTE.to_owned()];
     app.database.node_seen("remote", &models, now).await?;
     let slot = Slot { node: "remote".to_owned(), models: models.into(), max_running: u32::MAX };
-    let rules = LeaseRules { length: Duration::from_secs(3_600), attempts: 3, max_running: u32::MAX };
+    let rules = LeaseRules { length: Duration::from_hours(1), attempts: 3, max_running: u32::MAX };
     match app.database.claim(&[slot], rules, now).await?.pop() {
         Some(Claim::Leased(lease)) => Ok(lease),
         _ => Err("there is no task".into()),
@@ -303,10 +303,10 @@ async fn outputs_expire_and_those_of_failed_attempts_go_at_once() -> Outcome {
     assert_eq!(status(&failed).await?, 200);
     sweep(app).await?;
     assert_eq!((status(&failed).await?.as_u16(), status(&url).await?.as_u16()), (404, 200));
-    app.clock.advance(app.config.output_retention - Duration::from_secs(60));
+    app.clock.advance(app.config.output_retention - Duration::from_mins(1));
     sweep(app).await?;
     assert_eq!(status(&url).await?, 200);
-    app.clock.advance(Duration::from_secs(120));
+    app.clock.advance(Duration::from_mins(2));
     sweep(app).await?;
     assert_eq!(status(&url).await?, 404);
     // What was uploaded does not expire.

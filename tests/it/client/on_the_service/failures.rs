@@ -82,7 +82,7 @@ async fn a_task_that_fails_says_why_and_costs_nothing() {
 #[tokio::test]
 async fn a_node_that_goes_down_in_the_middle_delays_a_run_and_does_not_end_it() {
     let (service, controls, client) = start().await;
-    controls.let_model(MODEL, Script::run().after(Duration::from_secs(60)).once()).await.expect("slow");
+    controls.let_model(MODEL, Script::run().after(Duration::from_mins(1)).once()).await.expect("slow");
     let task = client.model(MODEL).run(inputs()).quickly().start().await.expect("it is created");
     while controls.tasks().await.expect("they can be counted")["computing"] == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;

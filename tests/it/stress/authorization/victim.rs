@@ -11,7 +11,7 @@ use crate::support::caller::Caller;
 use crate::support::picture::red_and_blue;
 
 /// Longer than any test.
-const HOUR: Duration = Duration::from_secs(60 * 60);
+const HOUR: Duration = Duration::from_hours(1);
 
 /// A model that every service has.
 pub(super) const MODEL: &str = "color-extraction";

@@ -44,7 +44,7 @@ pub(crate) enum TaskDisposition {
 }
 
 /// A service that does not answer in time. Longer than any client here waits.
-const NEVER: Duration = Duration::from_secs(600);
+const NEVER: Duration = Duration::from_mins(10);
 
 /// The timeout of clients there. The others have the usual one.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -54,7 +54,7 @@ impl Point {
     pub(crate) fn client_timeout(&self) -> Duration {
         match self.name.starts_with(SILENT) {
             true => CLIENT_TIMEOUT,
-            false => Duration::from_secs(60),
+            false => Duration::from_mins(1),
         }
     }
 }

@@ -16,7 +16,7 @@ pub(super) use upload::Target;
 
 use super::{Intensity, tell};
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const DAY: Duration = Duration::from_hours(24);
 
 /// An order of a file of this size, by form or by PUT.
 fn order(random: &mut fastrand::Rng, size: u64) -> Value {
@@ -103,9 +103,9 @@ async fn a_target_works_until_it_expires_and_not_a_moment_longer() {
     for size in [77, MAX_FORM_FILE + 1] {
         let target = bench.target(&order(&mut random, size)).await;
         let good = target.upload(content(&mut random, size));
-        bench.controls.advance_clock(Duration::from_secs(14 * 60)).await.expect("the clock is set");
+        bench.controls.advance_clock(Duration::from_mins(14)).await.expect("the clock is set");
         store(&bench, &target, &good, "a minute before it expires").await;
-        bench.controls.advance_clock(Duration::from_secs(60)).await.expect("the clock is set");
+        bench.controls.advance_clock(Duration::from_mins(1)).await.expect("the clock is set");
         let reply = good.send().await.expect("an answer");
         assert_eq!(reply.status, 403, "{reply:?}");
         bench.holds(Some((&target.download_url, &good.file)), "a target that has expired").await;

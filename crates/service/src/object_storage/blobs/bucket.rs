@@ -20,7 +20,7 @@ use crate::object_storage::S3Config;
 use crate::{Error, Result};
 
 /// How long the signature of a request of this process is valid: long enough for clocks that disagree a little.
-const SIGNATURE_LIFE: Duration = Duration::from_secs(15 * 60);
+const SIGNATURE_LIFE: Duration = Duration::from_mins(15);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long the store may send nothing.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);

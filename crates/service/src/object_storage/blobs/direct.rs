@@ -14,7 +14,7 @@ use crate::object_storage::s3_api::{Form, FormSigner, MAX_LIFE, Presigned, field
 use crate::object_storage::{MAX_FORM_FILE, Object, Target};
 
 /// How long the URL of a download can be used. A download that has begun goes on.
-const DOWNLOAD_LIFE: Duration = Duration::from_secs(5 * 60);
+const DOWNLOAD_LIFE: Duration = Duration::from_mins(5);
 
 /// Signs for callers of a bucket.
 pub(in crate::object_storage) struct Direct {

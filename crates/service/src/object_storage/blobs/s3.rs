@@ -35,7 +35,7 @@ const MARKER: &str = "id";
 
 /// How old a blob must be before it can be an orphan: other processes store blobs whose rows are still to come,
 /// and clocks disagree.
-const MIN_AGE: Duration = Duration::from_secs(60 * 60);
+const MIN_AGE: Duration = Duration::from_hours(1);
 /// How many blobs are removed at once in the background.
 const MAX_REMOVALS: usize = 16;
 /// Up to this size a blob that is being written is kept in memory, and in a file from then on: the store wants to

@@ -24,7 +24,7 @@ pub(super) const TARGET_FIELD: &str = "x-amz-meta-target";
 const REGION: &str = "us-east-1";
 
 /// The longest life of a signed URL, as in S3.
-pub(crate) const MAX_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+pub(crate) const MAX_LIFE: Duration = Duration::from_hours(7 * 24);
 
 /// A signed target, as a client gets it.
 pub(crate) struct Presigned {

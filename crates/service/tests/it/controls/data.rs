@@ -22,7 +22,7 @@ async fn after_a_reset_everything_is_as_it_was_at_the_start_and_the_key_is_still
     let url = bench.store("note.txt", "text/plain", b"a note").await?;
     bench.service.add_account("somebody", Scope::Personal).await?;
     bench.service.change_model(MODEL, price("7")?).await?;
-    bench.controls.advance_clock(std::time::Duration::from_secs(3_600)).await?;
+    bench.controls.advance_clock(std::time::Duration::from_hours(1)).await?;
     assert_ne!(bench.balance().await?, before);
 
     bench.controls.reset().await?;
@@ -59,7 +59,7 @@ async fn keys_and_models_that_were_in_use_are_as_at_the_start_at_once_after_a_re
 async fn a_service_goes_on_working_after_a_reset_in_the_middle_of_its_work() -> Outcome {
     let bench = Bench::start().await?;
     for _ in 0..5 {
-        bench.controls.let_model(MODEL, Script::run().after(std::time::Duration::from_secs(60))).await?;
+        bench.controls.let_model(MODEL, Script::run().after(std::time::Duration::from_mins(1))).await?;
         let running = bench.create().await?;
         bench.until(&running, &["computing"]).await?;
         bench.controls.reset().await?;

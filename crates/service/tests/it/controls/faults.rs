@@ -49,7 +49,7 @@ async fn a_request_that_is_delayed_keeps_no_other_from_being_worked_on() -> Outc
     let mut config = Config::ephemeral().with_controls();
     config.limits.max_requests = 1;
     let bench = Bench::with(config).await?;
-    let hour = Duration::from_secs(60 * 60);
+    let hour = Duration::from_hours(1);
     for fault in [Fault::delay(hour), Fault::delay(hour).after_commit()] {
         bench.controls.add_fault(fault.on(operations::GET_BALANCE).once())?;
         let delayed = bench.get("/api-key/balance");
@@ -63,7 +63,7 @@ async fn a_request_that_is_delayed_keeps_no_other_from_being_worked_on() -> Outc
         };
         tokio::select! {
             _ = delayed => return Err("it was not delayed".into()),
-            done = tokio::time::timeout(Duration::from_secs(60), others) => done??,
+            done = tokio::time::timeout(Duration::from_mins(1), others) => done??,
         }
     }
     Ok(())
@@ -141,10 +141,9 @@ async fn a_delayed_response_is_complete() -> Outcome {
 
     // A client that does not wait for it: nothing was done, or everything.
     let impatient = Duration::from_millis(300);
-    for (fault, tasks) in [
-        (Fault::delay(Duration::from_secs(60)), 0),
-        (Fault::delay(Duration::from_secs(60)).after_commit(), 1),
-    ] {
+    for (fault, tasks) in
+        [(Fault::delay(Duration::from_mins(1)), 0), (Fault::delay(Duration::from_mins(1)).after_commit(), 1)]
+    {
         bench.controls.reset().await?;
         bench.controls.add_fault(fault.on(operations::CREATE_TASK))?;
         assert!(tokio::time::timeout(impatient, bench.try_create()).await.is_err());

@@ -74,7 +74,7 @@ async fn a_script_that_contradicts_itself_is_refused() -> Outcome {
 async fn a_node_that_is_down_serves_nothing_and_its_task_begins_anew_when_it_is_up() -> Outcome {
     let bench = Bench::start().await?;
     let serving = format!("/api-key/model/{MODEL}/serving");
-    bench.controls.let_model(MODEL, Script::run().after(Duration::from_secs(60))).await?;
+    bench.controls.let_model(MODEL, Script::run().after(Duration::from_mins(1))).await?;
     let task = bench.create().await?;
     bench.until(&task, &["computing"]).await?;
     bench.controls.take_node_down().await?;
@@ -98,14 +98,14 @@ async fn a_node_that_is_down_serves_nothing_and_its_task_begins_anew_when_it_is_
 async fn a_clock_set_ahead_lets_targets_expire_and_storage_be_billed() -> Outcome {
     let bench = Bench::start().await?;
     let target = bench.presign("note.txt", "text/plain", 6).await?;
-    bench.controls.advance_clock(Duration::from_secs(16 * 60)).await?;
+    bench.controls.advance_clock(Duration::from_mins(16)).await?;
     let refused = bench.send_form(&target, &target.form(b"a note"), HeaderMap::new()).await?;
     assert_eq!(refused.status().as_u16(), 403);
     assert!(refused.text().await?.contains("expired"));
 
     bench.store("large.txt", "text/plain", &[b'x'; 1 << 20]).await?;
     let before = bench.balance().await?;
-    bench.controls.advance_clock(Duration::from_secs(30 * 24 * 60 * 60)).await?;
+    bench.controls.advance_clock(Duration::from_hours(30 * 24)).await?;
     assert_ne!(bench.balance().await?, before, "a month was billed");
     let serving = bench.get(&format!("/api-key/model/{MODEL}/serving")).await?;
     assert_eq!(serving["serving"], true, "the node was alive all along");
@@ -116,11 +116,11 @@ async fn a_clock_set_ahead_lets_targets_expire_and_storage_be_billed() -> Outcom
 async fn a_lease_that_runs_out_gives_the_task_to_another_worker_and_it_is_billed_once() -> Outcome {
     let bench = Bench::start().await?;
     let before = bench.balance().await?;
-    bench.controls.let_model(MODEL, Script::run().after(Duration::from_secs(60)).once()).await?;
+    bench.controls.let_model(MODEL, Script::run().after(Duration::from_mins(1)).once()).await?;
     let task = bench.create().await?;
     bench.until(&task, &["computing"]).await?;
     bench.controls.let_model(MODEL, Script::succeed(json!({"output": "#fff"}))).await?;
-    bench.controls.advance_clock(Duration::from_secs(60)).await?;
+    bench.controls.advance_clock(Duration::from_mins(1)).await?;
     assert_eq!(bench.until(&task, &["success"]).await?["result"]["result"]["output"], "#fff");
     assert_ne!(bench.balance().await?, before);
     bench.audit().await

@@ -46,7 +46,7 @@ async fn a_head_that_never_ends_does_not_hold_a_connection() -> Outcome {
 async fn when_there_are_too_many_connections_the_one_that_was_idle_longest_is_closed() -> Outcome {
     let mut config = config();
     config.limits.max_connections = 8;
-    config.limits.head_timeout = Duration::from_secs(60);
+    config.limits.head_timeout = Duration::from_mins(1);
     let service = Service::start(config).await?;
     let mut first = TcpStream::connect(api(&service)).await?;
     ask(&mut first, REQUEST).await?;

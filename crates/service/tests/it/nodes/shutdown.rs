@@ -71,7 +71,7 @@ async fn a_task_that_more_restarts_interrupt_than_it_has_attempts_still_succeeds
 async fn a_shutdown_waits_for_the_tasks_that_are_running() -> Outcome {
     let folder = tempfile::tempdir()?;
     let model = Arc::new(Slow::default());
-    let patient = Duration::from_secs(60);
+    let patient = Duration::from_mins(1);
     let bench = Bench::around(start(folder.path(), patient, &model).await?).await?;
     bench.service.publish_model(PUBLISHER, echo("echo")?).await?;
     let running = bench.create("echo", json!({ "say": "hello" })).await?;

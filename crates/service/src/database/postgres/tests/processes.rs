@@ -196,7 +196,7 @@ async fn a_database_of_the_first_schema_is_brought_up_to_date() {
 async fn one_process_of_all_begins_a_job_within_its_interval() {
     let empty = Empty::new();
     let processes = join_all((0..4).map(|_| empty.process())).await;
-    let interval = Duration::from_secs(60);
+    let interval = Duration::from_mins(1);
     let begun = |now| {
         let begin = processes.iter().map(move |process| process.begin_job("job", interval, now));
         async move { join_all(begin).await.into_iter().filter(|begun| *begun.as_ref().unwrap()).count() }
