@@ -29,6 +29,8 @@ pub(crate) struct Form {
     pub(crate) more: BTreeMap<String, String>,
     /// Files with the names of their inputs. Of two files for one input, the last one counts.
     pub(crate) files: Vec<(String, Kept)>,
+    /// Files that were sent before, with the names of their inputs.
+    kept: Vec<(String, Kept)>,
     pub(crate) errors: BTreeMap<String, String>,
     pub(crate) failure: Option<Failure>,
 }
@@ -39,7 +41,7 @@ fn broken(error: MultipartError) -> Failure {
 
 impl Form {
     /// Reads a form: `in.NAME` is a value or a file, `kept.NAME` a file that was sent before, `url.NAME` the
-    /// URL of a file.
+    /// URL of a file. `remove` names the input whose file is to be forgotten.
     pub(crate) async fn read(app: &App, mut request: Request) -> Result<Self> {
         DefaultBodyLimit::max(MAX_FORM).apply(&mut request);
         let parts = Multipart::from_request(request, app).await;
@@ -49,7 +51,10 @@ impl Form {
         for _ in 0..MAX_PARTS {
             match parts.next_field().await.map_err(broken)? {
                 Some(part) => form.take(app, part).await?,
-                None => return Ok(form),
+                None => {
+                    form.choose_files();
+                    return Ok(form);
+                }
             }
         }
         Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "The form is too large", "It takes 500 fields."))
@@ -61,6 +66,19 @@ impl Form {
         Self { values: values.collect(), ..Self::default() }
     }
 
+    /// Leaves one choice for every file: the one that was sent now, else the URL, else the one that was kept.
+    fn choose_files(&mut self) {
+        for (name, _) in &self.files {
+            self.values.remove(name);
+        }
+        let kept = std::mem::take(&mut self.kept).into_iter();
+        let kept = kept.filter(|(name, _)| !self.values.contains_key(name) && self.file(name).is_none());
+        self.files.extend(kept.collect::<Vec<_>>());
+        if let Some(removed) = self.more.get("remove") {
+            self.files.retain(|(name, _)| name != removed);
+        }
+    }
+
     async fn take(&mut self, app: &App, mut part: Field<'_>) -> Result<()> {
         let field = part.name().unwrap_or_default().to_owned();
         let (kind, name) = field.split_once('.').unwrap_or(("", &field));
@@ -68,11 +86,12 @@ impl Form {
         // Some browsers send folders, too.
         let file_name = part.file_name().and_then(|name| name.rsplit(['/', '\\']).next()).map(str::to_owned);
         let Some(file_name) = file_name else {
-            let text = part.text().await.map_err(broken)?;
+            // A browser writes the end of a line as two characters, whatever stood in the field.
+            let text = part.text().await.map_err(broken)?.replace("\r\n", "\n");
             if kind.is_empty() {
                 self.more.insert(name, text);
             } else if let Some(kept) = app.kept.get(&text).filter(|_| kind == "kept") {
-                self.files.insert(0, (name, kept));
+                self.kept.push((name, kept));
             } else if kind != "kept" && !text.trim().is_empty() {
                 self.values.insert(name, text);
             }

@@ -49,6 +49,8 @@ async fn show_with(app: &App, id: &str, form: &Form) -> Result<Response> {
                     }
                 }
                 input type="hidden" name="form" value=(random_id().unwrap_or_default());
+                // The Enter key presses the first button of a form, which must not be one that removes a file.
+                button.hidden type="submit" tabindex="-1" aria-hidden="true" { "Run" }
                 (fields(app, &version, form))
                 div.go {
                     (price(&cost))
@@ -175,7 +177,8 @@ fn field(app: &App, name: &str, descriptor: &Descriptor, form: &Form) -> Markup 
             _ => {
                 (label)
                 textarea id=(id) name=(id) rows="3" placeholder=[samples.first()] aria-describedby=(help) {
-                    (given.unwrap_or_default())
+                    // A browser drops a line break behind the tag.
+                    "\n" (given.unwrap_or_default())
                 }
             }
         }
@@ -195,8 +198,9 @@ fn number(id: &str, value: &str, descriptor: &Descriptor) -> Markup {
                 input type="range" min=[&min] max=[&max] step=(step.replace("any", "0.01")) value=(value)
                     aria-label={ "Slider of " (id.trim_start_matches("in.")) } hidden;
             }
-            input type="number" inputmode="decimal" id=(id) name=(id) min=[&min] max=[&max] step=(step)
-                value=(value) aria-describedby={ (id) ".help" };
+            // `type="number"` would send an empty text for what is no number, and the default would run.
+            input type="text" inputmode="decimal" id=(id) name=(id) value=(value)
+                aria-describedby={ (id) ".help" };
         }
     }
 }
@@ -223,7 +227,11 @@ fn file(app: &App, name: &str, descriptor: &Descriptor, form: &Form) -> Markup {
             }
             input type="file" id={ "in." (name) } name={ "in." (name) } accept=[types]
                 aria-describedby={ "in." (name) ".help" };
-            @if let Some(file) = kept { input type="hidden" name={ "kept." (name) } value=(file.id); }
+            @if let Some(file) = kept {
+                input type="hidden" name={ "kept." (name) } value=(file.id);
+                button.quiet.danger type="submit" name="remove" value=(name)
+                    aria-label={ "Remove " (file.name) } { "Remove" }
+            }
             details open[!url.is_empty()] {
                 summary { "or give the URL of a file" }
                 input type="url" name={ "url." (name) } value=(url) placeholder="https://…"
@@ -236,6 +244,9 @@ fn file(app: &App, name: &str, descriptor: &Descriptor, form: &Form) -> Markup {
 /// Checks what was filled in, and starts the run. Nothing is sent while an input does not fit.
 pub(crate) async fn run(app: &App, id: &str, request: Request) -> Result<Response> {
     let mut form = Form::read(app, request).await?;
+    if form.more.contains_key("remove") {
+        return show_with(app, id, &form).await;
+    }
     let version = within(app.client.model(id).versioning()).await?;
     let declared = version.input_format.unwrap_or_default();
     let make = || {

@@ -98,7 +98,7 @@ async fn a_person_runs_a_model_by_dropping_a_picture() {
     tab.click("input[type=radio][value=t_shape] + span").await;
     tab.eval("document.querySelector('input[type=range]').focus()").await;
     tab.key("ArrowRight").await;
-    assert_eq!(tab.eval("document.querySelector('input[type=number]').value").await, "31");
+    assert_eq!(tab.eval("document.querySelector('.number input[type=text]').value").await, "31");
     looks_right(&tab, "model").await;
 
     controls(&site).let_model("color-harmonization", Script::stay_queued()).await.expect("a script");

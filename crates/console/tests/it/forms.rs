@@ -1,10 +1,21 @@
 //! Forms: made from what a model declares, checked before anything is sent, and sent once.
 
-use inferstore_api::operations;
-use inferstore_service::{Fault, Script};
-use reqwest::StatusCode;
+use std::time::Duration;
 
-use crate::support::{Form, Site, picture};
+use inferstore::types::TaskDetail;
+use inferstore_api::operations;
+use inferstore_service::{Fault, ModelSpec, Scope, Script};
+use reqwest::StatusCode;
+use serde_json::json;
+
+use crate::support::{Form, Seen, Site, picture};
+
+/// The identifier of the file that the page has kept for this input.
+fn kept(page: &Seen, name: &str) -> String {
+    let mark = format!("name=\"kept.{name}\" value=\"");
+    let id = page.body.split(&mark).nth(1).and_then(|rest| rest.split('"').next());
+    id.expect("the file is kept").to_owned()
+}
 
 #[tokio::test]
 async fn a_form_has_a_control_for_every_input_and_the_price() {
@@ -47,9 +58,7 @@ async fn what_does_not_fit_is_shown_beside_its_input_and_nothing_is_sent() {
         .text("in.template", "v_shape")
         .text("in.angle", "x");
     let page = visitor.post("/models/color-harmonization", form).await;
-    let kept =
-        page.body.split("name=\"kept.input_image\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
-    let kept = kept.expect("the file is kept").to_owned();
+    let kept = kept(&page, "input_image");
     let preview = visitor.get(&format!("/uploads/{kept}")).await;
     assert_eq!((preview.status, preview.header("content-type")), (StatusCode::OK, "image/png"));
     let form =
@@ -61,6 +70,101 @@ async fn what_does_not_fit_is_shown_beside_its_input_and_nothing_is_sent() {
         .says("inferstore run color-harmonization")
         .says("input_image=@a.png")
         .says("Client::from_env");
+}
+
+/// The first task of the account, once it is there.
+async fn first_task(site: &Site) -> TaskDetail {
+    for _ in 0..200 {
+        if let Some(task) = site.client.tasks().page(1, 0).await.expect("a page").records.first() {
+            return site.client.task(task.task_id.as_str()).get().await.expect("a task");
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("no task was created")
+}
+
+/// The form of color harmonization with an angle that is no number.
+fn with_mistake(form: Form) -> Form {
+    form.text("in.template", "v_shape").text("in.angle", "x")
+}
+
+#[tokio::test]
+async fn the_latest_choice_of_a_file_is_the_one_that_runs() {
+    let site = Site::start().await;
+    let controls = site.service.controls().expect("controls");
+    controls.let_model("color-harmonization", Script::stay_queued()).await.expect("a script");
+    let visitor = site.open().await;
+    let url = "https://files.example/b.png";
+    let form = with_mistake(Form::new().file("in.input_image", "a.png", &picture()));
+    let kept_a = kept(&visitor.post("/models/color-harmonization", form).await, "input_image");
+
+    // A URL comes after the file that was kept.
+    let form = with_mistake(Form::new().text("kept.input_image", &kept_a).text("url.input_image", url));
+    let page = visitor.post("/models/color-harmonization", form).await;
+    assert!(!page.body.contains("kept."), "{}", page.body);
+    let form = Form::new().text("kept.input_image", &kept_a).text("url.input_image", url);
+    visitor.run("color-harmonization", form.text("in.template", "v_shape").text("in.angle", "30")).await;
+    assert_eq!(first_task(&site).await.input_data.expect("inputs")["input_image"], url);
+
+    // A file that was chosen now comes after both, and the URL does not come back.
+    let form = Form::new().text("url.input_image", url).file("in.input_image", "c.png", &picture());
+    let page = visitor.post("/models/color-harmonization", with_mistake(form)).await;
+    kept(&page, "input_image");
+    page.says("c.png");
+    assert!(!page.body.contains(url), "{}", page.body);
+}
+
+#[tokio::test]
+async fn a_kept_file_is_removed_with_its_button() {
+    let site = Site::start().await;
+    let visitor = site.open().await;
+    let form = with_mistake(Form::new().file("in.input_image", "a.png", &picture()));
+    let page = visitor.post("/models/color-harmonization", form).await;
+    page.says("name=\"remove\" value=\"input_image\"");
+    let form = Form::new().text("kept.input_image", &kept(&page, "input_image"));
+    let page =
+        visitor.post("/models/color-harmonization", with_mistake(form).text("remove", "input_image")).await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert!(!page.body.contains("kept.") && !page.body.contains("Nothing was sent"), "{}", page.body);
+    page.says("value=\"x\"").says("value=\"v_shape\" checked");
+}
+
+#[tokio::test]
+async fn a_mistyped_number_is_refused_and_stays_in_the_form() {
+    let site = Site::start().await;
+    let visitor = site.open().await;
+    let page = visitor.get("/models/color-harmonization").await;
+    // A browser sends an empty text for what it does not take for a number.
+    page.says("type=\"text\" inputmode=\"decimal\"");
+    assert!(!page.body.contains("type=\"number\""), "{}", page.body);
+    for typed in ["1-2", "0,5"] {
+        let form = Form::new().file("in.input_image", "a.png", &picture()).text("in.template", "v_shape");
+        let page = visitor.post("/models/color-harmonization", form.text("in.angle", typed)).await;
+        assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY, "{typed}");
+        page.says(&format!("value=\"{typed}\""));
+    }
+}
+
+#[tokio::test]
+async fn a_text_keeps_its_lines_when_it_is_run_again() {
+    let site = Site::start().await;
+    let text = json!({"text": {"type": "string", "required": true, "position": 0}});
+    let spec = json!({
+        "id": "echo", "name": "echo", "description": "", "price": "0", "visibility": "public",
+        "input_format": text, "output_format": text
+    });
+    let spec = ModelSpec::from_json(&spec.to_string()).expect("the model is well-formed");
+    site.service.add_account("ada", Scope::Personal).await.expect("the name is free");
+    site.service.publish_model("ada", spec).await.expect("the model can be published");
+    let visitor = site.open().await;
+    // A browser writes every end of a line as two characters.
+    visitor.run("echo", Form::new().text("in.text", "\r\none\r\ntwo")).await;
+    let task = first_task(&site).await;
+    assert_eq!(task.input_data.expect("inputs")["text"], "\none\ntwo");
+    // It drops a line break behind the tag, so one more stands there.
+    let id = task.task_id.as_str();
+    let page = visitor.get(&format!("/models/echo?from={id}")).await;
+    page.says("aria-describedby=\"in.text.help\">\n\none\ntwo</textarea>");
 }
 
 #[tokio::test]
