@@ -37,6 +37,7 @@ async fn a_run_reports_every_status_in_order_also_one_that_it_does_not_know() {
     let events_seen = all(&mut events).await;
     let other = RunEvent::Status(TaskStatus::Other("migrating".to_owned()));
     let expected = [
+        RunEvent::Creating,
         RunEvent::Created("task-1".into()),
         RunEvent::Status(TaskStatus::InQueue),
         other,

@@ -9,12 +9,13 @@
 //!    another create of this client. Exactly one match is adopted; anything else is
 //!    [`Error::OutcomeUnknown`].
 //! 4. A prepared run that an earlier process may have created is looked for in the same way, and created when
-//!    no create of it can appear any more.
+//!    no create of it can appear any more, and its limits still hold.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures_util::stream::{self, StreamExt};
+use inferstore_api::Decimal;
 use inferstore_api::operations;
 use inferstore_api::types::{ModelId, TaskId, TaskInput, TaskRecord};
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,8 @@ use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use crate::memory::{CreateKey, Fingerprint, PendingCreate, fingerprint};
-use crate::resources::{MAX_RECORDS, Task, Tasks};
+use crate::resources::{MAX_RECORDS, Model, Task, Tasks};
+use crate::run::execution::check_limits;
 use crate::transport::{CallContext, Core, Deadline, DeadlineReached, Error, Result, UnknownOutcome, shown};
 
 /// How many times the history is searched: the service may still be working on the create.
@@ -69,6 +71,13 @@ pub struct PreparedRun {
     pub uploaded: Vec<String>,
     /// When it was prepared, by the clock of this machine.
     pub prepared_at: SystemTime,
+    /// The most that it may cost. Checked again before a create that follows a search of the history, because the
+    /// price may have changed since; set it to apply another limit.
+    #[serde(default)]
+    pub max_cost: Option<Decimal>,
+    /// Whether a node must serve the model. Checked when `max_cost` is.
+    #[serde(default)]
+    pub require_serving: bool,
     #[serde(skip)]
     pub(crate) progress: Progress,
 }
@@ -95,20 +104,35 @@ impl PartialEq for Progress {
 }
 
 impl PreparedRun {
-    pub(super) fn new(model: ModelId, input: TaskInput, uploaded: Vec<String>) -> Self {
+    pub(super) fn new(
+        model: ModelId,
+        input: TaskInput,
+        uploaded: Vec<String>,
+        max_cost: Option<Decimal>,
+        require_serving: bool,
+    ) -> Self {
         let progress = Progress(Arc::new(Mutex::new(State::New)));
-        Self { model, inputs: input.0, uploaded, prepared_at: SystemTime::now(), progress }
+        let prepared_at = SystemTime::now();
+        Self { model, inputs: input.0, uploaded, prepared_at, max_cost, require_serving, progress }
     }
 }
 
 /// Finds the task that a prepared run has become, or creates it.
 pub(crate) async fn adopt_or_start(core: Arc<Core>, prepared: PreparedRun) -> Result<Task> {
     let mut state = prepared.progress.0.lock().await;
+    let model = Model { core: Arc::clone(&core), id: prepared.model.to_string() };
     let create = Create::new(Arc::clone(&core), prepared.model, TaskInput(prepared.inputs));
     let id = match std::mem::take(&mut *state) {
         State::Created(id) => id,
         State::New => create.send(&|| true).await?,
-        State::Unknown => create.adopt_or_send(prepared.prepared_at).await?,
+        State::Unknown => match create.adopt(prepared.prepared_at).await? {
+            Some(id) => id,
+            None => {
+                let max_cost = prepared.max_cost.as_ref();
+                check_limits(&model, max_cost, prepared.require_serving, create.deadline).await?;
+                create.send(&|| true).await?
+            }
+        },
     };
     *state = State::Created(id.clone());
     drop(state);
@@ -198,19 +222,19 @@ impl Create {
         }
     }
 
-    /// Adopts the oldest matching task that this client does not know yet, or creates one, once no create
-    /// that was sent before can appear in the history any more.
-    pub(crate) async fn adopt_or_send(&self, prepared_at: SystemTime) -> Result<TaskId> {
+    /// Adopts the oldest matching task that this client does not know yet. Returns `None` once no create that was
+    /// sent before can appear in the history any more.
+    async fn adopt(&self, prepared_at: SystemTime) -> Result<Option<TaskId>> {
         let core = &*self.core;
         // No create of this client with the same inputs is under way during the search.
-        let alone = core.memory.own_tasks.gate(&self.key).write_owned().await;
+        let _alone = core.memory.own_tasks.gate(&self.key).write_owned().await;
         for search in 1.. {
             let unsettled = self.unsettled();
             // A clock that was set back says nothing of the age: then the whole history is searched.
             let found = self.search(|| prepared_at.elapsed().ok()).await?;
             if let Some(task) = found.matches.iter().find(|task| core.memory.own_tasks.claim(task)) {
                 info!(task = shown(task.as_str()), "a prepared run was found in the history");
-                return Ok(task.clone());
+                return Ok(Some(task.clone()));
             }
             if !found.is_complete {
                 let context = CallContext::new(operations::CREATE_TASK.id, None);
@@ -221,8 +245,7 @@ impl Create {
             }
             sleep(unsettled.min(self.pause(search).max(MIN_PAUSE.saturating_mul(search)))).await;
         }
-        drop(alone);
-        self.send(&|| true).await
+        Ok(None)
     }
 
     /// How long a create of the same run may still appear in the history: one of an earlier process was

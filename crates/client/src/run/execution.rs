@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use inferstore_api::Decimal;
 use inferstore_api::types::{TaskId, TaskInput, TaskStatus, UploadFolder};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
@@ -127,7 +128,8 @@ impl Execution {
     pub(crate) async fn prepare(self) -> Result<PreparedRun> {
         let ready = self.deadline.bound(Box::pin(self.ready(false))).await?;
         let model = self.model.checked_id()?;
-        Ok(PreparedRun::new(model, ready.input, ready.uploaded))
+        let RunOptions { max_cost, require_serving, .. } = self.options;
+        Ok(PreparedRun::new(model, ready.input, ready.uploaded, max_cost, require_serving))
     }
 
     async fn checked(&self) -> Result<Checked> {
@@ -143,7 +145,8 @@ impl Execution {
             warn!(model = self.model.id(), "{warning}");
             (self.sink)(RunEvent::Warning(warning));
         }
-        self.check_limits().await?;
+        let max_cost = self.options.max_cost.as_ref();
+        check_limits(&self.model, max_cost, self.options.require_serving, self.deadline).await?;
         Ok(Checked { files, values: checked.values })
     }
 
@@ -168,30 +171,6 @@ impl Execution {
             }
         };
         self.fields.iter().map(|(name, input)| (name.clone(), candidate(name, input))).collect()
-    }
-
-    async fn check_limits(&self) -> Result<()> {
-        if let Some(max_cost) = &self.options.max_cost {
-            let quote = self.model.cost_until(self.deadline).await?.cost;
-            // A missing quote is not a price of zero.
-            let quote = quote.ok_or_else(|| {
-                Error::InvalidArgument(
-                    "the service states no price, so max_cost cannot be checked".to_owned(),
-                )
-            })?;
-            if quote > *max_cost {
-                return Err(Error::CostLimitExceeded(Box::new(CostLimit {
-                    quote,
-                    max_cost: max_cost.clone(),
-                })));
-            }
-        }
-        if self.options.require_serving
-            && self.model.serving_until(self.deadline).await?.serving != Some(true)
-        {
-            return Err(Error::ModelOffline(Box::new(ModelOffline::new(self.model.checked_id()?))));
-        }
-        Ok(())
     }
 
     async fn ready(&self, is_shared: bool) -> Result<Ready> {
@@ -253,6 +232,9 @@ impl Execution {
             deadline: self.deadline,
             ..Create::new(Arc::clone(&self.core), self.model.checked_id()?, ready.input.clone())
         };
+        (self.sink)(RunEvent::Creating);
+        // A caller that reads the events can drop the run before anything of the create is sent.
+        tokio::task::yield_now().await;
         let created = if self.options.cancel_on_drop {
             CancelOnDrop::create(create).await.map(|(task, guard)| (task, Some(guard)))
         } else {
@@ -310,6 +292,30 @@ impl Execution {
             }
         }
     }
+}
+
+/// Fails when a run costs more, or when no node serves the model though one must.
+pub(super) async fn check_limits(
+    model: &Model,
+    max_cost: Option<&Decimal>,
+    require_serving: bool,
+    deadline: Deadline,
+) -> Result<()> {
+    if let Some(max_cost) = max_cost {
+        let quote = model.cost_until(deadline).await?.cost;
+        // A missing quote is not a price of zero.
+        let quote = quote.ok_or_else(|| {
+            Error::InvalidArgument("the service states no price, so max_cost cannot be checked".to_owned())
+        })?;
+        if quote > *max_cost {
+            let max_cost = max_cost.clone();
+            return Err(Error::CostLimitExceeded(Box::new(CostLimit { quote, max_cost })));
+        }
+    }
+    if require_serving && model.serving_until(deadline).await?.serving != Some(true) {
+        return Err(Error::ModelOffline(Box::new(ModelOffline::new(model.checked_id()?))));
+    }
+    Ok(())
 }
 
 /// Whether the task of a run has ended, and reads its inputs no more.

@@ -43,6 +43,8 @@ pub enum RunEvent {
     },
     /// An input is sent although it may be wrong.
     Warning(String),
+    /// The create is sent next: a run that is dropped before it is polled again leaves no task.
+    Creating,
     /// The task was created; from here on any process can pick it up by its identifier.
     Created(TaskId),
     /// The task has this status now. A word that this version does not know is not the end.

@@ -75,7 +75,7 @@ async fn no_event_is_lost_when_next_is_dropped() -> Result<()> {
             Err(_) => {}
         }
     }
-    assert_eq!(seen, 3, "created, computing, success");
+    assert_eq!(seen, 4, "creating, created, computing, success");
     assert_eq!(events.finish().await?.output, 1);
     Ok(())
 }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use inferstore::testing::ScriptedService;
-use inferstore::{Client, Error, Inputs, Run};
+use inferstore::{Client, Error, Inputs, PreparedRun, Run, RunEvent};
 use serde_json::json;
 
 use crate::count;
@@ -132,9 +132,38 @@ async fn a_prepared_run_is_the_one_that_a_journal_kept() {
     let _ = service.model("m").succeeds(json!("done"));
     let client = service.client().unwrap();
     let prepared = client.model("m").prepare(Inputs::new().set("prompt", "a lake")).await.unwrap();
-    let kept: inferstore::PreparedRun =
-        serde_json::from_str(&serde_json::to_string(&prepared).unwrap()).unwrap();
+    let kept: PreparedRun = serde_json::from_str(&serde_json::to_string(&prepared).unwrap()).unwrap();
     assert_eq!(kept, prepared);
     let other = client.model("m").prepare(Inputs::new().set("prompt", "a hill")).await.unwrap();
     assert_ne!(other, prepared);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prepared_run_that_was_read_back_is_created_only_within_its_limits() {
+    let service = ScriptedService::new();
+    let model = service.model("m").costs("0.01".parse().unwrap()).succeeds(json!("done"));
+    let client = service.client().unwrap();
+    let prepared = client.model("m").run(Inputs::new()).max_cost("100").prepare().await.unwrap();
+    let kept = serde_json::to_string(&prepared).unwrap();
+    let model = model.costs("900".parse().unwrap());
+    let error = client.adopt_or_start(serde_json::from_str(&kept).unwrap()).await.unwrap_err();
+    assert!(matches!(error, Error::CostLimitExceeded(_)), "{error:?}");
+    let _ = model.is_offline();
+    let mut prepared: PreparedRun = serde_json::from_str(&kept).unwrap();
+    prepared.max_cost = None;
+    prepared.require_serving = true;
+    let error = client.adopt_or_start(prepared).await.unwrap_err();
+    assert!(matches!(error, Error::ModelOffline(_)), "{error:?}");
+    assert_eq!(count(&service.requests(), "createTask"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_dropped_at_the_event_before_its_create_sends_none() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let mut events = run(&service.client().unwrap()).events();
+    while events.next().await.is_some_and(|event| event != RunEvent::Creating) {}
+    drop(events);
+    tokio::time::sleep(60 * SECOND).await;
+    assert_eq!(count(&service.requests(), "createTask"), 0);
 }

@@ -179,6 +179,7 @@ async fn events_of_a_run_can_be_compared_with_events_that_a_test_makes() -> Resu
     let expected = [
         RunEvent::Upload { field: "input_image".to_owned(), event: UploadEvent::started(8) },
         RunEvent::Upload { field: "input_image".to_owned(), event: UploadEvent::progress(8, 8) },
+        RunEvent::Creating,
         RunEvent::Created("task-1".into()),
         RunEvent::Status(TaskStatus::Computing),
         RunEvent::Status(TaskStatus::Success),
@@ -335,6 +336,7 @@ fn every_error_event_and_result_can_be_made_by_hand() -> Result<(), Box<dyn std:
         RunEvent::Upload { field: "input".to_owned(), event: UploadEvent::progress(1, 1) },
         RunEvent::Upload { field: "input".to_owned(), event: UploadEvent::retrying("lost") },
         RunEvent::Warning("odd".to_owned()),
+        RunEvent::Creating,
         RunEvent::Created("task-1".into()),
         RunEvent::Status(TaskStatus::InQueue),
         RunEvent::ReadFailed("lost".to_owned()),
