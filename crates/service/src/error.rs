@@ -18,6 +18,7 @@ pub struct Error {
     disk: Option<DiskFailure>,
     hint: Option<&'static str>,
     is_unavailable: bool,
+    is_in_doubt: bool,
 }
 
 /// Why nothing can be written to the data folder.
@@ -31,13 +32,25 @@ pub(crate) enum DiskFailure {
 impl Error {
     /// Something failed while `doing` it (a phrase like "opening the database").
     pub(crate) fn new(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
-        Self { doing: doing.into(), cause: cause.into(), disk: None, hint: None, is_unavailable: false }
+        Self {
+            doing: doing.into(),
+            cause: cause.into(),
+            disk: None,
+            hint: None,
+            is_unavailable: false,
+            is_in_doubt: false,
+        }
     }
 
     /// The same for an engine that others keep, such as an object store, and that is busy or cannot be reached:
     /// a retry may succeed.
     pub(crate) fn unavailable(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
         Self { is_unavailable: true, ..Self::new(doing, cause) }
+    }
+
+    /// The same for a write that may have been committed.
+    pub(crate) fn in_doubt(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
+        Self { is_in_doubt: true, ..Self::new(doing, cause) }
     }
 
     /// The same for what concerns the data folder: it says what to try when that is full or not writable.
@@ -76,6 +89,11 @@ impl Error {
     /// Whether a retry may succeed, because an engine that others keep cannot be reached now.
     pub(crate) const fn is_unavailable(&self) -> bool {
         self.is_unavailable
+    }
+
+    /// Whether a write failed in such a way that it may have been committed.
+    pub(crate) const fn is_in_doubt(&self) -> bool {
+        self.is_in_doubt
     }
 
     /// Whether the service did not start because another one, perhaps in another process, uses the data

@@ -67,7 +67,7 @@ pub struct AdminError {
 enum Kind {
     NotFound,
     Refused,
-    /// No response came: what was called may have been done.
+    /// No response came, or one that the commit is in doubt: what was called may have been done.
     Unknown,
 }
 
@@ -78,7 +78,7 @@ impl AdminError {
         matches!(self.kind, Kind::NotFound)
     }
 
-    /// Whether the response was lost, so that what was called may have been done.
+    /// Whether the response was lost, or the service does not know the outcome: what was called may have been done.
     #[must_use]
     pub const fn is_outcome_unknown(&self) -> bool {
         matches!(self.kind, Kind::Unknown)
@@ -176,7 +176,11 @@ impl AdminClient {
             return Ok(response["data"].take());
         }
         let message = response["message"].as_str().unwrap_or("no reason is given").to_owned();
-        let kind = if status == StatusCode::NOT_FOUND { Kind::NotFound } else { Kind::Refused };
+        let kind = match status {
+            StatusCode::NOT_FOUND => Kind::NotFound,
+            StatusCode::INTERNAL_SERVER_ERROR => Kind::Unknown,
+            _ => Kind::Refused,
+        };
         Err(AdminError { message, kind })
     }
 

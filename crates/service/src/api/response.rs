@@ -188,7 +188,13 @@ impl From<Failure> for DetailedFailure {
 
 impl From<Error> for DetailedFailure {
     fn from(cause: Error) -> Self {
-        Self(Failure::unprocessable(cause.to_string()))
+        let status = match () {
+            () if cause.is_of_the_disk() => StatusCode::INSUFFICIENT_STORAGE,
+            () if cause.is_unavailable() => StatusCode::SERVICE_UNAVAILABLE,
+            () if cause.is_in_doubt() => StatusCode::INTERNAL_SERVER_ERROR,
+            () => StatusCode::UNPROCESSABLE_ENTITY,
+        };
+        Self(Failure::new(status, cause.to_string()))
     }
 }
 
@@ -217,5 +223,20 @@ fn shown(uri: &Uri) -> String {
     match uri.path() {
         "" => "an empty path".to_owned(),
         path => path.chars().take(MAX_PATH).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operator_reads_from_the_status_whether_anything_may_have_been_changed() {
+        let status = |cause: Error| DetailedFailure::from(cause).into_response().status().as_u16();
+        assert_eq!(status(Error::in_doubt("crediting an account", "the connection was closed")), 500);
+        assert_eq!(status(Error::unavailable("crediting an account", "there is no connection")), 503);
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        assert_eq!(status(Error::keeping("crediting an account", full)), 507);
+        assert_eq!(status(Error::new("crediting an account", "the amount is not positive")), 422);
     }
 }

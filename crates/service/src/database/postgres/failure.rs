@@ -151,6 +151,9 @@ impl Attempts {
             Failure::Postgres(cause) if is_disconnect(&cause) && self.work == Work::IsUndone => {
                 unavailable(describe(&cause))
             }
+            Failure::Postgres(cause) | Failure::Commit(cause) if is_disconnect(&cause) => {
+                Error::in_doubt("writing to the database", describe(&cause))
+            }
             Failure::Postgres(cause) if is_conflict(&cause) => unavailable(describe(&cause)),
             Failure::Postgres(cause) | Failure::Commit(cause) => error_of(&cause),
         }

@@ -89,3 +89,21 @@ async fn a_task_that_retention_deletes_during_its_second_refund_is_not_refunded_
     let ((), refund) = tokio::join!(fixture.engine.execute(&retention), refund);
     assert_eq!(refund, Refund::Unknown);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credit_whose_commit_is_in_doubt_is_not_reported_as_refused() {
+    let (empty, folder) = (Empty::new(), tempfile::tempdir().unwrap());
+    let service = Service::start(config(&empty, folder.path()).await).await.unwrap();
+    // The server ends the connection while it commits.
+    let lose_commits = "CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS \
+         $$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(1); RETURN NULL; END $$; \
+         CREATE CONSTRAINT TRIGGER lose AFTER INSERT ON movements DEFERRABLE INITIALLY DEFERRED \
+         FOR EACH ROW EXECUTE FUNCTION lose()";
+    empty.execute(lose_commits).await;
+    let mut admin = crate::AdminClient::open(folder.path()).await.unwrap();
+    let credit = r#"{"free": "2"}"#.to_owned();
+    let failed = admin.call("POST", &["accounts", "demo", "credits"], Some(credit)).await.unwrap_err();
+    assert!(failed.is_outcome_unknown(), "{failed}");
+    admin.close().await;
+    service.shutdown().await;
+}
