@@ -20,7 +20,7 @@ pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 /// What went wrong, and what to try.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Failure {
-    status: StatusCode,
+    pub(crate) status: StatusCode,
     title: &'static str,
     pub(crate) text: String,
     hint: &'static str,

@@ -1,16 +1,19 @@
 //! Files on their way through the console: those that a browser sent, and those of the service, which are
 //! strangers' files. None of them is ever served as HTML.
 
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::extract::Request;
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use inferstore::reqwest::Url;
+use inferstore::Client;
+use inferstore::middleware::{BoxFuture, Middleware, Next};
+use inferstore::reqwest::{self, Url};
+use inferstore::types::StorageFile;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tempfile::TempPath;
 use tower::ServiceExt;
@@ -26,6 +29,9 @@ const MAX_OUTPUT: u64 = 256 * 1024 * 1024;
 
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(300);
 
+/// How long a downloaded file is shown before it is read again: it may have been replaced under its URL.
+const DOWNLOAD_TTL: Duration = Duration::from_secs(60);
+
 /// Types that a browser shows without running anything. SVG is not among them.
 const INERT: &str = "image/png image/jpeg image/gif image/webp image/bmp image/avif video/mp4 video/webm video/ogg \
     video/quicktime audio/mpeg audio/wav audio/ogg audio/mp4 audio/flac audio/aac";
@@ -38,12 +44,23 @@ pub(crate) struct Kept {
     pub(crate) size: u64,
     pub(crate) mime: String,
     pub(crate) path: Arc<TempPath>,
+    /// Until when it is shown, if it is a copy of a file of the service.
+    pub(crate) expires: Option<Instant>,
 }
 
 impl App {
     /// The address on the console under which the browser gets this file of the service.
     pub(crate) fn link(&self, url: &str) -> String {
-        let id = format!("{:016x}", self.hasher.hash_one(url));
+        self.link_of(url, ())
+    }
+
+    /// The same for a file of a folder. The address changes when the file is replaced under its URL.
+    pub(crate) fn link_to(&self, file: &StorageFile, url: &str) -> String {
+        self.link_of(url, (&file.id, file.size, file.created_at.as_ref().map(|stamp| stamp.as_str())))
+    }
+
+    fn link_of(&self, url: &str, version: impl Hash) -> String {
+        let id = format!("{:016x}", self.hasher.hash_one((url, version)));
         if self.links.get(&id).is_none() {
             self.links.insert(id.clone(), url.to_owned(), 1);
         }
@@ -60,37 +77,75 @@ impl App {
         self.kept.insert(kept.id.clone(), kept.clone(), kept.size);
     }
 
+    /// Forgets the copies of files of the service, one of which has changed.
+    pub(crate) fn forget_downloads(&self) {
+        self.kept.retain(|kept| kept.expires.is_none());
+    }
+
     async fn fetch(&self, id: &str) -> Result<Kept> {
         let url = self.linked(id)?;
-        if !self.may_fetch(&url) {
+        let may_fetch = is_local(self.client.base_url()) != Some(false) || is_local(&url) == Some(false);
+        if !may_fetch {
             let text = "The file is said to be in the local network, unlike the service.";
             return Err(Failure::new(StatusCode::FORBIDDEN, "The request is refused", text));
         }
-        let download = self.client.download(&url).max_size(MAX_OUTPUT).deadline(DOWNLOAD_TIMEOUT);
+        let download = self.downloads.download(&url).max_size(MAX_OUTPUT).deadline(DOWNLOAD_TIMEOUT);
         let download = download.to_file(self.folder.path().join(random_id()?)).await?;
         let path = Arc::new(TempPath::try_from_path(download.path)?);
         let name = name_of(&url).to_owned();
         let mime = download.mime.unwrap_or_default();
-        let kept = Kept { id: id.to_owned(), name, size: download.size, mime, path };
+        let expires = Some(Instant::now() + DOWNLOAD_TTL);
+        let kept = Kept { id: id.to_owned(), name, size: download.size, mime, path, expires };
         self.keep(&kept);
         Ok(kept)
     }
+}
 
-    /// A service elsewhere must not make this machine read its local network.
-    fn may_fetch(&self, url: &str) -> bool {
-        let is_local = |url: &str| {
-            let url = Url::parse(url).ok()?;
-            let host = url.host_str()?.trim_start_matches('[').trim_end_matches(']').to_owned();
-            Some(match host.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
-                // The system takes it for the loopback.
-                Ok(ip) if ip.is_unspecified() => true,
-                Ok(IpAddr::V4(ip)) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
-                Ok(IpAddr::V6(ip)) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
-                Err(_) => host == "localhost" || host.ends_with(".localhost"),
-            })
-        };
-        is_local(self.client.base_url()) != Some(false) || is_local(url) == Some(false)
+/// The client for the files of a service. A service elsewhere must not make this machine read its local network.
+pub(crate) fn downloads(client: &Client) -> std::io::Result<Client> {
+    if is_local(client.base_url()) != Some(false) {
+        return Ok(client.clone());
     }
+    // Downloads carry no key.
+    let client = Client::builder(client.base_url(), random_id()?).allow_insecure_http(true);
+    client.middleware(OtherMachines).build().map_err(std::io::Error::other)
+}
+
+/// Refuses requests to local addresses. Each redirect is a request of its own.
+pub(crate) struct OtherMachines;
+
+impl Middleware for OtherMachines {
+    fn handle<'a>(
+        &'a self,
+        request: reqwest::Request,
+        next: Next<'a>,
+    ) -> BoxFuture<'a, reqwest::Result<reqwest::Response>> {
+        if is_local(request.url().as_str()) == Some(false) {
+            return next.run(request);
+        }
+        let text =
+            "<Error><Message>the address is in the local network, unlike the service</Message></Error>";
+        let mut refusal = axum::http::Response::new(text);
+        *refusal.status_mut() = StatusCode::FORBIDDEN;
+        Box::pin(async { Ok(refusal.into()) })
+    }
+}
+
+/// Whether a URL names this machine or its network. Names that DNS leads there are not recognized.
+fn is_local(url: &str) -> Option<bool> {
+    let url = Url::parse(url).ok()?;
+    let host = url.host_str()?.trim_start_matches('[').trim_end_matches([']', '.']).to_owned();
+    Some(match host.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
+        // The system takes it for the loopback.
+        Ok(ip) if ip.is_unspecified() => true,
+        Ok(IpAddr::V4(ip)) => {
+            // 100.64.0.0/10 is shared by the customers of a provider.
+            let is_shared = ip.octets()[0] == 100 && ip.octets()[1] & 0xc0 == 64;
+            ip.is_loopback() || ip.is_private() || ip.is_link_local() || is_shared
+        }
+        Ok(IpAddr::V6(ip)) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
+        Err(_) => matches!(host.rsplit('.').next(), Some("localhost" | "local")),
+    })
 }
 
 /// The last segment of the path of a URL.
@@ -101,7 +156,8 @@ pub(crate) fn name_of(url: &str) -> &str {
 
 /// A file of the service, or one that a browser sent.
 pub(crate) async fn show(app: &App, id: &str, query: &Words, request: Request) -> Result<Response> {
-    let kept = match app.kept.get(id) {
+    let is_fresh = |kept: &Kept| kept.expires.is_none_or(|expires| Instant::now() < expires);
+    let kept = match app.kept.get(id).filter(is_fresh) {
         Some(kept) => kept,
         None => app.fetch(id).await?,
     };
@@ -114,7 +170,7 @@ pub(crate) async fn show(app: &App, id: &str, query: &Words, request: Request) -
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(served));
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, max-age=600"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     if query.contains_key("download") || served == "application/octet-stream" {
         let name = utf8_percent_encode(&kept.name, NON_ALPHANUMERIC);
         if let Ok(value) = HeaderValue::from_str(&format!("attachment; filename*=UTF-8''{name}")) {

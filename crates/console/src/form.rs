@@ -112,7 +112,8 @@ impl Form {
             self.errors.insert(name, "the storage takes files of at most 100 MiB".to_owned());
         } else if !file_name.is_empty() {
             let mime = mime_guess::from_path(&file_name).first_or_octet_stream().to_string();
-            let kept = Kept { id: random_id()?, name: file_name, size, mime, path: Arc::new(path) };
+            let kept =
+                Kept { id: random_id()?, name: file_name, size, mime, path: Arc::new(path), expires: None };
             app.keep(&kept);
             self.files.push((name, kept));
         }

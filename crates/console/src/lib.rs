@@ -110,6 +110,7 @@ async fn route(app: &App, request: Request) -> Result<Response> {
         ("GET", ["files"]) => Ok(Redirect::to("/files/samples").into_response()),
         ("GET", ["files", folder]) => storage::list(app, folder, &query).await,
         ("POST", ["files", folder]) => storage::upload(app, folder, request).await,
+        ("GET", ["files", folder, "delete"]) => storage::confirm(app, folder, &query),
         ("POST", ["files", folder, "delete"]) => storage::delete(app, folder, request).await,
         ("GET", ["account"]) => account::show(app).await,
         ("GET", ["docs"]) => Ok(assets::reference()),

@@ -54,7 +54,7 @@ pub(crate) fn value(app: &App, name: &str, value: &Value, descriptor: Option<&De
     let url = url_of(value);
     html! {
         figure.value {
-            figcaption { (titled(name)) @if let Some(url) = url { (save(app, url, name)) } }
+            figcaption { (titled(name)) @if let Some(url) = url { (save(&app.link(url), name)) } }
             @if let Some(url) = url {
                 (media(&mime_of(url, descriptor), &app.link(url), &titled(name)))
             } @else if let Some(colors) = colors(&text) {
@@ -77,10 +77,10 @@ pub(crate) fn value(app: &App, name: &str, value: &Value, descriptor: Option<&De
     }
 }
 
-/// The link that downloads a file.
-pub(crate) fn save(app: &App, url: &str, name: &str) -> Markup {
+/// The link that downloads the file at this address of the console.
+pub(crate) fn save(address: &str, name: &str) -> Markup {
     html! {
-        a.save href={ (app.link(url)) "?download" } aria-label={ "Download " (titled(name)) } { "Download" }
+        a.save href={ (address) "?download" } aria-label={ "Download " (titled(name)) } { "Download" }
     }
 }
 

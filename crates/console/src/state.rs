@@ -9,7 +9,7 @@ use inferstore::{Client, PollInterval};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::files::Kept;
+use crate::files::{Kept, downloads};
 use crate::guard::Guard;
 use crate::runs::Runs;
 
@@ -22,6 +22,8 @@ const MAX_LINKS: u64 = 10_000;
 /// Everything that requests share.
 pub(crate) struct App {
     pub(crate) client: Client,
+    /// For the files of the service.
+    pub(crate) downloads: Client,
     /// How often the status of a run is read.
     pub(crate) poll: PollInterval,
     pub(crate) guard: Guard,
@@ -40,6 +42,7 @@ pub(crate) struct App {
 impl App {
     pub(crate) fn new(client: Client, port: u16, poll: PollInterval) -> io::Result<Self> {
         Ok(Self {
+            downloads: downloads(&client)?,
             client,
             poll,
             guard: Guard::new(port)?,
@@ -72,11 +75,12 @@ impl<V: Clone> Bounded<V> {
     }
 
     pub(crate) fn get(&self, id: &str) -> Option<V> {
-        lock(&self.entries).iter().rev().find(|(own, ..)| own == id).map(|(_, value, _)| value.clone())
+        lock(&self.entries).iter().find(|(own, ..)| own == id).map(|(_, value, _)| value.clone())
     }
 
     pub(crate) fn insert(&self, id: String, value: V, weight: u64) {
         let mut entries = lock(&self.entries);
+        entries.retain(|(own, ..)| *own != id);
         entries.push_back((id, value, weight));
         let mut sum: u64 = entries.iter().map(|(.., weight)| weight).sum();
         while sum > self.limit
@@ -84,6 +88,10 @@ impl<V: Clone> Bounded<V> {
         {
             sum -= weight;
         }
+    }
+
+    pub(crate) fn retain(&self, stays: impl Fn(&V) -> bool) {
+        lock(&self.entries).retain(|(_, value, _)| stays(value));
     }
 }
 

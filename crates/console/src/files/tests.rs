@@ -5,8 +5,10 @@
 use std::io::ErrorKind;
 use std::net::TcpListener;
 
-use inferstore::Client;
+use inferstore::middleware::{BoxFuture, Middleware, Next};
+use inferstore::{Client, reqwest};
 
+use super::OtherMachines;
 use crate::state::App;
 
 fn console_of(base_url: &str) -> App {
@@ -32,12 +34,16 @@ async fn files_of_local_addresses_are_refused_when_the_service_is_elsewhere() {
         "0.0.0.0",
         "localhost",
         "files.localhost",
+        "localhost.",
+        "printer.local",
         "[::1]",
         "[::]",
         "[::ffff:127.0.0.1]",
         "[fd00::1]",
         "[fe80::1]",
         "10.0.0.1",
+        "100.64.0.1",
+        "100.127.255.255",
         "172.16.0.1",
         "192.168.0.1",
         "169.254.169.254",
@@ -50,6 +56,32 @@ async fn files_of_local_addresses_are_refused_when_the_service_is_elsewhere() {
     }
     listener.set_nonblocking(true).expect("it can be set");
     assert_eq!(listener.accept().expect_err("no one has called").kind(), ErrorKind::WouldBlock);
+}
+
+/// A network where every file is elsewhere.
+struct Redirecting(&'static str);
+
+impl Middleware for Redirecting {
+    fn handle<'a>(
+        &'a self,
+        request: reqwest::Request,
+        _: Next<'a>,
+    ) -> BoxFuture<'a, reqwest::Result<reqwest::Response>> {
+        assert_eq!(request.url().host_str(), Some("files.example"), "{}", request.url());
+        let response = axum::http::Response::builder().status(302).header("location", self.0).body("");
+        Box::pin(async { Ok(response.expect("a response").into()) })
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_into_the_local_network_is_not_followed() {
+    for target in ["http://192.168.0.1/a.png", "http://localhost./a.png", "http://[::1]:9/a.png"] {
+        let mut elsewhere = console_of("https://api.example/api/v1");
+        let client = Client::builder("https://api.example/api/v1", "a key").middleware(OtherMachines);
+        elsewhere.downloads = client.middleware(Redirecting(target)).build().expect("a client");
+        let text = refusal(&elsewhere, "http://files.example/a.png").await;
+        assert!(text.contains("in the local network"), "{target}: {text}");
+    }
 }
 
 #[tokio::test]

@@ -14,13 +14,13 @@ const SERVING_TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(crate) async fn show(app: &App, query: &Words) -> Result<Response> {
     let [search, sort, filter] = ["q", "sort", "filter"].map(|name| word(query, name));
-    let number: u64 = word(query, "page").parse().unwrap_or(1);
+    let number = word(query, "page").parse().unwrap_or(1).max(1);
     let request = ModelListRequest {
         search: (!search.is_empty()).then(|| search.to_owned()),
         sort: sort.parse::<ModelSort>().ok(),
         filter_by: filter.parse::<ModelFilter>().ok(),
         limit: Some(PAGE),
-        offset: Some(number.saturating_sub(1).saturating_mul(PAGE.into())),
+        offset: Some((number - 1_u64).saturating_mul(PAGE.into())),
     };
     let models = within(app.client.models().page(request)).await?;
     let serving = models.records.iter().map(|model| {

@@ -105,12 +105,21 @@ pub(crate) fn choice<'a>(name: &str, any: &str, words: impl Iterator<Item = &'a 
     }
 }
 
-/// Links to the pages of a list.
+/// Links to the first, previous, next and last page of a list, and to those near this one.
 pub(crate) fn pager(pages: u64, now: u64, address: impl Fn(u64) -> String) -> Markup {
+    let near = now.saturating_sub(3).max(1)..=now.saturating_add(3).min(pages);
     html! {
         @if pages > 1 {
             nav.pager aria-label="Pages of the list" {
-                @for one in 1..=pages.min(50) { a href=(address(one)) aria-current=[(one == now).then_some("page")] { (one) } }
+                @if now > 1 {
+                    a href=(address(1)) { "First" }
+                    a href=(address((now - 1).min(pages))) { "Previous" }
+                }
+                @for one in near { a href=(address(one)) aria-current=[(one == now).then_some("page")] { (one) } }
+                @if now < pages {
+                    a href=(address(now + 1)) { "Next" }
+                    a href=(address(pages)) { "Last" }
+                }
             }
         }
     }
@@ -140,10 +149,11 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{count:.*} {unit}", usize::from(power > 0))
 }
 
-/// A time, to the second and in UTC as the service states it.
+/// A time: to the second when the service states it in UTC, else as it is written.
 pub(crate) fn when(stamp: Option<&Timestamp>) -> Markup {
     let text = stamp.map_or("–", Timestamp::as_str);
-    let shown = text.get(..19).unwrap_or(text).replace('T', " ");
+    let second = text.get(..19).filter(|_| text.ends_with('Z'));
+    let shown = second.map_or_else(|| text.to_owned(), |second| second.replace('T', " ") + " UTC");
     html! { time datetime=(text) { (shown) } }
 }
 
@@ -151,4 +161,37 @@ pub(crate) fn when(stamp: Option<&Timestamp>) -> Markup {
 pub(crate) fn badge(status: Option<&TaskStatus>) -> Markup {
     let word = status.map_or("unknown", TaskStatus::as_str);
     html! { span.badge.(word) { (titled(word)) } }
+}
+
+#[cfg(test)]
+mod tests {
+    use inferstore::Timestamp;
+
+    use super::{pager, when};
+
+    #[test]
+    fn every_page_of_a_long_list_can_be_reached() {
+        let links = |now| pager(120, now, |one| format!("?page={one}")).into_string();
+        let page_51 = links(51);
+        for link in [
+            "?page=1\">First",
+            "?page=50\">Previous",
+            "?page=48\">48",
+            "?page=54\">54",
+            "?page=52\">Next",
+            "?page=120\">Last",
+        ] {
+            assert!(page_51.contains(link), "{link}: {page_51}");
+        }
+        assert!(page_51.contains("?page=51\" aria-current=\"page\">51"), "{page_51}");
+        assert!(!links(1).contains("Previous") && !links(120).contains("Next"));
+        assert!(links(500).contains("?page=120\">Previous"), "{}", links(500));
+    }
+
+    #[test]
+    fn a_time_says_its_zone() {
+        let shown = |text: &str| when(Some(&Timestamp::from(text))).into_string();
+        assert!(shown("2026-03-01T10:20:30.123456Z").contains(">2026-03-01 10:20:30 UTC<"));
+        assert!(shown("2026-03-01T10:20:30+02:00").contains(">2026-03-01T10:20:30+02:00<"));
+    }
 }

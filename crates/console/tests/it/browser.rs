@@ -140,6 +140,8 @@ async fn a_person_runs_a_model_by_dropping_a_picture() {
     tab.until("document.querySelector('.thumbnail img')?.naturalWidth > 0").await;
     looks_right(&tab, "files").await;
     tab.click(".danger").await;
+    tab.shows("Nothing can bring it back").await;
+    tab.click("button.danger").await;
     tab.shows("No files here").await;
 
     for (page, path) in [("tasks", "/tasks"), ("account", "/account"), ("runs", "/runs"), ("docs", "/docs")] {

@@ -8,7 +8,7 @@ use inferstore_console::Console;
 use inferstore_service::{Fault, Script};
 use reqwest::StatusCode;
 
-use crate::support::{ANYWHERE, Form, Site, Visitor, picture};
+use crate::support::{ANYWHERE, Form, Seen, Site, Visitor, picture};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_page_is_small_and_quick() {
@@ -96,14 +96,73 @@ async fn files_are_stored_listed_fetched_and_deleted() {
         .expect("a response");
     assert_eq!(bytes.status(), StatusCode::PARTIAL_CONTENT);
     assert_eq!(&bytes.bytes().await.expect("bytes")[1..4], b"PNG");
-    let id = link.trim_start_matches("/view/");
+    // The page of the file asks before it deletes, and leads back to the page before.
+    let ask = page
+        .body
+        .split("href=\"")
+        .find(|link| link.contains("Delete b.txt"))
+        .and_then(|link| link.split('"').next())
+        .expect("a link")
+        .replace("&amp;", "&");
+    visitor.get(&ask).await.says("Delete b.txt?").says("method=\"post\"");
+    visitor.get("/files/covers").await.says("2 stored");
+    let query = ask.split_once('?').expect("a query").1.replace("kind=", "kind=text");
+    let request =
+        visitor.request(reqwest::Method::POST, "/files/covers/delete").header("origin", &visitor.origin);
+    let request = request.header("content-type", "application/x-www-form-urlencoded").body(query);
+    let deleted = crate::support::seen(request).await;
+    assert_eq!(deleted.status, StatusCode::SEE_OTHER);
+    assert_eq!(deleted.header("location"), "/files/covers?page=1&kind=text");
+    visitor.get("/files/covers").await.says("1 stored").says("a.png");
+    let beyond = visitor.get("/files/covers?page=9").await;
+    assert_eq!(beyond.header("location"), "/files/covers?page=1&kind=");
+}
+
+/// The address of the first download on a page.
+fn download(page: &Seen) -> String {
+    let link = page.body.split("class=\"save\" href=\"").nth(1).and_then(|rest| rest.split('"').next());
+    link.expect("a download").to_owned()
+}
+
+#[tokio::test]
+async fn a_file_that_was_replaced_or_deleted_is_not_shown_any_more() {
+    let site = Site::start().await;
+    let visitor = site.open().await;
+    let upload = |text: &'static [u8]| Form::new().file("files", "a.txt", text);
+    visitor.post("/files/covers", upload(b"the first")).await;
+    let first = download(&visitor.get("/files/covers").await);
+    let seen = visitor.get(&first).await;
+    assert_eq!((&*seen.body, seen.header("cache-control")), ("the first", "private, no-cache"));
+
+    // By another program, and by the console itself.
+    let file = inferstore::File::bytes("a.txt", &b"the second"[..]);
+    site.client.folder("covers").upload(file).await.expect("an upload");
+    let second = download(&visitor.get("/files/covers").await);
+    assert_ne!(first, second);
+    assert_eq!(visitor.get(&second).await.body, "the second");
+    visitor.post("/files/covers", upload(b"the third")).await;
+    assert_eq!(visitor.get(&second).await.body, "the third");
+
+    let id = second.trim_start_matches("/view/").trim_end_matches("?download").to_owned();
     let request =
         visitor.request(reqwest::Method::POST, "/files/covers/delete").header("origin", &visitor.origin);
     let request =
         request.header("content-type", "application/x-www-form-urlencoded").body(format!("file={id}"));
-    let deleted = crate::support::seen(request).await;
-    assert_eq!(deleted.status, StatusCode::SEE_OTHER);
-    visitor.get("/files/covers").await.says("1 stored").says("b.txt");
+    assert_eq!(crate::support::seen(request).await.status, StatusCode::SEE_OTHER);
+    assert!(!visitor.get(&second).await.status.is_success());
+}
+
+#[tokio::test]
+async fn an_upload_that_fails_in_part_says_what_is_stored() {
+    let site = Site::start().await;
+    let visitor = site.open().await;
+    let form = Form::new().file("files", "a.txt", b"text").file("files", "empty.txt", b"");
+    let page = visitor.post("/files/covers", form.file("files", "c.txt", b"text")).await;
+    assert!(!page.status.is_success() && !page.status.is_redirection(), "{}", page.status);
+    let (failed, stored) = page.body.split_once("<h2>Stored</h2>").expect("both lists");
+    assert!(failed.contains("<h3>empty.txt</h3>") && failed.contains("it is empty"), "{failed}");
+    assert!(stored.contains("a.txt") && stored.contains("c.txt"), "{stored}");
+    visitor.get("/files/covers").await.says("2 stored");
 }
 
 #[tokio::test]
