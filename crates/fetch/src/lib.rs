@@ -4,6 +4,7 @@
 mod guard;
 
 use std::error::Error as StdError;
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -22,6 +23,37 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 const MIN_PROGRESS: usize = 64 * 1024;
 const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_REDIRECTS: usize = 5;
+
+/// Why there is no content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchError {
+    message: String,
+    is_temporary: bool,
+}
+
+impl FetchError {
+    fn permanent(message: impl Into<String>) -> Self {
+        Self { message: message.into(), is_temporary: false }
+    }
+
+    fn temporary(message: impl Into<String>) -> Self {
+        Self { message: message.into(), is_temporary: true }
+    }
+
+    /// Whether the same fetch may succeed later: the server could not be reached, was too slow, or has a failure.
+    pub fn is_temporary(&self) -> bool {
+        self.is_temporary
+    }
+}
+
+/// A sentence that does not repeat the URL, which may carry a signature.
+impl fmt::Display for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl StdError for FetchError {}
 
 /// Fetches files of the public internet. It costs nothing until the first fetch, which reads the
 /// certificates of the system.
@@ -54,7 +86,7 @@ impl Fetcher {
         if let Some(reason) = guard::refusal(&url) {
             return Err(format!("this URL is not fetched: {reason}"));
         }
-        copy(self.client()?, url, MAX_FILE, sink).await
+        copy(self.client()?, url, MAX_FILE, sink).await.map_err(|error| error.message)
     }
 
     fn client(&self) -> Result<&Client, String> {
@@ -96,8 +128,8 @@ fn client(refusal: fn(&Url) -> Option<String>) -> ClientBuilder {
 /// trusted source.
 ///
 /// # Errors
-/// A sentence that says why there is none. It does not repeat the URL, which may carry a signature.
-pub async fn read(client: &Client, url: Url, max_bytes: u64) -> Result<Vec<u8>, String> {
+/// When there is none, or the file is larger.
+pub async fn read(client: &Client, url: Url, max_bytes: u64) -> Result<Vec<u8>, FetchError> {
     let mut content = Vec::new();
     copy(client, url, max_bytes, &mut content).await?;
     Ok(content)
@@ -108,28 +140,33 @@ async fn copy(
     url: Url,
     max_bytes: u64,
     sink: &mut (impl AsyncWrite + Unpin + Send),
-) -> Result<(), String> {
+) -> Result<(), FetchError> {
     let response = timeout(RESPONSE_TIMEOUT, client.get(url).send()).await.map_err(|_| too_slow())?;
-    let mut response = response.map_err(|cause| message(&cause))?;
+    let mut response = response.map_err(|cause| failure(&cause))?;
     let status = response.status();
     if status == StatusCode::PARTIAL_CONTENT {
-        return Err("this URL answered with a part of the file, which was not asked for".to_owned());
+        let message = "this URL answered with a part of the file, which was not asked for";
+        return Err(FetchError::permanent(message));
     }
     if !status.is_success() {
-        return Err(format!("this URL answered with {status}"));
+        let is_temporary = status.is_server_error()
+            || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS);
+        return Err(FetchError { message: format!("this URL answered with {status}"), is_temporary });
     }
-    let too_large = || format!("the file behind this URL is larger than {max_bytes} bytes");
+    let too_large =
+        || FetchError::permanent(format!("the file behind this URL is larger than {max_bytes} bytes"));
     if response.content_length().is_some_and(|length| length > max_bytes) {
         return Err(too_large());
     }
-    let not_stored = |cause| format!("the file behind this URL cannot be stored: {cause}");
+    let not_stored =
+        |cause| FetchError::permanent(format!("the file behind this URL cannot be stored: {cause}"));
     let mut size = 0;
     let mut progress = 0;
     let mut deadline = Instant::now() + STALL_TIMEOUT;
     while let Some(chunk) = timeout_at(deadline, response.chunk())
         .await
         .map_err(|_| too_slow())?
-        .map_err(|cause| message(&cause))?
+        .map_err(|cause| failure(&cause))?
     {
         size += chunk.len() as u64;
         if size > max_bytes {
@@ -145,16 +182,16 @@ async fn copy(
     sink.flush().await.map_err(not_stored)
 }
 
-fn too_slow() -> String {
-    "the file behind this URL did not arrive in time".to_owned()
+fn too_slow() -> FetchError {
+    FetchError::temporary("the file behind this URL did not arrive in time")
 }
 
 /// What went wrong, down to its first cause: reqwest's own message says little, and repeats the URL.
-fn message(error: &reqwest::Error) -> String {
+fn failure(error: &reqwest::Error) -> FetchError {
     // One message for all of these: others would say which names exist inside a network, and which ports of
     // a host are open.
     if error.is_connect() {
-        return "no host of the public internet could be reached at this URL".to_owned();
+        return FetchError::temporary("no host of the public internet could be reached at this URL");
     }
     if error.is_timeout() {
         return too_slow();
@@ -163,10 +200,12 @@ fn message(error: &reqwest::Error) -> String {
     while let Some(deeper) = first.source() {
         first = deeper;
     }
-    match std::ptr::addr_eq(first, std::ptr::from_ref(error)) {
+    let message = match std::ptr::addr_eq(first, std::ptr::from_ref(error)) {
         true => "the file behind this URL could not be fetched".to_owned(),
         false => format!("the file behind this URL could not be fetched: {first}"),
-    }
+    };
+    // A redirect that is refused is refused again.
+    FetchError { message, is_temporary: !error.is_redirect() }
 }
 
 /// TLS over ring, named outright: reqwest would otherwise ask for a provider that the whole process has
@@ -241,6 +280,7 @@ mod tests {
         drop(listener);
         let closed = read(&client(|_| None).build()?, closed, 10).await;
         let inside = Fetcher::default().fetch("http://localhost:1/").await;
+        let closed = closed.map_err(|error| error.to_string());
         assert!(closed.is_err() && closed == inside, "{closed:?} {inside:?}");
         Ok(())
     }
@@ -265,7 +305,7 @@ mod tests {
         let (listener, url) = listener().await?;
         let served = serve(listener, "HTTP/1.1 206 Partial Content\r\ncontent-length: 4\r\n\r\npart");
         let refused = read(&client(|_| None).build()?, url, 10).await;
-        assert!(refused.is_err_and(|message| message.contains("part of the file")));
+        assert!(refused.is_err_and(|error| error.to_string().contains("part of the file")));
         served.await??;
         Ok(())
     }
@@ -286,7 +326,7 @@ mod tests {
                 // Stays open.
                 tokio::time::sleep(Duration::from_secs(600)).await;
             });
-            let message = read.await?.err().unwrap_or_default();
+            let message = read.await?.err().map(|error| error.to_string()).unwrap_or_default();
             assert!(message.contains("did not arrive in time"), "{message}");
             assert!(begun.elapsed() < FETCH_TIMEOUT);
             drip.abort();

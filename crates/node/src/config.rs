@@ -214,7 +214,13 @@ impl Config {
         if config.models.is_empty() {
             return Err(failed("a node runs at least one model".into()));
         }
+        if let Some((name, _)) = config.workers.iter().find(|(_, worker)| worker.processes == 0) {
+            return Err(failed(format!("the worker {name} has 0 processes, which would run nothing").into()));
+        }
         for (id, model) in &config.models {
+            if model.side_by_side == 0 {
+                return Err(failed(format!("the model {id} has side_by_side 0, and would never run").into()));
+            }
             if let RunnerConfig::Worker { worker } = &model.runner
                 && !config.workers.contains_key(worker)
             {
@@ -299,7 +305,7 @@ impl Config {
     }
 }
 
-fn is_this_machine(url: &Url) -> bool {
+pub(crate) fn is_this_machine(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -372,6 +378,11 @@ mod tests {
             ("https://nodes.example", r#"{"command": ["true"], "seconds": -1}"#),
             ("https://nodes.example", r#"{"command": ["true"], "typo": 1}"#),
             ("https://nodes.example", r#"{"worker": "none"}"#),
+            ("https://nodes.example", r#"{"command": ["true"], "side_by_side": 0}"#),
+            (
+                "https://nodes.example",
+                r#"{"worker": "w"}}, "workers": {"w": {"command": ["w"], "processes": 0}"#,
+            ),
         ] {
             assert!(with(service, model).is_err(), "{service} {model}");
         }

@@ -5,18 +5,23 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use inferstore_fetch::{Fetcher, MAX_FILE, over_ring, read};
 use reqwest::Client;
 use reqwest::redirect::Policy;
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 use url::Url;
 
 use crate::Error;
 use crate::outputs::Failed;
-use crate::service::Lease;
+use crate::service::{Lease, without_proxy};
+use crate::work::backoff;
 
 /// How long a file of the service's own may take.
 const TIMEOUT: Duration = Duration::from_mins(1);
+/// How long the object store of the service may be away until an input fails: longer than it takes to start again.
+const MAX_OUTAGE: Duration = Duration::from_mins(2);
 
 /// One input.
 pub(crate) enum Input {
@@ -40,16 +45,17 @@ pub(crate) struct Gatherer {
 }
 
 impl Gatherer {
-    pub(crate) fn new() -> Result<Self, Error> {
-        // The service redirects to its object store, which may be on a private network like the service itself.
-        let own = over_ring(Client::builder()).redirect(Policy::limited(1)).timeout(TIMEOUT).build();
+    pub(crate) fn new(storage: &Url) -> Result<Self, Error> {
+        // The service redirects to its object store, which may be on a private network like the service itself. What
+        // led there is a URL that stays valid, and nothing for the store to know.
+        let own = over_ring(Client::builder()).redirect(Policy::limited(1)).referer(false).timeout(TIMEOUT);
+        let own = without_proxy(own, storage).build();
         let own = own.map_err(|cause| Error::new("preparing to fetch files", cause))?;
         Ok(Self { public: Fetcher::default(), own })
     }
 
     pub(crate) async fn gather(&self, lease: &Lease, storage: &Url) -> Result<Inputs, Failed> {
-        let mut inputs = Inputs::new();
-        for (name, value) in &lease.input {
+        let input = async |name: &str, value: &RawValue| {
             let is_file = lease.input_format.get(name).is_some_and(|descriptor| descriptor.is_file());
             let input = match serde_json::from_str::<String>(value.get()) {
                 Ok(url) if is_file => {
@@ -57,17 +63,36 @@ impl Gatherer {
                     let bytes = fetched.map_err(|why| Failed::input(format!("{name}: {why}")))?;
                     Input::File { bytes, extension: extension(&url) }
                 }
-                _ => Input::Value(value.clone()),
+                _ => Input::Value(value.to_owned()),
             };
-            inputs.insert(name.clone(), input);
-        }
-        Ok(inputs)
+            Ok((name.to_owned(), input))
+        };
+        // Null counts as not given.
+        let given = lease.input.iter().filter(|(_, value)| value.get() != "null");
+        // At once, so that several that are slow take no longer than one.
+        let inputs = try_join_all(given.map(|(name, value)| input(name, value))).await?;
+        Ok(inputs.into_iter().collect())
     }
 
     async fn fetch(&self, url: &str, storage: &Url) -> Result<Vec<u8>, String> {
         match Url::parse(url) {
-            Ok(parsed) if parsed.origin() == storage.origin() => read(&self.own, parsed, MAX_FILE).await,
+            Ok(parsed) if parsed.origin() == storage.origin() => self.fetch_own(&parsed).await,
             _ => self.public.fetch(url).await,
+        }
+    }
+
+    /// A file of the service's own, which is there even if the object store is not for a while.
+    async fn fetch_own(&self, url: &Url) -> Result<Vec<u8>, String> {
+        let given_up_at = Instant::now() + MAX_OUTAGE;
+        let mut failures = 0;
+        loop {
+            match read(&self.own, url.clone(), MAX_FILE).await {
+                Err(error) if error.is_temporary() && Instant::now() < given_up_at => {
+                    tracing::warn!(%error, "an input cannot be fetched; trying again");
+                    tokio::time::sleep(backoff(&mut failures)).await;
+                }
+                fetched => return fetched.map_err(|error| error.to_string()),
+            }
         }
     }
 }
@@ -88,9 +113,9 @@ mod tests {
     async fn only_the_service_may_be_on_this_machine() -> Result<(), Box<dyn std::error::Error>> {
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
         let here = listener.local_addr()?;
-        let gatherer = Gatherer::new()?;
         // The same machine, but not the object store: another port, another spelling.
         let storage = Url::parse("http://127.0.0.1:1/")?;
+        let gatherer = Gatherer::new(&storage)?;
         for url in [format!("http://{here}/x"), format!("http://localhost:{}/x", here.port())] {
             let refused = gatherer.fetch(&url, &storage).await;
             assert!(refused.is_err_and(|why| why.contains("public internet")), "{url}");
@@ -101,7 +126,7 @@ mod tests {
     }
 
     /// Answers one request with this.
-    async fn answer(listener: tokio::net::TcpListener, response: String) -> std::io::Result<()> {
+    async fn answer(listener: &tokio::net::TcpListener, response: String) -> std::io::Result<()> {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
         let (mut stream, _) = listener.accept().await?;
         let _ = stream.read(&mut [0; 4096]).await?;
@@ -121,12 +146,51 @@ mod tests {
         );
         let bytes = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nbytes".to_owned();
         let url = format!("{storage}files/token/samples/a.txt");
-        let gatherer = Gatherer::new()?;
+        let gatherer = Gatherer::new(&storage)?;
         let (fetched, redirected, answered) =
-            tokio::join!(gatherer.fetch(&url, &storage), answer(service, moved), answer(store, bytes));
+            tokio::join!(gatherer.fetch(&url, &storage), answer(&service, moved), answer(&store, bytes));
         redirected?;
         answered?;
         assert_eq!(fetched?, b"bytes");
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn an_own_file_is_fetched_again_while_the_object_store_is_away()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let store = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
+        let storage = Url::parse(&format!("http://{}/", store.local_addr()?))?;
+        let serving = async {
+            for response in [
+                "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
+                "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nbytes",
+                "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
+            ] {
+                answer(&store, response.to_owned()).await?;
+            }
+            std::io::Result::Ok(())
+        };
+        let gatherer = Gatherer::new(&storage)?;
+        let url = format!("{storage}files/a.txt");
+        let fetching = async { (gatherer.fetch(&url, &storage).await, gatherer.fetch(&url, &storage).await) };
+        let ((fetched, gone), served) = tokio::join!(fetching, serving);
+        served?;
+        assert_eq!(fetched?, b"bytes");
+        assert!(gone.is_err_and(|why| why.contains("404")), "what is not there is not waited for");
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn null_is_not_given_to_a_model() -> Result<(), Box<dyn std::error::Error>> {
+        let storage = Url::parse("http://127.0.0.1:1/")?;
+        let lease: Lease = serde_json::from_value(serde_json::json!({
+            "task": "t", "attempt": 1, "model": "m", "input": { "a": null, "b": 1, "c": null },
+            "input_format": { "a": { "type": "string" }, "c": { "type": "file" } }, "output_format": {},
+            "lease_seconds": 30.0
+        }))?;
+        let inputs = Gatherer::new(&storage)?.gather(&lease, &storage).await;
+        let inputs = inputs.map_err(|failed| failed.message)?;
+        assert_eq!(inputs.keys().collect::<Vec<_>>(), ["b"]);
         Ok(())
     }
 

@@ -59,11 +59,32 @@ impl OutputFile {
     }
 }
 
+/// Whose failure it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Input,
+    Model,
+    Limit,
+    /// The machine of the node: it is not reported, since the task may succeed on another one.
+    Node,
+}
+
+impl Kind {
+    /// A word for programs.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Model => "model",
+            Self::Limit => "limit",
+            Self::Node => "node",
+        }
+    }
+}
+
 /// Why a run gave no result.
 #[derive(Debug)]
 pub(crate) struct Failed {
-    /// A word for programs: `input`, `model` or `limit`.
-    pub(crate) kind: &'static str,
+    pub(crate) kind: Kind,
     /// A sentence for people.
     pub(crate) message: String,
     /// Anything that helps to find the cause.
@@ -72,21 +93,26 @@ pub(crate) struct Failed {
 
 impl Failed {
     pub(crate) fn input(message: impl Into<String>) -> Self {
-        Self { kind: "input", message: message.into(), detail: None }
+        Self { kind: Kind::Input, message: message.into(), detail: None }
     }
 
     pub(crate) fn model(message: impl Into<String>) -> Self {
-        Self { kind: "model", message: message.into(), detail: None }
+        Self { kind: Kind::Model, message: message.into(), detail: None }
     }
 
     pub(crate) fn limit(message: impl Into<String>) -> Self {
-        Self { kind: "limit", message: message.into(), detail: None }
+        Self { kind: Kind::Limit, message: message.into(), detail: None }
+    }
+
+    /// The machine of the node cannot begin the run: its disk is full, a program is missing.
+    pub(crate) fn node(doing: &str, cause: &dyn std::error::Error) -> Self {
+        Self { kind: Kind::Node, message: format!("{doing} failed: {cause}"), detail: None }
     }
 
     /// As it is reported to the service.
     pub(crate) fn ending(&self) -> Value {
         let mut error = Map::from_iter([
-            ("kind".to_owned(), json!(self.kind)),
+            ("kind".to_owned(), json!(self.kind.word())),
             ("message".to_owned(), json!(self.message)),
         ]);
         if let Some(detail) = &self.detail {

@@ -4,29 +4,28 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 
-use crate::outputs::{Failed, Output};
+use crate::outputs::{Failed, Kind, Output};
 use crate::runners::Runner;
 use crate::service::{Lease, Refusal, Registered};
-use crate::work::Node;
+use crate::work::{Node, backoff};
 
-/// How often something is handed in before the node gives up and the lease runs out.
-const TRIES: u32 = 8;
-
+/// Runs the task of a lease; false when the machine of the node could not.
 pub(crate) async fn run(
     node: &Node,
     registered: &Registered,
     runner: &Runner,
     lease: &Lease,
     limit: Duration,
-) {
+) -> bool {
     let (task, model) = (&lease.task, &lease.model);
     tracing::info!(task, model, attempt = lease.attempt, "running");
     let running = async {
         let ending = match output(node, registered, runner, lease, limit).await {
             Ok(output) => json!({ "output": output }),
-            Err(Stopped::Failed(failed)) => failed.ending(),
-            Err(Stopped::Lost(why)) => return Err(why),
+            Err(Stopped::Failed(failed)) if failed.kind != Kind::Node => failed.ending(),
+            Err(stopped) => return Err(stopped),
         };
         match hand_in(|| node.service.finish(&registered.node, lease, &ending)).await {
             // The outputs are not what the model declares, which is the model's failure.
@@ -35,7 +34,7 @@ pub(crate) async fn run(
                 hand_in(|| node.service.finish(&registered.node, lease, &ending)).await?;
                 Ok(ending)
             }
-            Err(refusal) => Err(refusal),
+            Err(refusal) => Err(refusal.into()),
             Ok(()) => Ok(ending),
         }
     };
@@ -45,23 +44,30 @@ pub(crate) async fn run(
                 let error = ending["error"]["message"].as_str();
                 tracing::info!(task, model, error, "the task has ended");
             }
-            Err(why) => tracing::warn!(task, model, ?why, "what came out was thrown away"),
+            Err(Stopped::Lost(why)) => tracing::warn!(task, model, ?why, "what came out was thrown away"),
+            Err(Stopped::Failed(failed)) => {
+                tracing::error!(task, model, "{}; the task goes to another node when its lease ends", failed.message);
+                return false;
+            }
         },
         // Dropping the run ends it, with every process that it started.
         () = keep_alive(node, registered, lease) => {
             tracing::warn!(task, model, "the lease is lost; the run was stopped");
         }
     }
+    true
 }
 
 /// Prolongs the lease until it is lost. A service that does not answer has taken nothing away yet.
 async fn keep_alive(node: &Node, registered: &Registered, lease: &Lease) {
-    let pause = Duration::from_secs_f64((lease.lease_seconds / 3.0).max(0.01));
+    let third = Duration::from_secs_f64((lease.lease_seconds / 3.0).max(0.01));
+    // One that gets no response leaves time for another one before the lease ends.
+    let mut heartbeats = tokio::time::interval_at(Instant::now() + third, third);
     loop {
-        tokio::time::sleep(pause).await;
-        match node.service.heartbeat(&registered.node, lease).await {
+        heartbeats.tick().await;
+        match node.service.heartbeat(&registered.node, lease, third / 2).await {
             Ok(()) => {}
-            Err(Refusal::Later(message)) => tracing::warn!(message, "a heartbeat was not heard"),
+            Err(Refusal::Later(message)) => tracing::warn!(message, "a heartbeat failed"),
             Err(_) => return,
         }
     }
@@ -73,6 +79,12 @@ enum Stopped {
     Failed(Failed),
     /// The service will not take what comes out.
     Lost(Refusal),
+}
+
+impl From<Refusal> for Stopped {
+    fn from(refusal: Refusal) -> Self {
+        Self::Lost(refusal)
+    }
 }
 
 impl From<Failed> for Stopped {
@@ -114,18 +126,34 @@ async fn output(
     Ok(by_name)
 }
 
-/// Hands something in, again and again while the service does not answer: what a run gave is worth it,
-/// and it counts once.
+/// Hands something in, again and again while the service does not respond, as long as the lease is not lost: what a
+/// run gave is worth it, and it counts once.
 async fn hand_in<T, F: Future<Output = Result<T, Refusal>>>(again: impl Fn() -> F) -> Result<T, Refusal> {
-    let mut tried = 0;
+    let mut failures = 0;
     loop {
-        tried += 1;
         match again().await {
-            Err(Refusal::Later(message)) if tried < TRIES => {
-                tracing::warn!(message, "the service does not answer; trying again");
-                tokio::time::sleep(Duration::from_millis(100) * 2_u32.saturating_pow(tried)).await;
+            Err(Refusal::Later(message)) => {
+                tracing::warn!(message, "the service does not respond; trying again");
+                tokio::time::sleep(backoff(&mut failures)).await;
             }
             ended => return ended,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_run_gave_is_handed_in_however_long_the_service_is_away() {
+        let begun = Instant::now();
+        let away = Duration::from_mins(10);
+        let handed_in = hand_in(async || match begun.elapsed() < away {
+            true => Err(Refusal::Later("no response".to_owned())),
+            false => Ok("done"),
+        });
+        assert!(matches!(handed_in.await, Ok("done")));
+        assert!(begun.elapsed() < away + Duration::from_secs(10), "it was noticed late");
     }
 }

@@ -6,14 +6,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
-use reqwest::{Client, RequestBuilder, StatusCode};
+use reqwest::{Client, ClientBuilder, RequestBuilder, StatusCode};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::config::NodeKey;
+use crate::config::{NodeKey, is_this_machine};
 use crate::{Config, Error};
 
 /// How long the service may take to answer, beyond what it is asked to wait.
@@ -99,9 +99,8 @@ impl Service {
             )]))
             // The key goes to the service, and to no host that it redirects to.
             .redirect(Policy::none())
-            .connect_timeout(Duration::from_secs(10))
-            .build()
-            .map_err(|cause| Error::new(doing, cause))?;
+            .connect_timeout(Duration::from_secs(10));
+        let http = without_proxy(http, &config.service).build().map_err(|cause| Error::new(doing, cause))?;
         Ok(Self { http, root: format!("{}/nodes/v1", config.service.as_str().trim_end_matches('/')) })
     }
 
@@ -125,9 +124,12 @@ impl Service {
         self.post::<Value>(&format!("/{node}/goodbye"), &json!({}), CALL_TIMEOUT).await.map(drop)
     }
 
-    pub(crate) async fn heartbeat(&self, node: &str, lease: &Lease) -> Result<(), Refusal> {
-        // One that takes longer than that is worth less than the next.
-        let timeout = Duration::from_secs_f64(lease.lease_seconds / 3.0);
+    pub(crate) async fn heartbeat(
+        &self,
+        node: &str,
+        lease: &Lease,
+        timeout: Duration,
+    ) -> Result<(), Refusal> {
         self.post::<Value>(&of_lease(node, lease, "heartbeat"), &json!({}), timeout).await.map(drop)
     }
 
@@ -168,6 +170,13 @@ impl Service {
     }
 }
 
+/// Uses no proxy for plain `http` to this machine: one from the environment would carry the key, and the files, to
+/// another machine in the clear.
+pub(crate) fn without_proxy(builder: ClientBuilder, address: &Url) -> ClientBuilder {
+    let is_plain_loopback = address.scheme() == "http" && is_this_machine(address);
+    if is_plain_loopback { builder.no_proxy() } else { builder }
+}
+
 fn of_lease(node: &str, lease: &Lease, rest: &str) -> String {
     format!("/{node}/tasks/{}/{}/{rest}", lease.task, lease.attempt)
 }
@@ -194,5 +203,48 @@ async fn send<T: DeserializeOwned>(request: RequestBuilder) -> Result<Option<T>,
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => Err(Refusal::Later(message())),
         status if status.is_client_error() => Err(Refusal::Refused(message())),
         _ => Err(Refusal::Later(message())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In the process that a test starts: the service that it calls.
+    const CHILD_SERVICE: &str = "INFERSTORE_TEST_SERVICE";
+
+    #[tokio::test]
+    async fn the_key_of_a_node_on_the_machine_of_its_service_goes_through_no_proxy()
+    -> Result<(), Box<dyn std::error::Error>> {
+        if let Ok(service) = std::env::var(CHILD_SERVICE) {
+            let settings = json!({ "service": service, "models": { "a": { "command": ["true"] } } });
+            let config = Config::from_json(&settings.to_string())?;
+            // Whoever accepts the connection sends no response.
+            let _ = Service::new(&config, &NodeKey::new("key"))?.register(&["a".to_owned()]).await;
+            return Ok(());
+        }
+        let (service, proxy) = (
+            tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?,
+            tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?,
+        );
+        let proxy_url = format!("http://{}", proxy.local_addr()?);
+        let name = std::thread::current().name().unwrap_or_default().to_owned();
+        // This test again, with the proxy in its environment.
+        let mut child = tokio::process::Command::new(std::env::current_exe()?)
+            .args(["--exact", &name])
+            .env(CHILD_SERVICE, format!("http://{}", service.local_addr()?))
+            .env("HTTP_PROXY", &proxy_url)
+            .env("http_proxy", &proxy_url)
+            .env_remove("NO_PROXY")
+            .env_remove("no_proxy")
+            .stdout(std::process::Stdio::null())
+            .kill_on_drop(true)
+            .spawn()?;
+        tokio::select! {
+            accepted = service.accept() => drop(accepted?),
+            accepted = proxy.accept() => return Err(format!("the proxy was called: {accepted:?}").into()),
+        }
+        assert!(child.wait().await?.success());
+        Ok(())
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct Node {
 /// When the settings cannot be used, or the service refuses the key. A service that does not answer is no
 /// error: the node tries again until it does.
 pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> + Send) -> Result<(), Error> {
-    let (service, gatherer) = (Service::new(&config, &key)?, Gatherer::new()?);
+    let service = Service::new(&config, &key)?;
     let models: Vec<String> = config.models.keys().cloned().collect();
     let slots = slots(&config)?;
 
@@ -44,10 +44,16 @@ pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> 
         stopping.cancel();
     };
     let serving = async {
-        let first = register(&service, &models, &stopping).await?;
+        let first = register(&service, &models, &stopping, true).await?;
         let Some(registered) = first else { return Ok(()) };
+        let gatherer = Gatherer::new(&registered.storage_url)?;
         let node = Node { service, gatherer, models, registered: RwLock::new(Arc::new(registered)) };
-        let slots = slots.into_iter().map(|slot| slot.serve(&node, &stopping));
+        let slots = slots.into_iter().map(async |slot| {
+            let ended = slot.serve(&node, &stopping).await;
+            // A node whose slot has ended would be taken for one that serves the model.
+            stopping.cancel();
+            ended
+        });
         let drained = async {
             stopping.cancelled().await;
             tokio::time::sleep(Duration::from_secs(config.drain_seconds)).await;
@@ -72,26 +78,32 @@ pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> 
     }
 }
 
-/// Registers as soon as the service answers; None when the node is to stop first.
+/// Registers as soon as the service responds; None when the node is to stop first.
 async fn register(
     service: &Service,
     models: &[String],
     stopping: &CancellationToken,
+    is_first: bool,
 ) -> Result<Option<Registered>, Error> {
     let doing = "registering with the service";
     let mut failures = 0;
     loop {
-        match service.register(models).await {
+        let Some(registered) = stopping.run_until_cancelled(service.register(models)).await else {
+            return Ok(None);
+        };
+        match registered {
             Ok(registered) => {
                 tracing::info!(node = registered.node, ?models, "registered");
                 return Ok(Some(registered));
             }
             Err(Refusal::Key) => return Err(Error::new(doing, "the key is not valid")),
+            // A proxy says so too, while the service behind it starts again.
+            Err(Refusal::Gone) if !is_first => tracing::warn!("the listener for nodes is away"),
             Err(Refusal::Gone) => {
                 return Err(Error::new(doing, "there is no listener for nodes at this address"));
             }
             Err(Refusal::Refused(message)) => return Err(Error::new(doing, message)),
-            Err(Refusal::Later(message)) => tracing::warn!(message, "the service does not answer"),
+            Err(Refusal::Later(message)) => tracing::warn!(message, "the service does not respond"),
         }
         if !pause(&mut failures, stopping).await {
             return Ok(None);
@@ -101,11 +113,15 @@ async fn register(
 
 /// Sleeps longer with every failure; false when the node is to stop.
 async fn pause(failures: &mut u32, stopping: &CancellationToken) -> bool {
+    stopping.run_until_cancelled(tokio::time::sleep(backoff(failures))).await.is_some()
+}
+
+/// How long to wait after one more failure.
+pub(crate) fn backoff(failures: &mut u32) -> Duration {
     *failures += 1;
     let longest = MAX_BACKOFF.min(Duration::from_millis(100) * 2_u32.saturating_pow(*failures));
     // Nodes that lost the same service come back one by one.
-    let pause = longest.mul_f64(0.5 + fastrand::f64() / 2.0);
-    stopping.run_until_cancelled(tokio::time::sleep(pause)).await.is_some()
+    longest.mul_f64(0.5 + fastrand::f64() / 2.0)
 }
 
 impl Node {
@@ -117,7 +133,7 @@ impl Node {
     async fn register_again(&self, before: &str, stopping: &CancellationToken) -> Result<(), Error> {
         let mut registered = self.registered.write().await;
         if registered.node == before
-            && let Some(again) = register(&self.service, &self.models, stopping).await?
+            && let Some(again) = register(&self.service, &self.models, stopping, false).await?
         {
             *registered = Arc::new(again);
         }
@@ -162,7 +178,8 @@ impl Slot<'_> {
         let mut failures = 0;
         while !stopping.is_cancelled() {
             // A model that cannot run would fail every task in the queue, one after the other.
-            if let Err(why) = self.runner.is_ready().await {
+            let Some(ready) = stopping.run_until_cancelled(self.runner.is_ready()).await else { break };
+            if let Err(why) = ready {
                 tracing::warn!(models = ?self.models, why, "what runs the model is not ready; its tasks wait");
                 pause(&mut failures, stopping).await;
                 continue;
@@ -173,13 +190,15 @@ impl Slot<'_> {
             match leased {
                 Ok(None) => failures = 0,
                 Ok(Some(lease)) => {
-                    failures = 0;
                     let time = self.config.models.get(&lease.model).and_then(|model| model.time);
                     let limit = time.unwrap_or(Duration::from_secs_f64(registered.run_seconds.max(0.0)));
-                    run::run(node, &registered, &self.runner, &lease, limit).await;
+                    match run::run(node, &registered, &self.runner, &lease, limit).await {
+                        true => failures = 0,
+                        // It would fail the next tasks in the same way, which another node may run.
+                        false => drop(pause(&mut failures, stopping).await),
+                    }
                 }
                 Err(Refusal::Key) => {
-                    stopping.cancel();
                     return Err(Error::new("waiting for a task", "the key is not valid any more"));
                 }
                 Err(Refusal::Gone) => node.register_again(&registered.node, stopping).await?,

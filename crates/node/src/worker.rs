@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -102,9 +103,6 @@ impl WorkerProcess {
         }
         process
             .args(arguments)
-            // The program does not speak for the node or for a customer.
-            .env_remove("INFERSTORE_NODE_KEY")
-            .env_remove("INFERSTORE_API_KEY")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -113,6 +111,7 @@ impl WorkerProcess {
         if let Some(folder) = &command.folder {
             process.current_dir(folder);
         }
+        remove_secrets(&mut process);
         let mut child = process
             .spawn()
             .map_err(|cause| WorkerError::Start(format!("the worker cannot be started: {cause}")))?;
@@ -147,14 +146,11 @@ impl WorkerProcess {
         }
     }
 
-    /// Whether the process has not ended.
-    pub fn is_running(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
-    }
-
-    /// The process of the worker.
-    pub fn id(&self) -> Option<u32> {
-        self.child.id()
+    /// Whether the process waits for a line: it has not ended, and has written nothing since the last exchange. What
+    /// it wrote would be taken for the response to the next line.
+    pub fn is_idle(&mut self) -> bool {
+        let is_silent = self.stdout.fill_buf().now_or_never().is_none();
+        is_silent && matches!(self.child.try_wait(), Ok(None))
     }
 
     /// Writes a line, which has no line feed in it, and reads one. A call that is dropped leaves the worker in
@@ -214,6 +210,16 @@ impl WorkerProcess {
     }
 }
 
+/// Starts a program without the keys and passwords that this process was given: it speaks neither for the node nor for
+/// a customer.
+pub(crate) fn remove_secrets(process: &mut Command) {
+    const SECRETS: [&str; 4] =
+        ["INFERSTORE_NODE_KEY", "INFERSTORE_API_KEY", "INFERSTORE_FIRST_KEY", "INFERSTORE_DATABASE"];
+    for name in SECRETS {
+        process.env_remove(name);
+    }
+}
+
 /// The processes of a worker. Dropping it kills them.
 #[derive(Debug)]
 pub(crate) struct Group(Option<Pid>);
@@ -254,6 +260,26 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_worker_that_wrote_too_much_or_has_ended_is_not_idle() -> Result<(), WorkerError> {
+        for (script, is_idle) in
+            [("echo one; sleep 60", true), ("echo one; echo two; sleep 60", false), ("echo one", false)]
+        {
+            let script = format!(r#"echo '{{"ready": true}}'; read line; {script}"#);
+            let mut worker = WorkerProcess::start(&shell(&script)).await?;
+            assert!(worker.is_idle(), "{script}");
+            assert_eq!(worker.exchange(b"x").await?, b"one\n");
+            for _ in 0..100 {
+                if !worker.is_idle() {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            assert_eq!(worker.is_idle(), is_idle, "{script}");
+        }
+        Ok(())
+    }
+
+    #[tokio::test]
     async fn a_worker_that_ends_says_how() -> Result<(), WorkerError> {
         let script = r#"echo '{"ready": true}'; read line; echo first >&2; echo "it broke" >&2; exit 3"#;
         let mut worker = WorkerProcess::start(&shell(script)).await?;
@@ -277,6 +303,14 @@ mod tests {
         let ended = WorkerProcess::start(&shell(script)).await?.exchange(b"x").await;
         assert!(ended.is_err_and(|error| error.to_string().ends_with("exit status: 3: it broke")));
         Ok(())
+    }
+
+    #[test]
+    fn a_program_starts_without_the_keys_of_this_process() {
+        let mut process = Command::new("true");
+        remove_secrets(&mut process);
+        let removed: Vec<_> = process.as_std().get_envs().filter(|(_, value)| value.is_none()).collect();
+        assert_eq!(removed.len(), 4, "{removed:?}");
     }
 
     #[tokio::test]

@@ -8,6 +8,7 @@ use inferstore::Inputs;
 use serde_json::{Map, Value, json};
 
 use super::bench::Bench;
+use crate::client::Quickly;
 
 fn shell(script: &str) -> Value {
     json!({ "command": ["sh", "-c", script], "seconds": 5 })
@@ -74,7 +75,6 @@ async fn a_command_that_fails_says_why_and_costs_nothing() {
         ("flood", shell("yes"), "wrote more than"),
         ("slow", slow, "took longer than 0.5 seconds"),
         ("hungry", hungry, "the command"),
-        ("absent", json!({ "command": ["there-is-no-such-program"] }), "starting the command"),
     ];
     let mut models = Map::new();
     for (id, model, _) in &table {
@@ -92,6 +92,23 @@ async fn a_command_that_fails_says_why_and_costs_nothing() {
     }
     node.stop().await.expect("the node ends in order");
     assert_eq!(bench.earned().await, "0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_machine_cannot_run_a_task_leaves_it_to_another() {
+    let bench = Bench::start().await;
+    bench.publish("steady", json!({}), json!({ "output": { "type": "string", "position": 0 } })).await;
+    let broken = bench.node(&json!({ "steady": { "command": ["there-is-no-such-program"] } }));
+    let task = bench.client.model("steady").run(Inputs::new()).start().await.expect("it is created");
+    while task.get().await.expect("the service responds").status != Some(inferstore::types::TaskStatus::Computing) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let well = bench.node(&json!({ "steady": shell("echo '{\"output\": \"done\"}'") }));
+    let outcome = task.wait().quickly().await.expect("it succeeds on the other one");
+    assert_eq!(outcome.output["output"], "done");
+    for node in [broken, well] {
+        node.stop().await.expect("the node ends in order");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -21,6 +21,7 @@ while read line; do
     *'"say":"die"'*) echo "it was asked to" >&2; exit 7 ;;
     *'"say":"wrong"'*) echo '{"error": {"kind": "input", "message": "say something else"}}' ;;
     *'"say":"nonsense"'*) echo 'nonsense' ;;
+    *'"say":"twice"'*) echo '{"output": {"process": "a", "run": 1}}'; echo '{"output": {"process": "b", "run": 2}}' ;;
     *) echo "{\"output\": {\"process\": \"$$\", \"run\": $run}}" ;;
   esac
 done
@@ -59,9 +60,16 @@ async fn a_worker_runs_one_task_after_the_other_and_is_started_again_after_it_ha
     let nonsense = bench.run("first", say("nonsense")).await.expect_err("no JSON");
     assert!(nonsense.contains("cannot be read"), "{nonsense}");
     bench.run("first", say("hello")).await.expect("it was started again");
+    let twice = bench.run("first", say("twice")).await.expect("the first line is its response");
+    assert_eq!(twice["process"], "a");
+    let next = bench.run("second", say("hello")).await.expect("it was started again");
+    assert!(
+        next["process"] != "b" && next["run"] == json!(1),
+        "a line of another task is no response: {next}"
+    );
     drop(stop);
     node.await.expect("the node does not crash").expect("the node ends in order");
-    assert_eq!(bench.earned().await, "2", "4 times 0.5");
+    assert_eq!(bench.earned().await, "3", "6 times 0.5");
 }
 
 #[tokio::test(flavor = "multi_thread")]

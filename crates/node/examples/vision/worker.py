@@ -30,7 +30,8 @@ def serve(models):
     os.dup2(2, 1)
 
     def write(line):
-        lines.write(json.dumps(line) + "\n")
+        # NaN and infinity are no JSON: such an output is an error of the model.
+        lines.write(json.dumps(line, allow_nan=False) + "\n")
         lines.flush()
 
     write({"ready": True})

@@ -17,7 +17,7 @@ use crate::Error;
 use crate::inputs::{Input, Inputs};
 use crate::outputs::{Failed, Output, OutputFile};
 use crate::service::{Descriptor, Lease};
-use crate::worker::Group;
+use crate::worker::{Group, remove_secrets};
 
 /// How much a program may write to standard output, in bytes: values, not files.
 const MAX_RESPONSE: u64 = 8 << 20;
@@ -77,8 +77,6 @@ impl Command {
         process
             .args(arguments)
             .env("INFERSTORE_RUN_FOLDER", scratch)
-            // The program is not to speak for the node.
-            .env_remove("INFERSTORE_NODE_KEY")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -87,7 +85,8 @@ impl Command {
         if let Some(folder) = &self.folder {
             process.current_dir(folder);
         }
-        let mut child = process.spawn().map_err(|cause| here("starting the command", &cause))?;
+        remove_secrets(&mut process);
+        let mut child = process.spawn().map_err(|cause| Failed::node("starting the command", &cause))?;
         let _group = Group::of(&child);
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let say = async move {
@@ -138,10 +137,17 @@ pub(super) fn limited(words: &[String], memory_mib: Option<u64>) -> Result<Vec<S
 
 /// A folder of a run, which goes when the first of the two is dropped.
 pub(super) async fn scratch() -> Result<(TempDir, PathBuf), Failed> {
-    let scratch = TempDir::with_prefix("inferstore-run-").map_err(|cause| here("making a folder", &cause))?;
-    let folder =
-        tokio::fs::canonicalize(scratch.path()).await.map_err(|cause| here("making a folder", &cause))?;
+    let failed = |cause| Failed::node("making a folder for a run", &cause);
+    let scratch = TempDir::with_prefix("inferstore-run-").map_err(failed)?;
+    let folder = tokio::fs::canonicalize(scratch.path()).await.map_err(failed)?;
     Ok((scratch, folder))
+}
+
+/// Whether there is room for the files of a run; if not, why.
+pub(super) async fn can_write() -> Result<(), String> {
+    let (_scratch, folder) = scratch().await.map_err(|failed| failed.message)?;
+    let written = tokio::fs::write(folder.join("probe"), vec![0; 64 << 10]).await;
+    written.map_err(|cause| format!("writing to {} failed: {cause}", folder.display()))
 }
 
 /// Writes the files of a run into its folder; what the program reads names them.
@@ -161,8 +167,9 @@ pub(super) async fn given<'a>(
 
 /// Writes the files into the folder of the run; everything else stays as it is.
 async fn lay_out(folder: &Path, inputs: Inputs) -> Result<BTreeMap<String, Box<RawValue>>, Failed> {
+    let failed = |cause: std::io::Error| Failed::node("writing the inputs", &cause);
     let place = folder.join("inputs");
-    tokio::fs::create_dir(&place).await.map_err(|cause| here("writing the inputs", &cause))?;
+    tokio::fs::create_dir(&place).await.map_err(failed)?;
     let mut given = BTreeMap::new();
     for (name, input) in inputs {
         let value = match input {
@@ -173,7 +180,7 @@ async fn lay_out(folder: &Path, inputs: Inputs) -> Result<BTreeMap<String, Box<R
                 let number = given.len();
                 let end = if extension.is_empty() { String::new() } else { format!(".{extension}") };
                 let path = place.join(format!("{number}-{plain}{end}"));
-                tokio::fs::write(&path, bytes).await.map_err(|cause| here("writing the inputs", &cause))?;
+                tokio::fs::write(&path, bytes).await.map_err(failed)?;
                 to_raw_value(&path).map_err(|cause| here("writing the inputs", &cause))?
             }
         };
@@ -237,7 +244,7 @@ fn failed(what: &str, tail: &str) -> Failed {
     Failed { detail: Some(json!({ "stderr": tail })), ..Failed::model(message) }
 }
 
-/// A failure of the node's machine.
+/// A failure after the run has begun, which would be the same in another try as far as is known.
 fn here(doing: &str, cause: &dyn std::error::Error) -> Failed {
     tracing::error!(%cause, "{doing} failed");
     Failed::model(format!("the node failed at {doing}"))

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::Outputs;
-use super::command::{collect, given, limited, scratch};
+use super::command::{can_write, collect, given, limited, scratch};
 use crate::Error;
 use crate::config::WorkerConfig;
 use crate::inputs::Inputs;
@@ -53,10 +53,10 @@ impl Worker {
 
     /// Starts the process unless it runs.
     pub(super) async fn is_ready(&self) -> Result<(), String> {
+        can_write().await?;
         let mut running = self.running.lock().await;
-        if running.is_none() {
-            *running = Some(WorkerProcess::start(&self.command).await.map_err(|error| error.to_string())?);
-        }
+        let worker = self.idle_or_new(running.take()).await.map_err(|error| error.to_string())?;
+        *running = Some(worker);
         Ok(())
     }
 
@@ -87,13 +87,24 @@ impl Worker {
         }
     }
 
+    /// The process if it waits for a task, and a new one otherwise.
+    async fn idle_or_new(&self, kept: Option<WorkerProcess>) -> Result<WorkerProcess, WorkerError> {
+        match kept.map(|mut worker| (worker.is_idle(), worker)) {
+            Some((true, worker)) => return Ok(worker),
+            Some((false, _)) => {
+                tracing::warn!(
+                    "the worker has ended, or has written more than one line for a task; it is started again"
+                );
+            }
+            None => {}
+        }
+        WorkerProcess::start(&self.command).await
+    }
+
     async fn exchange(&self, request: &[u8]) -> Result<Vec<u8>, WorkerError> {
         let mut running = self.running.lock().await;
         // Out of its place until it has responded, so that a run that is dropped ends the process.
-        let mut worker = match running.take() {
-            Some(worker) => worker,
-            None => WorkerProcess::start(&self.command).await?,
-        };
+        let mut worker = self.idle_or_new(running.take()).await?;
         let line = worker.exchange(request).await?;
         *running = Some(worker);
         Ok(line)

@@ -154,7 +154,7 @@ impl ModelProcesses {
     fn take_idle(&self) -> Option<WorkerProcess> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(mut process) = idle.pop() {
-            if process.is_running() {
+            if process.is_idle() {
                 return Some(process);
             }
         }
