@@ -49,6 +49,7 @@ impl Error {
     }
 
     /// The same for a write that may have been committed.
+    #[cfg(any(feature = "postgres", test))]
     pub(crate) fn in_doubt(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
         Self { is_in_doubt: true, ..Self::new(doing, cause) }
     }

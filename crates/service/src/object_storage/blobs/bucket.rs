@@ -24,6 +24,8 @@ const SIGNATURE_LIFE: Duration = Duration::from_mins(15);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long the store may send nothing.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
+/// Below this many bytes a second an object that is sent counts as stuck.
+const MIN_THROUGHPUT: u64 = 128 * 1024;
 /// The pauses between attempts. A store that is away for longer is reported as unavailable.
 const BACKOFF: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_millis(200), Duration::from_millis(600)];
@@ -38,6 +40,8 @@ const MAX_ERROR_BODY: usize = 300;
 pub(super) struct Bucket {
     pub(super) config: S3Config,
     http: Client,
+    /// For requests that carry an object: the timeout of `http` includes the time in which the body is sent.
+    uploads: Client,
 }
 
 /// A request to the store.
@@ -49,6 +53,8 @@ struct Request<'a> {
     query: &'a [(&'a str, &'a str)],
     /// Not signed.
     headers: HeaderMap,
+    /// How many bytes of an object are sent.
+    size: u64,
 }
 
 /// What the store says of an object.
@@ -67,17 +73,25 @@ pub(super) struct Listed {
     pub(super) modified: Timestamp,
 }
 
+impl<'a> Request<'a> {
+    fn new(method: Method, key: &'a str) -> Self {
+        Self { method, key, query: &[], headers: HeaderMap::new(), size: 0 }
+    }
+}
+
 impl Bucket {
     pub(super) fn new(config: S3Config) -> Result<Self> {
-        let http = over_ring(Client::builder())
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .connect_timeout(CONNECT_TIMEOUT)
-            .read_timeout(READ_TIMEOUT)
-            .build();
-        let http = http.map_err(|cause| Error::new("preparing the client of the object store", cause))?;
-        Ok(Self { config, http })
+        let builder = || {
+            over_ring(Client::builder())
+                .no_proxy()
+                .redirect(reqwest::redirect::Policy::none())
+                .retry(reqwest::retry::never())
+                .connect_timeout(CONNECT_TIMEOUT)
+        };
+        let failed = |cause| Error::new("preparing the client of the object store", cause);
+        let http = builder().read_timeout(READ_TIMEOUT).build().map_err(failed)?;
+        let uploads = builder().build().map_err(failed)?;
+        Ok(Self { config, http, uploads })
     }
 
     /// Creates the bucket unless it exists. Returns whether it did not.
@@ -90,7 +104,7 @@ impl Bucket {
                  <LocationConstraint>{region}</LocationConstraint></CreateBucketConfiguration>"
             ),
         };
-        let bucket = Request { method: Method::Head, key: "", query: &[], headers: HeaderMap::new() };
+        let bucket = Request::new(Method::Head, "");
         let found = self.send("looking for the bucket", &bucket, Body::default).await?;
         if found.status() != StatusCode::NOT_FOUND {
             return self.succeed("looking for the bucket", found).await.map(|_| false);
@@ -119,7 +133,7 @@ impl Bucket {
         if let Ok(md5) = STANDARD.encode(md5).parse() {
             headers.insert("content-md5", md5);
         }
-        let put = Request { method: Method::Put, key, query: &[], headers };
+        let put = Request { headers, size, ..Request::new(Method::Put, key) };
         let doing = "storing an object";
         let stored = self.send(doing, &put, body).await?;
         Ok(etag(self.succeed(doing, stored).await?.headers()))
@@ -144,14 +158,14 @@ impl Bucket {
         {
             headers.insert(RANGE, range);
         }
-        let get = Request { method: Method::Get, key, query: &[], headers };
+        let get = Request { headers, ..Request::new(Method::Get, key) };
         let doing = "reading an object";
         self.if_present(doing, self.send(doing, &get, Body::default).await?).await
     }
 
     /// What the store says of an object; None when there is none.
     pub(super) async fn stat(&self, key: &str) -> Result<Option<Stat>> {
-        let head = Request { method: Method::Head, key, query: &[], headers: HeaderMap::new() };
+        let head = Request::new(Method::Head, key);
         let doing = "looking for an object";
         let response = self.if_present(doing, self.send(doing, &head, Body::default).await?).await?;
         let Some(response) = response else { return Ok(None) };
@@ -168,7 +182,7 @@ impl Bucket {
 
     /// Removes an object, if it is there.
     pub(super) async fn delete(&self, key: &str) -> Result<()> {
-        let delete = Request { method: Method::Delete, key, query: &[], headers: HeaderMap::new() };
+        let delete = Request::new(Method::Delete, key);
         let doing = "removing an object";
         self.if_present(doing, self.send(doing, &delete, Body::default).await?).await.map(drop)
     }
@@ -186,7 +200,7 @@ impl Bucket {
             if let Some(token) = &token {
                 query.insert(0, ("continuation-token", token));
             }
-            let list = Request { method: Method::Get, key: "", query: &query, headers: HeaderMap::new() };
+            let list = Request { query: &query, ..Request::new(Method::Get, "") };
             let response = self.succeed(doing, self.send(doing, &list, Body::default).await?).await?;
             let text = response.text().await.map_err(|cause| self.lost(doing, cause))?;
             let page = ListObjectsV2::parse_response(&text)
@@ -207,7 +221,7 @@ impl Bucket {
 
     /// The CORS configuration of the bucket, as XML; None when it has none.
     pub(super) async fn cors(&self) -> Result<Option<String>> {
-        let get = Request { method: Method::Get, key: "", query: &[("cors", "")], headers: HeaderMap::new() };
+        let get = Request { query: &[("cors", "")], ..Request::new(Method::Get, "") };
         let doing = "reading the CORS configuration of the bucket";
         let response = self.if_present(doing, self.send(doing, &get, Body::default).await?).await?;
         let Some(response) = response else { return Ok(None) };
@@ -220,7 +234,7 @@ impl Bucket {
         if let Ok(md5) = STANDARD.encode(Md5::digest(xml)).parse() {
             headers.insert("content-md5", md5);
         }
-        let put = Request { method: Method::Put, key: "", query: &[("cors", "")], headers };
+        let put = Request { query: &[("cors", "")], headers, ..Request::new(Method::Put, "") };
         let doing = "setting the CORS configuration of the bucket";
         let body = Bytes::copy_from_slice(xml.as_bytes());
         let response = self.send(doing, &put, || Body::from(body.clone())).await?;
@@ -271,9 +285,12 @@ impl Bucket {
                 Method::Put => reqwest::Method::PUT,
                 Method::Delete => reqwest::Method::DELETE,
             };
-            let mut sent = self.http.request(method, url).headers(request.headers.clone()).body(body());
+            let client = if request.size > 0 { &self.uploads } else { &self.http };
+            let mut sent = client.request(method, url).headers(request.headers.clone()).body(body());
             if matches!(request.method, Method::Head | Method::Delete) {
                 sent = sent.timeout(SHORT_TIMEOUT);
+            } else if request.size > 0 {
+                sent = sent.timeout(READ_TIMEOUT + Duration::from_secs(request.size / MIN_THROUGHPUT));
             }
             let failure = match sent.send().await {
                 Ok(response) if !is_busy(response.status()) => return Ok(response),
@@ -339,4 +356,35 @@ async fn refusal(response: Response) -> String {
 fn etag(headers: &HeaderMap) -> String {
     let etag = headers.get(ETAG).and_then(|value| value.to_str().ok()).unwrap_or_default();
     etag.trim_matches('"').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn storing_a_large_object_may_take_as_long_as_a_slow_line_needs() -> Result<()> {
+        let size = 8 << 20;
+        let failed = |cause| Error::new("listening", cause);
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await?;
+            let mut received = 0;
+            let mut chunk = vec![0; 65_536];
+            while received < size {
+                received += stream.read(&mut chunk).await?;
+            }
+            tokio::time::sleep(Duration::from_mins(1)).await;
+            stream.write_all(b"HTTP/1.1 200 OK\r\netag: \"e\"\r\ncontent-length: 0\r\n\r\n").await
+        });
+        let config = S3Config::new(&format!("s3://bucket?endpoint=http://{address}"), "key", "secret");
+        let bucket = Bucket::new(config.map_err(|cause| Error::new("reading", cause.to_string()))?)?;
+        let stored = bucket.put("blobs/a", size as u64, b"", || Body::from(vec![1; size])).await?;
+        assert_eq!(stored, "e");
+        Ok(())
+    }
 }
