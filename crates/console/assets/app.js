@@ -5,8 +5,18 @@ const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 // Live progress. A browser has six connections for this console in all its tabs: hidden ones give theirs up.
 for (const area of all("[data-live]")) {
   let source;
+  const lost = document.createElement("p");
+  lost.className = "failure";
+  lost.setAttribute("role", "alert");
+  lost.textContent = "The console does not respond: it has ended, or was started anew. What this page shows is no longer updated.";
+  const isLost = (value) => {
+    area.classList.toggle("lost", value);
+    if (!value) lost.remove();
+    else if (!lost.isConnected) (area.closest(".scroll") ?? area).before(lost);
+  };
+  const keyOf = (control) => control.getAttribute("href") ?? control.textContent;
   const receive = ({ data }) => {
-    const { run, html, over } = JSON.parse(data);
+    const { run, html, state, over } = JSON.parse(data);
     let place = area.querySelector(`[data-run="${run}"]`);
     if (!place && area.matches("tbody")) {
       place = document.createElement("tr");
@@ -14,9 +24,11 @@ for (const area of all("[data-live]")) {
       area.prepend(place);
     }
     if (!place) return;
-    const isFocused = place.contains(document.activeElement);
+    const focused = place.contains(document.activeElement) && keyOf(document.activeElement);
     place.innerHTML = html;
-    if (isFocused) place.querySelector("button, a")?.focus();
+    if (focused) all("button, a", place).find((control) => keyOf(control) === focused)?.focus();
+    const status = area.querySelector("[role=status]");
+    if (status && status.textContent !== state) status.textContent = state;
     if (over && !area.matches("tbody")) {
       source.close();
       location.reload();
@@ -27,6 +39,8 @@ for (const area of all("[data-live]")) {
     if (document.hidden) return;
     source = new EventSource(area.dataset.live);
     source.onmessage = receive;
+    source.onopen = () => isLost(false);
+    source.onerror = () => isLost(true);
   };
   document.addEventListener("visibilitychange", update);
   addEventListener("pagehide", () => source?.close());
@@ -92,8 +106,8 @@ for (const area of all(".compare")) {
   }, () => {});
 }
 
-// Copying.
-for (const button of all(".copy")) {
+// Copying, which browsers permit to pages of this machine or with TLS alone.
+for (const button of navigator.clipboard ? all(".copy") : []) {
   button.hidden = false;
   button.addEventListener("click", async () => {
     await navigator.clipboard.writeText(button.parentElement.querySelector("code").textContent);

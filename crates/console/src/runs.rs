@@ -132,7 +132,9 @@ impl Runs {
                         None => page::row(&run, &progress),
                     };
                     let is_over = progress.end.is_some();
-                    let data = json!({ "run": run.id, "html": html.into_string(), "over": is_over });
+                    let state = page::state(&progress).0;
+                    let data =
+                        json!({ "run": run.id, "html": html.into_string(), "state": state, "over": is_over });
                     let event = Event::default().data(data.to_string());
                     return Some((Ok(event), (runs, changes, progress.change)));
                 }
@@ -168,7 +170,7 @@ impl Run {
         progress
     }
 
-    /// Changes the progress, and tells the pages.
+    /// Changes the progress, and wakes the streams of the pages.
     fn change(&self, changes: &watch::Sender<u64>, change: impl FnOnce(&mut Progress)) {
         let mut progress = lock(&self.progress);
         change(&mut progress);

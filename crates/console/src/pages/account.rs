@@ -15,23 +15,26 @@ const MODELS: usize = 8;
 
 pub(crate) async fn show(app: &App) -> Result<Response> {
     let balance = within(app.client.account().balance()).await?;
-    let is_billed = |task: &TaskRecord| task.status == Some(TaskStatus::Success);
-    let (tasks, read_to) = history(app, None, usize::MAX, is_billed).await?;
+    let (mut tasks, read_to) = history(app, None, usize::MAX, |_| true).await?;
+    // The oldest day that was read, which may have tasks that were not, if not all were read.
+    let oldest = tasks.last().filter(|_| read_to > 0).map(|task| day_of(task).to_owned());
+    tasks.retain(|task| task.status == Some(TaskStatus::Success));
     let mut whole = Decimal::default();
     let mut by_day: BTreeMap<String, Decimal> = BTreeMap::new();
     let mut by_model: BTreeMap<String, Decimal> = BTreeMap::new();
     for task in &tasks {
-        let stamp = task.created_at.as_ref().map_or("", |stamp| stamp.as_str());
-        let day = stamp.get(..10).unwrap_or_default().to_owned();
-        let model = titled(task.model_id.as_deref().unwrap_or_default());
+        let day = day_of(task).to_owned();
+        let model = task.model_id.clone().unwrap_or_default();
         for sum in [&mut whole, by_day.entry(day).or_default(), by_model.entry(model).or_default()] {
             *sum = sum.checked_add(&task.cost.clone().unwrap_or_default()).unwrap_or_else(|| sum.clone());
         }
     }
     let days = (0..DAYS).map(|back| Timestamp::now() - SignedDuration::from_hours(24 * back));
     let days = days.map(|day| day.strftime("%F").to_string());
-    let days: Vec<_> = days.map(|day| (by_day.remove(&day).unwrap_or_default(), day)).collect();
-    let mut models: Vec<_> = by_model.into_iter().map(|(model, sum)| (sum, model)).collect();
+    let is_read = |day: &String| oldest.as_ref().is_none_or(|oldest| day >= oldest);
+    let days: Vec<_> =
+        days.map(|day| (is_read(&day).then(|| by_day.remove(&day).unwrap_or_default()), day)).collect();
+    let mut models: Vec<_> = by_model.into_iter().map(|(model, sum)| (Some(sum), model)).collect();
     models.sort_by(|a, b| b.cmp(a));
     models.truncate(MODELS);
     let purses = [
@@ -45,7 +48,12 @@ pub(crate) async fn show(app: &App) -> Result<Response> {
         dl.purses { @for (name, sum) in purses { div.card { dt { (name) } dd { (amount(sum.as_ref())) } } } }
         section.card {
             h2 { "Spent by day" }
-            p.muted { "The last " (DAYS) " days, in UTC." }
+            p.muted {
+                "The last " (DAYS) " days, in UTC."
+                @if let Some(oldest) = &oldest {
+                    " Only the " (MAX_READ) " latest tasks are counted: " (oldest) " may be incomplete, and older days are unknown."
+                }
+            }
             (chart("Day", &days))
         }
         section.card {
@@ -60,9 +68,14 @@ pub(crate) async fn show(app: &App) -> Result<Response> {
     Ok(page("Account", "/account", body))
 }
 
+/// The day of a task, in UTC.
+fn day_of(task: &TaskRecord) -> &str {
+    task.created_at.as_ref().and_then(|stamp| stamp.as_str().get(..10)).unwrap_or_default()
+}
+
 /// Sums as bars beside their names. Only the drawing is not exact.
-fn chart(what: &str, sums: &[(Decimal, String)]) -> Markup {
-    let length = |sum: &Decimal| sum.as_str().parse().unwrap_or(0.0);
+fn chart(what: &str, sums: &[(Option<Decimal>, String)]) -> Markup {
+    let length = |sum: &Option<Decimal>| sum.as_ref().map_or(0.0, |sum| sum.as_str().parse().unwrap_or(0.0));
     let longest = sums.iter().map(|(sum, _)| length(sum)).fold(f64::MIN_POSITIVE, f64::max);
     html! {
         table.bars {
@@ -77,7 +90,7 @@ fn chart(what: &str, sums: &[(Decimal, String)]) -> Markup {
                                 rect width=(100.0 * length(sum) / longest) height="10" {}
                             }
                         }
-                        td.end { (amount(Some(sum))) }
+                        td.end { (amount(sum.as_ref())) }
                     }
                 }
             }

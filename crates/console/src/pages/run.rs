@@ -39,19 +39,25 @@ pub(crate) fn row(run: &Run, progress: &Progress) -> Markup {
     html! {
         td { a href={ "/runs/" (run.id) } { "Run " (run.id) } }
         td { (model) }
-        td { (state(progress)) }
+        td { (state_badge(progress)) }
         td { (summary(progress)) }
         td.end { (seconds(progress)) }
     }
 }
 
-fn state(progress: &Progress) -> Markup {
-    match &progress.end {
-        Some(Ok(_)) => badge(Some(&TaskStatus::Success)),
-        Some(Err(_)) if !progress.has_result() => html! { span.badge.failed { "Problem" } },
-        _ if progress.status.is_some() => badge(progress.status.as_ref()),
-        _ => html! { span.badge.computing { "Starting" } },
+/// The status in a word, and the class of its badge.
+pub(crate) fn state(progress: &Progress) -> (String, &str) {
+    match (&progress.end, &progress.status) {
+        (Some(Ok(_)), _) => ("Success".to_owned(), "success"),
+        (Some(Err(_)), _) if !progress.has_result() => ("Problem".to_owned(), "failed"),
+        (_, Some(status)) => (titled(status.as_str()), status.as_str()),
+        (_, None) => ("Starting".to_owned(), "computing"),
     }
+}
+
+fn state_badge(progress: &Progress) -> Markup {
+    let (word, class) = state(progress);
+    html! { span.badge.(class) { (word) } }
 }
 
 fn summary(progress: &Progress) -> String {
@@ -83,7 +89,9 @@ pub(crate) fn show(app: &App, id: &str) -> Result<Response> {
         }
         section.card data-live=[progress.end.is_none().then(|| format!("/runs/events?run={id}"))] {
             h2.hidden { "Progress" }
-            div data-run=(run.id) aria-live="polite" { (steps(&run, &progress)) }
+            div data-run=(run.id) { (steps(&run, &progress)) }
+            // The clock of the steps changes too often to be read aloud.
+            p.hidden role="status" { (state(&progress).0) }
         }
         @if let Some(model) = &run.model { (same_call(model, &run.inputs, &run.files)) }
     };
@@ -117,7 +125,7 @@ pub(crate) fn steps(run: &Run, progress: &Progress) -> Markup {
                 }
             }
         }
-        p.clock { (state(progress)) " " (seconds(progress)) @if let Some(task) = &progress.task { " · " a href={ "/tasks/" (segment(task.as_str())) } { "Task " (task.as_str().chars().take(12).collect::<String>()) } } }
+        p.clock { (state_badge(progress)) " " (seconds(progress)) @if let Some(task) = &progress.task { " · " a href={ "/tasks/" (segment(task.as_str())) } { "Task " (task.as_str().chars().take(12).collect::<String>()) } } }
         @if let Some(note) = &progress.note { p { (note) } }
         @if let (Some(task), true, false) = (&progress.task, is_queued, is_over) {
             form method="post" action={ "/tasks/" (segment(task.as_str())) "/cancel" } { button.quiet type="submit" { "Cancel" } " " span.muted { "A canceled task is not billed." } }

@@ -197,8 +197,12 @@ pub(crate) async fn cancel(app: &App, id: &str) -> Result<Response> {
     let Some(run) = app.runs.of_task(id) else {
         return canceled.map(|()| go_to("tasks", id));
     };
-    if let Err(Failure { text, .. }) = canceled {
-        app.runs.note(&run, format!("The cancel had no effect: {text}"));
+    if let Err(Failure { status, text, .. }) = canceled {
+        let outcome = match status.is_client_error() {
+            true => "The cancel had no effect",
+            false => "Whether the task is canceled is unknown",
+        };
+        app.runs.note(&run, format!("{outcome}: {text}"));
     }
     Ok(go_to("runs", run.id))
 }

@@ -328,3 +328,29 @@ async fn a_hundred_runs_side_by_side_stay_live() {
     controls.clear_script("color-extraction").await.expect("a script");
     tab.until("document.querySelectorAll('.badge.success').length === 100").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Chromium; .ci/run has it"]
+async fn a_live_page_keeps_the_focus_and_says_when_its_console_has_ended() {
+    let site = Site::start().await;
+    controls(&site).let_model("color-extraction", Script::stay_queued()).await.expect("a script");
+    let form = crate::support::Form::new().file("in.input", "a.png", &crate::support::picture());
+    let run = site.open().await.run("color-extraction", form).await;
+    let browser = Browser::start().await;
+    let tab = browser.tab().await;
+    tab.open(site.console.url()).await;
+    tab.until("document.querySelector('.cards')").await;
+    tab.open(&address(&site, &run)).await;
+    tab.until("document.querySelector('[role=status]').textContent === 'In queue'").await;
+    tab.shows("A canceled task is not billed").await;
+    tab.eval("document.querySelector('.clock a').focus()").await;
+    controls(&site).add_fault(Fault::status(500).on(operations::CANCEL_TASK)).expect("a fault");
+    let id = tab.eval("document.activeElement.pathname").await.as_str().expect("a path").to_owned();
+    site.open().await.post(&format!("{id}/cancel"), crate::support::Form::new()).await;
+    tab.shows("Whether the task is canceled is unknown").await;
+    assert_eq!(tab.eval("document.activeElement.pathname").await, id);
+
+    drop(site.console);
+    tab.shows("The console does not respond").await;
+    tab.until("getComputedStyle(document.querySelector('.now'), '::before').animationName === 'none'").await;
+}

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
-use inferstore_service::Script;
+use inferstore_api::operations;
+use inferstore_service::{Fault, Script};
 use reqwest::Method;
 use serde_json::Value;
 
@@ -112,4 +113,27 @@ async fn a_queued_task_is_canceled_and_one_of_elsewhere_is_watched() {
     // It is canceled already.
     visitor.post(&format!("{page}/cancel"), Form::new()).await;
     visitor.result(&run).await.says("The task was canceled");
+}
+
+#[tokio::test]
+async fn a_cancel_whose_response_is_lost_is_not_called_without_effect() {
+    let site = Site::start().await;
+    let controls = site.service.controls().expect("controls");
+    controls.let_model("color-extraction", Script::stay_queued()).await.expect("a script");
+    let visitor = site.open().await;
+    let run = visitor.run("color-extraction", Form::new().file("in.input", "a.png", &picture())).await;
+    let task = loop {
+        if let Some(task) = site.client.tasks().page(1, 0).await.expect("a page").records.pop() {
+            break task.task_id;
+        }
+    };
+    let cancel = format!("/tasks/{}/cancel", task.as_str());
+    for (status, outcome) in
+        [(500, "Whether the task is canceled is unknown: "), (400, "The cancel had no effect: ")]
+    {
+        controls.add_fault(Fault::status(status).on(operations::CANCEL_TASK)).expect("a fault");
+        visitor.post(&cancel, Form::new()).await;
+        visitor.get(&run).await.says(outcome);
+        controls.clear_faults();
+    }
 }

@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use inferstore::middleware::{BoxFuture, Middleware, Next};
 use inferstore::{Client, PollInterval};
 use inferstore_api::operations;
 use inferstore_console::Console;
 use inferstore_service::{Fault, Script};
 use reqwest::StatusCode;
+use serde_json::json;
 
 use crate::support::{ANYWHERE, Form, Seen, Site, Visitor, picture};
 
@@ -178,7 +180,57 @@ async fn the_account_shows_the_balance_and_what_was_spent() {
         .says("In 2 successful tasks, 0.1 in all")
         .says("<rect width=\"100\"")
         .says("0.1</td>")
-        .says("Color extraction");
+        .says("color-extraction</td>");
+}
+
+/// A service with 5,000 tasks of today, by two models.
+struct LongHistory;
+
+impl Middleware for LongHistory {
+    fn handle<'a>(
+        &'a self,
+        request: reqwest::Request,
+        _: Next<'a>,
+    ) -> BoxFuture<'a, reqwest::Result<reqwest::Response>> {
+        let number = |name: &str| {
+            let found = request.url().query_pairs().find(|(own, _)| own == name);
+            found.and_then(|(_, value)| value.parse::<u64>().ok()).unwrap_or_default()
+        };
+        let now = jiff::Timestamp::now().to_string();
+        let record = |number: u64| {
+            let model = if number.is_multiple_of(2) { "a-b" } else { "a_b" };
+            json!({"task_id": format!("task-{number}"), "status": "success", "model_id": model, "cost": "0.5",
+                "created_at": now, "updated_at": now})
+        };
+        let data = match request.url().path().ends_with("/histories") {
+            true => {
+                let first = number("offset");
+                let records: Vec<_> = (first..first + number("limit")).map(record).collect();
+                json!({"records": records, "total": 5_000})
+            }
+            false => json!({"balance": "1"}),
+        };
+        let body = json!({"status": "success", "message": "ok", "data": data}).to_string();
+        Box::pin(async { Ok(axum::http::Response::new(body).into()) })
+    }
+}
+
+#[tokio::test]
+async fn the_account_says_which_days_it_did_not_read_and_keeps_models_apart() {
+    let client = Client::builder("https://api.example/api/v1", "a key").middleware(LongHistory);
+    let client = client.build().expect("a client");
+    let console = Console::start(client, ANYWHERE, PollInterval::Adaptive).await.expect("a console");
+    let page = Visitor::open(&console).await.get("/account").await;
+    let by_day = page.body.split("Spent by model").next().expect("a chart");
+    assert!(by_day.contains("Only the 2000 latest tasks are counted"), "{by_day}");
+    // Today, and 13 days of which nothing is known.
+    assert_eq!(
+        (by_day.matches(">1000</td>").count(), by_day.matches(">–</td>").count()),
+        (1, 13),
+        "{by_day}"
+    );
+    assert!(!by_day.contains(">0</td>"), "{by_day}");
+    page.says("<td>a-b</td>").says("<td>a_b</td>").says(">500</td>");
 }
 
 #[tokio::test]
