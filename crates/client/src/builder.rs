@@ -1,7 +1,7 @@
 //! Building a client: settings, and the check of the base URL.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use inferstore_api::{
@@ -206,6 +206,7 @@ impl ClientBuilder {
             built: tokio::time::Instant::now(),
             requests: self.max_concurrent_requests.map(|count| Arc::new(Semaphore::new(count.max(1)))),
             memory: Memory::new(self.create_settle_time),
+            clock: Mutex::default(),
         };
         Ok(Client { core: Arc::new(core) })
     }

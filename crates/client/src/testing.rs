@@ -43,7 +43,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use inferstore_api::types::{ModelId, TaskId, TaskStatus};
 use inferstore_api::{Decimal, operations};
-use reqwest::header::CONTENT_TYPE;
+use reqwest::header::{CONTENT_TYPE, DATE};
 use reqwest::{Body, Method, Request, Response, Url};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -98,6 +98,8 @@ struct State {
     named: usize,
     replies: HashMap<String, VecDeque<Reply>>,
     requests: Vec<&'static str>,
+    /// The times of the first request, by the clock of the system and by that of Tokio.
+    began: Option<(SystemTime, Instant)>,
 }
 
 #[derive(Debug, Default)]
@@ -268,10 +270,10 @@ impl Middleware for ScriptedService {
                 None => Bytes::new(),
             };
             let response = self.state().respond(request.method(), request.url(), body);
-            match response {
-                Some(response) => Ok(response),
-                None => lost().await,
-            }
+            let Some(mut response) = response else { return lost().await };
+            let date = httpdate::fmt_http_date(self.state().now());
+            response.headers_mut().extend(date.parse().map(|date| (DATE, date)));
+            Ok(response)
         })
     }
 }
@@ -285,6 +287,12 @@ async fn lost() -> reqwest::Result<Response> {
 }
 
 impl State {
+    /// The time, which passes as that of Tokio.
+    fn now(&mut self) -> SystemTime {
+        let (time, began) = *self.began.get_or_insert_with(|| (SystemTime::now(), Instant::now()));
+        time + began.elapsed()
+    }
+
     /// The response, or `None` when the connection breaks.
     fn respond(&mut self, method: &Method, url: &Url, body: Bytes) -> Option<Response> {
         let (operation, id) = operation(method, url);
@@ -349,6 +357,7 @@ impl State {
     }
 
     fn create(&mut self, model: &str, inputs: Value) -> Option<Value> {
+        let created_at = self.now();
         let script = self.models.get_mut(model)?;
         let end = script.ends.get(script.created).or(script.ends.last()).cloned();
         script.created += 1;
@@ -360,7 +369,7 @@ impl State {
             end: end.unwrap_or(End::StaysQueued),
             cost: script.cost.clone(),
             takes: script.takes.unwrap_or(TAKES),
-            created_at: SystemTime::now(),
+            created_at,
             started: Instant::now(),
         });
         Some(json!({ "data": task }))

@@ -1,7 +1,6 @@
 //! The task history, and one task by its identifier.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use futures_util::future::FutureExt;
 use inferstore_api::types::{TaskDetail, TaskId, TaskRecord};
@@ -58,20 +57,18 @@ impl Tasks {
         offset: u64,
     ) -> impl Future<Output = Result<Page<TaskRecord>>> + Send + use<> {
         let tasks = self.clone();
-        async move { Ok(tasks.page_until(limit, offset, Deadline::never()).await?.0) }.boxed()
+        async move { tasks.page_until(limit, offset, Deadline::never()).await }.boxed()
     }
 
-    /// One page, and the clock of the service.
     pub(crate) async fn page_until(
         &self,
         limit: u32,
         offset: u64,
         deadline: Deadline,
-    ) -> Result<(Page<TaskRecord>, Option<SystemTime>)> {
-        let mut date = None;
-        let call = self.core.call(operations::LIST_TASKS).until(deadline).reading_date(&mut date);
+    ) -> Result<Page<TaskRecord>> {
+        let call = self.core.call(operations::LIST_TASKS).until(deadline);
         let page = call.send(|api| api.list_tasks(Some(limit), Some(offset))).await?;
-        Ok((Page::new(page.records, page.total), date))
+        Ok(Page::new(page.records, page.total))
     }
 
     /// Marks tasks as known to this program, such as those that a journal lists after a restart. They are

@@ -69,7 +69,8 @@ pub struct PreparedRun {
     pub inputs: Map<String, Value>,
     /// The URLs of the files that were uploaded for this run.
     pub uploaded: Vec<String>,
-    /// When it was prepared, by the clock of this machine.
+    /// When it was prepared, by the clock of the service: that of this machine may be set back before the run is read
+    /// again.
     pub prepared_at: SystemTime,
     /// The most that it may cost. Checked again before a create that follows a search of the history, because the
     /// price may have changed since; set it to apply another limit.
@@ -103,17 +104,10 @@ impl PartialEq for Progress {
     }
 }
 
-impl PreparedRun {
-    pub(super) fn new(
-        model: ModelId,
-        input: TaskInput,
-        uploaded: Vec<String>,
-        max_cost: Option<Decimal>,
-        require_serving: bool,
-    ) -> Self {
-        let progress = Progress(Arc::new(Mutex::new(State::New)));
-        let prepared_at = SystemTime::now();
-        Self { model, inputs: input.0, uploaded, prepared_at, max_cost, require_serving, progress }
+impl Progress {
+    /// Of a run that no process has created yet.
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Mutex::new(State::New)))
     }
 }
 
@@ -230,8 +224,7 @@ impl Create {
         let _alone = core.memory.own_tasks.gate(&self.key).write_owned().await;
         for search in 1.. {
             let unsettled = self.unsettled();
-            // A clock that was set back says nothing of the age: then the whole history is searched.
-            let found = self.search(|| prepared_at.elapsed().ok()).await?;
+            let found = self.search(|_| Some(prepared_at)).await?;
             if let Some(task) = found.matches.iter().find(|task| core.memory.own_tasks.claim(task)) {
                 info!(task = shown(task.as_str()), "a prepared run was found in the history");
                 return Ok(Some(task.clone()));
@@ -303,7 +296,7 @@ impl Create {
         let mut candidates = Vec::new();
         let mut is_complete = false;
         for search in 1.. {
-            let found = self.deadline.timeout(self.search(|| Some(sent_at.elapsed()))).await;
+            let found = self.deadline.timeout(self.search(|now| now.checked_sub(sent_at.elapsed()))).await;
             is_complete = matches!(&found, Some(Ok(found)) if found.is_complete);
             match found {
                 Some(Ok(found)) => candidates = found.matches,
@@ -348,13 +341,13 @@ impl Create {
     }
 
     /// Searches the history, which is ordered oldest first, from its end backwards for tasks that this
-    /// create may have become. `age` is that of the oldest one that matters, once the first page was read;
-    /// without it the whole history is searched.
-    async fn search(&self, age: impl FnOnce() -> Option<Duration>) -> Result<Found> {
+    /// create may have become. `since` is the time of the oldest one that matters, from the time of the service.
+    async fn search(&self, since: impl FnOnce(SystemTime) -> Option<SystemTime>) -> Result<Found> {
         let tasks = Tasks { core: Arc::clone(&self.core) };
-        let (first, date) = tasks.page_until(MAX_RECORDS, 0, self.deadline).await?;
-        let age = age().map(|age| age.saturating_add(CLOCK_TOLERANCE));
-        let earliest = age.and_then(|age| date.unwrap_or_else(SystemTime::now).checked_sub(age));
+        let first = tasks.page_until(MAX_RECORDS, 0, self.deadline).await?;
+        // The page has just shown the clock of the service.
+        let now = self.core.service_time().unwrap_or_else(SystemTime::now);
+        let earliest = since(now).and_then(|since| since.checked_sub(CLOCK_TOLERANCE));
         let page_size = u64::from(MAX_RECORDS);
         let read = first.records.len() as u64;
         let mut found = Found { matches: Vec::new(), is_complete: first.total.is_some() || read < page_size };
@@ -365,7 +358,7 @@ impl Create {
             let limit = u32::try_from(end - offset).unwrap_or(MAX_RECORDS).max(1);
             let records = match first_page.take() {
                 Some(records) => records,
-                None => tasks.page_until(limit, offset, self.deadline).await?.0.records,
+                None => tasks.page_until(limit, offset, self.deadline).await?.records,
             };
             found.is_complete &= records.len() as u64 >= end - offset;
             let candidates = records.iter().rev().filter(|record| self.may_match(record, earliest));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use inferstore_api::Decimal;
@@ -17,7 +17,7 @@ use crate::files::upload::upload;
 use crate::inputs::{Candidate, Input, Undeclared, check};
 use crate::memory::{DeclaredInputs, UPLOAD_TTL, UploadKey, lock};
 use crate::resources::{MAX_RECORDS, Model, Storage, Task, Tasks};
-use crate::run::create::Create;
+use crate::run::create::{Create, Progress};
 use crate::run::wait::Waiter;
 use crate::run::{Outcome, PreparedRun, RunEvent, RunOptions, outcome};
 use crate::transport::{Core, CostLimit, Deadline, Error, ModelOffline, Result, Sink, TaskDisposition};
@@ -128,8 +128,22 @@ impl Execution {
     pub(crate) async fn prepare(self) -> Result<PreparedRun> {
         let ready = self.deadline.bound(Box::pin(self.ready(false))).await?;
         let model = self.model.checked_id()?;
+        if self.core.service_time().is_none() {
+            // Without files and validation nothing was sent that shows the clock of the service.
+            let tasks = Tasks { core: Arc::clone(&self.core) };
+            self.deadline.bound(tasks.page_until(1, 0, self.deadline)).await?;
+        }
+        let prepared_at = self.core.service_time().unwrap_or_else(SystemTime::now);
         let RunOptions { max_cost, require_serving, .. } = self.options;
-        Ok(PreparedRun::new(model, ready.input, ready.uploaded, max_cost, require_serving))
+        Ok(PreparedRun {
+            model,
+            inputs: ready.input.0,
+            uploaded: ready.uploaded,
+            prepared_at,
+            max_cost,
+            require_serving,
+            progress: Progress::new(),
+        })
     }
 
     async fn checked(&self) -> Result<Checked> {
@@ -280,9 +294,9 @@ impl Execution {
         if !durations.of(&model).is_empty() {
             return;
         }
-        let Ok((first, _)) = tasks.page_until(1, 0, self.deadline).await else { return };
+        let Ok(first) = tasks.page_until(1, 0, self.deadline).await else { return };
         let offset = first.total.unwrap_or_default().saturating_sub(u64::from(MAX_RECORDS));
-        let Ok((page, _)) = tasks.page_until(MAX_RECORDS, offset, self.deadline).await else { return };
+        let Ok(page) = tasks.page_until(MAX_RECORDS, offset, self.deadline).await else { return };
         for record in page.records {
             let is_success = record.status == Some(TaskStatus::Success);
             let is_of_model = record.model_id.as_deref() == Some(model.as_str());

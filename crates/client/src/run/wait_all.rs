@@ -132,7 +132,7 @@ impl Waiter {
     /// reading more pages would cost more than reading the tasks.
     async fn search(&mut self, deadline: Deadline) {
         let first = match self.tasks.page_until(1, 0, deadline).await {
-            Ok((first, _)) => first,
+            Ok(first) => first,
             Err(error) => return self.note_retry_after(&error),
         };
         let mut end = first.total.unwrap_or_default();
@@ -171,7 +171,7 @@ impl Waiter {
 
     async fn read_page(&mut self, start: u64, deadline: Deadline) {
         let page = match self.tasks.page_until(MAX_RECORDS, start, deadline).await {
-            Ok((page, _)) => page,
+            Ok(page) => page,
             // What the page does not show is read by itself.
             Err(error) => return self.note_retry_after(&error),
         };

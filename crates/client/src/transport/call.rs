@@ -4,13 +4,15 @@
 use std::error::Error as StdError;
 use std::iter::successors;
 use std::pin::pin;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use inferstore_api::types::{EnvelopeStatus, TaskId};
 use inferstore_api::{BodyTooLarge, Envelope, Error as RawError, Operation, ResponseValue, Safety};
 use reqwest::header::HeaderMap;
+use tokio::time::Instant;
 use tracing::{Instrument, Span, debug, debug_span, field};
 
+use crate::memory::lock;
 use crate::transport::Core;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::{CallContext, Error, ForeignText, Result};
@@ -37,7 +39,6 @@ pub(crate) struct Call<'a> {
     deadline: Deadline,
     task: Option<TaskId>,
     retry_on_rejection: bool,
-    date: Option<&'a mut Option<SystemTime>>,
 }
 
 impl Core {
@@ -49,7 +50,7 @@ impl Core {
     /// A call to an operation that the document does not list.
     pub(crate) fn call_unlisted(&self, operation: &'static str, safety: Safety) -> Call<'_> {
         let deadline = Deadline::never();
-        Call { core: self, operation, safety, deadline, task: None, retry_on_rejection: false, date: None }
+        Call { core: self, operation, safety, deadline, task: None, retry_on_rejection: false }
     }
 }
 
@@ -69,11 +70,6 @@ impl<'a> Call<'a> {
         Self { retry_on_rejection, ..self }
     }
 
-    /// Also reads the clock of the service from the response.
-    pub(crate) fn reading_date(self, date: &'a mut Option<SystemTime>) -> Self {
-        Self { date: Some(date), ..self }
-    }
-
     /// Sends the call, and retries it as far as its safety, the budget and the deadline allow.
     pub(crate) async fn send<T, Sent>(self, send: impl Fn(&'a inferstore_api::Client) -> Sent) -> Result<T>
     where
@@ -90,7 +86,7 @@ impl<'a> Call<'a> {
     }
 
     async fn attempts<T, Sent>(
-        mut self,
+        self,
         send: impl Fn(&'a inferstore_api::Client) -> Sent,
         span: &Span,
     ) -> Result<T>
@@ -121,7 +117,7 @@ impl<'a> Call<'a> {
 
     /// One attempt: the status and the payload, or how it failed; an error if nothing can be sent at all.
     async fn attempt<T>(
-        &mut self,
+        &self,
         sent: impl Future<Output = Result<ResponseValue<Envelope<T>>, RawError>>,
     ) -> Result<Result<(u16, T), Fault>> {
         let Some(_permit) = self.deadline.timeout(self.core.permit()).await else {
@@ -130,8 +126,8 @@ impl<'a> Call<'a> {
         };
         match self.deadline.timeout(sent).await {
             Some(Ok(response)) => {
-                if let Some(date) = self.date.as_deref_mut() {
-                    *date = retry::date(response.headers());
+                if let Some(date) = retry::date(response.headers()) {
+                    *lock(&self.core.clock) = Some((date, Instant::now()));
                 }
                 Ok(open(response, &self.core.redactor))
             }

@@ -10,8 +10,8 @@ pub(crate) mod middleware;
 pub(crate) mod redact;
 pub(crate) mod retry;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
@@ -25,7 +25,7 @@ pub use error::{
 pub use events::{Events, Items};
 pub(crate) use events::{Lazy, Sink, ignored};
 
-use crate::memory::Memory;
+use crate::memory::{Memory, lock};
 use crate::transport::middleware::HttpStack;
 use crate::transport::redact::Redactor;
 use crate::transport::retry::Retries;
@@ -46,6 +46,8 @@ pub(crate) struct Core {
     pub(crate) built: Instant,
     pub(crate) requests: Option<Arc<Semaphore>>,
     pub(crate) memory: Memory,
+    /// The clock of the service, and when a response showed it last.
+    pub(crate) clock: Mutex<Option<(SystemTime, Instant)>>,
 }
 
 /// Timeouts of silence; none of them limits a whole transfer.
@@ -62,6 +64,12 @@ impl Core {
     pub(crate) async fn permit(&self) -> Option<OwnedSemaphorePermit> {
         let requests = self.requests.clone()?;
         requests.acquire_owned().await.ok()
+    }
+
+    /// The time by the clock of the service, once a response has shown it.
+    pub(crate) fn service_time(&self) -> Option<SystemTime> {
+        let (shown, at) = (*lock(&self.clock))?;
+        shown.checked_add(at.elapsed())
     }
 }
 

@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use inferstore::middleware::{BoxFuture, Middleware, Next};
+use inferstore::reqwest::{self, Request, Response, header::DATE};
 use inferstore::testing::ScriptedService;
 use inferstore::{Client, Error, Inputs, PreparedRun, Run, RunEvent};
 use serde_json::json;
@@ -166,4 +168,33 @@ async fn a_run_that_is_dropped_at_the_event_before_its_create_sends_none() {
     drop(events);
     tokio::time::sleep(60 * SECOND).await;
     assert_eq!(count(&service.requests(), "createTask"), 0);
+}
+
+/// A service whose clock is ahead of the one of this machine.
+struct Ahead(Duration);
+
+impl Middleware for Ahead {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        Box::pin(async move {
+            let mut response = next.run(request).await?;
+            let date = httpdate::fmt_http_date(SystemTime::now() + self.0);
+            response.headers_mut().insert(DATE, date.parse().unwrap());
+            Ok(response)
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prepared_run_is_found_although_the_clock_of_this_machine_was_set_back_since() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let client = |ahead| service.client_builder().middleware(Ahead(ahead)).build().unwrap();
+    let before = client(Duration::ZERO);
+    let prepared = before.model("m").prepare(Inputs::new()).await.unwrap();
+    let journal = serde_json::to_string(&prepared).unwrap();
+    let task = before.adopt_or_start(prepared).await.unwrap();
+    // Five minutes pass, of which this machine sees none.
+    let after = client(300 * SECOND);
+    let adopted = after.adopt_or_start(serde_json::from_str(&journal).unwrap()).await.unwrap();
+    assert_eq!((adopted.id(), service.created().len()), (task.id(), 1));
 }
