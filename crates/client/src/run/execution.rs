@@ -68,17 +68,7 @@ impl Execution {
 
     /// Runs the model to its end.
     pub(crate) async fn finish(self) -> Result<Outcome> {
-        let ready = self.deadline.bound(Box::pin(self.ready(!self.options.delete_inputs_after))).await;
-        let ready = match ready {
-            Ok(ready) => ready,
-            Err(error) => {
-                if self.options.delete_inputs_after {
-                    let uploaded = std::mem::take(&mut *lock(&self.uploaded));
-                    self.delete(uploaded).await;
-                }
-                return Err(error);
-            }
-        };
+        let ready = self.ready(!self.options.delete_inputs_after).await?;
         if self.options.learn_from_history {
             self.learn().await;
         }
@@ -110,7 +100,13 @@ impl Execution {
 
     /// Creates the task without waiting for its end.
     pub(crate) async fn start(self) -> Result<Task> {
-        let ready = self.deadline.bound(Box::pin(self.ready(true))).await?;
+        if self.options.delete_inputs_after {
+            return Err(Error::InvalidArgument(
+                "delete_inputs_after is for a run that is awaited: nothing here sees the end of the task"
+                    .to_owned(),
+            ));
+        }
+        let ready = self.ready(true).await?;
         let (id, guard) = Box::pin(self.create(&ready)).await?;
         if let Some(guard) = guard {
             guard.disarm();
@@ -126,7 +122,7 @@ impl Execution {
 
     /// Everything before the create. The uploads are not shared, so that no other run has these inputs.
     pub(crate) async fn prepare(self) -> Result<PreparedRun> {
-        let ready = self.deadline.bound(Box::pin(self.ready(false))).await?;
+        let ready = self.ready(false).await?;
         let model = self.model.checked_id()?;
         if self.core.service_time().is_none() {
             // Without files and validation nothing was sent that shows the clock of the service.
@@ -187,7 +183,18 @@ impl Execution {
         self.fields.iter().map(|(name, input)| (name.clone(), candidate(name, input))).collect()
     }
 
+    /// Everything before the create. A failure deletes what was uploaded for this run alone, which no other one can
+    /// use.
     async fn ready(&self, is_shared: bool) -> Result<Ready> {
+        let ready = self.deadline.bound(Box::pin(self.uploaded(is_shared))).await;
+        if ready.is_err() {
+            let uploaded = std::mem::take(&mut *lock(&self.uploaded));
+            self.delete(uploaded).await;
+        }
+        ready
+    }
+
+    async fn uploaded(&self, is_shared: bool) -> Result<Ready> {
         let Checked { files, values: mut input } = self.checked().await?;
         let urls = self.upload(files, is_shared).await?;
         // The same content in two fields is one file.

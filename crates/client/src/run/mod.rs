@@ -28,7 +28,7 @@ use crate::inputs::{FileInput, Inputs};
 use crate::resources::{Model, Task};
 use crate::run::execution::Execution;
 use crate::run::wait::{OFFLINE_TIMEOUT, WaitOptions};
-use crate::transport::{Events, Lazy, Result, Sink, ignored};
+use crate::transport::{Error, Events, Lazy, Result, Sink, ignored};
 
 /// What happens while a model runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,7 +85,8 @@ pub type RunEvents<T = Value> = Events<RunEvent, Outcome<T>>;
 ///
 /// A run that is dropped before the create leaves no task. One that is dropped during the create or the
 /// wait leaves the task running, and it is billed if it succeeds, unless
-/// [`cancel_on_drop`](Self::cancel_on_drop) is set.
+/// [`cancel_on_drop`](Self::cancel_on_drop) is set. One that was polled, as in a `select!`, goes on when it is polled
+/// again; started, prepared or read as events it fails, because that would be a second run.
 #[must_use = "a run does nothing until it is awaited, started, checked or prepared"]
 pub struct Run<T = Value> {
     model: Model,
@@ -245,7 +246,8 @@ impl<T> Run<T> {
 
     /// Deletes the uploaded inputs when the task has ended, or when none is created; they are not shared with other
     /// runs then. What could not be deleted is in [`Outcome::stored_inputs`], and a run that is dropped deletes
-    /// nothing. Default: `false`.
+    /// nothing. [`start`](Self::start), which waits for no end, refuses it; a [`PreparedRun`] lists its uploads, and
+    /// deleting them is up to you. Default: `false`.
     pub fn delete_inputs_after(mut self, delete: bool) -> Self {
         self.options.delete_inputs_after = delete;
         self
@@ -293,7 +295,8 @@ impl<T> Run<T> {
     ///
     /// # Errors
     ///
-    /// Those of the run up to the create. Dropping the future during the create may leave a task.
+    /// Those of the run up to the create; [`Error::InvalidArgument`] with
+    /// [`delete_inputs_after`](Self::delete_inputs_after). Dropping the future during the create may leave a task.
     pub fn start(self) -> impl Future<Output = Result<Task>> + Send + use<T> {
         start(self.execution(ignored()))
     }
@@ -310,7 +313,7 @@ impl<T> Run<T> {
     }
 
     /// Checks the inputs and uploads the files, so that the task can be created once, even across a
-    /// crash: see [`PreparedRun`].
+    /// crash: see [`PreparedRun`]. A failure deletes what was uploaded.
     ///
     /// # Errors
     ///
@@ -320,7 +323,14 @@ impl<T> Run<T> {
     }
 
     fn execution(&self, sink: Sink<RunEvent>) -> Result<Execution> {
-        let inputs = self.inputs.clone().map_err(crate::Error::InvalidArgument)?;
+        // What was polled may have sent its create.
+        if self.running.has_begun() {
+            return Err(Error::InvalidArgument(
+                "the run has begun: it goes on when it is awaited again, and can be used in no other way"
+                    .to_owned(),
+            ));
+        }
+        let inputs = self.inputs.clone().map_err(Error::InvalidArgument)?;
         Ok(Execution::new(self.model.clone(), inputs.into_fields()?, self.options.clone(), sink))
     }
 }

@@ -23,6 +23,10 @@ pub(crate) fn ignored<E>() -> Sink<E> {
 pub(crate) struct Lazy<T>(Option<BoxFuture<'static, Result<T>>>);
 
 impl<T> Lazy<T> {
+    pub(crate) fn has_begun(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Polls the operation, which `start` makes the first time.
     pub(crate) fn poll<Operation>(
         &mut self,
@@ -50,7 +54,7 @@ impl<T> Clone for Lazy<T> {
 
 impl<T> std::fmt::Debug for Lazy<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.0.is_some() { "started" } else { "not started" })
+        f.write_str(if self.has_begun() { "started" } else { "not started" })
     }
 }
 

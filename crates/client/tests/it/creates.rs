@@ -198,3 +198,26 @@ async fn a_prepared_run_is_found_although_the_clock_of_this_machine_was_set_back
     let adopted = after.adopt_or_start(serde_json::from_str(&journal).unwrap()).await.unwrap();
     assert_eq!((adopted.id(), service.created().len()), (task.id(), 1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_polled_is_not_run_a_second_time() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let client = service.client().unwrap();
+    let begun = async || {
+        let mut run = run(&client);
+        assert!(tokio::time::timeout(2 * SECOND, &mut run).await.is_err());
+        run
+    };
+    let errors = [
+        begun().await.start().await.unwrap_err(),
+        begun().await.events().finish().await.unwrap_err(),
+        begun().await.prepare().await.unwrap_err(),
+        begun().await.check().await.unwrap_err(),
+    ];
+    for error in errors {
+        assert!(matches!(&error, Error::InvalidArgument(problem) if problem.contains("begun")), "{error:?}");
+    }
+    assert_eq!(begun().await.await.unwrap().output, "done");
+    assert_eq!(service.created().len(), 5, "one for each run");
+}

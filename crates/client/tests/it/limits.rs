@@ -228,6 +228,26 @@ async fn the_inputs_of_a_run_that_fails_while_it_uploads_are_deleted_when_asked_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_run_that_cannot_be_prepared_leaves_no_upload_behind() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!({}));
+    let builder = service.client_builder().max_concurrent_uploads(1).middleware(OneUpload::default());
+    let inputs = file_inputs().file("mask", File::bytes("mask.png", b"others".to_vec()));
+    builder.build().unwrap().model("m").prepare(inputs).await.unwrap_err();
+    assert_eq!(count(&service.requests(), "deleteFile"), 1, "{:?}", service.requests());
+}
+
+#[tokio::test(start_paused = true)]
+async fn inputs_are_not_deleted_after_a_task_that_nothing_waits_for() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!({}));
+    let run = service.client().unwrap().model("m").run(file_inputs()).delete_inputs_after(true);
+    let error = run.start().await.unwrap_err();
+    assert!(matches!(&error, Error::InvalidArgument(problem) if problem.contains("delete_inputs_after")));
+    assert!(service.requests().is_empty(), "{:?}", service.requests());
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_content_in_two_fields_is_one_file_that_is_deleted_once() {
     let service = ScriptedService::new();
     let _ = service.model("m").succeeds(json!({}));
