@@ -98,14 +98,19 @@ pub(crate) fn faces(
         agreeing / (agreeing + HALF_SURE) >= confidence
     };
     Ok(without_inner(
-        groups(&windows).iter().filter(|group| sure(group)).filter_map(|group| mean(group)).collect(),
+        groups(&windows, limits)?
+            .iter()
+            .filter(|group| sure(group))
+            .filter_map(|group| mean(group))
+            .collect(),
     ))
 }
 
 /// Windows that show the same face.
-fn groups(windows: &[Window]) -> Vec<Vec<Window>> {
+fn groups(windows: &[Window], limits: &Limits) -> Result<Vec<Vec<Window>>, Error> {
     let mut groups: Vec<Vec<Window>> = Vec::new();
     for window in windows {
+        limits.check_time()?;
         let same = |other: &Window| {
             let near = SAME * 0.5 * (window.size.min(other.size) * 2.0);
             [window.left - other.left, window.top - other.top, window.size - other.size]
@@ -120,7 +125,7 @@ fn groups(windows: &[Window]) -> Vec<Vec<Window>> {
         rest.push(group);
         groups = rest;
     }
-    groups
+    Ok(groups)
 }
 
 fn mean(group: &[Window]) -> Option<Window> {

@@ -19,6 +19,8 @@ const MOST_LINES: usize = 80;
 /// share of the picture.
 const GUESSES: usize = 2000;
 const TOLERANCE: f32 = 0.02;
+/// The drawing of both views has so many times the pixels of the larger one at most.
+const MAX_EMPTINESS: usize = 4;
 /// Fewer matches than this agree on a guess by chance.
 const LEAST_AGREEING: usize = 8;
 
@@ -36,12 +38,26 @@ impl Model for FeatureMatching {
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let first = Picture::read(inputs, "input_1", NEED, limits)?;
         let second = Picture::read(inputs, "input_2", NEED, limits)?;
+        check_shapes(&first, &second)?;
         let ours = features::find(&first.luma(), MOST_FEATURES, limits)?;
         let theirs = features::find(&second.luma(), MOST_FEATURES, limits)?;
         let size = second.width().max(second.height()) as f32;
         let matches = agreeing(matches(&ours, &theirs, limits)?, TOLERANCE * size, limits)?;
         Ok(vec![("output", drawn(&first, &second, &matches).into_png()?)])
     }
+}
+
+/// Refuses pictures that would leave most of the drawing empty: it would take more memory than both.
+fn check_shapes(first: &Picture, second: &Picture) -> Result<(), Error> {
+    let area = |picture: &Picture| picture.width() * picture.height();
+    let (width, height) = side_by_side_size(first, second);
+    if width * height <= MAX_EMPTINESS * area(first).max(area(second)) {
+        return Ok(());
+    }
+    let reason = format!(
+        "beside `input_1` it makes a drawing of {width} x {height} pixels; send two pictures of a similar shape"
+    );
+    Err(Error::Unusable { input: "input_2".to_owned(), reason })
 }
 
 /// The same point in both views.
@@ -177,8 +193,12 @@ fn drawn(first: &Picture, second: &Picture, matches: &[Match]) -> Picture {
     both
 }
 
+fn side_by_side_size(first: &Picture, second: &Picture) -> (usize, usize) {
+    (first.width() + second.width(), first.height().max(second.height()))
+}
+
 fn side_by_side(first: &Picture, second: &Picture) -> Picture {
-    let (width, height) = (first.width() + second.width(), first.height().max(second.height()));
+    let (width, height) = side_by_side_size(first, second);
     let joined = |one: &Plane, other: &Plane, around: f32| {
         let mut joined = Plane::filled(width, height, around);
         for (plane, left) in [(one, 0), (other, one.width)] {

@@ -78,6 +78,10 @@ impl Plane {
         if (old_width, old_height) == (new_width, new_height) {
             return self;
         }
+        // On the way there is a picture of the old width and the new height. Turned, it is no larger than both.
+        if self.width * height > (self.width * self.height).max(width * height) {
+            return self.transposed().resized(height, width).transposed();
+        }
         let values = ImageBuffer::<Luma<f32>, _>::from_raw(old_width, old_height, self.values)
             .map(|old| imageops::resize(&old, new_width, new_height, FilterType::Lanczos3).into_raw())
             .unwrap_or_default();

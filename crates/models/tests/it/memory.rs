@@ -20,10 +20,11 @@ const PART: &str = "INFERSTORE_TEST_MEMORY";
 #[test]
 fn runs_keep_within_their_memory() {
     let Ok(part) = std::env::var(PART) else {
-        return in_processes_of_their_own(&["0", "1", "2", "metadata"]);
+        return in_processes_of_their_own(&["0", "1", "2", "metadata", "shapes"]);
     };
     match part.parse() {
         Ok(third) => models_keep_within_the_memory_that_they_ask_for(third),
+        Err(_) if part == "shapes" => pictures_of_opposite_shape_take_no_more_than_is_reserved(),
         Err(_) => metadata_that_unpack_to_far_more_cost_nothing(),
     }
 }
@@ -65,6 +66,24 @@ fn metadata_that_unpack_to_far_more_cost_nothing() {
             let name = model.kind();
             assert!(taken < reserved + 2_000_000, "{name}: {taken} bytes taken, {reserved} reserved");
             assert!(reserved < 20_000_000 + 5 * hostile.len() as u64, "{name}: {reserved} bytes reserved");
+        }
+    }
+}
+
+fn pictures_of_opposite_shape_take_no_more_than_is_reserved() {
+    let wide = support::png(&scenes::hazy(6_000, 4));
+    let high = support::png(&scenes::hazy(4, 6_000));
+    for model in built_in() {
+        for files in [[&wide[..], &high[..]], [&high[..], &wide[..]]] {
+            let inputs = support::inputs_of_each(model.kind(), &files);
+            let limits = Limits::default();
+            let before = MEMORY.current_usage();
+            MEMORY.reset_peak_usage();
+            let _ = model.run(&inputs, &limits).map(drop);
+            let taken = MEMORY.peak_usage().saturating_sub(before) as u64;
+            let reserved = inferstore_models::memory_of(&*model, &inputs, &limits);
+            let name = model.kind();
+            assert!(taken < reserved + 2_000_000, "{name}: {taken} bytes taken, {reserved} reserved");
         }
     }
 }

@@ -20,6 +20,11 @@ pub(crate) fn run_file(kind: &str, bytes: Vec<u8>, limits: &Limits) -> Result<Ou
 
 /// What the model of this kind takes, with the same file wherever it wants one.
 pub(crate) fn inputs_of(kind: &str, bytes: &[u8]) -> Inputs {
+    inputs_of_each(kind, &[bytes])
+}
+
+/// What the model of this kind takes, with these files by turns.
+pub(crate) fn inputs_of_each(kind: &str, contents: &[&[u8]]) -> Inputs {
     let files: &[&str] = match kind {
         "image-blending" => &["bg_img", "obj_img", "mask_img"],
         "feature-matching" => &["input_1", "input_2"],
@@ -36,7 +41,8 @@ pub(crate) fn inputs_of(kind: &str, bytes: &[u8]) -> Inputs {
         }
         _ => &[],
     };
-    let files = files.iter().map(|name| (*name, Input::File(bytes.to_vec())));
+    let contents = contents.iter().cycle().map(|bytes| Input::File(bytes.to_vec()));
+    let files = files.iter().copied().zip(contents);
     files.chain(others.iter().map(|(name, text)| (*name, Input::Text((*text).to_owned())))).collect()
 }
 
