@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
-use std::thread;
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
+use std::{iter, thread};
 
 use inferstore_api::ApiKey;
 use serde::Deserialize;
@@ -24,7 +24,7 @@ pub const CONFIG_VARIABLE: &str = "INFERSTORE_CONFIG";
 /// How long the command that prints a key may take, with a person who unlocks a keyring.
 const KEY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How much is read of what it writes: as much as a pipe holds.
+/// How much is kept of what it writes.
 const MAX_WRITTEN: usize = 64 * 1024;
 
 #[derive(Deserialize)]
@@ -104,6 +104,8 @@ pub fn run_program(command: &[String], input: &str, timeout: Duration) -> Result
     let mut child = Command::new(program);
     child.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = child.spawn().map_err(|error| format!("{program} does not start: {error}"))?;
+    let printed = read_along(child.stdout.take());
+    let message = read_along(child.stderr.take());
     // A program that ends without reading is judged by its exit status.
     let _ = child.stdin.take().map(|mut stdin| stdin.write_all(input.as_bytes()));
     let until = Instant::now() + timeout;
@@ -120,21 +122,35 @@ pub fn run_program(command: &[String], input: &str, timeout: Duration) -> Result
         thread::sleep(Duration::from_millis(2));
     };
     if status.success() {
-        return Ok(written(child.stdout.take()));
+        return Ok(written(&printed));
     }
-    let message = cut(&printable(&written(child.stderr.take())), 200);
+    let message = cut(&printable(&written(&message)), 200);
     Err(format!("{program} has failed ({status}) {message}"))
 }
 
-/// What a program that has ended wrote. Another one that it started may still hold the pipe, and write nothing.
-fn written(stream: Option<impl Read + Send + 'static>) -> String {
+/// Reads what a program writes while it runs: with a full pipe it would wait for ever.
+fn read_along(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
-        let mut bytes = vec![0; MAX_WRITTEN];
-        let length = stream.map_or(Ok(0), |mut stream| stream.read(&mut bytes)).unwrap_or(0);
-        sender.send(String::from_utf8_lossy(&bytes[..length]).into_owned())
+        let mut stream = stream?;
+        let mut chunk = vec![0; 4 * 1024];
+        let mut kept = 0;
+        while let Ok(length @ 1..) = stream.read(&mut chunk) {
+            if kept < MAX_WRITTEN {
+                kept += length;
+                sender.send(chunk[..length].to_vec()).ok()?;
+            }
+        }
+        Some(())
     });
-    receiver.recv_timeout(Duration::from_secs(1)).unwrap_or_default()
+    receiver
+}
+
+/// What a program that has ended wrote. Another one that it started may still hold the pipe, and write nothing.
+fn written(chunks: &Receiver<Vec<u8>>) -> String {
+    let next = || chunks.recv_timeout(Duration::from_secs(1)).ok();
+    let bytes: Vec<u8> = iter::from_fn(next).flatten().collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Where the command keeps its profiles.
@@ -207,6 +223,8 @@ mod tests {
         assert_eq!(printed("echo ' THE-KEY '; echo of mine"), Ok("THE-KEY".to_owned()));
         let begun = Instant::now();
         assert_eq!(printed("sleep 60 & echo THE-KEY"), Ok("THE-KEY".to_owned()), "an agent stays behind");
+        let much = "yes | head -c 200000 >&2; echo THE-KEY; yes | head -c 200000";
+        assert_eq!(printed(much), Ok("THE-KEY".to_owned()), "a pipe holds less");
         assert!(begun.elapsed() < Duration::from_secs(30));
         for (script, problem) in [
             ("exit 0", "sh printed no key"),
