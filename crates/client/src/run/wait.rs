@@ -128,7 +128,7 @@ impl Wait {
             let deadline = Deadline::after(options.deadline);
             let mut waiter = Waiter::new(&core, options, deadline, sink);
             if let Some(model) = model {
-                waiter = waiter.of_run(model);
+                waiter = waiter.of_model(model);
             }
             Ok(Outcome::of(waiter.one(id).await?, &core))
         }
@@ -168,7 +168,7 @@ pub(crate) struct Waiter {
     pub(super) ended: VecDeque<Ended>,
     /// Whether tasks are to be looked for in the history.
     pub(super) is_search_due: bool,
-    /// Known when the wait belongs to a run.
+    /// Known when the wait belongs to a run, or the caller named it.
     model: Option<ServedModel>,
 }
 
@@ -203,7 +203,7 @@ impl Waiter {
             tasks: Tasks { core: Arc::clone(core) },
             schedule: Schedule::new(options.poll.clone(), &[]),
             options,
-            deadline,
+            deadline: deadline.of_wait(),
             sink,
             started: Instant::now(),
             reads: 0,
@@ -216,11 +216,16 @@ impl Waiter {
         }
     }
 
-    /// The wait for the task of a run, which was just created.
+    /// The wait for the task of a run, which was just created: the first read comes when it is likely to end.
     pub(crate) fn of_run(mut self, model: ModelId) -> Self {
         let durations = self.tasks.core.memory.durations.of(&model);
         self.schedule = Schedule::new(self.options.poll.clone(), &durations);
         self.delay = self.schedule.delay(0, Duration::ZERO);
+        self.of_model(model)
+    }
+
+    /// The wait for a task of this model.
+    fn of_model(mut self, model: ModelId) -> Self {
         self.model = Some(ServedModel {
             id: model,
             last_served: Instant::now(),
@@ -310,7 +315,10 @@ impl Waiter {
                 if !is_end {
                     return;
                 }
-                if let (Some(model), Some(duration)) = (&self.model, outcome::duration(&task)) {
+                // What failed or was canceled says nothing of how long a success takes.
+                if let (Some(model), Some(duration)) = (&self.model, outcome::duration(&task))
+                    && pending.status == Some(TaskStatus::Success)
+                {
                     core.memory.durations.insert(&model.id, duration);
                 }
                 ended(task, core)
@@ -396,7 +404,7 @@ impl Waiter {
         let offline = |id, disposition, _| {
             Error::ModelOffline(Box::new(ModelOffline { model: model.clone(), task: Some(id), disposition }))
         };
-        let deadline = Deadline::after(Some(MAX_CANCEL_RESERVE)).or_earlier(self.deadline);
+        let deadline = self.deadline.or_earlier(Deadline::after(Some(MAX_CANCEL_RESERVE)));
         self.abandon(left, self.options.cancel_at_deadline, deadline, offline).await;
     }
 

@@ -94,13 +94,14 @@ impl<'a> Call<'a> {
         Sent: Future<Output = Result<ResponseValue<Envelope<T>>, RawError>>,
     {
         let core = self.core;
-        let mut attempts = core.retries.start(self.operation, self.deadline);
+        let retries = if self.deadline.is_of_wait { &core.wait_retries } else { &core.retries };
+        let mut attempts = retries.start(self.operation, self.deadline);
         loop {
             // Pinned here: each function that takes it by value would move and keep a copy of its kilobytes.
             let sent = pin!(send(&core.api));
             let fault = match self.attempt(sent).await? {
                 Ok((status, data)) => {
-                    core.retries.succeeded();
+                    retries.succeeded();
                     span.record("attempts", attempts.count).record("status", status);
                     return Ok(data);
                 }

@@ -11,6 +11,8 @@ use crate::transport::error::{DeadlineReached, Error, Result};
 pub(crate) struct Deadline {
     pub(crate) started: Instant,
     pub(crate) at: Option<Instant>,
+    /// Whether the operation is a wait, whose calls have a retry budget of their own.
+    pub(crate) is_of_wait: bool,
 }
 
 impl Deadline {
@@ -18,11 +20,17 @@ impl Deadline {
     pub(crate) fn after(duration: Option<Duration>) -> Self {
         let started = Instant::now();
         // A duration that overflows `Instant` means no deadline.
-        Self { started, at: duration.and_then(|duration| started.checked_add(duration)) }
+        let at = duration.and_then(|duration| started.checked_add(duration));
+        Self { started, at, is_of_wait: false }
     }
 
     pub(crate) fn never() -> Self {
         Self::after(None)
+    }
+
+    /// The same deadline, for the reads and cancels of a wait.
+    pub(crate) fn of_wait(self) -> Self {
+        Self { is_of_wait: true, ..self }
     }
 
     /// The same start, and the earlier end of the two.

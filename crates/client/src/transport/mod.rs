@@ -39,6 +39,8 @@ pub(crate) struct Core {
     pub(crate) base_url: String,
     pub(crate) redactor: Redactor,
     pub(crate) retries: Retries,
+    /// Those of waits, which last as long as an outage and would use up the budget of every other call.
+    pub(crate) wait_retries: Retries,
     pub(crate) timeouts: Timeouts,
     /// How long declared inputs are cached.
     pub(crate) declaration_ttl: Duration,

@@ -33,7 +33,8 @@ pub struct Retry {
     /// in the error. Default: 60 s.
     pub max_retry_after: Duration,
     /// How many retries a client may send without a success in between; each success earns half a retry
-    /// back. Retries of every call would keep a failing service down. Default: 100.
+    /// back. Retries of every call would keep a failing service down. The waits of a client have as many of their
+    /// own. Default: 100.
     pub budget: u32,
 }
 

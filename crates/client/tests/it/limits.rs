@@ -469,3 +469,47 @@ async fn handles_show_their_service_and_no_key() {
         assert!(shown.contains(client.base_url()) && !shown.to_lowercase().contains("key"), "{shown}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_has_ended_is_seen_at_once_whatever_its_model() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done")).takes(60 * SECOND);
+    let client = service.client().unwrap();
+    let model = client.model("m");
+    let task = model.run(Inputs::new()).start().await.unwrap();
+    for _ in 0..3 {
+        model.run(Inputs::new()).await.unwrap();
+    }
+    let started = Instant::now();
+    task.wait().model("m").await.unwrap();
+    assert_eq!(started.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_tasks_say_nothing_of_how_long_a_model_takes() {
+    let service = ScriptedService::new();
+    let model = service.model("m").fails("no").fails("no").fails("no").succeeds(json!("done"));
+    let model = model.takes(SECOND / 10);
+    let client = service.client().unwrap();
+    for _ in 0..3 {
+        client.model("m").run(Inputs::new()).await.unwrap_err();
+    }
+    let _ = model.takes(2 * SECOND);
+    let reads = count(&service.requests(), "getTask");
+    client.model("m").run(Inputs::new()).await.unwrap();
+    assert_eq!(count(&service.requests(), "getTask") - reads, 1, "the task ends when it is read first");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_during_an_outage_leaves_the_retries_of_other_calls() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let client = service.client().unwrap();
+    let task = client.model("m").run(Inputs::new()).start().await.unwrap();
+    for _ in 0..1_000 {
+        service.responds("getTask", 503, "");
+    }
+    task.wait().deadline(600 * SECOND).await.unwrap_err();
+    service.responds("getBalance", 503, "");
+    client.account().balance().await.unwrap();
+}
