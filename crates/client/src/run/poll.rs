@@ -122,12 +122,7 @@ impl Learned {
             shortest.saturating_sub(delay)
         } else {
             // One read can see most tasks end.
-            let lateness = |first_read: Duration| -> f64 {
-                let late =
-                    durations.iter().map(|duration| next_read(first_read, delay, *duration) - *duration);
-                late.map(|late| late.as_secs_f64()).sum()
-            };
-            durations.iter().copied().min_by(|one, other| lateness(*one).total_cmp(&lateness(*other)))?
+            longest
         };
         Some(Self { first_read, delay, longest })
     }
@@ -142,13 +137,6 @@ impl Learned {
             _ => self.delay,
         }
     }
-}
-
-/// When the end of a task is seen.
-fn next_read(first_read: Duration, delay: Duration, duration: Duration) -> Duration {
-    let after_first = duration.saturating_sub(first_read);
-    let reads = after_first.as_secs_f64() / delay.as_secs_f64();
-    (first_read + delay.mul_f64(reads.ceil())).max(duration)
 }
 
 fn grown(first: Duration, longest: Duration, reads: u32) -> Duration {
