@@ -2,7 +2,7 @@
 //! picture that crashes its decoder or takes too much ends this process and not the service.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -76,7 +76,7 @@ fn run(model: &dyn Model, request: &Request, pixels: u64, memory: u64) -> Result
             Output::Text(text) => text,
             Output::File { bytes, extension, .. } => {
                 let file = format!("{name}.{extension}");
-                std::fs::write(request.folder.join(&file), bytes).map_err(|cause| {
+                write(&request.folder.join(&file), &bytes, &limits).map_err(|cause| {
                     Failed::model(format!("the output {name} cannot be written: {cause}"))
                 })?;
                 file
@@ -85,6 +85,22 @@ fn run(model: &dyn Model, request: &Request, pixels: u64, memory: u64) -> Result
         by_name.insert(name.to_owned(), Value::String(value));
     }
     Ok(by_name)
+}
+
+/// Writes a file, and waits for room on a full disk until the run is over its time.
+fn write(path: &Path, bytes: &[u8], limits: &Limits) -> io::Result<()> {
+    const PAUSE: Duration = Duration::from_millis(200);
+    loop {
+        match std::fs::write(path, bytes) {
+            Err(cause)
+                if matches!(cause.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+                    && limits.deadline.is_some_and(|deadline| Instant::now() < deadline) =>
+            {
+                std::thread::sleep(PAUSE);
+            }
+            written => return written,
+        }
+    }
 }
 
 fn inputs(request: &Request) -> io::Result<Inputs> {

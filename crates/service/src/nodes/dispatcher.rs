@@ -264,6 +264,9 @@ pub(super) async fn run(app: Arc<App>, stop: CancellationToken) {
             _ = backstop.tick() => app.dispatcher.waiting().look_for_all = true,
         }
     }
+    if let Err(cause) = release_unwanted(&app).await {
+        tracing::warn!(%cause, "leases that no slot took cannot be released; they expire");
+    }
 }
 
 /// Records that the nodes outside the process that wait are alive.
@@ -276,8 +279,8 @@ async fn touch_waiting_nodes(app: &App) {
     }
 }
 
-/// Claims tasks for the slots that may find one; returns whether there may be more.
-async fn dispatch(app: &App) -> Result<bool> {
+/// Releases the leases of tasks whose slots did not wait for them any more.
+async fn release_unwanted(app: &App) -> Result<()> {
     let dispatcher = &app.dispatcher;
     let mut unwanted = std::mem::take(&mut dispatcher.waiting().unwanted);
     while let Some((node, lease)) = unwanted.pop() {
@@ -288,6 +291,13 @@ async fn dispatch(app: &App) -> Result<bool> {
         }
         dispatcher.look_for_all();
     }
+    Ok(())
+}
+
+/// Claims tasks for the slots that may find one; returns whether there may be more.
+async fn dispatch(app: &App) -> Result<bool> {
+    let dispatcher = &app.dispatcher;
+    release_unwanted(app).await?;
     let claiming = app.node.claiming().await;
     let max = MAX_BATCH;
     #[cfg(feature = "controls")]

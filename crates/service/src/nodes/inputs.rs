@@ -25,10 +25,10 @@ pub(super) const NEVER_RESPONDS: &str = "https://never-responds.example/";
 pub(super) const RESPONDS_LATE: &str = "https://responds-late.example/";
 
 /// The inputs of a task by name, before their files are in memory.
-pub(super) struct TaskInputs(Vec<(String, Source)>);
+pub(super) struct TaskInputs(pub(super) Vec<(String, Source)>);
 
 /// Where an input is.
-enum Source {
+pub(super) enum Source {
     Here(Input),
     /// A file in the object storage of this service.
     Stored {
@@ -55,7 +55,9 @@ impl TaskInputs {
             (_, Value::Number(number)) => Source::Here(Input::Number(number.as_f64().unwrap_or(f64::NAN))),
             (_, other) => Source::Here(Input::Text(other.to_string())),
         };
-        let inputs = submitted.into_iter().map(|(name, value)| {
+        // Null counts as not given.
+        let given = submitted.into_iter().filter(|(_, value)| !value.is_null());
+        let inputs = given.map(|(name, value)| {
             let source = source(&name, value);
             (name, source)
         });
@@ -96,12 +98,20 @@ impl TaskInputs {
                 Source::Here(input) => input,
                 Source::Stored { bucket, key } => Input::File(stored(app, &name, &bucket, &key).await?),
                 Source::Fetched(file) => Input::File(fetched(file).await?),
-                Source::Remote(_) => return Err(Error::new("reading an input", "it was not fetched").into()),
+                Source::Remote(_) => return Err(not_fetched()),
             };
             inputs.push((name, input));
         }
         Ok(inputs.into_iter().collect())
     }
+}
+
+pub(super) fn not_fetched() -> Failed {
+    Error::new("reading an input", "it was not fetched").into()
+}
+
+pub(super) fn no_file(name: &str) -> Failed {
+    Failed::input(format!("{name}: there is no file at this URL; upload it first, or again"))
 }
 
 /// A file without a name, beside the data: `/tmp` may be in memory.
@@ -130,8 +140,5 @@ async fn stored(app: &App, name: &str, bucket: &str, key: &str) -> Result<Vec<u8
         }
     };
     let bytes = outlast_outage(read).await?;
-    bytes.ok_or_else(|| {
-        let message = format!("{name}: there is no file at this URL; upload it first, or again");
-        Failed::input(message)
-    })
+    bytes.ok_or_else(|| no_file(name))
 }

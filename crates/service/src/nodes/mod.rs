@@ -10,6 +10,8 @@ mod node_api;
 mod outside;
 mod registry;
 mod run;
+#[cfg(unix)]
+mod run_folder;
 #[cfg(test)]
 mod tests;
 

@@ -1,20 +1,20 @@
 //! Processes that run built-in models for this service: started when a task needs one, kept for the next task, and
 //! replaced when one ends.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use inferstore_models::{Input, Inputs, Output};
 use inferstore_node::{WorkerCommand, WorkerError, WorkerProcess};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 
+use super::inputs::TaskInputs;
 use super::run::Failed;
-use crate::catalog::{Format, Kind};
+use super::run_folder::{LaidOut, Outputs, collect, lay_out};
 use crate::lifecycle::app::App;
 use crate::lifecycle::config::{Config, Data};
 use crate::models::Request;
@@ -28,13 +28,6 @@ const MAX_ATTEMPTS: u32 = 6;
 const START_BACKOFF: Duration = Duration::from_millis(100);
 /// The folder of running tasks in the data folder.
 const RUNS: &str = "runs";
-/// The largest file that a model may produce.
-const MAX_OUTPUT: u64 = 512 << 20;
-/// The types of the files that built-in models produce, by the end of their names.
-const TYPES: &[(&str, &str)] = &[("png", "image/png"), ("gif", "image/gif")];
-
-/// What a run gave, by name.
-pub(super) type Outputs = Vec<(String, Output)>;
 
 /// The processes that run built-in models.
 pub(super) struct ModelProcesses {
@@ -83,12 +76,14 @@ impl ModelProcesses {
     }
 
     /// Runs a task within the memory that is left of all runs. Dropping the future ends the run with its process.
-    pub(super) async fn run(&self, app: &App, lease: &Lease, inputs: Inputs) -> Result<Outputs, Failed> {
-        let folder = TempDir::with_prefix_in("run-", &self.folder)
-            .map_err(|cause| Error::keeping("creating the folder of a run", cause))?;
+    pub(super) async fn run(&self, app: &App, lease: &Lease, inputs: TaskInputs) -> Result<Outputs, Failed> {
+        let folder = outlast_outage(async || {
+            TempDir::with_prefix_in("run-", &self.folder)
+                .map_err(|cause| Error::keeping("creating the folder of a run", cause))
+        })
+        .await?;
         let limit = app.config.limits.run;
-        let (values, files) = outlast_outage(|| lay_out(folder.path(), &inputs)).await?;
-        drop(inputs);
+        let LaidOut { values, files, bytes } = lay_out(app, inputs, folder.path()).await?;
         let mut request = Request {
             model: lease.model.clone(),
             folder: folder.path().to_owned(),
@@ -97,7 +92,11 @@ impl ModelProcesses {
             seconds: limit.as_secs_f64(),
             measure: true,
         };
-        let measured = self.exchange(&request, limit).await?;
+        let measured = {
+            // The process reads the files to measure them.
+            let _memory = app.node.reserve_memory(bytes).await;
+            self.exchange(&request, limit).await?
+        };
         let _memory = match measured.get("memory").and_then(Value::as_u64) {
             Some(memory) => app.node.reserve_memory(memory).await,
             None => return Err(Failed::model("the model did not say how much memory it takes")),
@@ -189,56 +188,4 @@ fn failed(error: &WorkerError, model: &str) -> Failed {
             message: "the process that runs the model cannot be started".to_owned(),
         },
     }
-}
-
-/// Writes the files of a run into its folder. Returns the inputs with the paths of their files, and which those are.
-async fn lay_out(folder: &Path, inputs: &Inputs) -> Result<(BTreeMap<String, Value>, BTreeSet<String>)> {
-    let (mut values, mut files) = (BTreeMap::new(), BTreeSet::new());
-    for (number, (name, input)) in inputs.iter().enumerate() {
-        let value = match input {
-            Input::Text(text) => json!(text),
-            Input::Number(number) => json!(number),
-            Input::File(bytes) => {
-                let path = folder.join(format!("input-{number}"));
-                let written = tokio::fs::write(&path, bytes).await;
-                written.map_err(|cause| Error::keeping("writing the inputs of a run", cause))?;
-                files.insert(name.to_owned());
-                json!(path)
-            }
-        };
-        values.insert(name.to_owned(), value);
-    }
-    Ok((values, files))
-}
-
-/// Reads what a run gave. The process may have been taken over by a picture: a file has to lie in the folder of the
-/// run, and to be one.
-async fn collect(lease: &Lease, folder: &Path, values: BTreeMap<String, Value>) -> Result<Outputs, Failed> {
-    let declared = Format::kept(&lease.output_format)?;
-    let mut outputs = Outputs::new();
-    for (name, value) in values {
-        let Value::String(text) = value else {
-            return Err(Failed::model(format!("the output {name} is no text")));
-        };
-        let is_file = declared.get(&name).is_some_and(|descriptor| descriptor.kind == Kind::File);
-        let output = if is_file { file(folder, &text).await? } else { Output::Text(text) };
-        outputs.push((name, output));
-    }
-    Ok(outputs)
-}
-
-async fn file(folder: &Path, name: &str) -> Result<Output, Failed> {
-    let no_file = || Failed::model("an output of the model is not a file of its run");
-    let is_plain = |part: &str| {
-        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-    };
-    let (stem, extension) = name.rsplit_once('.').ok_or_else(no_file)?;
-    let (extension, mime) = TYPES.iter().find(|(known, _)| *known == extension).ok_or_else(no_file)?;
-    let path = folder.join(name);
-    let about = tokio::fs::symlink_metadata(&path).await.map_err(|_| no_file())?;
-    if !is_plain(stem) || !about.is_file() || about.len() > MAX_OUTPUT {
-        return Err(no_file());
-    }
-    let bytes = tokio::fs::read(&path).await.map_err(|cause| Error::new("reading an output", cause))?;
-    Ok(Output::File { bytes, mime, extension })
 }

@@ -205,7 +205,6 @@ async fn output(app: &App, lease: &Lease, slots: &mut Slots) -> Result<Map<Strin
         slots.worker = app.node.workers.acquire().await;
     }
     slots.fetch = None;
-    let inputs = inputs.load(app).await?;
     let outputs = produce(app, lease, runner, inputs).await?;
     let mut by_name = Map::new();
     for (name, output) in outputs {
@@ -228,7 +227,7 @@ async fn produce(
     app: &App,
     lease: &Lease,
     runner: &Runner,
-    inputs: Inputs,
+    inputs: TaskInputs,
 ) -> Result<Vec<(String, Output)>, Failed> {
     #[cfg(unix)]
     if runner.is_built_in
@@ -238,7 +237,7 @@ async fn produce(
     }
     #[cfg(not(unix))]
     let _ = lease;
-    compute(app, Arc::clone(&runner.model), inputs).await
+    compute(app, Arc::clone(&runner.model), inputs.load(app).await?).await
 }
 
 /// Refuses the outputs of a model that leaves out what it declares.

@@ -53,6 +53,11 @@ impl Locations {
         self.addresses.first().map(String::as_str).unwrap_or_default()
     }
 
+    /// Whether this object store had another address before.
+    pub(crate) fn have_moved(&self) -> bool {
+        self.addresses.len() > 1
+    }
+
     /// Returns the permanent URL of an object.
     pub(crate) fn url(&self, bucket: &str, key: &str) -> String {
         format!("{}{}", self.address(), self.path(bucket, key))

@@ -140,13 +140,17 @@ impl Objects {
 const MAX_OUTAGE: Duration = Duration::from_mins(2);
 const OUTAGE_POLL: Duration = Duration::from_secs(1);
 
-/// Tries again while the object store cannot be reached or the disk is full: a task that runs does not fail for that.
+/// Tries again while the object store or the database cannot be reached or the disk is full: a task that runs does not
+/// fail for that. What an attempt writes may be written twice.
 pub(crate) async fn outlast_outage<T, F: Future<Output = Result<T>>>(attempt: impl Fn() -> F) -> Result<T> {
     let until = Instant::now() + MAX_OUTAGE;
     loop {
         match attempt().await {
-            Err(cause) if (cause.is_unavailable() || cause.is_of_the_disk()) && Instant::now() < until => {
-                tracing::warn!(%cause, "a task waits for the object store");
+            Err(cause)
+                if (cause.is_unavailable() || cause.is_in_doubt() || cause.is_of_the_disk())
+                    && Instant::now() < until =>
+            {
+                tracing::warn!(%cause, "a task waits for its files");
                 tokio::time::sleep(OUTAGE_POLL).await;
             }
             done => return done,
@@ -190,6 +194,14 @@ mod tests {
             }
         });
         assert_eq!(becomes_free.await.ok(), Some("stored"));
+        let attempts = AtomicU32::new(0);
+        let is_lost = outlast_outage(|| async {
+            match attempts.fetch_add(1, Ordering::Relaxed) {
+                0 => Err(Error::in_doubt("committing", "the connection broke")),
+                _ => Ok("stored"),
+            }
+        });
+        assert_eq!(is_lost.await.ok(), Some("stored"), "what may have been written is written again");
         let begun = Instant::now();
         assert!(outlast_outage(|| async { Err::<(), _>(full()) }).await.is_err());
         assert_eq!(begun.elapsed(), MAX_OUTAGE);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use inferstore_service::model::{Error, Inputs, Limits, Model, Output};
-use inferstore_service::{Config, Service};
+use inferstore_service::{Config, ModelSpec, Service};
 use serde_json::json;
 
 use super::support::{Bench, Outcome, PUBLISHER, echo};
@@ -33,6 +33,38 @@ async fn a_model_of_ones_own_runs_inside_the_process() -> Outcome {
     let ended = bench.ended(&task).await?;
     assert_eq!(ended["result"]["result"]["said"], "hello");
     assert_eq!(bench.publisher.get("/api-key/balance").await?["earnings"], "0.25");
+    Ok(())
+}
+
+/// Says which inputs it was given.
+struct Names;
+
+impl Model for Names {
+    fn kind(&self) -> &'static str {
+        "names"
+    }
+
+    fn run(&self, inputs: &Inputs, _: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
+        let names: Vec<&str> = inputs.iter().map(|(name, _)| name).collect();
+        Ok(vec![("said", Output::Text(names.join(" ")))])
+    }
+}
+
+#[tokio::test]
+async fn an_optional_input_that_is_null_is_not_given_to_a_model() -> Outcome {
+    let service = Service::start_with_models(Config::ephemeral(), vec![Arc::new(Names)]).await?;
+    let bench = Bench::around(service).await?;
+    let spec = json!({
+        "id": "names", "name": "names", "description": "For a test.", "price": "0", "visibility": "public",
+        "input_format": {
+            "say": { "type": "string", "required": true, "position": 0 },
+            "tone": { "type": "string", "position": 1 }
+        },
+        "output_format": { "said": { "type": "string", "position": 0 } }
+    });
+    bench.service.publish_model(PUBLISHER, ModelSpec::from_json(&spec.to_string())?).await?;
+    let task = bench.create("names", json!({ "say": "hello", "tone": null })).await?;
+    assert_eq!(bench.ended(&task).await?["result"]["result"]["said"], "say");
     Ok(())
 }
 

@@ -102,6 +102,27 @@ async fn a_node_that_only_says_that_it_is_alive_does_not_keep_its_task() -> Outc
 }
 
 #[tokio::test]
+async fn a_node_gets_the_files_of_a_service_that_has_moved_under_its_new_address() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let start = |storage_url: &str| {
+        let mut config = Config::folder(folder.path());
+        config.nodes = Some(([127, 0, 0, 1], 0).into());
+        config.workers = 0;
+        config.storage_url = Some(storage_url.to_owned());
+        async move { Ok(Service::start(config).await?) }
+    };
+    let bench = Bench::around(start("http://old.example").await?).await?;
+    let url = bench.presign("a.png", "image/png", 1).await?.download_url;
+    bench.create("color-extraction", json!({ "input": url })).await?;
+    let bench = bench.restart(start("https://new.example")).await?;
+    let node = bench.register(&["color-extraction"]).await?;
+    let lease = node.lease(1.0).await?.ok_or("there is a task")?;
+    assert_eq!(lease.data["input"]["input"], url.replace("http://old.example", "https://new.example"));
+    bench.service.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_task_is_leased_as_soon_as_it_is_there() -> Outcome {
     let bench = Bench::start().await?;
     bench.publish("echo").await?;

@@ -1,0 +1,134 @@
+//! The folder of a run: the files of its inputs are written there, and those of its outputs are read. No file is in the
+//! memory of the service before its run begins.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use inferstore_models::{Input, Output};
+use serde_json::{Value, json};
+use tokio::fs::File;
+use tokio::io::{AsyncRead, AsyncSeekExt, AsyncWriteExt};
+use tokio_util::io::StreamReader;
+
+use super::inputs::{Source, TaskInputs, no_file, not_fetched};
+use super::run::Failed;
+use crate::catalog::{Format, Kind};
+use crate::lifecycle::app::App;
+use crate::object_storage::outlast_outage;
+use crate::queue::Lease;
+use crate::{Error, Result};
+
+/// The largest file that a model may produce.
+const MAX_OUTPUT: u64 = 512 << 20;
+/// The types of the files that built-in models produce, by the end of their names.
+const TYPES: &[(&str, &str)] = &[("png", "image/png"), ("gif", "image/gif")];
+
+/// What a run gave, by name.
+pub(super) type Outputs = Vec<(String, Output)>;
+
+/// The inputs of a run in its folder.
+#[derive(Default)]
+pub(super) struct LaidOut {
+    /// By name, files by their paths.
+    pub(super) values: BTreeMap<String, Value>,
+    /// Which of them are files.
+    pub(super) files: BTreeSet<String>,
+    /// The size of all files together.
+    pub(super) bytes: u64,
+}
+
+/// Writes the files of a run into its folder.
+pub(super) async fn lay_out(app: &App, inputs: TaskInputs, folder: &Path) -> Result<LaidOut, Failed> {
+    let mut laid_out = LaidOut::default();
+    for (number, (name, source)) in inputs.0.into_iter().enumerate() {
+        let path = folder.join(format!("input-{number}"));
+        let size = match source {
+            Source::Here(Input::Text(text)) => {
+                laid_out.values.insert(name, json!(text));
+                continue;
+            }
+            Source::Here(Input::Number(number)) => {
+                laid_out.values.insert(name, json!(number));
+                continue;
+            }
+            Source::Here(Input::File(bytes)) => outlast_outage(|| copy(&path, &*bytes)).await?,
+            Source::Stored { bucket, key } => {
+                let copied = outlast_outage(|| stored(app, &bucket, &key, &path)).await?;
+                copied.ok_or_else(|| no_file(&name))?
+            }
+            Source::Fetched(file) => outlast_outage(|| fetched(&file, &path)).await?,
+            Source::Remote(_) => return Err(not_fetched()),
+        };
+        laid_out.bytes += size;
+        laid_out.values.insert(name.clone(), json!(path));
+        laid_out.files.insert(name);
+    }
+    Ok(laid_out)
+}
+
+/// Copies a file of the object storage, if it is there.
+async fn stored(app: &App, bucket: &str, key: &str, path: &Path) -> Result<Option<u64>> {
+    let Some(opened) = app.objects.read(app, bucket, key).await? else { return Ok(None) };
+    let size = opened.object.size;
+    copy(path, StreamReader::new(opened.read(0..size))).await.map(Some)
+}
+
+async fn fetched(file: &File, path: &Path) -> Result<u64> {
+    let mut file = file.try_clone().await.map_err(cannot_copy)?;
+    file.rewind().await.map_err(cannot_copy)?;
+    copy(path, file).await
+}
+
+/// Writes all bytes to a file; returns how many.
+async fn copy(path: &Path, mut from: impl AsyncRead + Unpin) -> Result<u64> {
+    let mut file = File::create(path).await.map_err(cannot_copy)?;
+    let copied = tokio::io::copy(&mut from, &mut file).await.map_err(cannot_copy)?;
+    file.flush().await.map_err(cannot_copy)?;
+    Ok(copied)
+}
+
+fn cannot_copy(cause: io::Error) -> Error {
+    let doing = "copying an input of a run";
+    match cause.kind() {
+        // The object store broke off.
+        ErrorKind::ConnectionReset => Error::unavailable(doing, cause),
+        _ => Error::keeping(doing, cause),
+    }
+}
+
+/// Reads what a run gave. The process may have been taken over by a picture: a file has to lie in the folder of the
+/// run, and to be one.
+pub(super) async fn collect(
+    lease: &Lease,
+    folder: &Path,
+    values: BTreeMap<String, Value>,
+) -> Result<Outputs, Failed> {
+    let declared = Format::kept(&lease.output_format)?;
+    let mut outputs = Outputs::new();
+    for (name, value) in values {
+        let Value::String(text) = value else {
+            return Err(Failed::model(format!("the output {name} is no text")));
+        };
+        let is_file = declared.get(&name).is_some_and(|descriptor| descriptor.kind == Kind::File);
+        let output = if is_file { file(folder, &text).await? } else { Output::Text(text) };
+        outputs.push((name, output));
+    }
+    Ok(outputs)
+}
+
+async fn file(folder: &Path, name: &str) -> Result<Output, Failed> {
+    let no_file = || Failed::model("an output of the model is not a file of its run");
+    let is_plain = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    let (stem, extension) = name.rsplit_once('.').ok_or_else(no_file)?;
+    let (extension, mime) = TYPES.iter().find(|(known, _)| *known == extension).ok_or_else(no_file)?;
+    let path = folder.join(name);
+    let about = tokio::fs::symlink_metadata(&path).await.map_err(|_| no_file())?;
+    if !is_plain(stem) || !about.is_file() || about.len() > MAX_OUTPUT {
+        return Err(no_file());
+    }
+    let bytes = tokio::fs::read(&path).await.map_err(|cause| Error::new("reading an output", cause))?;
+    Ok(Output::File { bytes, mime, extension })
+}
