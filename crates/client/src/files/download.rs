@@ -77,20 +77,12 @@ pub struct DownloadedFile {
 #[non_exhaustive]
 pub enum DownloadEvent {
     /// Bytes were received.
-    #[non_exhaustive]
     Progress {
         /// How many bytes.
         received: u64,
         /// Of how many, if the server sent it.
         total: Option<u64>,
     },
-}
-
-impl DownloadEvent {
-    /// So many bytes of the total were received; for tests of code that reads events.
-    pub fn progress(received: u64, total: impl Into<Option<u64>>) -> Self {
-        Self::Progress { received, total: total.into() }
-    }
 }
 
 /// The content of a download as it arrives. The last item is an error if the content is incomplete.

@@ -177,8 +177,11 @@ async fn events_of_a_run_can_be_compared_with_events_that_a_test_makes() -> Resu
         seen.push(event);
     }
     let expected = [
-        RunEvent::Upload { field: "input_image".to_owned(), event: UploadEvent::started(8) },
-        RunEvent::Upload { field: "input_image".to_owned(), event: UploadEvent::progress(8, 8) },
+        RunEvent::Upload { field: "input_image".to_owned(), event: UploadEvent::Started { size: 8 } },
+        RunEvent::Upload {
+            field: "input_image".to_owned(),
+            event: UploadEvent::Progress { sent: 8, size: 8 },
+        },
         RunEvent::Creating,
         RunEvent::Created("task-1".into()),
         RunEvent::Status(TaskStatus::Computing),
@@ -332,9 +335,11 @@ fn every_error_event_and_result_can_be_made_by_hand() -> Result<(), Box<dyn std:
     }
 
     let events = [
-        RunEvent::Upload { field: "input".to_owned(), event: UploadEvent::started(1) },
-        RunEvent::Upload { field: "input".to_owned(), event: UploadEvent::progress(1, 1) },
-        RunEvent::Upload { field: "input".to_owned(), event: UploadEvent::retrying("lost") },
+        RunEvent::Upload { field: "input".to_owned(), event: UploadEvent::Started { size: 1 } },
+        RunEvent::Upload {
+            field: "input".to_owned(),
+            event: UploadEvent::Retrying { problem: "lost".to_owned() },
+        },
         RunEvent::Warning("odd".to_owned()),
         RunEvent::Creating,
         RunEvent::Created("task-1".into()),
@@ -343,7 +348,8 @@ fn every_error_event_and_result_can_be_made_by_hand() -> Result<(), Box<dyn std:
         RunEvent::ModelOffline,
     ];
     assert_eq!(events.clone(), events);
-    assert_eq!(DownloadEvent::progress(1, None), DownloadEvent::progress(1, None));
+    let progress = DownloadEvent::Progress { received: 1, total: None };
+    assert_eq!(progress.clone(), progress);
 
     let outcome = Outcome::new("task-1", json!({ "output": "https://host.example/a.png" }));
     let journal = serde_json::to_string(&outcome)?;
@@ -359,7 +365,7 @@ fn every_error_event_and_result_can_be_made_by_hand() -> Result<(), Box<dyn std:
         change(&mut other);
         assert_ne!(other, outcome);
     }
-    assert_eq!(UploadedFile::new("https://host.example/a.png").size, 0);
+    assert_eq!(UploadedFile::default().size, 0);
     assert_eq!(DownloadedFile::default().mime, None);
     assert_eq!(Page::new(Some(vec![1]), Some(1)).total, Some(1));
     let detail: TaskDetail = serde_json::from_value(json!({ "task_id": "task-1", "status": "success" }))?;
