@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use futures_util::{FutureExt, TryStreamExt};
 use inferstore_api::types::{Descriptor, PresignedUpload};
 use serde_json::{Map, Value};
 
 use crate::InvalidInputs;
-use crate::files::target::{Form, Target, UploadMethod};
+use crate::files::target::{Target, UploadMethod, form};
 use crate::inputs::{Candidate, Undeclared, check};
 use crate::memory::fingerprint;
 use crate::transport::redact::Redactor;
@@ -48,9 +49,11 @@ pub fn upload_form(
     file_name: &str,
     mime: &str,
     file: &[u8],
-) -> (String, Vec<u8>) {
-    let form = Form::new(fields, file_name, mime);
-    (form.content_type(), [&form.before_file[..], file, &form.after_file[..]].concat())
+) -> Option<(String, Vec<u8>)> {
+    let form = form(fields, file_name, mime, file.to_vec(), file.len() as u64).ok()?;
+    let content_type = format!("multipart/form-data; boundary={}", form.boundary());
+    let body = form.into_stream().map_ok(|bytes| bytes.to_vec()).try_concat().now_or_never()?;
+    Some((content_type, body.ok()?))
 }
 
 /// Returns a foreign text as errors show it, but uncut.

@@ -46,12 +46,12 @@ fn written_and_read(text: &[u8]) {
         }
     }
     let file_name = expected.first().map_or("a.png", |(_, value)| value.as_str()).to_owned();
-    let (content_type, body) = upload_form(&expected, &file_name, "image/png", file);
+    let (content_type, body) = upload_form(&expected, &file_name, "image/png", file).expect("a form of bytes");
     let read = read(&content_type, &body, 1 + body.len() / 3);
     for (name, _) in &mut expected {
         *name = name.to_ascii_lowercase();
     }
-    // Names that no header holds come escaped, as browsers escape them, or not at all.
+    // Names that no header holds are changed.
     let is_plain =
         |name: &str| !name.contains(['"', '\\']) && !name.contains(char::is_control) && !name.is_empty();
     if expected.iter().all(|(name, _)| is_plain(name)) && is_plain(&file_name) {

@@ -299,7 +299,7 @@ pub(super) async fn blocking<T: Send + 'static>(
 }
 
 /// 128 random bits.
-pub(super) fn random_hex() -> String {
+fn random_hex() -> String {
     let draw = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}", draw(), draw())
 }

@@ -2,14 +2,13 @@
 
 use std::fmt;
 
-use bytes::Bytes;
 use inferstore_api::types::PresignedUpload;
-use reqwest::Url;
 use reqwest::header::HeaderValue;
+use reqwest::multipart::{Form, Part};
+use reqwest::{Body, Url};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 
-use crate::files::source::random_hex;
 use crate::transport::redact::Redactor;
 
 /// The text in an endpoint by which the service tells a signed object URL from a bucket for forms.
@@ -105,60 +104,29 @@ impl<'de> Deserialize<'de> for Fields {
     }
 }
 
-/// The bytes of a form before and after the file, which is its last field. The length is known before
-/// the first byte is sent, and names go out verbatim.
-pub(crate) struct Form {
-    pub(crate) before_file: Bytes,
-    pub(crate) after_file: Bytes,
-    boundary: String,
+/// A form of these fields in their order, then the file, of this length, as the field `file`.
+pub(crate) fn form(
+    fields: &[(String, String)],
+    file_name: &str,
+    mime: &str,
+    file: impl Into<Body>,
+    length: u64,
+) -> reqwest::Result<Form> {
+    let file = Part::stream_with_length(file, length).file_name(quotable(file_name)).mime_str(mime)?;
+    // Names go out as they are: object storage decodes none.
+    let form = Form::new().percent_encode_noop();
+    let form = fields.iter().fold(form, |form, (name, value)| form.text(quotable(name), value.clone()));
+    Ok(form.part("file", file))
 }
 
-impl Form {
-    /// All fields in their order, then the file as the field `file`.
-    pub(crate) fn new(fields: &[(String, String)], file_name: &str, mime: &str) -> Self {
-        let boundary = boundary_outside(fields);
-        let mut text = String::new();
-        for (name, value) in fields {
-            let name = quoted(name);
-            text.push_str(&format!(
-                "--{boundary}\r\nContent-Disposition: form-data; name={name}\r\n\r\n{value}\r\n"
-            ));
-        }
-        let file_name = quoted(file_name);
-        text.push_str(&format!(
-            "--{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename={file_name}\r\nContent-Type: {mime}\r\n\r\n"
-        ));
-        Self { before_file: text.into(), after_file: format!("\r\n--{boundary}--\r\n").into(), boundary }
-    }
-
-    pub(crate) fn content_type(&self) -> String {
-        format!("multipart/form-data; boundary={}", self.boundary)
-    }
-
-    /// The length of the form with a file of this size.
-    pub(crate) fn length(&self, file_size: u64) -> u64 {
-        self.before_file.len() as u64 + file_size + self.after_file.len() as u64
-    }
-}
-
-/// A random boundary that occurs in no field. A collision with the file has a chance of 1 in 2^128.
-fn boundary_outside(fields: &[(String, String)]) -> String {
-    loop {
-        let boundary = format!("inferstore-{}", random_hex());
-        if !fields.iter().any(|(name, value)| name.contains(&boundary) || value.contains(&boundary)) {
-            return boundary;
-        }
-    }
-}
-
-/// A quoted name as browsers write it into a header, with everything escaped that could end it.
-fn quoted(name: &str) -> String {
-    let name = name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A").replace('\0', "%00");
-    format!("\"{name}\"")
+/// The name without what would end its quotes or its line.
+fn quotable(name: &str) -> String {
+    name.replace(|c: char| c.is_control() || matches!(c, '"' | '\\'), "_")
 }
 
 #[cfg(test)]
 mod tests {
+    use futures_util::{FutureExt, TryStreamExt};
     use proptest::collection::vec;
     use proptest::prelude::*;
     use serde_json::json;
@@ -220,57 +188,19 @@ mod tests {
         }
     }
 
-    mod form {
-        use proptest::collection::vec;
-        use proptest::prelude::*;
-
-        use super::super::*;
-
-        fn whole(form: &Form, file: &[u8]) -> Vec<u8> {
-            [&form.before_file[..], file, &form.after_file[..]].concat()
-        }
-
-        mod properties {
-            use super::*;
-
-            proptest! {
-                #[test]
-                fn the_length_is_exact_and_every_part_stands_in_its_place(
-                    fields in vec((any::<String>(), any::<String>()), 0..8),
-                    name in any::<String>(),
-                    file in vec(any::<u8>(), 1..200),
-                ) {
-                    let form = Form::new(&fields, &name, "image/png");
-                    let whole = whole(&form, &file);
-                    prop_assert_eq!(form.length(file.len() as u64), whole.len() as u64);
-                    let boundary = format!("--{}", form.boundary);
-                    let places = whole.windows(boundary.len()).filter(|window| *window == boundary.as_bytes()).count();
-                    prop_assert_eq!(places, fields.len() + 2, "one for each field, one for the file, one at the end");
-                    let mut rest = &form.before_file[..];
-                    for (field, value) in &fields {
-                        let part = format!("{boundary}\r\nContent-Disposition: form-data; name={}\r\n\r\n{value}\r\n", quoted(field));
-                        prop_assert!(rest.starts_with(part.as_bytes()));
-                        rest = &rest[part.len()..];
-                    }
-                    prop_assert_eq!(rest.windows(2).filter(|window| *window == b"\r\n").count(), 4, "boundary, two headers, none");
-                }
-            }
-        }
-
-        #[test]
-        fn no_name_can_add_a_header() {
-            let fields = [("a\"\r\nx-evil: 1\r\n\r\n".to_owned(), "a value\r\nis no header".to_owned())];
-            let form = Form::new(&fields, "a\".png\r\nx-evil: 1\0", "image/png");
-            let text = String::from_utf8_lossy(&form.before_file);
-            assert!(!text.contains("\nx-evil"), "{text}");
-            assert!(
-                text.contains("name=\"a%22%0D%0Ax-evil: 1%0D%0A%0D%0A\"\r\n\r\na value\r\nis no header\r\n"),
-                "{text}"
-            );
-            assert!(
-                text.contains("filename=\"a%22.png%0D%0Ax-evil: 1%00\"\r\nContent-Type: image/png\r\n\r\n"),
-                "{text}"
-            );
-        }
+    #[test]
+    fn no_name_can_add_a_header() {
+        let fields = [("a\"\r\nx-evil: 1\r\n\r\n".to_owned(), "a value\r\nis no header".to_owned())];
+        let form = form(&fields, "a\".png\r\nx-evil: 1\0", "image/png", "pixels", 6);
+        let bytes =
+            form.map(|form| form.into_stream().map_ok(|bytes| bytes.to_vec()).try_concat().now_or_never());
+        let text = String::from_utf8(bytes.ok().flatten().and_then(Result::ok).unwrap_or_default())
+            .unwrap_or_default();
+        assert!(!text.contains("\nx-evil"), "{text}");
+        assert!(text.contains("name=\"a___x-evil: 1____\"\r\n\r\na value\r\nis no header\r\n"), "{text}");
+        assert!(
+            text.contains("filename=\"a_.png__x-evil: 1_\"\r\nContent-Type: image/png\r\n\r\npixels\r\n"),
+            "{text}"
+        );
     }
 }

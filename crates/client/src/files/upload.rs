@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::{Either, TryFutureExt, select};
-use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
+use futures_util::stream::{self, Stream, TryStreamExt};
 use inferstore_api::operations::CREATE_PRESIGNED_UPLOAD;
 use inferstore_api::types::{PresignRequest, UploadFolder};
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use reqwest::{RequestBuilder, Response};
+use reqwest::{Request, Response};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::watch;
@@ -21,7 +21,7 @@ use tracing::{Instrument, debug_span};
 
 use crate::files;
 use crate::files::source::{CHUNK, Digest, File, Prepared, unreadable};
-use crate::files::target::{Form, Target, UploadMethod};
+use crate::files::target::{Target, UploadMethod, form};
 use crate::memory::lock;
 use crate::resources::Folder;
 use crate::transport::causes::{FileError, FileErrorKind};
@@ -90,25 +90,16 @@ pub struct UploadedFile {
     pub size: u64,
 }
 
-impl UploadedFile {
-    /// A file with this URL and nothing else known of it.
-    pub fn new(download_url: impl Into<String>) -> Self {
-        Self { download_url: download_url.into(), ..Self::default() }
-    }
-}
-
 /// What happens during an upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UploadEvent {
     /// The file was read once, and the upload starts.
-    #[non_exhaustive]
     Started {
         /// The size in bytes.
         size: u64,
     },
     /// Bytes were sent. The number never decreases, even when bytes are sent again, and ends at the size.
-    #[non_exhaustive]
     Progress {
         /// How many bytes.
         sent: u64,
@@ -116,29 +107,10 @@ pub enum UploadEvent {
         size: u64,
     },
     /// An attempt failed, and another one follows.
-    #[non_exhaustive]
     Retrying {
         /// What went wrong.
         problem: String,
     },
-}
-
-/// Constructors, for tests of code that reads events.
-impl UploadEvent {
-    /// The upload of a file of this size starts.
-    pub fn started(size: u64) -> Self {
-        Self::Started { size }
-    }
-
-    /// So many bytes of the size were sent.
-    pub fn progress(sent: u64, size: u64) -> Self {
-        Self::Progress { sent, size }
-    }
-
-    /// An attempt failed.
-    pub fn retrying(problem: impl Into<String>) -> Self {
-        Self::Retrying { problem: problem.into() }
-    }
 }
 
 impl Folder {
@@ -286,40 +258,33 @@ impl Transfer<'_> {
         &self,
         target: &Target,
         chunks: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
-    ) -> RequestBuilder {
+    ) -> reqwest::Result<Request> {
         let http = &self.core.storage.http;
+        let Prepared { name, mime, size, .. } = self.file;
+        let file = reqwest::Body::wrap_stream(chunks);
         let url = target.url.clone();
-        let (request, length, body) = match &target.method {
+        let request = match &target.method {
             UploadMethod::Put { content_type } => {
-                let request = http.put(url).header(CONTENT_TYPE, content_type);
-                (request, self.file.size, reqwest::Body::wrap_stream(chunks))
+                http.put(url).header(CONTENT_TYPE, content_type).header(CONTENT_LENGTH, *size).body(file)
             }
-            UploadMethod::Form { fields } => {
-                let form = Form::new(fields, &self.file.name, &self.file.mime);
-                let request = http.post(url).header(CONTENT_TYPE, form.content_type());
-                let length = form.length(self.file.size);
-                let part = |bytes| stream::iter([Ok(bytes)]);
-                let whole = part(form.before_file).chain(chunks).chain(part(form.after_file));
-                (request, length, reqwest::Body::wrap_stream(whole))
-            }
+            UploadMethod::Form { fields } => http.post(url).multipart(form(fields, name, mime, file, *size)?),
         };
-        request.header(CONTENT_LENGTH, length).body(body)
+        request.build()
     }
 
     /// Sends the request. It fails when no chunk is handed over within the idle timeout, or no response
     /// comes within the response timeout after the last one.
     async fn response(
         &mut self,
-        request: RequestBuilder,
+        request: reqwest::Result<Request>,
         sent: &mut watch::Receiver<u64>,
     ) -> Result<Response, FileError> {
         let file = &self.file.label;
         let idle = self.core.timeouts.transfer;
         let response_timeout = response_timeout(self.core.timeouts, self.file.size);
         let storage = &self.core.storage;
-        let mut response = pin!(
-            async { storage.execute(request.build()?).await }.map_err(|error| files::transport(file, error))
-        );
+        let mut response =
+            pin!(async { storage.execute(request?).await }.map_err(|error| files::transport(file, error)));
         loop {
             let handed_over = match timeout(idle, select(response.as_mut(), pin!(sent.changed()))).await {
                 Ok(Either::Left((response, _))) => return response,

@@ -96,7 +96,7 @@ async fn a_form_holds_its_fields_in_order_and_the_file_last() -> TestResult {
     let fields = [("x-amz-signature", loopback::SIGNATURE), ("key", "k"), ("Content-Type", "text/plain")];
     let fields: String = fields.iter().map(|(name, value)| part(name, value)).collect();
     let file = format!(
-        "--{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"né %221%22.txt\"\r\n\
+        "--{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"né _1_.txt\"\r\n\
          Content-Type: text/plain\r\n\r\nline\r\n--line\r\n--{boundary}--\r\n"
     );
     assert_eq!(String::from_utf8_lossy(&stored[0].body), format!("{fields}{file}"));
@@ -166,7 +166,7 @@ async fn uploads_are_values_that_can_be_spawned_and_joined() -> TestResult {
 
 #[test]
 fn a_stored_file_can_be_written_down_and_made_in_tests() -> TestResult {
-    let file = UploadedFile::new("https://host.example/a");
+    let file = UploadedFile { size: 7, ..UploadedFile::default() };
     let json = serde_json::to_string(&file)?;
     assert_eq!(serde_json::from_str::<UploadedFile>(&json)?, file);
     Ok(())
