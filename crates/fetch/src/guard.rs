@@ -1,7 +1,7 @@
 //! Which addresses a URL among a task's inputs may lead to: hosts of the public internet, and nothing
 //! that only this machine or its network can reach.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -57,6 +57,21 @@ pub(super) fn is_public(address: IpAddr) -> bool {
     }
 }
 
+/// Whether an address is one of this machine, whatever network it belongs to: its firewall does not see what the
+/// machine sends to itself.
+fn is_own(address: IpAddr) -> bool {
+    let any: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    // Nothing is sent: the system only chooses the address that it would send from.
+    let chosen = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect((address, 9))?;
+        socket.local_addr()
+    });
+    chosen.is_ok_and(|chosen| chosen.ip() == address)
+}
+
 /// Why a URL is not fetched, if it is not. Names are judged again when they are resolved.
 pub(super) fn refusal(url: &Url) -> Option<String> {
     if !matches!(url.scheme(), "http" | "https") {
@@ -67,7 +82,8 @@ pub(super) fn refusal(url: &Url) -> Option<String> {
         Host::Ipv6(address) => IpAddr::V6(address),
         Host::Domain(_) => return None,
     };
-    (!is_public(address)).then(|| format!("{address} is not an address of the public internet"))
+    let is_closed = !is_public(address) || is_own(address);
+    is_closed.then(|| format!("{address} is not an address of the public internet"))
 }
 
 /// Resolves names, and leaves out every address that is not of the public internet. The connection
@@ -88,7 +104,7 @@ pub(super) fn only_public(
     name: &str,
     found: impl Iterator<Item = SocketAddr>,
 ) -> Result<std::vec::IntoIter<SocketAddr>, Box<dyn std::error::Error + Send + Sync>> {
-    let public: Vec<_> = found.filter(|address| is_public(address.ip())).collect();
+    let public: Vec<_> = found.filter(|address| is_public(address.ip()) && !is_own(address.ip())).collect();
     if public.is_empty() {
         return Err(format!("{name} is no host of the public internet").into());
     }
@@ -148,6 +164,12 @@ mod tests {
         for other in ["file:///etc/passwd", "ftp://example.com/x", "data:image/png;base64,AA=="] {
             assert!(refusal(&Url::parse(other).expect(other)).is_some(), "{other} would be fetched");
         }
+    }
+
+    #[test]
+    fn an_address_of_this_machine_is_recognized() {
+        assert!(is_own(Ipv4Addr::LOCALHOST.into()));
+        assert!(!is_own(Ipv4Addr::new(8, 8, 8, 8).into()));
     }
 
     #[test]
