@@ -72,6 +72,11 @@ async fn presign(Caller { app, account, .. }: Caller, body: ApiJson<PresignBody>
         expires_at: app.clock.now().after(app.config.target_life),
         is_void: false,
     };
+    if target.is_of_member() && app.database.is_of_another_payer(&target.bucket, &target.key, payer).await? {
+        let message =
+            "the organization has a file of this name that another account has uploaded; choose another name";
+        return Err(Failure::new(StatusCode::CONFLICT, message));
+    }
     let presigned = app.objects.presign(&target, app.config.target_life)?;
     app.database.add_target(&target).await?;
     Ok(Success::data(PresignedUpload {

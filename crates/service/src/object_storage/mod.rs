@@ -73,6 +73,11 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    /// Whether a member of an organization uploads into its storage.
+    pub(crate) fn is_of_member(&self) -> bool {
+        self.owner != self.payer
+    }
+
     /// The object of its file.
     fn object(&self, blob: String, etag: String, now: Moment) -> Object {
         Object {
@@ -128,6 +133,10 @@ pub(crate) struct Usage {
 pub(crate) trait Files: Send + Sync {
     async fn add_target(&self, target: &Target) -> Result<()>;
     async fn target(&self, id: &str) -> Result<Option<Target>>;
+    /// Voids a target that has stored nothing yet. Returns whether it did.
+    async fn void_target(&self, id: &str) -> Result<bool>;
+    /// Whether a file with this key is there that another account pays for.
+    async fn is_of_another_payer(&self, bucket: &str, key: &str, payer: AccountId) -> Result<bool>;
     /// Returns targets that have stored nothing yet, are not void and expire within these bounds (the first
     /// exclusive, the second inclusive): at most `limit`, those that expire last first. For object stores that
     /// do not report an upload.
@@ -139,6 +148,7 @@ pub(crate) trait Files: Send + Sync {
     ) -> Result<Vec<Target>>;
     /// Makes an uploaded object a file of the target's owner, with this identifier, in place of the one
     /// with the same key; other targets that have stored that one are void then. The bytes are synced already.
+    /// A member of an organization replaces no file that another account pays for: the target is void then.
     async fn store_upload(&self, target: &str, id: &str, object: &Object) -> Result<Stored>;
     /// Stores what a model produced: served by URL, but not listed, counted or billed as a file. Its key is
     /// `<task>/<attempt>/<file name>`; it belongs to the account of the task.
@@ -200,6 +210,8 @@ pub(crate) enum Stored {
     Different,
     /// The target does not exist or is void: its file was deleted or replaced.
     Void,
+    /// The file of this name belongs to another account, so that the target is void.
+    Taken,
 }
 
 /// How much may be stored under one lease.

@@ -94,6 +94,32 @@ async fn an_upload_that_ends_after_its_target_has_expired_is_a_file() -> Outcome
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
+async fn an_upload_that_is_found_late_replaces_no_later_one() -> Outcome {
+    let (service, owner) = start().await?;
+    let app = &service.app;
+    let (earlier, earlier_at) = target(app, "same").await?;
+    app.clock.advance(Duration::from_secs(14 * 60 + 50));
+    let (later, later_at) = target(app, "same").await?;
+    app.objects.settle_expiring(app).await?;
+    put(&earlier_at).await?;
+    // Dates of the store are in whole seconds.
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    put(&later_at).await?;
+    let stored = || app.database.object(&later.bucket, &later.key);
+    for wait in [Duration::from_mins(15), Duration::from_mins(55)] {
+        app.clock.advance(wait);
+        app.objects.settle_expiring(app).await?;
+        assert_eq!(stored().await?.map(|object| object.blob), Some(later.id.clone()), "after {wait:?}");
+    }
+    assert!(app.database.target(&earlier.id).await?.is_some_and(|target| target.is_void));
+    app.database.delete_file(owner, &later.bucket, &later.key, app.clock.now()).await?;
+    app.objects.settle(app, TargetsOf::Owner(owner)).await?;
+    assert!(stored().await?.is_none(), "the earlier file does not come back");
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs the object store of .ci/cluster"]
 async fn an_object_without_a_row_is_marked_and_removed_when_the_retention_is_over() -> Outcome {
     let (service, owner) = start().await?;
     let app = &service.app;

@@ -79,12 +79,21 @@ impl Objects {
         found.extend(look_for(direct, doubtful).await?.0);
         found.sort_by_key(|(target, stat)| (stat.modified, target.expires_at));
         for (target, stat) in found {
-            self.settle_target(app, &target, stat).await?;
+            self.settle_target(app, direct, &target, stat).await?;
         }
         Ok(())
     }
 
-    async fn settle_target(&self, app: &App, target: &Target, stat: Stat) -> Result<()> {
+    /// Whether the file of this name was uploaded after what was found, and found before it.
+    async fn is_outdated(&self, direct: &Direct, target: &Target, found: &Stat) -> Result<bool> {
+        let Some(stored) = self.database.object(&target.bucket, &target.key).await? else { return Ok(false) };
+        match direct.stat(&stored.blob).await? {
+            Some(stat) => Ok(stat.modified > found.modified),
+            None => Ok(false),
+        }
+    }
+
+    async fn settle_target(&self, app: &App, direct: &Direct, target: &Target, stat: Stat) -> Result<()> {
         if stat.size != target.size {
             // The signature covers the size.
             tracing::error!(
@@ -94,8 +103,13 @@ impl Objects {
             );
             return Ok(());
         }
-        let is_own = target.owner == target.payer;
-        if !is_own && !self.database.is_member(target.owner, target.payer).await? {
+        if target.is_of_member() && !self.database.is_member(target.owner, target.payer).await? {
+            return Ok(());
+        }
+        if self.is_outdated(direct, target, &stat).await? {
+            if self.database.void_target(&target.id).await? {
+                self.delete_blob(&target.id).await;
+            }
             return Ok(());
         }
         let object = target.object(target.id.clone(), stat.etag, app.clock.now());
@@ -108,8 +122,10 @@ impl Objects {
             }
             stored => stored?,
         };
-        if let Stored::Kept { replaced: Some(replaced) } = stored {
-            self.delete_blob(&replaced).await;
+        match stored {
+            Stored::Kept { replaced: Some(replaced) } => self.delete_blob(&replaced).await,
+            Stored::Taken => self.delete_blob(&target.id).await,
+            _ => {}
         }
         Ok(())
     }

@@ -122,6 +122,37 @@ async fn members_alone_upload_into_the_storage_of_their_organization() -> Outcom
 }
 
 #[tokio::test]
+async fn a_member_neither_replaces_nor_finds_what_others_uploaded_for_the_organization() -> Outcome {
+    let service = Service::start(Config::ephemeral()).await?;
+    let app = &service.app;
+    let (member, member_key) = account(app, "member", Scope::Personal).await?;
+    let (organization, organization_key) = account(app, "studio", Scope::Organization).await?;
+    app.database.add_member(organization.id, member.id).await?;
+
+    let (_, early) = presign(&service, &member_key, Some("studio")).await?;
+    let (_, target) = presign(&service, &organization_key, None).await?;
+    assert_eq!(put(&target).await?.0, 200);
+    assert_eq!(put(&early).await?, (403, "AccessDenied".to_owned()));
+    let stored = app.database.object(&organization.bucket, "samples/shared.bin").await?;
+    assert!(app.database.is_of_another_payer(&organization.bucket, "samples/shared.bin", member.id).await?);
+    assert!(stored.is_some_and(|object| object.size == LARGE));
+    let (status, refused) = presign(&service, &member_key, Some("studio")).await?;
+    assert_eq!((status, refused), (409, Value::Null), "the URL of the file is not revealed");
+
+    // The organization replaces a member's file, and the member its own.
+    let url = json!({"url": target["download_url"]});
+    assert_eq!(call(&service, &organization_key, "DELETE", "/store/url", url).await?.0, 200);
+    for (key, name) in
+        [(&member_key, Some("studio")), (&member_key, Some("studio")), (&organization_key, None)]
+    {
+        let (_, target) = presign(&service, key, name).await?;
+        assert_eq!(put(&target).await?.0, 200);
+    }
+    assert_eq!(service.audit().await?.faults, [""; 0]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_upload_needs_a_positive_balance_too() -> Outcome {
     let service = Service::start(Config::ephemeral()).await?;
     let app = &service.app;

@@ -39,8 +39,7 @@ pub(super) async fn admit(app: &App, claim: &Claim<'_>) -> Result<Target, S3Erro
     if target.bucket != claim.bucket || target.key != claim.key || target.mime != claim.mime {
         return Err(no_target());
     }
-    let is_own = target.owner == target.payer;
-    if !is_own && !app.database.is_member(target.owner, target.payer).await? {
+    if target.is_of_member() && !app.database.is_member(target.owner, target.payer).await? {
         return Err(S3Error::denied("the account is not a member of the organization."));
     }
     if !app.database.purses(target.payer).await?.spendable().is_positive() {
@@ -51,6 +50,7 @@ pub(super) async fn admit(app: &App, claim: &Claim<'_>) -> Result<Target, S3Erro
 
 /// Why a used target stores nothing more.
 const VOID: &str = "the file that this target stored was deleted or replaced.";
+const TAKEN: &str = "the organization has a file of this name that another account has uploaded.";
 
 /// Receives the bytes of an upload, which must be as many as its target says, and makes them a file. Returns
 /// its etag.
@@ -106,6 +106,7 @@ async fn store(
             (Some(blob.name), Err(refusal))
         }
         Stored::Void => (Some(blob.name), Err(S3Error::denied(VOID))),
+        Stored::Taken => (Some(blob.name), Err(S3Error::denied(TAKEN))),
     };
     if let Some(unneeded) = unneeded {
         app.objects.delete_blob(&unneeded).await;

@@ -3,6 +3,7 @@
 use super::{Engine, File, Fixture};
 use crate::clock::Moment;
 use crate::ledger::{Credit, Money, Purse, StorageRate};
+use crate::object_storage::Stored;
 
 const DAY: i64 = 86_400_000;
 const RATE: StorageRate = StorageRate { per_gib_day: Money::from_smallest(1_000) };
@@ -68,13 +69,15 @@ pub(crate) async fn a_member_pays_for_what_it_uploads_for_its_organization(engin
     assert_eq!((owed(member).await, owed(organization).await), (1_000, 0));
     fixture.assert_books_are_right().await;
 
-    // Once another member has replaced the file, that one pays, until the organization deletes it.
+    // Another member does not replace the file. Once the organization has, it pays, until it deletes the file.
     let other = fixture.account("other").await.id;
-    fixture.upload(organization, other, &file, Moment(DAY)).await;
+    let refused = fixture.add_target(organization, other, &file, Moment(DAY)).await;
+    assert_eq!(fixture.store(&refused, &refused.id, Moment(DAY)).await, Stored::Taken);
+    fixture.upload(organization, organization, &file, Moment(DAY)).await;
     fixture.database.charge_storage(RATE, Moment(2 * DAY)).await.unwrap();
     fixture.delete(organization, &file, Moment(3 * DAY)).await;
     fixture.database.charge_storage(RATE, Moment(4 * DAY)).await.unwrap();
-    assert_eq!((owed(member).await, owed(other).await, owed(organization).await), (1_000, 2_000, 0));
+    assert_eq!((owed(member).await, owed(other).await, owed(organization).await), (1_000, 0, 2_000));
     fixture.assert_books_are_right().await;
 }
 

@@ -47,6 +47,13 @@ pub(crate) async fn a_target_is_pending_until_it_has_stored_its_file_or_is_void(
     fixture.delete(owner, &file, now).await;
     assert!(!is_known(&fixture, &second.id).await, "it was deleted");
     assert_eq!(pending(&fixture, all, (0, 10)).await, ids(&[]));
+
+    let third = fixture.add_target(owner, owner, &file, Moment(10)).await;
+    assert!(fixture.database.void_target(&third.id).await.unwrap());
+    assert_eq!(fixture.store(&third, &third.id, now).await, Stored::Void);
+    assert!(!is_known(&fixture, &third.id).await, "what was uploaded late is no file");
+    fixture.upload(owner, owner, &file, now).await;
+    assert!(!fixture.database.void_target(&second.id).await.unwrap(), "it has stored a file");
     fixture.assert_books_are_right().await;
 }
 

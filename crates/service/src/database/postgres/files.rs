@@ -55,6 +55,15 @@ impl Files for PostgresDatabase {
         read!(self, |db| first(db, TARGET, &[&id], target))
     }
 
+    async fn void_target(&self, id: &str) -> Result<bool> {
+        let void = "UPDATE upload_targets SET is_void = true WHERE id = $1 AND NOT is_used";
+        Ok(attempt!(IsUndone, self, |db| run(db, void, &[&id]))? > 0)
+    }
+
+    async fn is_of_another_payer(&self, bucket: &str, key: &str, payer: AccountId) -> Result<bool> {
+        read!(self, |db| is_of_another_payer(db, bucket, key, payer))
+    }
+
     async fn pending_targets(
         &self,
         of: TargetsOf<'_>,
@@ -184,6 +193,16 @@ async fn files(
     Ok((rows.into_iter().filter_map(|(_, file)| file).collect(), unsigned(total)))
 }
 
+async fn is_of_another_payer(
+    db: &impl GenericClient,
+    bucket: &str,
+    key: &str,
+    payer: AccountId,
+) -> Outcome<bool> {
+    let of_another = "SELECT 1 FROM objects WHERE bucket = $1 AND key = $2 AND payer <> $3";
+    is_there(db, of_another, &[&bucket, &key, &payer]).await
+}
+
 async fn store_upload(tx: &Transaction<'_>, target_id: &str, id: &str, object: &Object) -> Outcome<Stored> {
     // Two uploads to one target at once: the second one finds it used.
     let locked = format!("{TARGET} FOR UPDATE");
@@ -201,6 +220,10 @@ async fn store_upload(tx: &Transaction<'_>, target_id: &str, id: &str, object: &
         return Ok(if is_there(tx, same, &is_same).await? { Stored::Again } else { Stored::Different });
     }
     run(tx, "UPDATE upload_targets SET is_used = true WHERE id = $1", &[&target_id]).await?;
+    if target.is_of_member() && is_of_another_payer(tx, &object.bucket, &object.key, target.payer).await? {
+        run(tx, "UPDATE upload_targets SET is_void = true WHERE id = $1", &[&target_id]).await?;
+        return Ok(Stored::Taken);
+    }
     // A repeated upload to a target from before must not undo this one.
     let void = "UPDATE upload_targets SET is_void = true \
                 WHERE bucket = $1 AND key = $2 AND is_used AND NOT is_void AND id <> $3";

@@ -41,6 +41,16 @@ impl Files for SqliteDatabase {
         self.read(move |db| Ok(db.first(&select, [id], target)?)).await
     }
 
+    async fn void_target(&self, id: &str) -> Result<bool> {
+        let void = "UPDATE upload_targets SET is_void = 1 WHERE id = ? AND is_used = 0";
+        Ok(self.run(void, [id.to_owned()]).await? > 0)
+    }
+
+    async fn is_of_another_payer(&self, bucket: &str, key: &str, payer: AccountId) -> Result<bool> {
+        let (bucket, key) = (bucket.to_owned(), key.to_owned());
+        self.read(move |db| is_of_another_payer(db, &bucket, &key, payer)).await
+    }
+
     async fn pending_targets(
         &self,
         of: TargetsOf<'_>,
@@ -165,6 +175,11 @@ fn files(
     Ok((files, total))
 }
 
+fn is_of_another_payer(db: &Connection, bucket: &str, key: &str, payer: AccountId) -> Result<bool> {
+    let of_another = "SELECT 1 FROM objects WHERE bucket = ? AND key = ? AND payer <> ?";
+    Ok(db.is_there(of_another, params![bucket, key, payer])?)
+}
+
 fn store_upload(db: &Connection, target_id: &str, id: &str, object: &Object) -> Result<Stored> {
     let standing = "SELECT 1 FROM upload_targets WHERE id = ? AND is_used = 1 AND is_void = 0";
     if db.is_there(standing, [target_id])? {
@@ -176,6 +191,10 @@ fn store_upload(db: &Connection, target_id: &str, id: &str, object: &Object) -> 
     let used =
         format!("UPDATE upload_targets SET is_used = 1 WHERE id = ? AND is_void = 0 RETURNING {TARGET}");
     let Some(target) = db.first(&used, [target_id], target)? else { return Ok(Stored::Void) };
+    if target.is_of_member() && is_of_another_payer(db, &object.bucket, &object.key, target.payer)? {
+        db.run("UPDATE upload_targets SET is_void = 1 WHERE id = ?", [target_id])?;
+        return Ok(Stored::Taken);
+    }
     // A repeated upload to a target from before must not undo this one.
     let void =
         "UPDATE upload_targets SET is_void = 1 WHERE bucket = ? AND key = ? AND is_used = 1 AND id <> ?";
