@@ -149,25 +149,34 @@ impl Output {
         self.bytes(format!("{}\n", line.as_ref()).as_bytes())
     }
 
-    /// A line beside the data.
-    pub(crate) fn note(&self, line: impl AsRef<str>) {
-        let mut stderr = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
-        // A closed standard error leaves nowhere to report to.
-        let _ = writeln!(stderr, "{}", line.as_ref()).and_then(|()| stderr.flush());
+    /// Lines beside the data, without control characters: they may hold foreign text.
+    pub(crate) fn note(&self, lines: impl AsRef<str>) {
+        self.to_stderr(&(printable_lines(lines.as_ref()) + "\n"));
+    }
+
+    /// A table beside the data.
+    pub(crate) fn note_table(&self, table: &Table) {
+        let look = Look { has_color: self.stderr_has_color, has_links: false, ..self.stdout_look };
+        self.to_stderr(&(table.draw(look) + "\n"));
     }
 
     /// A question beside the data; the response is typed on the same line.
     pub(crate) fn prompt(&self, question: &str) {
+        self.to_stderr(&printable(question));
+    }
+
+    fn to_stderr(&self, text: &str) {
         let mut stderr = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
+        // A closed standard error leaves nowhere to report to.
+        let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
     }
 
     /// Writes a report in the format that was asked for.
     pub(crate) fn report(&self, report: &Report) -> Result {
         match self.format {
             Format::Table => {
-                let table = self.drawn(&report.table);
-                for part in [Some(&table), report.below.as_ref()].into_iter().flatten() {
+                let below = report.below.as_deref().map(printable_lines);
+                for part in [Some(self.drawn(&report.table)), below].into_iter().flatten() {
                     if !part.is_empty() {
                         self.data(part)?;
                     }
@@ -259,13 +268,13 @@ impl Output {
     pub(crate) fn failure(&self, failure: &Failure) {
         let label = |text: &str, style: &str| painted(text, style, self.stderr_has_color);
         let headline: Vec<String> = failure.headline.lines().map(printable).collect();
-        self.note(format!("{} {}", label("error:", "1;31"), headline.join("\n  ")));
+        self.to_stderr(&format!("{} {}\n", label("error:", "1;31"), headline.join("\n  ")));
         if let Some(hint) = &failure.hint {
-            self.note(format!("{} {}", label("hint:", "1;36"), printable(hint)));
+            self.to_stderr(&format!("{} {}\n", label("hint:", "1;36"), printable(hint)));
         }
         if self.is_verbose {
             for line in &failure.context {
-                self.note(format!("  {}", printable(line)));
+                self.note(format!("  {line}"));
             }
         }
         for line in &failure.data {
@@ -284,6 +293,11 @@ impl Output {
             }
         }
     }
+}
+
+/// Foreign text without control characters, on the lines that it has.
+fn printable_lines(text: &str) -> String {
+    text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
 /// What a download goes into.

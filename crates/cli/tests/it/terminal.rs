@@ -2,6 +2,9 @@
 
 use std::process::Command;
 
+use inferstore_service::{ModelSpec, Scope};
+use serde_json::json;
+
 use crate::support::{Local, filters};
 
 /// What a terminal of this width shows, without the carriage returns of its driver.
@@ -65,4 +68,32 @@ fn a_session_at_each_width() {
 
 fn shown_of_task(local: &Local, columns: usize, id: &str) -> String {
     shown(local, columns, &format!("task show {id}"))
+}
+
+#[test]
+fn nothing_that_a_publisher_writes_reaches_the_terminal_as_control_characters() {
+    let mut local = Local::start();
+    let text =
+        |samples: &[&str]| json!({"type": "string", "required": true, "position": 0, "samples": samples});
+    let spec = json!({
+        "id": "evil", "name": "evil", "description": "", "price": "0", "visibility": "public",
+        "input_format": {"name": text(&["one\u{1b}[2J\ntwo\u{9b}2J\u{202e}"])},
+        "output_format": {"out": text(&[])}
+    });
+    let spec = ModelSpec::from_json(&spec.to_string()).expect("the model is well-formed");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
+    let service = local.service();
+    let published = runtime.block_on(async {
+        service.add_account("ada", Scope::Personal).await?;
+        service.publish_model("ada", spec).await
+    });
+    published.expect("the model can be published");
+    local.cli.typing();
+    for words in ["models schema evil", "run evil"] {
+        let ended = local.cli.call(words);
+        let text = ended.stdout + &ended.stderr;
+        assert!(text.contains("inferstore run evil") && text.contains("two"), "{text}");
+        let is_harmful = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!text.contains(is_harmful), "{words}: {text:?}");
+    }
 }
