@@ -38,6 +38,9 @@ pub(crate) struct Profile {
     /// The program and the arguments that print the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key_command: Option<Vec<String>>,
+    /// The data folder of the local service, if `serve` stored the profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) data_dir: Option<String>,
 }
 
 impl fmt::Debug for Profile {
@@ -70,6 +73,27 @@ pub(crate) fn path(environment: &Environment) -> Result<PathBuf> {
     })
 }
 
+/// The file itself: a link to another place, as dotfiles have it, stays a link.
+fn target_of(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Lets one process at a time read the profiles, change them and write them, until it is dropped. Where folders have
+/// no locks, none is held.
+pub(crate) fn lock(path: &Path) -> Option<fs::File> {
+    let path = target_of(path);
+    let folder = folder_of(&path);
+    // Writing reports what fails here.
+    fs::create_dir_all(folder).ok()?;
+    let folder = fs::File::open(folder).ok()?;
+    folder.lock().ok()?;
+    Some(folder)
+}
+
 impl Profiles {
     /// Those of the file; none if there is no file.
     pub(crate) fn read(path: &Path) -> Result<Self> {
@@ -90,9 +114,8 @@ impl Profiles {
         let failed = |error: &dyn fmt::Display| {
             Failure::local_failure(format!("{} cannot be written", path.display()), error)
         };
-        // A link to another place, as dotfiles have it, stays a link.
-        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let path = &target_of(path);
+        let folder = folder_of(path);
         fs::create_dir_all(folder).map_err(|error| failed(&error))?;
         let text = serde_json::to_string_pretty(self).map_err(|error| failed(&error))?;
         // A temporary file is readable by its owner alone from its first moment on.

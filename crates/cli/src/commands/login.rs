@@ -46,7 +46,7 @@ pub(crate) struct LogoutArguments {}
 
 pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> Result {
     let path = profiles::path(&session.environment)?;
-    let mut profiles = Profiles::read(&path)?;
+    let profiles = Profiles::read(&path)?;
     let named = session.profile_name();
     let renewed = named.as_ref().or(profiles.current.as_ref()).and_then(|name| profiles.profiles.get(name));
     let stored = renewed.map(|profile| profile.base_url.clone());
@@ -71,7 +71,7 @@ pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> 
     };
     if key.is_empty() {
         return Err(Failure::new(exit::KEY, "no key was given").with_hint(
-            "paste the key and press Enter; `inferstore admin key add ACCOUNT` draws one on a service of your own",
+            "paste the key and press Enter; `inferstore admin key add ACCOUNT` creates one on a service of your own",
         ));
     }
     let client = session.client_of(&base_url, &key)?;
@@ -79,6 +79,9 @@ pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> 
         client.account().balance().await?;
     }
     let base_url = client.base_url().to_owned();
+    // Other commands may have changed the profiles while the key was typed.
+    let _lock = profiles::lock(&path);
+    let mut profiles = Profiles::read(&path)?;
     let name = named.unwrap_or_else(|| profiles.name_for(&base_url));
     let profile = profile_of(&name, base_url, key, !arguments.no_keyring, &session);
     let is_in_keyring = profile.api_key.is_none();
@@ -110,7 +113,7 @@ pub(super) fn profile_of(
     wants_keyring: bool,
     session: &Session,
 ) -> Profile {
-    let mut profile = Profile { base_url, api_key: None, key_command: None };
+    let mut profile = Profile { base_url, api_key: None, key_command: None, data_dir: None };
     if wants_keyring {
         profile.key_command = store_in_keyring(profile.entry(name), &key, session);
     }
@@ -177,6 +180,7 @@ async fn check_address(base_url: &str, session: &Session) -> Result {
 
 pub(crate) fn logout(_: &LogoutArguments, session: &Session) -> Result {
     let path = profiles::path(&session.environment)?;
+    let _lock = profiles::lock(&path);
     let profiles = Profiles::read(&path)?;
     let Some(name) = session.profile_name().or_else(|| profiles.current.clone()) else {
         return Err(Failure::usage("no profile is in use").with_hint("`inferstore profile list` shows them"));
@@ -185,7 +189,7 @@ pub(crate) fn logout(_: &LogoutArguments, session: &Session) -> Result {
     session.output.report(&Report { quiet: vec![name], ..Report::default() })
 }
 
-/// Removes a profile and its key.
+/// Removes a profile and its key. The caller holds the lock of the profiles.
 pub(crate) fn remove(name: &str, mut profiles: Profiles, path: &Path, session: &Session) -> Result {
     let Some(profile) = profiles.profiles.remove(name) else { return Err(profiles.unknown(name)) };
     if profiles.current.as_deref() == Some(name) {

@@ -48,6 +48,7 @@ pub(crate) fn execute(command: Command, session: &Session) -> Result {
 
 fn remove(name: &str, session: &Session) -> Result {
     let path = profiles::path(&session.environment)?;
+    let _lock = profiles::lock(&path);
     login::remove(name, Profiles::read(&path)?, &path, session)
 }
 
@@ -75,6 +76,7 @@ fn list(session: &Session) -> Result {
 
 fn choose(name: String, session: &Session) -> Result {
     let path = profiles::path(&session.environment)?;
+    let _lock = profiles::lock(&path);
     let mut profiles = Profiles::read(&path)?;
     let Some(profile) = profiles.profiles.get(&name) else { return Err(profiles.unknown(&name)) };
     session.output.note(format!("{name} is used from now on: {}", shown(&profile.base_url)));

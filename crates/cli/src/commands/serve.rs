@@ -17,6 +17,7 @@ use super::console::{Beside, LOOPBACK};
 use super::signals::Signals;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
+use local_profile::LocalService;
 use log::{FILTER_VARIABLE, Log, LogFormat};
 
 /// The variable that holds the key of the first account.
@@ -196,6 +197,7 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     // The key of an ephemeral service is worth nothing when it ends.
     let stores_profile = !(is_ready_json || arguments.no_profile || arguments.ephemeral);
     let given_key = first_key.clone();
+    let has_database = database.is_some();
     let start = {
         let mut config = config(arguments, first_key, session);
         config.database = database;
@@ -212,8 +214,12 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     let console_url = console.as_ref().map(|beside| beside.console.url());
     announce(&service, console_url, session, is_ready_json)?;
     if stores_profile && !service.base_url().is_empty() {
-        let key = service.api_key().map(str::to_owned).or(given_key);
-        session.output.note(local_profile::store(service.base_url(), key, session).await);
+        let local = LocalService {
+            base_url: service.base_url(),
+            key: service.api_key().map(str::to_owned).or(given_key),
+            data_dir: (!has_database).then(|| absolute(service.data_folder()).display().to_string()),
+        };
+        session.output.note(local_profile::store(local, session).await);
     }
     if let Err(error) = service.api_key_shown().await {
         tracing::warn!(%error, "the next start prints another API key");
@@ -256,7 +262,7 @@ fn failed_start(error: inferstore_service::Error) -> Failure {
 fn announce(service: &Service, console_url: Option<&str>, session: &Session, is_ready_json: bool) -> Result {
     let output = &session.output;
     if is_ready_json {
-        let folder = std::path::absolute(service.data_folder()).unwrap_or(service.data_folder().to_owned());
+        let folder = absolute(service.data_folder());
         let mut ready = json!({
             "event": "ready",
             "base_url": service.base_url(),
@@ -292,6 +298,10 @@ fn announce(service: &Service, console_url: Option<&str>, session: &Session, is_
     }
     output.note(format!("data: {}; Ctrl-C ends the service", service.data_folder().display()));
     Ok(())
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// The listeners that are off by default, and the token of the controls.

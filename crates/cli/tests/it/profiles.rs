@@ -1,5 +1,12 @@
 //! Logging in, and which settings win.
 
+#[cfg(unix)]
+use std::io::{BufRead, BufReader, Write};
+#[cfg(unix)]
+use std::process::{Command, Stdio};
+#[cfg(unix)]
+use std::time::Duration;
+
 use inferstore_cli::exit;
 #[cfg(unix)]
 use serde_json::json;
@@ -96,6 +103,78 @@ fn profiles_are_listed_and_chosen() {
             "profile use third",
         ])
     );
+}
+
+/// Serves a data folder until its profile is stored, and returns what it says of it.
+#[cfg(unix)]
+fn serve_once(cli: &Cli, folder: &str) -> String {
+    let mut process = Command::new(env!("CARGO_BIN_EXE_inferstore"))
+        .args(["serve", "--port", "0", "--storage-port", "0", "--no-console", "--data-dir", folder])
+        .env_remove("INFERSTORE_BASE_URL")
+        .env_remove("INFERSTORE_API_KEY")
+        .env("INFERSTORE_CONFIG", cli.path("profiles.json"))
+        .current_dir(cli.folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    let lines = BufReader::new(process.stderr.take().expect("it is piped")).lines().map_while(Result::ok);
+    let is_of_profile =
+        |line: &String| line.contains("inferstore models list") || line.contains("first start");
+    let line = lines.into_iter().find(is_of_profile).expect("a line about the profile");
+    let killed = Command::new("kill").args(["-s", "TERM", &process.id().to_string()]).status();
+    assert!(killed.expect("it starts").success());
+    process.wait().expect("it ends");
+    line
+}
+
+#[cfg(unix)]
+#[test]
+fn each_data_folder_keeps_the_key_that_was_shown_once() {
+    let cli = Cli::new();
+    assert!(serve_once(&cli, "first").contains("the profile local leads here;"));
+    let second = serve_once(&cli, "second");
+    assert!(second.contains("the profile local-2 leads here (local is of another service)"), "{second}");
+    assert!(second.contains("--profile local-2"), "{second}");
+    assert!(serve_once(&cli, "first").contains("the profile local leads here;"));
+    assert!(serve_once(&cli, "second").contains("the profile local-2 leads here"));
+    assert_eq!(cli.call("profile list -q").stdout, "local\nlocal-2\n");
+
+    // A folder that is emptied has a new key, and the old one is worth nothing.
+    std::fs::remove_dir_all(cli.path("first")).expect("it is ours");
+    assert!(serve_once(&cli, "first").contains("the profile local leads here;"));
+    assert_eq!(cli.call("profile list -q").stdout, "local\nlocal-2\n");
+}
+
+#[cfg(unix)]
+#[test]
+fn serve_keeps_a_profile_local_that_a_person_has_made() {
+    let cli = Cli::new();
+    let login = "login https://host.example --no-check --profile local --api-key of-the-other";
+    assert_eq!(cli.call(login).code, exit::DONE);
+    assert!(serve_once(&cli, "data").contains("the profile local-2 leads here"));
+    let stored = std::fs::read_to_string(cli.path("profiles.json")).expect("it is there");
+    assert!(stored.contains("of-the-other"), "{stored}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_login_that_waits_for_the_key_loses_no_profile_of_another_command() {
+    let cli = Cli::new();
+    let mut slow = Command::new(env!("CARGO_BIN_EXE_inferstore"))
+        .args(["login", "https://slow.example", "--no-check", "--profile", "slow"])
+        .env_remove("INFERSTORE_API_KEY")
+        .env("INFERSTORE_CONFIG", cli.path("profiles.json"))
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the command starts");
+    std::thread::sleep(Duration::from_millis(500));
+    let quick = cli.call("login https://quick.example --no-check --profile quick --api-key a-key");
+    assert_eq!(quick.code, exit::DONE, "{quick}");
+    slow.stdin.take().expect("it is piped").write_all(b"a-key\n").expect("it can be typed");
+    assert!(slow.wait().expect("it ends").success());
+    assert_eq!(cli.call("profile list -q").stdout, "quick\nslow\n");
 }
 
 #[test]

@@ -1,68 +1,123 @@
-//! The profile `local`, which `serve` stores for the commands of other terminals.
+//! The profile `local`, which `serve` stores for the commands of other terminals. Further data folders get further
+//! profiles, `local-2` and so on: a key is shown once, and the profile may be the only place that has it.
 
+use std::iter;
+
+use inferstore::reqwest::Url;
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE};
 
 use crate::commands::login::{forget_key, profile_of};
 use crate::failure::Result;
-use crate::profiles::{self, LOCAL, Profiles};
+use crate::profiles::{self, LOCAL, Profile, Profiles};
 use crate::settings::Session;
 
-/// Stores the profile, and returns what to type next. `key` is known at the first start on a data folder alone;
-/// later the stored one is used, if the service accepts it.
-pub(super) async fn store(base_url: &str, key: Option<String>, session: &Session) -> String {
-    match stored(base_url, key, session).await {
-        Ok(Some(is_current)) => {
-            let option = if is_current { "" } else { " --profile local" };
+/// The service that a profile is stored for.
+pub(super) struct LocalService<'a> {
+    pub(super) base_url: &'a str,
+    /// Known at the first start on a data folder alone.
+    pub(super) key: Option<String>,
+    /// The data folder, if it holds the accounts.
+    pub(super) data_dir: Option<String>,
+}
+
+/// A profile that leads to the service.
+struct Stored {
+    name: String,
+    is_current: bool,
+}
+
+/// Stores the profile, and returns what to type next. Without the key of a first start, a stored one is used that the
+/// service accepts.
+pub(super) async fn store(service: LocalService<'_>, session: &Session) -> String {
+    match stored(service, session).await {
+        Ok(Some(Stored { name, is_current })) => {
+            let option = if is_current { String::new() } else { format!(" --profile {name}") };
             let has_variables = [BASE_URL_VARIABLE, API_KEY_VARIABLE]
                 .iter()
                 .any(|name| session.environment.variable(name).is_some());
+            let other = if name == LOCAL { "" } else { " (local is of another service)" };
             let warning = match has_variables && is_current {
                 true => format!(" (unset {BASE_URL_VARIABLE} and {API_KEY_VARIABLE}, which come before it)"),
                 false => String::new(),
             };
             format!(
-                "the profile local leads here{warning}; in another terminal: inferstore models list{option}"
+                "the profile {name} leads here{other}{warning}; in another terminal: inferstore models list{option}"
             )
         }
-        Ok(None) => "only the first start shows the key; `inferstore admin key add demo` draws another, and \
+        Ok(None) => {
+            "only the first start shows the key; `inferstore admin key add demo` creates another, and \
              `inferstore login` stores it"
-            .to_owned(),
+                .to_owned()
+        }
         Err(failure) => format!("warning: the profile local is not stored: {}", failure.headline),
     }
 }
 
-/// Whether the profile is the one in use; `None` when no key for it is known.
-async fn stored(base_url: &str, key: Option<String>, session: &Session) -> Result<Option<bool>> {
+/// The profile of the service; `None` when no key for it is known.
+async fn stored(service: LocalService<'_>, session: &Session) -> Result<Option<Stored>> {
+    let LocalService { base_url, key, data_dir } = service;
     let path = profiles::path(&session.environment)?;
-    let mut profiles = Profiles::read(&path)?;
-    let before = profiles.profiles.get(LOCAL).cloned();
-    let stored = before.as_ref().and_then(|profile| session.key_of(LOCAL, profile).ok()).map(|key| key.value);
-    let mut accepted = None;
-    // A first key that is given may not be that of an older data folder.
-    for key in [key, stored.clone()].into_iter().flatten() {
-        if session.client_of(base_url, &key)?.account().balance().await.is_ok() {
-            accepted = Some(key);
-            break;
+    let mut api_key = accepted(base_url, key, session).await?;
+    let mut name = None;
+    for (candidate, profile) in Profiles::read(&path)?.profiles {
+        if !is_local(&candidate) {
+            continue;
         }
+        let is_of_folder = data_dir.is_some() && profile.data_dir == data_dir;
+        // A key goes to no other host, and to no service on another folder.
+        let may_fit = is_of_folder || (profile.data_dir.is_none() && has_host(&profile, base_url));
+        let stored = session.key_of(&candidate, &profile).ok().filter(|_| may_fit).map(|key| key.value);
+        let stored = accepted(base_url, stored, session).await?;
+        if is_of_folder || (stored.is_some() && name.is_none()) {
+            name = Some(candidate);
+        }
+        api_key = api_key.or(stored);
     }
-    let Some(api_key) = accepted else { return Ok(None) };
-    let profile = match &before {
-        Some(before) if before.base_url == base_url && stored.as_ref() == Some(&api_key) => before.clone(),
-        before => {
+    let Some(api_key) = api_key else { return Ok(None) };
+
+    let _lock = profiles::lock(&path);
+    let mut profiles = Profiles::read(&path)?;
+    let mut names = iter::once(LOCAL.to_owned()).chain((2..).map(|number| format!("{LOCAL}-{number}")));
+    let free = || names.find(|name| !profiles.profiles.contains_key(name));
+    let name = name.or_else(free).unwrap_or_else(|| LOCAL.to_owned());
+    let before = profiles.profiles.get(&name).cloned();
+    let is_stored = |before: &&Profile| {
+        before.base_url == base_url && session.key_of(&name, before).is_ok_and(|key| key.value == api_key)
+    };
+    let mut profile = match before.as_ref().filter(is_stored) {
+        Some(before) => before.clone(),
+        None => {
             // A login may have put the key into the keyring, where it stays.
-            let is_in_keyring = before.as_ref().is_some_and(|before| before.keyring(LOCAL).is_some());
-            profile_of(LOCAL, base_url.to_owned(), api_key, is_in_keyring, session)
+            let is_in_keyring = before.as_ref().is_some_and(|before| before.keyring(&name).is_some());
+            profile_of(&name, base_url.to_owned(), api_key, is_in_keyring, session)
         }
     };
-    if profiles.current.is_none() {
-        profiles.current = Some(LOCAL.to_owned());
-    }
-    let is_current = profiles.current.as_deref() == Some(LOCAL);
-    if profiles.profiles.insert(LOCAL.to_owned(), profile.clone()) != Some(profile) {
+    profile.data_dir = data_dir;
+    let is_current = profiles.current.get_or_insert_with(|| name.clone()) == &name;
+    if profiles.profiles.insert(name.clone(), profile.clone()) != Some(profile) {
         profiles.write(&path)?;
     }
     if let Some(before) = before.filter(|before| before.base_url != base_url) {
-        forget_key(&before, LOCAL)?;
+        forget_key(&before, &name)?;
     }
-    Ok(Some(is_current))
+    Ok(Some(Stored { name, is_current }))
+}
+
+/// The key, if the service accepts it.
+async fn accepted(base_url: &str, key: Option<String>, session: &Session) -> Result<Option<String>> {
+    let Some(key) = key else { return Ok(None) };
+    let is_accepted = session.client_of(base_url, &key)?.account().balance().await.is_ok();
+    Ok(is_accepted.then_some(key))
+}
+
+/// Whether `serve` gives profiles such a name.
+fn is_local(name: &str) -> bool {
+    let number = name.strip_prefix(LOCAL).and_then(|rest| rest.strip_prefix('-'));
+    name == LOCAL || number.is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+/// Whether the profile leads to the host of this URL.
+fn has_host(profile: &Profile, base_url: &str) -> bool {
+    let host = |url: &str| Url::parse(url).ok()?.host_str().map(str::to_owned);
+    host(&profile.base_url) == host(base_url)
 }
