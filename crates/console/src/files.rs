@@ -90,7 +90,7 @@ impl App {
             return Err(Failure::new(StatusCode::FORBIDDEN, "The request is refused", text));
         }
         let download = self.downloads.download(&url).max_size(MAX_OUTPUT).deadline(DOWNLOAD_TIMEOUT);
-        let download = download.to_file(self.folder.path().join(random_id()?)).await?;
+        let download = download.to_file(self.folder.join(random_id()?)).await?;
         let path = Arc::new(TempPath::try_from_path(download.path)?);
         let name = name_of(&url).to_owned();
         let mime = download.mime.unwrap_or_default();

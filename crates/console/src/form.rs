@@ -97,7 +97,7 @@ impl Form {
             }
             return Ok(());
         };
-        let (file, path) = NamedTempFile::new_in(app.folder.path())?.into_parts();
+        let (file, path) = NamedTempFile::new_in(&app.folder)?.into_parts();
         let mut file = tokio::fs::File::from_std(file);
         let mut size = 0;
         // A file that is too large is read to its end, because a browser shows no response before that.

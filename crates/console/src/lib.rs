@@ -25,6 +25,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use futures_util::TryFutureExt;
 use inferstore::{Client, PollInterval};
 use percent_encoding::percent_decode_str;
+use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::DropGuard;
 
@@ -40,6 +41,8 @@ pub const LOCAL_POLL: PollInterval =
 pub struct Console {
     url: String,
     _end: DropGuard,
+    /// Removed with this value, whatever requests still hold.
+    _folder: TempDir,
 }
 
 impl Console {
@@ -51,11 +54,12 @@ impl Console {
     pub async fn start(client: Client, address: SocketAddr, poll: PollInterval) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        let app = App::new(client, address.port(), poll)?;
+        let folder = tempfile::Builder::new().prefix("inferstore-console-").tempdir()?;
+        let app = App::new(client, address.port(), poll, folder.path().to_owned())?;
         let url = format!("http://{address}/?token={}", app.guard.token);
         let end = app.ended.clone().drop_guard();
         serve(listener, Arc::new(app));
-        Ok(Self { url, _end: end })
+        Ok(Self { url, _end: end, _folder: folder })
     }
 
     /// The address for a browser, with the token in it, which is all that the use of the account needs. With

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::hash::RandomState;
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use inferstore::{Client, PollInterval};
-use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::files::{Kept, downloads};
@@ -35,12 +35,12 @@ pub(crate) struct App {
     pub(crate) hasher: RandomState,
     /// Canceled when the console ends: streams of events end, too.
     pub(crate) ended: CancellationToken,
-    /// Holds all files. It is removed with the console.
-    pub(crate) folder: TempDir,
+    /// Holds all files.
+    pub(crate) folder: PathBuf,
 }
 
 impl App {
-    pub(crate) fn new(client: Client, port: u16, poll: PollInterval) -> io::Result<Self> {
+    pub(crate) fn new(client: Client, port: u16, poll: PollInterval, folder: PathBuf) -> io::Result<Self> {
         Ok(Self {
             downloads: downloads(&client)?,
             client,
@@ -51,7 +51,7 @@ impl App {
             links: Bounded::new(MAX_LINKS),
             hasher: RandomState::new(),
             ended: CancellationToken::new(),
-            folder: tempfile::Builder::new().prefix("inferstore-console-").tempdir()?,
+            folder,
         })
     }
 }

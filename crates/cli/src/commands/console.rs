@@ -27,8 +27,8 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
-    let console = start(&arguments, session.client()?, &session).await?;
     let mut signals = Signals::new()?;
+    let console = start(&arguments, session.client()?, &session).await?;
     session.output.data(console.url())?;
     session.output.note("open this address in a browser; it holds a token; Ctrl-C ends the console");
     signals.next().await;

@@ -12,6 +12,7 @@ use inferstore_service::{Config, Service};
 
 use super::console::{Beside, LOOPBACK};
 use super::signals::Signals;
+use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::output::{Output, Report};
 use crate::progress::{Progress, watch};
@@ -39,27 +40,35 @@ How to go on:
   inferstore run haze-removal photo.jpg   a run of your own";
 
 pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
-    let service = Service::start(Config::ephemeral())
-        .await
-        .map_err(|error| Failure::local_failure("the service does not start", error))?;
-    let demo = Demo::new(&service, &arguments.out, &session);
-    let mut done = match demo {
-        Ok(demo) => demo.run().await,
-        Err(failure) => Err(failure),
+    // A signal removes what the service has stored, too.
+    let mut signals = Signals::new()?;
+    let service = tokio::select! {
+        started = Service::start(Config::ephemeral()) => {
+            started.map_err(|error| Failure::local_failure("the service does not start", error))?
+        }
+        () = signals.next() => return Err(interrupted()),
+    };
+    let demo = async { Demo::new(&service, &arguments.out, &session)?.run().await };
+    let mut done = tokio::select! {
+        done = demo => done,
+        () = signals.next() => Err(interrupted()),
     };
     // A person may want to look at it; a script wants an end.
     if done.is_ok() && session.environment.stdin_is_terminal && session.environment.stdout_is_terminal {
-        done = look_at(&service, &session).await;
+        done = look_at(&service, &session, &mut signals).await;
     }
     service.shutdown().await;
     done
 }
 
+fn interrupted() -> Failure {
+    Failure::new(exit::FAILED, "the demo was interrupted").with_hint("it keeps nothing but the pictures")
+}
+
 /// Prints the address of a console, and keeps the service until Ctrl-C.
-async fn look_at(service: &Service, session: &Session) -> Result {
+async fn look_at(service: &Service, session: &Session, signals: &mut Signals) -> Result {
     let beside = Beside::start(service, SocketAddr::new(LOOPBACK, 0)).await;
     let beside = beside.map_err(|error| Failure::local_failure("the console does not start", error))?;
-    let mut signals = Signals::new()?;
     session
         .output
         .data(format!("\nLook at it in a browser (Ctrl-C ends it):\n  {}", beside.console.url()))?;
@@ -167,7 +176,7 @@ impl<'a> Demo<'a> {
         Ok(watch(run, show).await?)
     }
 
-    /// Downloads what came out, and tells where each output is, or what it is.
+    /// Downloads what came out, and returns where each output is, or what it is.
     async fn keep(&self, model: &str, outcome: &Outcome) -> Result<Vec<(String, String)>> {
         let mut kept = Vec::new();
         for (name, value) in outcome.output.as_object().into_iter().flatten() {

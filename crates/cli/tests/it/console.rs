@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+#[cfg(unix)]
+use crate::support::names_in;
 use crate::support::{Cli, Local};
 
 /// A command that runs until it gets a signal, and its first line.
@@ -68,6 +70,42 @@ pub(crate) fn catalog(url: &str) -> String {
     let cookie = admitted.lines().find_map(|line| line.strip_prefix("set-cookie: ")).expect("a cookie");
     let cookie = cookie.split(';').next().expect("a value");
     get(&format!("{}/", url.split("/?").next().expect("an address")), cookie)
+}
+
+/// Starts a command, sends a signal after its first line, and returns what it leaves among temporary files.
+#[cfg(unix)]
+fn left_behind(words: &[&str], signal: &str, variables: &[(&str, &str)]) -> Vec<String> {
+    let cli = Cli::new();
+    let folder = cli.path("temporary");
+    std::fs::create_dir(&folder).expect("a new folder");
+    let mut process = Command::new(env!("CARGO_BIN_EXE_inferstore"))
+        .args(words)
+        .env("TMPDIR", &folder)
+        .envs(variables.iter().copied())
+        .current_dir(cli.folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the command starts");
+    let mut output = BufReader::new(process.stdout.take().expect("piped"));
+    output.read_line(&mut String::new()).expect("a line");
+    assert_eq!(names_in(std::path::Path::new(&folder)).len(), 1, "it has a folder while it runs");
+    let sent = Command::new("kill").args(["-s", signal, &process.id().to_string()]).status();
+    assert!(sent.expect("it starts").success());
+    output.read_to_end(&mut Vec::new()).expect("the rest");
+    process.wait().expect("it ends");
+    names_in(std::path::Path::new(&folder))
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_leaves_no_temporary_folder() {
+    let none: [String; 0] = [];
+    assert_eq!(left_behind(&["demo"], "INT", &[]), none);
+    if cfg!(target_os = "linux") {
+        let service = [("INFERSTORE_BASE_URL", "http://127.0.0.1:9/api/v1"), ("INFERSTORE_API_KEY", "a-key")];
+        assert_eq!(left_behind(&["console"], "HUP", &service), none);
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::state::App;
 
 fn console_of(base_url: &str) -> App {
     let client = Client::builder(base_url, "a key").allow_insecure_http(true).build().expect("a client");
-    App::new(client, 0, inferstore::PollInterval::Adaptive).expect("a console")
+    App::new(client, 0, inferstore::PollInterval::Adaptive, std::env::temp_dir()).expect("a console")
 }
 
 /// Why the file behind this URL is not fetched.
