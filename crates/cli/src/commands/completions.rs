@@ -16,6 +16,9 @@ pub(crate) struct Arguments {
     shell: Shell,
 }
 
+/// The registration in bash, which joins the words that bash breaks. It speaks the protocol of `clap_complete`.
+const BASH: &str = include_str!("../../assets/completions.bash");
+
 /// The variable with which the shell asks for completions.
 pub(crate) const VARIABLE: &str = "INFERSTORE_COMPLETE";
 
@@ -26,6 +29,9 @@ Examples:
   inferstore completions fish > ~/.config/fish/completions/inferstore.fish";
 
 pub(crate) fn execute(arguments: &Arguments, session: &Session) -> Result {
+    if arguments.shell == Shell::Bash {
+        return session.output.bytes(BASH.as_bytes());
+    }
     let mut script = Vec::new();
     let name = arguments.shell.to_string();
     let shells = Shells::builtins();

@@ -1,6 +1,8 @@
 //! Completions load in the shells that people use, and ask the service.
 
-use std::process::Command;
+#[cfg(target_os = "linux")]
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use crate::support::{Cli, Local};
 
@@ -64,6 +66,50 @@ fn commands_models_inputs_files_tasks_and_folders_are_completed() {
     ] {
         let offered = offered(&local, words);
         assert!(offered.split_whitespace().any(|word| word == expected), "{words:?}: {offered}");
+    }
+}
+
+/// A line of bash after these keys, with the words of the command in brackets.
+#[cfg(target_os = "linux")]
+fn typed(local: &Local, keys: &str) -> String {
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_inferstore"));
+    let folder = program.parent().expect("it is in a folder").display();
+    let path = std::env::var("PATH").unwrap_or_default();
+    std::fs::write(local.cli.path("completions"), local.cli.call("completions bash").stdout)
+        .expect("it is ours");
+    let mut script = Command::new("script")
+        .args(["-qec", "bash --norc --noprofile -i", "/dev/null"])
+        .env("PATH", format!("{folder}:{path}"))
+        .env("INFERSTORE_BASE_URL", local.service().base_url())
+        .env("INFERSTORE_API_KEY", "the-key-of-the-tests")
+        .env("INFERSTORE_CONFIG", "profiles.json")
+        .env("PS1", "")
+        .current_dir(local.cli.folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("script is installed");
+    // At the beginning of the line, a command that prints its words.
+    let line = format!("source completions; bind 'set bell-style none'\n{keys}\u{1}printf '[%s]' \n\nexit\n");
+    script.stdin.take().expect("it is piped").write_all(line.as_bytes()).expect("it can be typed");
+    let output = script.wait_with_output().expect("it ends");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn values_and_files_of_inputs_are_completed_in_bash() {
+    let local = Local::start();
+    std::fs::write(local.cli.path("my $picture.png"), "").expect("it can be written");
+    for (keys, words) in [
+        ("inferstore run haz\t", "[inferstore][run][haze-removal]"),
+        ("inferstore run color-harmonization templ\tv_\t", "[template=v_shape]"),
+        ("inferstore run color-harmonization input_image=@ha\t", "[input_image=@hazy.png]"),
+        ("inferstore run color-harmonization -i input_image=@my\t", "[input_image=@my $picture.png]"),
+        ("inferstore task show @la\t", "[task][show][@last]"),
+    ] {
+        let shown = typed(&local, keys);
+        assert!(shown.contains(words), "{keys:?}: {shown:?}");
     }
 }
 
