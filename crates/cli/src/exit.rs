@@ -10,7 +10,7 @@ pub const USAGE: u8 = 2;
 pub const KEY: u8 = 3;
 /// An input, a file or a limit of yours forbids it. Nothing was created.
 pub const INPUT: u8 = 4;
-/// The service answered with a failure.
+/// The service responded with a failure.
 pub const REFUSED: u8 = 5;
 /// The task ended in `failed`.
 pub const TASK_FAILED: u8 = 6;
@@ -20,7 +20,7 @@ pub const TASK_CANCELED: u8 = 7;
 pub const DEADLINE: u8 = 8;
 /// Whether a task was created is unknown. The candidates are printed on standard output.
 pub const OUTCOME_UNKNOWN: u8 = 9;
-/// The service did not answer.
+/// The service did not respond.
 pub const NOT_REACHED: u8 = 10;
 /// A run was interrupted after its task was created. The task goes on; it is printed on standard output.
 pub const DETACHED: u8 = 11;

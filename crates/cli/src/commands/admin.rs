@@ -124,7 +124,7 @@ enum Member {
 /// Draw, list and revoke API keys
 #[derive(Debug, Subcommand)]
 enum Key {
-    /// Draw a key for an account; this is the one time it is shown
+    /// Create a key for an account; this is the one time it is shown
     #[command(after_help = "Examples:\n  inferstore admin key add lena --format quiet")]
     Add {
         /// The account
@@ -261,7 +261,7 @@ enum Node {
     /// List the keys of nodes, and the nodes that were seen lately with them
     #[command(after_help = "Examples:\n  inferstore admin node list")]
     List,
-    /// Draw a key that nodes may share; it is shown once
+    /// Create a key that nodes may share; it is shown once
     #[command(
         after_help = "Examples:\n  inferstore admin node add studio --format quiet\n  inferstore admin node add lab --model edge-map --model upscale"
     )]

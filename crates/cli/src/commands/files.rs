@@ -120,7 +120,7 @@ pub(crate) struct DeleteArguments {
     /// The download URLs of the files, or their keys, such as samples/a.png
     #[arg(required = true, value_name = "URL|KEY")]
     files: Vec<String>,
-    /// Delete without asking
+    /// Delete without asking; required where standard input is no terminal
     #[arg(short, long)]
     yes: bool,
 }
@@ -264,11 +264,11 @@ async fn delete(arguments: DeleteArguments, client: &Client, session: &mut Sessi
     if !arguments.yes {
         let question =
             format!("delete {}? [y/N] ", if urls.len() == 1 { "this file" } else { "these files" });
-        for file in arguments.files.iter().filter(|_| session.environment.stdin_is_terminal) {
+        for file in &arguments.files {
             session.output.note(file);
         }
-        let response = session.ask(&question)?;
-        if response.is_some_and(|response| !matches!(response.to_lowercase().as_str(), "y" | "yes")) {
+        let response = session.ask(&question)?.unwrap_or_default().to_lowercase();
+        if !matches!(response.as_str(), "y" | "yes") {
             return Err(Failure::usage("nothing was deleted").with_hint("--yes deletes without asking"));
         }
     }

@@ -92,8 +92,11 @@ fn files_go_up_are_listed_come_down_and_go_away() {
     assert_eq!(std::fs::read(cli.path("back.png")).expect("it is there"), PICTURE);
     assert_eq!(cli.call(&format!("files download {url} back.png")).code, exit::FAILED, "it is there already");
     assert_eq!(cli.call(&format!("files download {url} back.png --overwrite")).code, exit::DONE);
-    assert_eq!(cli.call(&format!("files delete {url}")).code, exit::DONE);
-    assert_eq!(cli.call(&format!("files delete {url}")).code, exit::REFUSED);
+    let unasked = cli.call(&format!("files delete {url}"));
+    assert!(unasked.code == exit::USAGE && unasked.stderr.contains("nothing was deleted"), "{unasked}");
+    assert_eq!(cli.call("files stats --format quiet").stdout, "3\n");
+    assert_eq!(cli.call(&format!("files delete {url} --yes")).code, exit::DONE);
+    assert_eq!(cli.call(&format!("files delete {url} --yes")).code, exit::REFUSED);
     assert_eq!(cli.call("files stats --format quiet").stdout, "2\n");
 }
 
