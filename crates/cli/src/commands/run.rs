@@ -227,7 +227,7 @@ impl Run {
 
     async fn show_wants(&self, session: &Session) -> Result {
         let version = self.client.model(&self.model).versioning().await?;
-        session.output.note(session.output.drawn(&schema::table(&version)));
+        session.output.note_table(&schema::table(&version));
         session.output.note(format!("\n{}\n", schema::example(&self.model, &version)));
         Ok(())
     }
