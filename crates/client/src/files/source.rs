@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt, Shared, TryFutureExt};
 use siphasher::sip128::{Hasher128, SipHasher13};
 use tempfile::TempPath;
@@ -148,7 +148,11 @@ impl Source {
                 let bytes = bytes.clone();
                 blocking(move || Ok((Self::Bytes(bytes.clone()), Digest::of(&bytes[..])?))).await
             }
-            Self::Reader(spool) => Ok((self.clone(), spool.read().await?.digest.clone())),
+            Self::Reader(spool) => {
+                let path = spool.read().await?;
+                let digest = blocking(move || Digest::of(std::fs::File::open(&*path)?)).await?;
+                Ok((self.clone(), digest))
+            }
         }
     }
 
@@ -156,7 +160,7 @@ impl Source {
         Ok(match self {
             Self::Path(path) => Box::new(tokio::fs::File::open(path).await?),
             Self::Bytes(bytes) => Box::new(io::Cursor::new(bytes.clone())),
-            Self::Reader(spool) => Box::new(tokio::fs::File::open(&spool.read().await?.path).await?),
+            Self::Reader(spool) => Box::new(tokio::fs::File::open(&*spool.read().await?).await?),
         })
     }
 }
@@ -207,7 +211,6 @@ impl Prepared {
 }
 
 /// The size, the hash and the first bytes of a content, computed chunk by chunk.
-#[derive(Clone)]
 pub(super) struct Digest {
     pub(super) size: u64,
     hasher: SipHasher13,
@@ -230,7 +233,7 @@ impl Digest {
         self.hasher.finish128().as_u128()
     }
 
-    /// Stops when the size is known to be too large: a reader may be endless.
+    /// Stops when the size is known to be too large: a file may grow meanwhile.
     fn of(mut reader: impl Read) -> io::Result<Self> {
         let mut digest = Self::new();
         let mut chunk = vec![0; CHUNK];
@@ -247,7 +250,7 @@ impl Digest {
 /// The content of a reader, which is read when it is first waited for. A waiter that is dropped leaves the
 /// rest to the next one.
 #[derive(Clone)]
-struct Spool(Shared<BoxFuture<'static, Result<Arc<Spooled>, Arc<io::Error>>>>);
+struct Spool(Shared<BoxFuture<'static, Result<Arc<TempPath>, Arc<io::Error>>>>);
 
 impl PartialEq for Spool {
     fn eq(&self, other: &Self) -> bool {
@@ -255,31 +258,21 @@ impl PartialEq for Spool {
     }
 }
 
-/// The temporary file with the content of a reader.
-struct Spooled {
-    path: TempPath,
-    digest: Digest,
-}
-
 impl Spool {
-    async fn read(&self) -> io::Result<Arc<Spooled>> {
+    /// The temporary file with the content.
+    async fn read(&self) -> io::Result<Arc<TempPath>> {
         self.0.clone().await.map_err(|error| io::Error::new(error.kind(), error))
     }
 }
 
-async fn spool(mut reader: impl AsyncRead + Unpin) -> io::Result<Arc<Spooled>> {
+async fn spool(reader: impl AsyncRead + Unpin) -> io::Result<Arc<TempPath>> {
     let temporary = blocking(|| tempfile::Builder::new().prefix("inferstore-").tempfile()).await?;
     let (file, path) = temporary.into_parts();
     let mut file = tokio::fs::File::from_std(file);
-    let mut digest = Digest::new();
-    let mut chunk = BytesMut::with_capacity(CHUNK);
-    while digest.size <= MAX_SIZE && reader.read_buf(&mut chunk).await? > 0 {
-        digest.update(&chunk);
-        file.write_all(&chunk).await?;
-        chunk.clear();
-    }
+    // A reader may be endless; one byte more than fits shows that it is too large.
+    tokio::io::copy(&mut reader.take(MAX_SIZE + 1), &mut file).await?;
     file.flush().await?;
-    Ok(Arc::new(Spooled { path, digest }))
+    Ok(Arc::new(path))
 }
 
 pub(super) fn unreadable(file: &str, error: io::Error) -> FileError {

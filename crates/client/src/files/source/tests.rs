@@ -73,7 +73,7 @@ async fn the_temporary_file_of_a_reader_is_private_and_goes_with_its_last_owner(
     let file = File::reader("a.bin", io::Cursor::new("content"));
     let prepared = file.prepare().await?;
     let Source::Reader(spool) = &prepared.source else { return Err("it is not a reader".into()) };
-    let path = spool.read().await?.path.to_path_buf();
+    let path = spool.read().await?.to_path_buf();
     #[cfg(unix)]
     assert_eq!(
         std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path)?.permissions()) & 0o777,
