@@ -194,6 +194,7 @@ impl ClientBuilder {
             let middleware = Arc::clone(&middleware);
             api = api.with_transport(Arc::new(HttpStack { direct: http.clone(), http, middleware }));
         }
+        let max_concurrent_requests = self.max_concurrent_requests.unwrap_or(Semaphore::MAX_PERMITS);
         let core = Core {
             api,
             storage: HttpStack { http: storage, direct, middleware },
@@ -205,7 +206,7 @@ impl ClientBuilder {
             declaration_ttl: self.declaration_ttl,
             max_concurrent_uploads: self.max_concurrent_uploads,
             built: tokio::time::Instant::now(),
-            requests: self.max_concurrent_requests.map(|count| Arc::new(Semaphore::new(count.max(1)))),
+            requests: Semaphore::new(max_concurrent_requests.clamp(1, Semaphore::MAX_PERMITS)),
             memory: Memory::new(self.create_settle_time),
             clock: Mutex::default(),
         };

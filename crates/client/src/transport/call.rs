@@ -15,7 +15,7 @@ use tracing::{Instrument, Span, debug, debug_span, field};
 use crate::memory::lock;
 use crate::transport::Core;
 use crate::transport::deadline::Deadline;
-use crate::transport::error::{CallContext, Error, ForeignText, Result};
+use crate::transport::error::{CallContext, Error, Result};
 use crate::transport::redact::{MAX_MESSAGE, Redactor};
 use crate::transport::retry::{self, Attempts, Failure};
 
@@ -121,9 +121,9 @@ impl<'a> Call<'a> {
         &self,
         sent: impl Future<Output = Result<ResponseValue<Envelope<T>>, RawError>>,
     ) -> Result<Result<(u16, T), Fault>> {
-        let Some(_permit) = self.deadline.timeout(self.core.permit()).await else {
-            let problem = "the deadline passed before a request was permitted".to_owned();
-            return Ok(Err(Fault::because(Failure::NotSent, ForeignText(problem))));
+        let Some(_permit) = self.deadline.timeout(self.core.requests.acquire()).await else {
+            let problem = "the deadline passed before a request was permitted";
+            return Ok(Err(Fault::because(Failure::NotSent, problem)));
         };
         match self.deadline.timeout(sent).await {
             Some(Ok(response)) => {
@@ -134,7 +134,7 @@ impl<'a> Call<'a> {
             }
             // Boxed, because it is rare, and the future of every call would hold it.
             Some(Err(error)) => Box::pin(Fault::of(error, &self.core.redactor, self.deadline)).await.map(Err),
-            None => Ok(Err(Fault::because(Failure::Lost, ForeignText("the deadline passed".to_owned())))),
+            None => Ok(Err(Fault::because(Failure::Lost, "the deadline passed"))),
         }
     }
 
@@ -225,7 +225,7 @@ impl Fault {
             json["status"].is_string() && json["status"] != EnvelopeStatus::Success.as_str()
         });
         // The parser quotes values of the body.
-        let problem = ForeignText(redactor.foreign(&error.to_string(), MAX_MESSAGE));
+        let problem = redactor.foreign(&error.to_string(), MAX_MESSAGE);
         let context = CallContext {
             // The generated client returns only a 2xx in this way.
             status: is_failure.then_some(200),

@@ -550,15 +550,3 @@ impl fmt::Debug for Error {
         write!(f, "\n  hint: {}", self.hint())
     }
 }
-
-/// Foreign text as the source of an error.
-#[derive(Debug)]
-pub(crate) struct ForeignText(pub(crate) String);
-
-impl fmt::Display for ForeignText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl StdError for ForeignText {}

@@ -10,10 +10,10 @@ pub(crate) mod middleware;
 pub(crate) mod redact;
 pub(crate) mod retry;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 pub(crate) use deadline::Deadline;
@@ -46,7 +46,8 @@ pub(crate) struct Core {
     pub(crate) declaration_ttl: Duration,
     pub(crate) max_concurrent_uploads: usize,
     pub(crate) built: Instant,
-    pub(crate) requests: Option<Arc<Semaphore>>,
+    /// One permit for each concurrent request.
+    pub(crate) requests: Semaphore,
     pub(crate) memory: Memory,
     /// The clock of the service, and when a response showed it last.
     pub(crate) clock: Mutex<Option<(SystemTime, Instant)>>,
@@ -62,12 +63,6 @@ pub(crate) struct Timeouts {
 }
 
 impl Core {
-    /// Waits for one of the concurrent requests, if they are limited.
-    pub(crate) async fn permit(&self) -> Option<OwnedSemaphorePermit> {
-        let requests = self.requests.clone()?;
-        requests.acquire_owned().await.ok()
-    }
-
     /// The time by the clock of the service, once a response has shown it.
     pub(crate) fn service_time(&self) -> Option<SystemTime> {
         let (shown, at) = (*lock(&self.clock))?;

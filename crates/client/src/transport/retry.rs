@@ -1,10 +1,10 @@
 //! Retry policy: backoff, budget, `Retry-After`. The only place that decides whether and when a failed
 //! request is sent again.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
@@ -97,39 +97,38 @@ pub(crate) fn may_retry(safety: Safety, retry_on_rejection: bool, failure: Failu
 #[derive(Debug)]
 pub(crate) struct Retries {
     pub(crate) policy: Retry,
-    /// In units of which a retry costs two and a success earns one.
-    budget: AtomicU32,
+    /// In permits of which a retry costs two and a success earns one.
+    budget: Semaphore,
 }
 
 const RETRY_COST: u32 = 2;
 
 impl Retries {
     pub(crate) fn new(policy: Retry) -> Self {
-        let budget = AtomicU32::new(policy.budget.saturating_mul(RETRY_COST));
+        let budget = Semaphore::new(full_budget(&policy));
         Self { policy, budget }
     }
 
     /// Earns back a part of the budget.
     pub(crate) fn succeeded(&self) {
-        let full = self.policy.budget.saturating_mul(RETRY_COST);
-        // A full budget stays as it is.
-        let _ = self
-            .budget
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| (left < full).then_some(left + 1));
+        if self.budget.available_permits() < full_budget(&self.policy) {
+            self.budget.add_permits(1);
+        }
     }
 
     /// Takes one retry from the budget, if one is left.
     pub(crate) fn take(&self) -> bool {
-        let taken = self
-            .budget
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(RETRY_COST));
-        taken.is_ok()
+        self.budget.try_acquire_many(RETRY_COST).map(SemaphorePermit::forget).is_ok()
     }
 
     /// Counts the attempts of one operation.
     pub(crate) fn start(&self, operation: &'static str, deadline: Deadline) -> Attempts<'_> {
         Attempts { retries: self, operation, deadline, started: Instant::now(), count: 1 }
     }
+}
+
+fn full_budget(policy: &Retry) -> usize {
+    usize::try_from(policy.budget).unwrap_or(usize::MAX).saturating_mul(2).min(Semaphore::MAX_PERMITS)
 }
 
 /// The attempts of one operation. The first one needs no permission.
