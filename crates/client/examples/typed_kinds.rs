@@ -17,7 +17,7 @@ struct Sharpened {
 async fn main() -> inferstore::Result<()> {
     let client = Client::from_env()?;
 
-    // The type of the files is yours: a path, a URL, a `File`, or a `FileInput` for any of them.
+    // The type of the files is yours: a path, a URL, a `File`, or an `Input` for any of them.
     let input = ColorHarmonizationInput {
         input_image: PathBuf::from("photo.jpg"),
         template: HarmonizationTemplate::VShape,

@@ -1,19 +1,19 @@
 //! The client: where handles come from.
 
-use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
-use inferstore_api::ApiKey;
 use inferstore_api::types::TaskId;
+use inferstore_api::{ApiKey, Envelope, Error as RawError, NoData, ResponseValue, Safety};
 use reqwest::Method;
 use serde_json::value::RawValue;
 
 use crate::builder::ClientBuilder;
 use crate::files::download::Download;
 use crate::profile;
-use crate::resources::{self, Account, Folder, Model, Models, Storage, Task, Tasks};
+use crate::resources::{Account, Folder, Model, Models, Storage, Task, Tasks};
 use crate::run::{self, PreparedRun};
+use crate::transport::error::OTHER_REQUEST;
 use crate::transport::{Core, Error, Result};
 
 /// The environment variable of the base URL.
@@ -38,7 +38,7 @@ pub const API_KEY_VARIABLE: &str = "INFERSTORE_API_KEY";
 ///
 /// Every future of this crate needs a Tokio runtime, of any flavor, and owns its data: it can be spawned,
 /// joined and selected.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Client {
     pub(crate) core: Arc<Core>,
 }
@@ -136,7 +136,7 @@ impl Client {
     /// # Errors
     ///
     /// Those of a create; [`Error::OutcomeUnknown`] when the history could not be read completely.
-    pub fn adopt_or_start(&self, prepared: PreparedRun) -> impl Future<Output = Result<Task>> + Send + use<> {
+    pub fn adopt_or_start(&self, prepared: PreparedRun) -> BoxFuture<'static, Result<Task>> {
         run::adopt_or_start(Arc::clone(&self.core), prepared).boxed()
     }
 
@@ -154,7 +154,15 @@ impl Client {
         path: impl Into<String>,
         body: Option<Box<RawValue>>,
     ) -> BoxFuture<'static, Result<String>> {
-        resources::request(Arc::clone(&self.core), method, path.into(), body)
+        let core = Arc::clone(&self.core);
+        let path = path.into();
+        let send = async move {
+            let safety = if method == Method::GET { Safety::Repeatable } else { Safety::Once };
+            let body = body.as_deref().map(RawValue::get);
+            let call = core.call_unlisted(OTHER_REQUEST, safety);
+            call.send(|api| around_text(api.send(method.clone(), &path, body))).await
+        };
+        send.boxed()
     }
 
     /// The generated client below this one: each operation of the document as a method, sent once.
@@ -168,8 +176,15 @@ impl Client {
     }
 }
 
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("base_url", &self.core.base_url).finish_non_exhaustive()
+/// The envelope of a response around its own text.
+async fn around_text(
+    sent: impl Future<Output = Result<ResponseValue<Box<RawValue>>, RawError>>,
+) -> Result<ResponseValue<Envelope<String>>, RawError> {
+    let response = sent.await?;
+    match serde_json::from_str::<Envelope<NoData>>(response.get()) {
+        Ok(Envelope { status, message, data: NoData }) => {
+            response.map(|text| Envelope { status, message, data: String::from(Box::<str>::from(text)) })
+        }
+        Err(error) => Err(RawError::InvalidResponsePayload(response.get().to_owned().into(), error)),
     }
 }

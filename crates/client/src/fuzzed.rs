@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::InvalidInputs;
 use crate::files::target::{Target, UploadMethod, form};
-use crate::inputs::{Candidate, Undeclared, check};
+use crate::inputs::{Candidate, check};
 use crate::memory::fingerprint;
 use crate::transport::redact::Redactor;
 use crate::transport::retry;
@@ -21,7 +21,7 @@ pub fn checked_inputs(
     given: Map<String, Value>,
 ) -> Result<Map<String, Value>, InvalidInputs> {
     let given = given.into_iter().map(|(name, value)| (name, Candidate::Value(value))).collect();
-    check(declared, &given, Undeclared::Refuse).map(|checked| checked.values)
+    check(declared, &given, false).map(|checked| checked.values)
 }
 
 /// The target of an upload.

@@ -85,7 +85,7 @@ pub use files::upload::{Upload, UploadEvent, UploadEvents, UploadedFile};
 pub use inferstore_api::{
     ApiKey, Decimal, KindParts, ModelKind, Sample, Timestamp, UnknownVariant, kind_parts, types,
 };
-pub use inputs::{FileInput, Input, Inputs};
+pub use inputs::{Input, Inputs};
 // Of the command, which runs the programs of keyrings. Nothing is promised of it.
 #[doc(hidden)]
 pub use profile::run_program;

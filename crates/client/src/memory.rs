@@ -28,7 +28,7 @@ impl Memory {
     pub(crate) fn new(settle_time: Duration) -> Self {
         Self {
             declarations: Cache::default(),
-            durations: Durations::default(),
+            durations: Cache::default(),
             own_tasks: OwnTasks { settle_time, tasks: Mutex::default() },
             task_inputs: Cache::default(),
             uploads: Cache::default(),
@@ -114,26 +114,19 @@ impl<K: Eq + Hash, V: Clone, const MAX: usize> Cache<K, V, MAX> {
 }
 
 /// How long tasks of each model took lately, newest last.
-#[derive(Debug, Default)]
-pub(crate) struct Durations(Mutex<HashMap<ModelId, VecDeque<Duration>>>);
+pub(crate) type Durations = Cache<ModelId, Vec<Duration>>;
 
 impl Durations {
-    pub(crate) fn insert(&self, model: &ModelId, duration: Duration) {
-        let mut durations = lock(&self.0);
-        if durations.len() >= MAX_ENTRIES && !durations.contains_key(model) {
-            durations.clear();
-        }
-        let samples = durations.entry(model.clone()).or_default();
-        samples.push_back(duration);
-        if samples.len() > MAX_DURATIONS {
-            samples.pop_front();
-        }
+    pub(crate) fn add(&self, model: &ModelId, duration: Duration) {
+        let mut samples = self.get(model, Duration::MAX).unwrap_or_default();
+        samples.drain(..(samples.len() + 1).saturating_sub(MAX_DURATIONS));
+        samples.push(duration);
+        self.insert(model.clone(), samples);
     }
 
     /// The remembered durations of a model, shortest first.
     pub(crate) fn of(&self, model: &ModelId) -> Vec<Duration> {
-        let durations = lock(&self.0);
-        let mut samples: Vec<_> = durations.get(model).into_iter().flatten().copied().collect();
+        let mut samples = self.get(model, Duration::MAX).unwrap_or_default();
         samples.sort_unstable();
         samples
     }
@@ -353,7 +346,7 @@ mod tests {
         let durations = Durations::default();
         let model = ModelId::from("m");
         for seconds in (1..=25).rev() {
-            durations.insert(&model, Duration::from_secs(seconds));
+            durations.add(&model, Duration::from_secs(seconds));
         }
         let expected: Vec<_> = (1..=20).map(Duration::from_secs).collect();
         assert_eq!(durations.of(&model), expected);

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, StreamExt};
+use inferstore_api::Transport;
 use reqwest::header::{
     ACCEPT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_RANGE, LOCATION, RANGE,
 };
@@ -141,7 +142,7 @@ impl Download {
 
     /// Not generic, so that this crate compiles it once.
     fn saved(self, path: PathBuf, stem: Option<String>) -> DownloadEvents {
-        Events::new(|events| self.save(path, stem, events))
+        Events::new(|events| self.save(path, stem, events).boxed())
     }
 
     /// Downloads into memory: at most 256 MiB, unless [`max_size`](Self::max_size) sets another limit.
@@ -149,7 +150,7 @@ impl Download {
     /// # Errors
     ///
     /// As [`to_file`](Self::to_file).
-    pub fn bytes(self) -> impl Future<Output = Result<Bytes>> + Send + use<> {
+    pub fn bytes(self) -> BoxFuture<'static, Result<Bytes>> {
         let max_size = self.max_size.unwrap_or(MAX_IN_MEMORY);
         let download = self.max_size(max_size);
         async move {

@@ -7,8 +7,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures_util::future::{Either, TryFutureExt, select};
+use futures_util::future::{Either, FutureExt, TryFutureExt, select};
 use futures_util::stream::{self, Stream, TryStreamExt};
+use inferstore_api::Transport;
 use inferstore_api::operations::CREATE_PRESIGNED_UPLOAD;
 use inferstore_api::types::{PresignRequest, UploadFolder};
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
@@ -145,7 +146,7 @@ impl Upload {
 
     /// Starts the upload as a stream of events.
     pub fn events(self) -> UploadEvents {
-        Events::new(|sink| self.run(sink))
+        Events::new(|sink| self.run(sink).boxed())
     }
 
     async fn run(self, events: Sink<UploadEvent>) -> Result<UploadedFile> {
@@ -163,9 +164,9 @@ impl Future for Upload {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let upload = self.get_mut();
-        let mut running = std::mem::take(&mut upload.running);
-        let polled = running.poll(context, || upload.clone().run(ignored()));
-        upload.running = running;
+        let mut running = upload.running.0.take().unwrap_or_else(|| upload.clone().run(ignored()).boxed());
+        let polled = running.poll_unpin(context);
+        upload.running.0 = Some(running);
         polled
     }
 }

@@ -47,32 +47,20 @@ pub(crate) enum Candidate {
     },
 }
 
-/// What to do with inputs that the model does not declare.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Undeclared {
-    /// Refuse them: a mistyped name would be a paid run without the input.
-    Refuse,
-    /// Send them, with a warning.
-    Send,
-}
-
 /// Inputs that fit the model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Checked {
-    /// The values as they are sent.
+    /// The values as they are sent; files are not among them.
     pub(crate) values: Map<String, Value>,
-    /// The parameters whose value is the URL of a file that is still to be uploaded, in the order of
-    /// the model's parameters.
-    pub(crate) files: Vec<String>,
     /// What is sent although it looks wrong, one line each.
     pub(crate) warnings: Vec<String>,
 }
 
 impl Checked {
+    /// A file is added once its URL is known.
     fn add(&mut self, name: &str, candidate: Candidate) {
-        match candidate {
-            Candidate::Value(value) => drop(self.values.insert(name.to_owned(), value)),
-            Candidate::File { .. } => self.files.push(name.to_owned()),
+        if let Candidate::Value(value) = candidate {
+            self.values.insert(name.to_owned(), value);
         }
     }
 
@@ -104,11 +92,12 @@ impl Problem {
 /// Checks inputs against the declared parameters.
 ///
 /// A model that declares nothing takes everything as it is: its schema may be missing from the
-/// response.
+/// response. Of another model, inputs that it does not declare are refused, because a mistyped name would be a paid
+/// run without the input, or else sent with a warning.
 pub(crate) fn check(
     declared: &BTreeMap<String, Descriptor>,
     inputs: &BTreeMap<String, Candidate>,
-    undeclared: Undeclared,
+    allow_undeclared: bool,
 ) -> Result<Checked, InvalidInputs> {
     let mut checked = Checked::default();
     let mut violations = Vec::new();
@@ -136,7 +125,7 @@ pub(crate) fn check(
     for (name, candidate) in inputs.iter().filter(|(name, _)| !declared.contains_key(*name)) {
         if declared.is_empty() {
             checked.add(name, candidate.clone());
-        } else if candidate.is_given() && undeclared == Undeclared::Refuse {
+        } else if candidate.is_given() && !allow_undeclared {
             violations.push(undeclared_name(name, &names).of(name));
         } else if candidate.is_given() {
             checked.warn(name, "the model declares no such parameter");

@@ -8,11 +8,11 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde::de::{Deserialize, Deserializer};
+use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 use serde::ser::Serialize;
 use serde_json::{Map, Value};
 
-pub(crate) use check::{Candidate, Undeclared, check};
+pub(crate) use check::{Candidate, check};
 
 use crate::files::source::File;
 use crate::transport::error::{Error, Result};
@@ -38,7 +38,14 @@ pub struct Inputs {
     fields: BTreeMap<String, Result<Input, String>>,
 }
 
-/// One input.
+/// One input. Paths, URLs and [`File`]s convert into it.
+///
+/// ```
+/// use inferstore::{File, Input};
+///
+/// assert_eq!(Input::from("photo.jpg"), Input::File(File::path("photo.jpg")));
+/// assert_eq!(Input::from("https://host.example/a.jpg"), Input::Value("https://host.example/a.jpg".into()));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Input {
@@ -48,47 +55,18 @@ pub enum Input {
     File(File),
 }
 
-/// The value of a file parameter: the URL of a stored file, or a file to upload.
-///
-/// ```
-/// use inferstore::FileInput;
-///
-/// assert_eq!(FileInput::from("photo.jpg"), FileInput::path("photo.jpg"));
-/// assert_eq!(FileInput::from("https://host.example/a.jpg"), FileInput::url("https://host.example/a.jpg"));
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum FileInput {
-    /// The URL of a stored file, sent as it is.
-    Url(String),
-    /// A file that is uploaded and replaced by its URL.
-    File(File),
-}
-
-impl FileInput {
-    /// Creates the input from the URL of a stored file.
-    pub fn url(url: impl Into<String>) -> Self {
-        Self::Url(url.into())
-    }
-
-    /// Creates the input from the path of a file on this machine.
-    pub fn path(path: impl Into<PathBuf>) -> Self {
-        Self::File(File::path(path))
-    }
-}
-
 /// Text that starts with `http://` or `https://` is a URL; everything else is a path.
-impl<P: Into<PathBuf>> From<P> for FileInput {
+impl<P: Into<PathBuf>> From<P> for Input {
     fn from(path: P) -> Self {
         let path = path.into();
         match path.to_str() {
-            Some(text) if is_http(text) => Self::url(text),
-            _ => Self::path(path),
+            Some(text) if is_http(text) => Self::Value(text.into()),
+            _ => Self::File(File::path(path)),
         }
     }
 }
 
-impl From<File> for FileInput {
+impl From<File> for Input {
     fn from(file: File) -> Self {
         Self::File(file)
     }
@@ -113,12 +91,8 @@ impl Inputs {
     /// Sets a parameter to a file: a path, a URL that starts with `http://` or `https://`, or a
     /// [`File`]. A path and a `File` are uploaded and replaced by their URL.
     #[must_use]
-    pub fn file(mut self, name: impl Into<String>, file: impl Into<FileInput>) -> Self {
-        let input = match file.into() {
-            FileInput::Url(url) => Input::Value(Value::String(url)),
-            FileInput::File(file) => Input::File(file),
-        };
-        self.fields.insert(name.into(), Ok(input));
+    pub fn file(mut self, name: impl Into<String>, file: impl Into<Input>) -> Self {
+        self.fields.insert(name.into(), Ok(file.into()));
         self
     }
 
@@ -133,11 +107,8 @@ impl Inputs {
     ///
     /// [`Error::InvalidArgument`] if the value does not serialize to a JSON object.
     pub fn from_serialize(value: &impl Serialize) -> Result<Self> {
-        match as_json(value) {
-            Ok(Value::Object(values)) => Ok(Self::from(values)),
-            Ok(_) => Err(Error::InvalidArgument("inputs must be a JSON object".to_owned())),
-            Err(error) => Err(not_json("the inputs", &error.to_string())),
-        }
+        let values = as_json::<Map<String, Value>>(value);
+        values.map(Self::from).map_err(|error| not_json("the inputs", &error.to_string()))
     }
 
     /// Returns the fields, if all of them can be sent.
@@ -160,7 +131,7 @@ fn is_http(text: &str) -> bool {
     scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
 }
 
-fn as_json(value: &impl Serialize) -> serde_json::Result<Value> {
+fn as_json<T: DeserializeOwned>(value: &impl Serialize) -> serde_json::Result<T> {
     // Only `to_value` refuses numbers that no JSON value can hold.
     serde_json::to_value(value)?;
     // Only text keeps the digits of an `f32`: `to_value` turns 0.1 into 0.10000000149011612.

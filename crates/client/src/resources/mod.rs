@@ -1,4 +1,4 @@
-//! The operations of the service by noun: account, models, tasks, storage, and any other request.
+//! The operations of the service by noun: account, models, tasks, storage.
 //!
 //! Their futures are boxed here: the body of an async function is otherwise compiled by every crate that awaits it.
 
@@ -10,10 +10,8 @@ mod tasks;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
+use inferstore_api::operations;
 use inferstore_api::types::AccountBalance;
-use inferstore_api::{Envelope, Error as RawError, NoData, ResponseValue, Safety, operations};
-use reqwest::Method;
-use serde_json::value::RawValue;
 
 pub use models::{Model, Models};
 pub use page::{Listing, Page};
@@ -21,7 +19,6 @@ pub use storage::{FileQuery, Folder, Storage};
 pub(crate) use tasks::MAX_RECORDS;
 pub use tasks::{Task, Tasks};
 
-use crate::transport::error::OTHER_REQUEST;
 use crate::transport::{Core, Error, Result};
 
 /// The account that owns the API key.
@@ -46,38 +43,9 @@ impl Account {
     /// # Errors
     ///
     /// Those of every call: see [`Error`](crate::Error).
-    pub fn balance(&self) -> impl Future<Output = Result<AccountBalance>> + Send + use<> {
+    pub fn balance(&self) -> BoxFuture<'static, Result<AccountBalance>> {
         let core = Arc::clone(&self.core);
         async move { core.call(operations::GET_BALANCE).send(|api| api.get_balance()).await }.boxed()
-    }
-}
-
-/// Sends a request and returns the whole response as the service wrote it, envelope included.
-pub(crate) fn request(
-    core: Arc<Core>,
-    method: Method,
-    path: String,
-    body: Option<Box<RawValue>>,
-) -> BoxFuture<'static, Result<String>> {
-    let send = async move {
-        let safety = if method == Method::GET { Safety::Repeatable } else { Safety::Once };
-        let body = body.as_deref().map(RawValue::get);
-        let call = core.call_unlisted(OTHER_REQUEST, safety);
-        call.send(|api| around_text(api.send(method.clone(), &path, body))).await
-    };
-    send.boxed()
-}
-
-/// The envelope of a response around its own text.
-async fn around_text(
-    sent: impl Future<Output = Result<ResponseValue<Box<RawValue>>, RawError>>,
-) -> Result<ResponseValue<Envelope<String>>, RawError> {
-    let response = sent.await?;
-    match serde_json::from_str::<Envelope<NoData>>(response.get()) {
-        Ok(Envelope { status, message, data: NoData }) => {
-            response.map(|text| Envelope { status, message, data: String::from(Box::<str>::from(text)) })
-        }
-        Err(error) => Err(RawError::InvalidResponsePayload(response.get().to_owned().into(), error)),
     }
 }
 

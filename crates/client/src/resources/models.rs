@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures_util::future::FutureExt;
+use futures_util::future::{BoxFuture, FutureExt};
 use inferstore_api::operations;
 use inferstore_api::types::{
     ModelDetail, ModelId, ModelListRequest, ModelSummary, ModelVersioning, ServingStatus, TaskCost,
@@ -60,10 +60,7 @@ impl Models {
     /// # Errors
     ///
     /// Those of every call: see [`Error`](crate::Error).
-    pub fn page(
-        &self,
-        query: ModelListRequest,
-    ) -> impl Future<Output = Result<Page<ModelSummary>>> + Send + use<> {
+    pub fn page(&self, query: ModelListRequest) -> BoxFuture<'static, Result<Page<ModelSummary>>> {
         let core = Arc::clone(&self.core);
         async move {
             let page = core.call(operations::LIST_MODELS).send(|api| api.list_models(&query)).await?;
@@ -88,7 +85,7 @@ impl Model {
     /// # Errors
     ///
     /// Those of every call: see [`Error`](crate::Error).
-    pub fn get(&self) -> impl Future<Output = Result<ModelDetail>> + Send + use<> {
+    pub fn get(&self) -> BoxFuture<'static, Result<ModelDetail>> {
         let model = self.clone();
         async move {
             let id = model.checked_id()?;
@@ -102,7 +99,7 @@ impl Model {
     /// # Errors
     ///
     /// Those of every call: see [`Error`](crate::Error).
-    pub fn cost(&self) -> impl Future<Output = Result<TaskCost>> + Send + use<> {
+    pub fn cost(&self) -> BoxFuture<'static, Result<TaskCost>> {
         let model = self.clone();
         async move { model.cost_until(Deadline::never()).await }.boxed()
     }
@@ -118,7 +115,7 @@ impl Model {
     /// # Errors
     ///
     /// Those of every call: see [`Error`](crate::Error).
-    pub fn serving(&self) -> impl Future<Output = Result<ServingStatus>> + Send + use<> {
+    pub fn serving(&self) -> BoxFuture<'static, Result<ServingStatus>> {
         let model = self.clone();
         async move { model.serving_until(Deadline::never()).await }.boxed()
     }
@@ -134,7 +131,7 @@ impl Model {
     /// # Errors
     ///
     /// Those of every call: see [`Error`](crate::Error).
-    pub fn versioning(&self) -> impl Future<Output = Result<ModelVersioning>> + Send + use<> {
+    pub fn versioning(&self) -> BoxFuture<'static, Result<ModelVersioning>> {
         let model = self.clone();
         async move { model.versioning_until(Deadline::never()).await }.boxed()
     }

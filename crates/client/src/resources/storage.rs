@@ -50,7 +50,7 @@ impl Storage {
     /// # Errors
     ///
     /// Those of every call: see [`Error`](crate::Error).
-    pub fn statistics(&self) -> impl Future<Output = Result<StorageStatistics>> + Send + use<> {
+    pub fn statistics(&self) -> BoxFuture<'static, Result<StorageStatistics>> {
         let core = Arc::clone(&self.core);
         async move { core.call(operations::GET_STORAGE_STATISTICS).send(|api| api.get_storage_statistics()).await }
             .boxed()
@@ -125,11 +125,7 @@ impl Folder {
     /// # Errors
     ///
     /// [`Error::InvalidArgument`] for a folder that cannot be listed, and those of every call.
-    pub fn page(
-        &self,
-        query: FileQuery,
-        page: u64,
-    ) -> impl Future<Output = Result<Page<StorageFile>>> + Send + use<> {
+    pub fn page(&self, query: FileQuery, page: u64) -> BoxFuture<'static, Result<Page<StorageFile>>> {
         let folder = self.clone();
         async move {
             let name = folder.listable()?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures_util::future::FutureExt;
+use futures_util::future::{BoxFuture, FutureExt};
 use inferstore_api::types::{TaskDetail, TaskId, TaskRecord};
 use inferstore_api::{limits, operations};
 
@@ -51,11 +51,7 @@ impl Tasks {
     /// # Errors
     ///
     /// Those of every call: see [`Error`](crate::Error).
-    pub fn page(
-        &self,
-        limit: u32,
-        offset: u64,
-    ) -> impl Future<Output = Result<Page<TaskRecord>>> + Send + use<> {
+    pub fn page(&self, limit: u32, offset: u64) -> BoxFuture<'static, Result<Page<TaskRecord>>> {
         let tasks = self.clone();
         async move { tasks.page_until(limit, offset, Deadline::never()).await }.boxed()
     }
@@ -96,7 +92,7 @@ impl Task {
     /// # Errors
     ///
     /// Those of every call: see [`Error`](crate::Error).
-    pub fn get(&self) -> impl Future<Output = Result<TaskDetail>> + Send + use<> {
+    pub fn get(&self) -> BoxFuture<'static, Result<TaskDetail>> {
         let task = self.clone();
         async move { task.get_until(Deadline::never()).await }.boxed()
     }
@@ -117,7 +113,7 @@ impl Task {
     /// [`Error::Api`](crate::Error::Api) when it is no longer in the queue.
     /// [`Error::Transport`](crate::Error::Transport) when the response was lost; read the task to
     /// see whether it was canceled.
-    pub fn cancel(&self) -> impl Future<Output = Result<()>> + Send + use<> {
+    pub fn cancel(&self) -> BoxFuture<'static, Result<()>> {
         let task = self.clone();
         async move { task.cancel_until(Deadline::never()).await }.boxed()
     }

@@ -14,7 +14,7 @@ use tracing::warn;
 use crate::files::mime;
 use crate::files::source::Prepared;
 use crate::files::upload::upload;
-use crate::inputs::{Candidate, Input, Undeclared, check};
+use crate::inputs::{Candidate, Input, check};
 use crate::memory::{DeclaredInputs, UPLOAD_TTL, UploadKey, lock};
 use crate::resources::{MAX_RECORDS, Model, Storage, Task, Tasks};
 use crate::run::create::{Create, Progress};
@@ -149,8 +149,7 @@ impl Execution {
             declared = self.model.declared(self.deadline).await?;
         }
         let candidates = self.candidates(&files);
-        let undeclared = if self.options.allow_undeclared { Undeclared::Send } else { Undeclared::Refuse };
-        let checked = check(&declared, &candidates, undeclared).map_err(Error::Inputs)?;
+        let checked = check(&declared, &candidates, self.options.allow_undeclared).map_err(Error::Inputs)?;
         for warning in checked.warnings {
             warn!(model = self.model.id(), "{warning}");
             (self.sink)(RunEvent::Warning(warning));
@@ -309,7 +308,7 @@ impl Execution {
             let is_of_model = record.model_id.as_deref() == Some(model.as_str());
             let duration = outcome::between(record.created_at.as_ref(), record.updated_at.as_ref());
             if let Some(duration) = duration.filter(|_| is_success && is_of_model) {
-                durations.insert(&model, duration);
+                durations.add(&model, duration);
             }
         }
     }

@@ -24,7 +24,7 @@ pub use wait::Wait;
 pub use wait_all::WaitAll;
 
 use crate::files::upload::UploadEvent;
-use crate::inputs::{FileInput, Inputs};
+use crate::inputs::{Input, Inputs};
 use crate::resources::{Model, Task};
 use crate::run::execution::Execution;
 use crate::run::wait::{OFFLINE_TIMEOUT, WaitOptions};
@@ -146,7 +146,7 @@ impl Model {
     ///
     /// When awaited, it fails with [`Error::OutputType`](crate::Error::OutputType) if the model returned
     /// something else.
-    pub fn run_typed<K: ModelKind<File: Into<FileInput>>>(&self, input: K) -> Run<K::Output> {
+    pub fn run_typed<K: ModelKind<File: Into<Input>>>(&self, input: K) -> Run<K::Output> {
         let inputs = match input.into_parts() {
             Ok((values, files)) => {
                 let values = Inputs::from(values);
@@ -297,7 +297,7 @@ impl<T> Run<T> {
     ///
     /// Those of the run up to the create; [`Error::InvalidArgument`] with
     /// [`delete_inputs_after`](Self::delete_inputs_after). Dropping the future during the create may leave a task.
-    pub fn start(self) -> impl Future<Output = Result<Task>> + Send + use<T> {
+    pub fn start(self) -> BoxFuture<'static, Result<Task>> {
         start(self.execution(ignored()))
     }
 
@@ -308,7 +308,7 @@ impl<T> Run<T> {
     /// # Errors
     ///
     /// Those of the run up to the first upload.
-    pub fn check(self) -> impl Future<Output = Result<Map<String, Value>>> + Send + use<T> {
+    pub fn check(self) -> BoxFuture<'static, Result<Map<String, Value>>> {
         check(self.execution(ignored()))
     }
 
@@ -318,13 +318,13 @@ impl<T> Run<T> {
     /// # Errors
     ///
     /// Those of the run up to the create.
-    pub fn prepare(self) -> impl Future<Output = Result<PreparedRun>> + Send + use<T> {
+    pub fn prepare(self) -> BoxFuture<'static, Result<PreparedRun>> {
         prepare(self.execution(ignored()))
     }
 
     fn execution(&self, sink: Sink<RunEvent>) -> Result<Execution> {
         // What was polled may have sent its create.
-        if self.running.has_begun() {
+        if self.running.0.is_some() {
             return Err(Error::InvalidArgument(
                 "the run has begun: it goes on when it is awaited again, and can be used in no other way"
                     .to_owned(),
@@ -356,13 +356,13 @@ fn finish(execution: Result<Execution>) -> BoxFuture<'static, Result<Outcome>> {
 impl<T: Send + 'static> Run<T> {
     /// The run as a stream of events.
     pub fn events(self) -> RunEvents<T> {
-        Events::new(|sink| async move { self.finish(sink).await })
+        Events::new(|sink| self.finish(sink))
     }
 
-    fn finish(&self, sink: Sink<RunEvent>) -> impl Future<Output = Result<Outcome<T>>> + Send + use<T> {
+    fn finish(&self, sink: Sink<RunEvent>) -> BoxFuture<'static, Result<Outcome<T>>> {
         let finished = finish(self.execution(sink));
         let convert = self.convert;
-        async move { convert(finished.await?) }
+        async move { convert(finished.await?) }.boxed()
     }
 }
 
@@ -371,9 +371,9 @@ impl<T: Send + 'static> Future for Run<T> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let run = self.get_mut();
-        let mut running = std::mem::take(&mut run.running);
-        let polled = running.poll(context, || run.finish(ignored()));
-        run.running = running;
+        let mut running = run.running.0.take().unwrap_or_else(|| run.finish(ignored()));
+        let polled = running.poll_unpin(context);
+        run.running.0 = Some(running);
         polled
     }
 }

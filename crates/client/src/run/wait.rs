@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, StreamExt};
 use inferstore_api::types::{ModelId, TaskDetail, TaskId, TaskStatus};
 use tokio::time::{Instant, sleep_until};
@@ -121,7 +122,7 @@ impl Wait {
         Events::new(|sink| self.run(sink))
     }
 
-    fn run(&self, sink: Sink<RunEvent>) -> impl Future<Output = Result<Outcome>> + Send + use<> {
+    fn run(&self, sink: Sink<RunEvent>) -> BoxFuture<'static, Result<Outcome>> {
         let Task { core, id } = self.task.clone();
         let (model, options) = (self.model.clone(), self.options.clone());
         async move {
@@ -132,6 +133,7 @@ impl Wait {
             }
             Ok(Outcome::of(waiter.one(id).await?, &core))
         }
+        .boxed()
     }
 }
 
@@ -140,9 +142,9 @@ impl Future for Wait {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let wait = self.get_mut();
-        let mut running = std::mem::take(&mut wait.running);
-        let polled = running.poll(context, || wait.run(ignored()));
-        wait.running = running;
+        let mut running = wait.running.0.take().unwrap_or_else(|| wait.run(ignored()));
+        let polled = running.poll_unpin(context);
+        wait.running.0 = Some(running);
         polled
     }
 }
@@ -319,7 +321,7 @@ impl Waiter {
                 if let (Some(model), Some(duration)) = (&self.model, outcome::duration(&task))
                     && pending.status == Some(TaskStatus::Success)
                 {
-                    core.memory.durations.insert(&model.id, duration);
+                    core.memory.durations.add(&model.id, duration);
                 }
                 ended(task, core)
             }

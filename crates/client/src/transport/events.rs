@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt, MaybeDone, maybe_done};
 use futures_util::stream::{BoxStream, Stream, StreamExt, TryStreamExt};
 
 use crate::memory::lock;
@@ -19,26 +19,8 @@ pub(crate) fn ignored<E>() -> Sink<E> {
     Arc::new(|_| ())
 }
 
-/// An operation that starts when it is polled first. A clone has not started.
-pub(crate) struct Lazy<T>(Option<BoxFuture<'static, Result<T>>>);
-
-impl<T> Lazy<T> {
-    pub(crate) fn has_begun(&self) -> bool {
-        self.0.is_some()
-    }
-
-    /// Polls the operation, which `start` makes the first time.
-    pub(crate) fn poll<Operation>(
-        &mut self,
-        context: &mut Context<'_>,
-        start: impl FnOnce() -> Operation,
-    ) -> Poll<Result<T>>
-    where
-        Operation: Future<Output = Result<T>> + Send + 'static,
-    {
-        self.0.get_or_insert_with(|| Box::pin(start())).as_mut().poll(context)
-    }
-}
+/// An operation that starts when it is polled first, and is there from then on. A clone has not started.
+pub(crate) struct Lazy<T>(pub(crate) Option<BoxFuture<'static, Result<T>>>);
 
 impl<T> Default for Lazy<T> {
     fn default() -> Self {
@@ -54,7 +36,7 @@ impl<T> Clone for Lazy<T> {
 
 impl<T> std::fmt::Debug for Lazy<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.has_begun() { "started" } else { "not started" })
+        f.write_str(if self.0.is_some() { "started" } else { "not started" })
     }
 }
 
@@ -63,28 +45,24 @@ impl<T> std::fmt::Debug for Lazy<T> {
 /// result alone. Nothing happens while none of them is polled.
 #[must_use = "the operation runs only while its events are read"]
 pub struct Events<E, T> {
-    operation: Option<BoxFuture<'static, Result<T>>>,
+    operation: MaybeDone<BoxFuture<'static, Result<T>>>,
     queue: Arc<Mutex<VecDeque<E>>>,
-    result: Option<Result<T>>,
 }
 
 impl<E: Send + 'static, T: Send + 'static> Events<E, T> {
     /// The events of the operation that is handed a sink.
-    pub(crate) fn new<Operation>(start: impl FnOnce(Sink<E>) -> Operation) -> Self
-    where
-        Operation: Future<Output = Result<T>> + Send + 'static,
-    {
+    pub(crate) fn new(start: impl FnOnce(Sink<E>) -> BoxFuture<'static, Result<T>>) -> Self {
         let queue = Arc::new(Mutex::new(VecDeque::new()));
         let filled = Arc::clone(&queue);
         let sink = Arc::new(move |event| lock(&filled).push_back(event));
-        Self { operation: Some(Box::pin(start(sink))), queue, result: None }
+        Self { operation: maybe_done(start(sink)), queue }
     }
 
     /// The next event, or `None` when the operation has ended.
     ///
     /// Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<E> {
-        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+        StreamExt::next(self).await
     }
 
     /// Runs the operation to its end and returns its result.
@@ -94,7 +72,7 @@ impl<E: Send + 'static, T: Send + 'static> Events<E, T> {
     /// The error of the operation.
     pub async fn finish(mut self) -> Result<T> {
         while self.next().await.is_some() {}
-        match self.result.take() {
+        match Pin::new(&mut self.operation).take_output() {
             Some(result) => result,
             // The stream ends only after the result is there.
             None => std::future::pending().await,
@@ -107,18 +85,10 @@ impl<E, T> Stream for Events<E, T> {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<E>> {
         let events = self.get_mut();
-        if lock(&events.queue).is_empty()
-            && let Some(operation) = &mut events.operation
-            && let Poll::Ready(result) = operation.as_mut().poll(context)
-        {
-            events.operation = None;
-            events.result = Some(result);
-        }
-        let next = lock(&events.queue).pop_front();
-        match next {
-            Some(event) => Poll::Ready(Some(event)),
-            None if events.operation.is_none() => Poll::Ready(None),
-            None => Poll::Pending,
+        let has_ended = lock(&events.queue).is_empty() && events.operation.poll_unpin(context).is_ready();
+        match lock(&events.queue).pop_front() {
+            None if !has_ended => Poll::Pending,
+            next => Poll::Ready(next),
         }
     }
 }
@@ -137,7 +107,7 @@ impl<E, T> Unpin for Events<E, T> {}
 
 impl<E, T> std::fmt::Debug for Events<E, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Events").field("has_ended", &self.operation.is_none()).finish_non_exhaustive()
+        f.debug_struct("Events").finish_non_exhaustive()
     }
 }
 
@@ -180,12 +150,14 @@ mod tests {
     use super::*;
 
     fn counting() -> Events<u32, &'static str> {
-        Events::new(|sink| async move {
-            for number in 1..=3 {
-                sink(number);
-                tokio::task::yield_now().await;
-            }
-            Ok("done")
+        Events::new(|sink| {
+            Box::pin(async move {
+                for number in 1..=3 {
+                    sink(number);
+                    tokio::task::yield_now().await;
+                }
+                Ok("done")
+            })
         })
     }
 

@@ -1,13 +1,11 @@
 //! Middleware: code of the user around every request, to the API and to object storage.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
-use inferstore_api::is_plain_loopback;
+use inferstore_api::{Transport, is_plain_loopback};
 use reqwest::{Request, Response};
 
-/// A boxed future that owns or borrows for `'a`.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub use futures_util::future::BoxFuture;
 
 /// Sees every request before it leaves and every response before it is decoded: to add headers, to
 /// measure, or to respond without a network. Each attempt of a retried call passes again.
@@ -60,15 +58,9 @@ pub(crate) struct HttpStack {
     pub(crate) middleware: Arc<[Arc<dyn Middleware>]>,
 }
 
-impl HttpStack {
-    /// Sends a request through the middleware.
-    pub(crate) fn execute(&self, request: Request) -> BoxFuture<'_, reqwest::Result<Response>> {
-        Next { stack: self, rest: &self.middleware }.run(request)
-    }
-}
-
-impl inferstore_api::Transport for HttpStack {
+/// Sends a request through the middleware.
+impl Transport for HttpStack {
     fn execute(&self, request: Request) -> BoxFuture<'_, reqwest::Result<Response>> {
-        self.execute(request)
+        Next { stack: self, rest: &self.middleware }.run(request)
     }
 }

@@ -7,7 +7,7 @@ use serde::ser::Error as _;
 use serde_json::{Value, json};
 
 use crate::files::source::File;
-use crate::{Error, FileInput, Input, Inputs};
+use crate::{Error, Input, Inputs};
 
 fn set(value: impl Serialize) -> Option<Value> {
     match Inputs::new().set("x", value).into_fields().ok()?.remove("x")? {
@@ -53,12 +53,11 @@ fn a_value_that_is_no_json_is_reported_when_the_inputs_are_used() {
 #[test]
 fn text_that_starts_with_http_is_a_url_and_other_text_is_a_path() {
     for url in ["https://files.test/a.png", "http://files.test", "HTTPS://files.test/a"] {
-        assert_eq!(FileInput::from(url), FileInput::url(url));
+        assert_eq!(Input::from(url), Input::Value(json!(url)));
         let inputs = Inputs::new().file("x", url);
         assert_eq!(inputs, Inputs::new().set("x", url), "a URL is a value");
     }
     for path in ["photo.jpg", "/tmp/https://x", "http:/x", "httpä://x", "ftp://files.test/a", "", "hä"] {
-        assert_eq!(FileInput::from(path), FileInput::path(path));
         assert_eq!(Inputs::new().file("x", path).get("x"), Some(&Input::File(File::path(path))));
     }
 }
@@ -67,7 +66,7 @@ fn text_that_starts_with_http_is_a_url_and_other_text_is_a_path() {
 fn a_file_is_given_in_every_usual_form() {
     let buffer = PathBuf::from("a.png");
     let text = String::from("a.png");
-    let expected = Inputs::new().file("x", FileInput::path("a.png"));
+    let expected = Inputs::new().file("x", Input::File(File::path("a.png")));
     for inputs in [
         Inputs::new().file("x", "a.png"),
         Inputs::new().file("x", text.as_str()),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{candidates, check_json, descriptors};
-use crate::inputs::check::{Candidate, Undeclared, check};
+use crate::inputs::check::{Candidate, check};
 use crate::transport::causes::{InvalidInputs, ViolationKind};
 
 fn schema() -> Value {
@@ -65,7 +65,7 @@ fn wrong_types_are_described() {
     let mut inputs = candidates(json!({ "angle": true, "zoom": "big" }));
     let video = || Candidate::File { mime: Some("video/mp4".to_owned()) };
     inputs.extend([("input_image".to_owned(), video()), ("template".to_owned(), video())]);
-    let invalid = check(&descriptors(schema()), &inputs, Undeclared::Refuse).unwrap_err();
+    let invalid = check(&descriptors(schema()), &inputs, false).unwrap_err();
     assert_eq!(
         messages(&invalid),
         [
@@ -101,7 +101,7 @@ fn warnings_describe_what_is_sent_all_the_same() {
         "b": { "type": "int", "num_config": { "step": 5 } },
     }));
     let inputs = candidates(json!({ "a": 0.6, "b": "7", "seed": 1 }));
-    let checked = check(&schema, &inputs, Undeclared::Send).unwrap();
+    let checked = check(&schema, &inputs, true).unwrap();
     assert_eq!(
         checked.warnings,
         [
