@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use inferstore_node::{Config, NodeKey, prepare, serve};
 use inferstore_service::AdminClient;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::model_init;
 use super::signals::Signals;
@@ -102,20 +102,21 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
     session.output.note(format!("serving {}; Ctrl-C ends the node", models.join(", ")));
     let served = serve(config, NodeKey::new(key), async move { signals.next().await }).await;
     if is_drawn && let Ok(mut admin) = admin(&arguments.data_dir).await {
-        // A service that has ended meanwhile keeps the key, which the next start of this node replaces.
+        // A service that has ended meanwhile keeps the key, which `inferstore admin node revoke` ends.
         let _ = admin.call("DELETE", &["nodes", "keys", &name], None).await;
         admin.close().await;
     }
     served.map_err(|error| failed(error.to_string()))
 }
 
-/// The name of the key that is drawn: that of the folder of the node.
+/// The name of the key that is drawn: that of the folder of the node, and a number, so that it is no other key's.
 fn key_name(file: &Path) -> String {
     let folder = std::path::absolute(file).ok().and_then(|file| Some(file.parent()?.file_name()?.to_owned()));
     let name = folder.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let plain: String =
         name.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '-').collect();
-    if plain.is_empty() { "node".to_owned() } else { plain }
+    let folder = if plain.is_empty() { "node" } else { &plain };
+    format!("{folder}-{:08x}", fastrand::u32(..))
 }
 
 async fn admin(data: &Path) -> Result<AdminClient> {
@@ -126,9 +127,8 @@ async fn admin(data: &Path) -> Result<AdminClient> {
     })
 }
 
-/// Draws a key for the models of the node. A key of an earlier start is revoked.
+/// Draws a key for the models of the node.
 async fn draw_key(admin: &mut AdminClient, name: &str, config: &Config) -> Result<String> {
-    let _ = admin.call("DELETE", &["nodes", "keys", name], None).await;
     let models: Vec<&String> = config.models.keys().collect();
     let body = json!({ "name": name, "models": models }).to_string();
     let drawn = admin
@@ -152,8 +152,11 @@ async fn publish(admin: &mut AdminClient, account: &str, file: &Path) -> Result<
     let version = admin.call("POST", &["models", id, "versions"], Some(formats.to_string())).await;
     // A model that cannot be published as new may be there.
     version.map_err(|_| failed(first.to_string()))?;
-    if let Some(price) = spec.get("price") {
-        let change = json!({ "price": price }).to_string();
+    // What the file states holds from now on.
+    let stated = ["price", "visibility"].map(|name| (name.to_owned(), spec[name].clone()));
+    let change: Map<String, Value> = stated.into_iter().filter(|(_, value)| !value.is_null()).collect();
+    if !change.is_empty() {
+        let change = Value::Object(change).to_string();
         admin
             .call("PATCH", &["models", id], Some(change))
             .await

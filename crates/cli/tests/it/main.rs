@@ -4,6 +4,8 @@
 
 mod admin;
 mod batch;
+#[cfg(feature = "controls")]
+mod batch_resumed;
 mod binary;
 #[cfg(feature = "codegen")]
 mod code;
@@ -13,9 +15,12 @@ mod console;
 mod docs;
 mod edges;
 mod failures;
+#[cfg(feature = "controls")]
+mod interrupted;
 #[cfg(target_os = "linux")]
 mod interactive;
 mod mistakes;
+mod node;
 mod profiles;
 mod reference;
 mod support;

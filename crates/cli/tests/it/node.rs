@@ -1,0 +1,48 @@
+//! `inferstore node run`, as a process beside a service.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use inferstore_service::{Config, Service};
+
+/// Starts a node of this folder, and waits until it serves.
+fn node(folder: &Path, data: &Path) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_inferstore"));
+    command.env_remove("INFERSTORE_NODE_KEY").args(["node", "run"]).arg(folder).arg("--data-dir").arg(data);
+    let mut process = command.stderr(Stdio::piped()).spawn().expect("it starts");
+    let stderr = process.stderr.take().expect("it is piped");
+    let mut lines = BufReader::new(stderr).lines().map(|line| line.expect("a line"));
+    let registered = lines.find(|line| line.contains("registered"));
+    assert!(registered.is_some(), "the node has ended");
+    process
+}
+
+fn interrupt(mut node: Child) {
+    let id = node.id().to_string();
+    Command::new("kill").args(["-INT", &id]).status().expect("it runs");
+    assert!(node.wait().expect("it ends").success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_draws_a_key_of_its_own_and_revokes_no_other() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let (data, lab) = (folder.path().join("data"), folder.path().join("lab"));
+    let mut config = Config::folder(&data);
+    config.nodes = Some(([127, 0, 0, 1], 0).into());
+    let service = Service::start(config).await.expect("the service starts");
+    service.add_node_key("lab").await.expect("the name is free");
+    std::fs::create_dir(&lab).expect("a folder can be made");
+    let url = service.nodes_url().expect("there is a listener");
+    let settings = serde_json::json!({ "service": url, "models": { "echo": { "command": ["true"] } } });
+    std::fs::write(lab.join("node.json"), settings.to_string()).expect("a file can be written");
+
+    let (first, second) = (node(&lab, &data), node(&lab, &data));
+    interrupt(first);
+    let third = node(&lab, &data);
+    for process in [second, third] {
+        interrupt(process);
+    }
+    assert!(service.revoke_node_key("lab").await.expect("the database works"), "the key was valid");
+    service.shutdown().await;
+}
