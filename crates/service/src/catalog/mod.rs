@@ -138,10 +138,8 @@ pub(crate) fn short_hash(text: &str) -> String {
 pub(crate) enum Existing {
     /// It stays as it is.
     Keep,
-    /// Its owner publishes it anew: all of it is replaced but the time of its first publication.
-    Replace,
     /// The service knows it by itself: what it is and declares is brought up to date, while what people
-    /// have decided or done since (price, visibility, likes, downloads) stays.
+    /// have decided or done since (price, visibility, verified, playground, likes, downloads) stays.
     Refresh,
 }
 

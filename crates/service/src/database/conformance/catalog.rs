@@ -62,7 +62,7 @@ pub(crate) async fn every_list_is_what_sorting_all_models_would_give(engine: imp
             ..model(&format!("model-{number}"), owners[random.usize(..owners.len())])
         });
     }
-    fixture.database.publish(&models, Existing::Replace).await.unwrap();
+    fixture.database.publish(&models, Existing::Keep).await.unwrap();
     let used: Vec<String> = (0..20).map(|_| models[random.usize(..models.len())].id.clone()).collect();
     for model in &used {
         let task = NewTask { model: model.clone(), ..fixture.task(Money::ZERO) };
@@ -116,7 +116,7 @@ pub(crate) async fn the_next_page_after_a_change_of_the_catalog_shows_it(engine:
     assert_eq!(page(caller).await, slice::from_ref(&first));
 
     let second = NewModel { updated_at: Moment(1), ..model("second", operator) };
-    database.publish(&[second], Existing::Replace).await.unwrap();
+    database.publish(&[second], Existing::Keep).await.unwrap();
     let second = ("second".to_owned(), Money::ZERO);
     assert_eq!(page(caller).await, [second.clone(), first.clone()]);
 
@@ -142,4 +142,28 @@ pub(crate) async fn the_next_page_after_a_change_of_the_catalog_shows_it(engine:
     let task = NewTask { model: "second".to_owned(), ..fixture.task(Money::ZERO) };
     database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, Moment(0)).await.unwrap();
     assert_eq!(trending().await, [second, changed]);
+}
+
+pub(crate) async fn what_an_operator_decided_of_a_built_in_model_survives_a_restart(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let database = &fixture.database;
+    let change = ModelChange {
+        price: Some(Money::from_smallest(5)),
+        visibility: Some(Visibility::Private),
+        is_verified: Some(false),
+        is_playground: Some(true),
+    };
+    assert!(database.change_model(super::MODEL, change, Moment(1)).await.unwrap());
+    let described = NewModel { description: "New".to_owned(), ..model(super::MODEL, fixture.operator) };
+    for changed in [1, 0] {
+        let published = database.publish(slice::from_ref(&described), Existing::Refresh).await.unwrap();
+        assert_eq!(published, changed);
+    }
+    let filter = Some(Filter::Playground);
+    let (caller, sort, now) = (fixture.operator, Sort::Created, Moment(1));
+    let search = Search { caller, text: None, sort, filter, limit: 1, offset: 0, now };
+    let (page, _) = database.models(&search).await.unwrap();
+    let kept = page.first().unwrap();
+    assert_eq!((&*kept.description, kept.price.smallest(), kept.is_verified), ("New", 5, false));
+    assert_eq!(kept.visibility, Visibility::Private);
 }

@@ -51,7 +51,8 @@ macro_rules! conformance {
                 a_charge_is_refunded_once_to_the_purses_that_it_came_from
                 old_movements_are_added_up_and_every_balance_stays;
             catalog: every_list_is_what_sorting_all_models_would_give
-                the_next_page_after_a_change_of_the_catalog_shows_it;
+                the_next_page_after_a_change_of_the_catalog_shows_it
+                what_an_operator_decided_of_a_built_in_model_survives_a_restart;
             folders: every_page_of_a_folder_is_the_right_one_whatever_was_stored_and_deleted_between;
             money: storage_of_any_size_is_charged_for_any_time
                 storage_is_charged_again_after_the_clock_was_set_back
@@ -100,7 +101,7 @@ impl<E: Engine> Fixture<E> {
         let random = Randomness::new(Some(1));
         let operator = account(&*database, &random, OPERATOR).await.id;
         let customer = account(&*database, &random, "customer").await.id;
-        database.publish(&[model(MODEL, operator)], Existing::Replace).await.unwrap();
+        database.publish(&[model(MODEL, operator)], Existing::Keep).await.unwrap();
         let version = database.published(MODEL).await.unwrap().unwrap().version.id;
         Self { engine, database, random, operator, customer, version }
     }

@@ -223,32 +223,21 @@ async fn publish_version(
 
 /// Whether the model is new or has changed.
 async fn put_model(tx: &Transaction<'_>, model: &NewModel, existing: Existing) -> Outcome<bool> {
-    let replaced = match existing {
-        Existing::Replace => {
-            ", is_public = excluded.is_public, price = excluded.price, likes = excluded.likes, \
-             downloads = excluded.downloads"
-        }
-        Existing::Refresh | Existing::Keep => "",
-    };
     // Publishing what is there already writes nothing.
-    let sql = format!(
-        "INSERT INTO models (id, name, owner, description, is_official, is_verified, is_public, \
+    let sql = "INSERT INTO models (id, name, owner, description, is_official, is_verified, is_public, \
          is_playground, price, metadata, likes, downloads, created_at, updated_at, folded_name, \
          folded_description) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) \
          ON CONFLICT (id) DO UPDATE SET name = excluded.name, description = excluded.description, \
-         is_official = excluded.is_official, is_verified = excluded.is_verified, \
-         is_playground = excluded.is_playground, metadata = excluded.metadata, \
+         is_official = excluded.is_official, metadata = excluded.metadata, \
          updated_at = greatest(models.updated_at, excluded.updated_at), folded_name = excluded.folded_name, \
-         folded_description = excluded.folded_description{replaced} \
-         WHERE models.owner = excluded.owner AND NOT $18 AND ($17 OR (models.name, models.description, \
-         models.is_official, models.is_verified, models.is_playground, models.metadata) IS DISTINCT FROM \
-         (excluded.name, excluded.description, excluded.is_official, excluded.is_verified, \
-         excluded.is_playground, excluded.metadata))"
-    );
+         folded_description = excluded.folded_description \
+         WHERE $17 AND models.owner = excluded.owner AND (models.name, models.description, \
+         models.is_official, models.metadata) IS DISTINCT FROM \
+         (excluded.name, excluded.description, excluded.is_official, excluded.metadata)";
     let changed = run(
         tx,
-        &sql,
+        sql,
         &[
             &model.id,
             &model.name,
@@ -266,8 +255,7 @@ async fn put_model(tx: &Transaction<'_>, model: &NewModel, existing: Existing) -
             &model.updated_at,
             &folded(&model.name),
             &folded(&model.description),
-            &(existing == Existing::Replace),
-            &(existing == Existing::Keep),
+            &(existing == Existing::Refresh),
         ],
     )
     .await?;

@@ -218,31 +218,20 @@ fn publish(db: &Connection, models: &[NewModel], existing: Existing) -> Result<u
 
 /// Whether the model is new or has changed.
 fn put_model(db: &Connection, model: &NewModel, existing: Existing) -> Result<bool> {
-    let replaced = match existing {
-        Existing::Replace => {
-            ", is_public = excluded.is_public, price = excluded.price, likes = excluded.likes, \
-             downloads = excluded.downloads"
-        }
-        Existing::Refresh | Existing::Keep => "",
-    };
     // Publishing what is there already writes nothing, so a restart costs no sync of the disk.
-    let sql = format!(
-        "INSERT INTO models (id, sequence, name, owner, description, is_official, is_verified, is_public, \
+    let sql = "INSERT INTO models (id, sequence, name, owner, description, is_official, is_verified, is_public, \
          is_playground, price, metadata, likes, downloads, created_at, updated_at, folded_name, \
          folded_description) \
          VALUES (?1, (SELECT coalesce(max(sequence), 0) + 1 FROM models), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, \
          ?10, ?11, ?12, ?13, ?14, ?15, ?16) \
          ON CONFLICT (id) DO UPDATE SET name = excluded.name, description = excluded.description, \
-         is_official = excluded.is_official, is_verified = excluded.is_verified, \
-         is_playground = excluded.is_playground, metadata = excluded.metadata, \
+         is_official = excluded.is_official, metadata = excluded.metadata, \
          updated_at = max(updated_at, excluded.updated_at), folded_name = excluded.folded_name, \
-         folded_description = excluded.folded_description{replaced} \
-         WHERE owner = excluded.owner AND NOT ?18 AND (?17 OR (name, description, is_official, is_verified, \
-         is_playground, metadata) IS NOT (excluded.name, excluded.description, excluded.is_official, \
-         excluded.is_verified, excluded.is_playground, excluded.metadata))"
-    );
+         folded_description = excluded.folded_description \
+         WHERE ?17 AND owner = excluded.owner AND (name, description, is_official, metadata) \
+         IS NOT (excluded.name, excluded.description, excluded.is_official, excluded.metadata)";
     let changed = db.run(
-        &sql,
+        sql,
         params![
             model.id,
             model.name,
@@ -260,8 +249,7 @@ fn put_model(db: &Connection, model: &NewModel, existing: Existing) -> Result<bo
             model.updated_at,
             folded(&model.name),
             folded(&model.description),
-            existing == Existing::Replace,
-            existing == Existing::Keep,
+            existing == Existing::Refresh,
         ],
     )?;
     Ok(changed > 0)
