@@ -120,6 +120,24 @@ async fn an_upload_that_is_found_late_replaces_no_later_one() -> Outcome {
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
+async fn opening_a_url_looks_for_a_few_of_the_targets_of_its_name() -> Outcome {
+    let (service, owner) = start().await?;
+    let app = &service.app;
+    let (first, endpoint) = target(app, "many").await?;
+    put(&endpoint).await?;
+    app.clock.advance(Duration::from_secs(1));
+    for _ in 0..50 {
+        target(app, "many").await?;
+    }
+    app.objects.settle(app, TargetsOf::Object { bucket: &first.bucket, key: &first.key }).await?;
+    assert_eq!(files(app, owner).await?, 0);
+    app.objects.settle(app, TargetsOf::Owner(owner)).await?;
+    assert_eq!(files(app, owner).await?, 1, "the owner looks for all");
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs the object store of .ci/cluster"]
 async fn an_object_without_a_row_is_marked_and_removed_when_the_retention_is_over() -> Outcome {
     let (service, owner) = start().await?;
     let app = &service.app;

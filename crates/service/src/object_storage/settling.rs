@@ -21,6 +21,8 @@ const LATE_UPLOADS: Duration = Duration::from_hours(1);
 /// How many pending targets a request looks for; of more, those that expire last. The job finds the others. While the
 /// store is away, each upload that is tried leaves one.
 const MAX_PENDING: u32 = 10_000;
+/// The same for one URL, which anyone may open.
+const MAX_PENDING_OF_OBJECT: u32 = 50;
 /// How many requests are sent to the store at once.
 const MAX_REQUESTS: usize = 16;
 
@@ -41,7 +43,11 @@ impl Objects {
     pub(crate) async fn settle(&self, app: &App, of: TargetsOf<'_>) -> Result<()> {
         let Some(direct) = self.blobs.direct() else { return Ok(()) };
         let expiry = (app.clock.now().before(LATE_UPLOADS), Moment(i64::MAX));
-        let targets = self.database.pending_targets(of, expiry, MAX_PENDING).await?;
+        let limit = match of {
+            TargetsOf::Object { .. } => MAX_PENDING_OF_OBJECT,
+            _ => MAX_PENDING,
+        };
+        let targets = self.database.pending_targets(of, expiry, limit).await?;
         self.settle_targets(app, direct, targets).await
     }
 
