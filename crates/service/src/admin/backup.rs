@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::Admin;
 use crate::lifecycle::app::App;
-use crate::{Error, Result, database};
+use crate::{Error, Result, database, object_storage};
 
 /// What a backup holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -48,7 +48,11 @@ async fn write(app: &App, folder: &Path) -> Result<Backup> {
     app.database.backup_to(&copy).await?;
     let names = app.database.blobs_of(&copy).await?;
     let objects = names.len() as u64;
-    let missing = app.objects.copy_blobs(names, &folder.join("objects")).await?;
+    // A bucket has a backup of its own; a stopped service does not even open it.
+    let missing = match object_storage::are_in_bucket(&*app.database).await? {
+        true => 0,
+        false => app.objects.copy_blobs(names, &folder.join("objects")).await?,
+    };
     Ok(Backup { objects, missing })
 }
 

@@ -109,7 +109,8 @@ impl Service {
         let objects_folder = folder.path().join("objects");
         let is_new = !bootstrap::is_done(&*database).await?;
         let blobs =
-            object_storage::open_blobs(&config, &objects_folder, durability, &*database, is_new).await;
+            object_storage::open_blobs(&config, &objects_folder, durability, &*database, is_new, serves)
+                .await;
         let blobs = match blobs {
             Ok(blobs) => blobs,
             Err(refusal) => {
@@ -130,14 +131,8 @@ impl Service {
         #[cfg(feature = "controls")]
         let (tester, controls_listener) = Tester::bind(&config, folder.path(), &database).await?.unzip();
 
-        let storage_url = match &storage_listener {
-            Some(listener) => object_storage::address(config.storage_url.as_deref(), listener.address)?,
-            // Without a listener no URL is created, and an address that is known is not noted again.
-            None => {
-                let first = database.setting("storage address 1").await?;
-                config.storage_url.clone().or(first).unwrap_or("http://localhost".to_owned())
-            }
-        };
+        let listening = storage_listener.as_ref().map(|listener| listener.address);
+        let storage_url = object_storage::address(config.storage_url.as_deref(), listening)?;
         // After the addresses were found good: the key is printed once.
         let api_key = match serves && roles.api {
             true => bootstrap::bootstrap(&*database, &config.first_account, clock.now(), &random).await?,
@@ -146,6 +141,11 @@ impl Service {
         let max_forms = config.limits.unsigned_forms;
         let objects = Objects::open(blobs, Arc::clone(&database), storage_url, max_forms, &random);
         let objects = Arc::new(objects.await?);
+        if serves && roles.nodes && objects.locations.address().is_empty() {
+            let cause = "no process with the role api has had a storage URL, which is part of the URL of every output";
+            return Err(Error::new("reading the storage URL", cause)
+                .with_hint("set it with --storage-url, or start a process with the role api first"));
+        }
 
         folder.restrict_entries();
         let api_url = api_listener.as_ref().map(|listener| format!("{}{}", listener.url(), api::ROOT));

@@ -35,16 +35,15 @@ impl Location {
 
 /// Writes download URLs, and recognises those that were written at this address or at an earlier one.
 pub(crate) struct Locations {
-    /// The current one first.
+    /// The current one first; none where no process has had one yet.
     addresses: Vec<String>,
     hash: Hmac<Sha256>,
 }
 
 impl Locations {
-    pub(crate) fn new(address: String, former: Vec<String>, secret: &str) -> Result<Self> {
+    pub(crate) fn new(addresses: Vec<String>, secret: &str) -> Result<Self> {
         let hash = Hmac::new_from_slice(secret.as_bytes());
         let hash = hash.map_err(|cause| Error::new("preparing download URLs", cause))?;
-        let addresses = std::iter::once(address).chain(former).collect();
         Ok(Self { addresses, hash })
     }
 
@@ -106,10 +105,11 @@ pub(crate) fn read(path: &str) -> Option<Location> {
 }
 
 /// Returns the address that becomes part of every download URL: the one that was set, or the one that the
-/// listener has.
-pub(crate) fn address(set: Option<&str>, listener: std::net::SocketAddr) -> Result<String> {
+/// listener has; None in a process without either.
+pub(crate) fn address(set: Option<&str>, listener: Option<std::net::SocketAddr>) -> Result<Option<String>> {
     let action = "reading the storage URL";
     let Some(set) = set else {
+        let Some(listener) = listener else { return Ok(None) };
         if listener.ip().is_unspecified() {
             let cause = format!(
                 "object storage listens on every address of this machine ({listener}), and none of them was \
@@ -117,7 +117,7 @@ pub(crate) fn address(set: Option<&str>, listener: std::net::SocketAddr) -> Resu
             );
             return Err(Error::new(action, cause));
         }
-        return Ok(format!("http://{listener}"));
+        return Ok(Some(format!("http://{listener}")));
     };
     let shown: String = set.chars().filter(|c| !c.is_control()).take(100).collect();
     let refused =
@@ -130,7 +130,7 @@ pub(crate) fn address(set: Option<&str>, listener: std::net::SocketAddr) -> Resu
     if has_user || url.query().is_some() || url.fragment().is_some() {
         return Err(refused("has a user, a query or a fragment"));
     }
-    Ok(url.as_str().trim_end_matches('/').to_owned())
+    Ok(Some(url.as_str().trim_end_matches('/').to_owned()))
 }
 
 #[cfg(test)]
@@ -139,8 +139,8 @@ mod tests {
     use super::*;
 
     fn locations(secret: &str) -> Locations {
-        let former = vec!["http://former".to_owned()];
-        Locations::new("http://current/x".to_owned(), former, secret).expect("any secret will do")
+        let addresses = ["http://current/x", "http://former"].map(str::to_owned).to_vec();
+        Locations::new(addresses, secret).expect("any secret will do")
     }
 
     #[test]

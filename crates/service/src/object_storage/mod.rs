@@ -28,7 +28,7 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 use serde::Serialize;
 
-pub(crate) use blobs::open as open_blobs;
+pub(crate) use blobs::{are_in_bucket, open as open_blobs};
 pub(crate) use location::address;
 pub(crate) use objects::{Objects, outlast_outage};
 pub(crate) use outputs::OutputError;

@@ -64,21 +64,21 @@ impl OpenObject {
 }
 
 impl Objects {
-    /// `address` is where others reach the object store, without a slash at its end; at most
-    /// `max_unsigned_forms` are read at once.
+    /// `address` is where others reach the object store, without a slash at its end; the newest known one if there is
+    /// none. At most `max_unsigned_forms` are read at once.
     pub(crate) async fn open(
         blobs: OpenedBlobs,
         database: Arc<dyn Database>,
-        address: String,
+        address: Option<String>,
         max_unsigned_forms: usize,
         random: &Randomness,
     ) -> Result<Self> {
         let signing_secret = database.setting_or("signing secret", &random.word(40)?).await?;
         let url_secret = database.setting_or("download URL secret", &random.word(40)?).await?;
-        let former = former_addresses(&*database, &address).await?;
+        let locations = Locations::new(addresses(&*database, address).await?, &url_secret)?;
         Ok(Self {
-            signer: Signer::new(address.clone(), signing_secret),
-            locations: Locations::new(address, former, &url_secret)?,
+            signer: Signer::new(locations.address().to_owned(), signing_secret),
+            locations,
             blobs: blobs.0,
             database,
             settled: Settled::default(),
@@ -158,23 +158,23 @@ pub(crate) async fn outlast_outage<T, F: Future<Output = Result<T>>>(attempt: im
     }
 }
 
-/// Returns the other addresses that download URLs have had, and remembers this one.
-async fn former_addresses(database: &dyn Database, address: &str) -> Result<Vec<String>> {
-    let mut former = Vec::new();
-    let mut is_known = false;
-    for number in 1.. {
-        let setting = format!("storage address {number}");
-        match database.setting(&setting).await? {
-            Some(known) if known == address => is_known = true,
-            Some(known) => former.push(known),
-            None if is_known => break,
-            None => {
-                database.setting_or(&setting, address).await?;
-                break;
+/// Returns the addresses that download URLs have had, and remembers the current one. That one comes first, or else the
+/// newest.
+async fn addresses(database: &dyn Database, current: Option<String>) -> Result<Vec<String>> {
+    let mut known: Vec<String> = Vec::new();
+    loop {
+        let setting = format!("storage address {}", known.len() + 1);
+        match (database.setting(&setting).await?, &current) {
+            (Some(address), _) => known.push(address),
+            (None, Some(current)) if !known.contains(current) => {
+                known.push(database.setting_or(&setting, current).await?);
             }
+            (None, _) => break,
         }
     }
-    Ok(former)
+    known.reverse();
+    known.sort_by_key(|address| current.as_ref() != Some(address));
+    Ok(known)
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use jiff::civil::Date;
 
 pub(super) use bucket::Stat;
 pub(super) use direct::Direct;
-pub(crate) use pairing::{OpenedBlobs, open};
+pub(crate) use pairing::{OpenedBlobs, are_in_bucket, open};
 
 use crate::Result;
 

@@ -18,21 +18,32 @@ use crate::{Error, Result};
 /// The setting of the database, and the file in the folder, that hold the identifier.
 const SETTING: &str = "objects";
 const MARKER: &str = "id";
+/// The setting that says that the files are in a bucket.
+const IN_BUCKET: &str = "objects are in a bucket";
 
 /// Blobs that belong to the database.
 pub(crate) struct OpenedBlobs(pub(in crate::object_storage) Arc<dyn Blobs>);
 
 /// Opens the blobs that the settings name, and pairs them with the database; refuses those of another one.
-/// `is_new` says that the database was not filled before.
+/// `is_new` says that the database was not filled before, `serves` that its files are needed.
 pub(crate) async fn open(
     config: &Config,
     folder: &Path,
     durability: Durability,
     database: &dyn Database,
     is_new: bool,
+    serves: bool,
 ) -> Result<OpenedBlobs> {
     let Some(remote) = &config.objects else {
-        pair(folder, database, is_new).await?;
+        match are_in_bucket(database).await? {
+            false => pair(folder, database, is_new).await?,
+            true if serves => {
+                let cause = "the files of this database are in a bucket";
+                return Err(Error::new(format!("opening {}", folder.display()), cause)
+                    .with_hint("name the bucket with --objects"));
+            }
+            true => {}
+        }
         return Ok(OpenedBlobs(Arc::new(Disk::open(folder, durability)?)));
     };
     let parent = folder.parent().unwrap_or(folder);
@@ -40,6 +51,11 @@ pub(crate) async fn open(
     pair_bucket(&blobs, database, is_new).await?;
     cors::ensure(blobs.bucket(), &config.storage_origins).await;
     Ok(OpenedBlobs(Arc::new(blobs)))
+}
+
+/// Whether the files of the database are in a bucket.
+pub(crate) async fn are_in_bucket(database: &dyn Database) -> Result<bool> {
+    Ok(database.setting(IN_BUCKET).await?.is_some())
 }
 
 /// The same for a bucket, which several processes may open at once.
@@ -61,6 +77,7 @@ async fn pair_bucket(blobs: &S3, database: &dyn Database, is_new: bool) -> Resul
                      name the bucket and the prefix of this database, or an empty bucket for a new database";
         return Err(Error::new(format!("opening {}", bucket.config.shown()), cause));
     }
+    database.setting_or(IN_BUCKET, "").await?;
     // The database decides between processes that begin at once.
     let id = database.setting_or(SETTING, &Randomness::new(None).word(26)?).await?;
     if marker.as_deref() == Some(&*id) { Ok(()) } else { blobs.set_marker(&id).await }
@@ -112,4 +129,30 @@ fn has_blobs(folder: &Path) -> io::Result<bool> {
         }
     }
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AdminClient, Service};
+
+    #[tokio::test]
+    async fn a_database_whose_files_are_in_a_bucket_starts_with_that_alone_and_is_administered() -> Result<()>
+    {
+        let folder = tempfile::tempdir().map_err(|cause| Error::new("creating a folder", cause))?;
+        let (data, backup) = (folder.path().join("data"), folder.path().join("backup"));
+        let service = Service::start(Config::folder(&data)).await?;
+        service.app.database.setting_or(IN_BUCKET, "").await?;
+        service.shutdown().await;
+        let refused = Service::start(Config::folder(&data)).await.err();
+        assert!(refused.is_some_and(|error| error.hint().is_some_and(|hint| hint.contains("--objects"))));
+
+        let mut admin = AdminClient::open(&data).await?;
+        let body = format!("{{\"folder\": {:?}}}", backup.display().to_string());
+        let written = admin.call("POST", &["backups"], Some(body)).await;
+        assert!(written.is_ok_and(|written| written["missing"] == 0));
+        assert!(!backup.join("objects").exists(), "the bucket has a backup of its own");
+        admin.close().await;
+        Ok(())
+    }
 }

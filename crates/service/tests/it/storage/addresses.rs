@@ -167,3 +167,27 @@ async fn silent_forms_leave_connections_to_others() -> Outcome {
     other.await??;
     Ok(())
 }
+
+#[tokio::test]
+async fn a_process_that_serves_no_files_writes_the_same_urls_as_those_that_do() -> Outcome {
+    let (folder, fresh) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    let mut serving = Config::folder(folder.path());
+    serving.storage_url = Some("https://files.example/storage/".to_owned());
+    Service::start(serving.clone()).await?.shutdown().await;
+    for url in [None, serving.storage_url] {
+        let mut running = Config::folder(folder.path());
+        running.roles = "nodes".parse()?;
+        running.storage_url = url;
+        let service = Service::start(running).await?;
+        assert_eq!(service.storage_url(), "https://files.example/storage");
+        service.shutdown().await;
+    }
+    for (url, folder) in [(Some("ftp://files.example".to_owned()), folder.path()), (None, fresh.path())] {
+        let mut refused = Config::folder(folder);
+        refused.roles = "nodes".parse()?;
+        refused.storage_url = url;
+        let message = Service::start(refused).await.err().ok_or("it starts")?.to_string();
+        assert!(message.contains("storage URL"), "{message}");
+    }
+    Ok(())
+}
