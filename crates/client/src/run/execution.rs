@@ -1,6 +1,6 @@
 //! The steps of a run, from its inputs to its outcome.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -38,7 +38,7 @@ pub(crate) struct Execution {
     options: RunOptions,
     deadline: Deadline,
     sink: Sink<RunEvent>,
-    /// The URLs of files that were uploaded for this run alone, so far.
+    /// The URLs of the files among the inputs, so far.
     uploaded: Mutex<Vec<String>>,
 }
 
@@ -46,13 +46,6 @@ pub(crate) struct Execution {
 struct Checked {
     files: Files,
     values: Map<String, Value>,
-}
-
-/// What is ready to be created.
-struct Ready {
-    input: TaskInput,
-    /// The URLs of the uploaded files.
-    uploaded: Vec<String>,
 }
 
 impl Execution {
@@ -68,16 +61,17 @@ impl Execution {
 
     /// Runs the model to its end.
     pub(crate) async fn finish(self) -> Result<Outcome> {
-        let ready = self.ready(!self.options.delete_inputs_after).await?;
+        let deletes = self.options.delete_inputs_after;
+        let input = self.ready(!deletes).await?;
         if self.options.learn_from_history {
             self.learn().await;
         }
-        let (task, guard) = match Box::pin(self.create(&ready)).await {
+        let (task, guard) = match Box::pin(self.create(input)).await {
             Ok(created) => created,
             Err(error) => {
                 let is_certain = !matches!(error, Error::OutcomeUnknown(_));
-                if self.options.delete_inputs_after && is_certain {
-                    self.delete(ready.uploaded).await;
+                if deletes && is_certain {
+                    self.delete().await;
                 }
                 return Err(error);
             }
@@ -86,15 +80,12 @@ impl Execution {
         let wait = self.options.wait.clone();
         let waiter = Waiter::new(&self.core, wait, self.deadline, self.sink.clone()).of_run(model);
         let ended = Box::pin(waiter.one(task)).await;
-        if let Some(guard) = guard {
-            guard.disarm();
-        }
-        let mut stored_inputs = ready.uploaded;
-        if self.options.delete_inputs_after && has_ended(&ended) {
-            stored_inputs = self.delete(stored_inputs).await;
+        disarm(guard);
+        if deletes && has_ended(&ended) {
+            self.delete().await;
         }
         let mut outcome = Outcome::of(ended?, &self.core);
-        outcome.stored_inputs = stored_inputs;
+        outcome.stored_inputs = std::mem::take(&mut *lock(&self.uploaded));
         Ok(outcome)
     }
 
@@ -106,11 +97,9 @@ impl Execution {
                     .to_owned(),
             ));
         }
-        let ready = self.ready(true).await?;
-        let (id, guard) = Box::pin(self.create(&ready)).await?;
-        if let Some(guard) = guard {
-            guard.disarm();
-        }
+        let input = self.ready(true).await?;
+        let (id, guard) = Box::pin(self.create(input)).await?;
+        disarm(guard);
         Ok(Task { core: self.core, id })
     }
 
@@ -122,7 +111,7 @@ impl Execution {
 
     /// Everything before the create. The uploads are not shared, so that no other run has these inputs.
     pub(crate) async fn prepare(self) -> Result<PreparedRun> {
-        let ready = self.ready(false).await?;
+        let inputs = self.ready(false).await?;
         let model = self.model.checked_id()?;
         if self.core.service_time().is_none() {
             // Without files and validation nothing was sent that shows the clock of the service.
@@ -131,15 +120,9 @@ impl Execution {
         }
         let prepared_at = self.core.service_time().unwrap_or_else(SystemTime::now);
         let RunOptions { max_cost, require_serving, .. } = self.options;
-        Ok(PreparedRun {
-            model,
-            inputs: ready.input.0,
-            uploaded: ready.uploaded,
-            prepared_at,
-            max_cost,
-            require_serving,
-            progress: Progress::new(),
-        })
+        let uploaded = std::mem::take(&mut *lock(&self.uploaded));
+        let progress = Progress::new();
+        Ok(PreparedRun { model, inputs, uploaded, prepared_at, max_cost, require_serving, progress })
     }
 
     async fn checked(&self) -> Result<Checked> {
@@ -184,23 +167,18 @@ impl Execution {
 
     /// Everything before the create. A failure deletes what was uploaded for this run alone, which no other one can
     /// use.
-    async fn ready(&self, is_shared: bool) -> Result<Ready> {
-        let ready = self.deadline.bound(Box::pin(self.uploaded(is_shared))).await;
-        if ready.is_err() {
-            let uploaded = std::mem::take(&mut *lock(&self.uploaded));
-            self.delete(uploaded).await;
+    async fn ready(&self, is_shared: bool) -> Result<Map<String, Value>> {
+        let ready = async {
+            let Checked { files, values: mut input } = self.checked().await?;
+            let urls = self.upload(files, is_shared).await?;
+            input.extend(urls.into_iter().map(|(field, url)| (field, Value::String(url))));
+            Ok(input)
+        };
+        let ready = self.deadline.bound(Box::pin(ready)).await;
+        if ready.is_err() && !is_shared {
+            self.delete().await;
         }
         ready
-    }
-
-    async fn uploaded(&self, is_shared: bool) -> Result<Ready> {
-        let Checked { files, values: mut input } = self.checked().await?;
-        let urls = self.upload(files, is_shared).await?;
-        // The same content in two fields is one file.
-        let uploaded: BTreeSet<String> = urls.values().cloned().collect();
-        let uploaded = uploaded.into_iter().collect();
-        input.extend(urls.into_iter().map(|(field, url)| (field, Value::String(url))));
-        Ok(Ready { input: TaskInput(input), uploaded })
     }
 
     /// Uploads the files concurrently, the same content once, and returns the URL for each field.
@@ -219,6 +197,7 @@ impl Execution {
         let uploads = contents.into_iter().map(|(key, (file, fields))| async move {
             let first = fields.first().cloned().unwrap_or_default();
             let url = self.url(key, &file, first, is_shared).await?;
+            lock(&self.uploaded).push(url.clone());
             Ok::<_, Error>(fields.into_iter().map(move |field| (field, url.clone())))
         });
         let concurrency = self.core.max_concurrent_uploads.max(1);
@@ -239,57 +218,54 @@ impl Execution {
         let url = upload.await.map_err(|error| error.in_field(&field))?.download_url;
         if is_shared {
             cache.insert(key, url.clone());
-        } else {
-            lock(&self.uploaded).push(url.clone());
         }
         Ok(url)
     }
 
-    async fn create(&self, ready: &Ready) -> Result<(TaskId, Option<CancelOnDrop>)> {
+    async fn create(&self, input: Map<String, Value>) -> Result<(TaskId, Option<CancelGuard>)> {
         let create = Create {
             retry_on_rejection: self.options.retry_create_on_rejection,
             retry_if_absent_after: self.options.retry_create_if_absent_after,
             deadline: self.deadline,
-            ..Create::new(Arc::clone(&self.core), self.model.checked_id()?, ready.input.clone())
+            ..Create::new(Arc::clone(&self.core), self.model.checked_id()?, TaskInput(input))
         };
         (self.sink)(RunEvent::Creating);
         // A caller that reads the events can drop the run before anything of the create is sent.
         tokio::task::yield_now().await;
         let created = if self.options.cancel_on_drop {
-            CancelOnDrop::create(create).await.map(|(task, guard)| (task, Some(guard)))
+            create_guarded(create).await.map(|(task, guard)| (task, Some(guard)))
         } else {
             create.send(&|| true).await.map(|task| (task, None))
         };
-        let (task, guard) = created.inspect_err(|error| self.forget_after(error, &ready.uploaded))?;
+        let (task, guard) = created.inspect_err(|error| self.forget_after(error))?;
         (self.sink)(RunEvent::Created(task.clone()));
         Ok((task, guard))
     }
 
     /// A refused create may mean that the declaration was outdated or an uploaded file is gone.
-    fn forget_after(&self, error: &Error, uploaded: &[String]) {
+    fn forget_after(&self, error: &Error) {
         if error.is_permanent() {
             self.core.memory.declarations.forget(&self.model.id);
-            for url in uploaded {
-                self.core.memory.uploads.forget_value(url);
+            for url in &*lock(&self.uploaded) {
+                self.core.memory.uploads.forget_value(url.as_str());
             }
         }
     }
 
-    /// Deletes the uploaded inputs, and returns those that could not be deleted.
-    async fn delete(&self, uploaded: Vec<String>) -> Vec<String> {
+    /// Deletes the uploaded inputs; those that cannot be deleted stay in the list.
+    async fn delete(&self) {
         let storage = Storage { core: Arc::clone(&self.core) };
         // The outcome is there already, and waits for this.
         let deadline = Deadline::after(Some(DELETE_TIMEOUT));
-        let mut stored = Vec::new();
+        let uploaded = std::mem::take(&mut *lock(&self.uploaded));
         for url in uploaded {
             match deadline.timeout(storage.delete(url.clone())).await {
                 Some(Ok(())) => continue,
                 Some(Err(error)) => warn!(%error, "an uploaded input could not be deleted"),
                 None => warn!("an uploaded input could not be deleted in time"),
             }
-            stored.push(url);
+            lock(&self.uploaded).push(url);
         }
-        stored
     }
 
     /// Learns the durations of the model from the end of the task history. A failure costs only that.
@@ -349,35 +325,33 @@ fn has_ended<T>(ended: &Result<T>) -> bool {
     disposition == TaskDisposition::Canceled
 }
 
-/// Cancels the task of a run that is dropped before its end. Dropping the sender is the signal.
-struct CancelOnDrop(oneshot::Sender<()>);
+/// Dropping it cancels the task of a run that was dropped before its end.
+type CancelGuard = oneshot::Sender<()>;
 
-impl CancelOnDrop {
-    /// Creates the task in a Tokio task of its own, which outlives the run: a create that was sent finishes,
-    /// and one that was not is never sent when the run has been dropped.
-    async fn create(create: Create) -> Result<(TaskId, Self)> {
-        let (created, receive_created) = oneshot::channel();
-        let (end, receive_end) = oneshot::channel();
-        tokio::spawn(async move {
-            let result = create.send(&|| !created.is_closed()).await;
-            let task = result.as_ref().ok().cloned();
-            if let Err(Err(error)) = created.send(result) {
-                warn!(%error, "the create of a dropped run failed");
-            }
-            if let Some(id) = task
-                && receive_end.await.is_err()
-                && let Err(error) = (Task { core: create.core, id }).cancel().await
-            {
-                warn!(%error, "the task of a dropped run could not be canceled");
-            }
-        });
-        // Without a result the runtime shuts down, and the create may have been sent.
-        let created = receive_created.await.unwrap_or_else(|_| Err(Error::OutcomeUnknown(Box::default())));
-        Ok((created?, Self(end)))
-    }
+/// Creates the task in a Tokio task of its own, which outlives the run: a create that was sent finishes, and one
+/// that was not is never sent when the run has been dropped.
+async fn create_guarded(create: Create) -> Result<(TaskId, CancelGuard)> {
+    let (created, receive_created) = oneshot::channel();
+    let (guard, disarmed) = oneshot::channel();
+    tokio::spawn(async move {
+        let result = create.send(&|| !created.is_closed()).await;
+        let task = result.as_ref().ok().cloned();
+        if let Err(Err(error)) = created.send(result) {
+            warn!(%error, "the create of a dropped run failed");
+        }
+        if let Some(id) = task
+            && disarmed.await.is_err()
+            && let Err(error) = (Task { core: create.core, id }).cancel().await
+        {
+            warn!(%error, "the task of a dropped run could not be canceled");
+        }
+    });
+    // Without a result the runtime shuts down, and the create may have been sent.
+    let created = receive_created.await.unwrap_or_else(|_| Err(Error::OutcomeUnknown(Box::default())));
+    Ok((created?, guard))
+}
 
-    fn disarm(self) {
-        // A receiver that is gone needs no signal.
-        let _ = self.0.send(());
-    }
+fn disarm(guard: Option<CancelGuard>) {
+    // A receiver that is gone needs no signal.
+    let _ = guard.map(|guard| guard.send(()));
 }

@@ -34,6 +34,9 @@ const CANCEL_GRACE: Duration = Duration::from_millis(200);
 /// A task that is queued this long may have a model that no node serves.
 const ASK_SERVING_AFTER: Duration = Duration::from_secs(10);
 
+/// How often it is asked whether a node serves the model; more often only for a short timeout.
+const SERVING_INTERVAL: Duration = Duration::from_secs(60);
+
 /// How long the question for a serving node may take; it only explains the wait.
 const SERVING_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -186,11 +189,9 @@ pub(super) struct Pending {
 /// The model of a run, and whether it is served.
 struct ServedModel {
     id: ModelId,
-    /// When it was last served, as far as is known, or the task not queued.
-    last_served: Instant,
-    /// Whether the caller knows that it is offline.
-    is_offline_reported: bool,
-    next_check: Duration,
+    next_check: Instant,
+    /// When a check first saw that no node serves it, if none has seen one since.
+    offline_since: Option<Instant>,
 }
 
 impl Waiter {
@@ -228,12 +229,8 @@ impl Waiter {
 
     /// The wait for a task of this model.
     fn of_model(mut self, model: ModelId) -> Self {
-        self.model = Some(ServedModel {
-            id: model,
-            last_served: Instant::now(),
-            is_offline_reported: false,
-            next_check: ASK_SERVING_AFTER,
-        });
+        let next_check = self.started + ASK_SERVING_AFTER;
+        self.model = Some(ServedModel { id: model, next_check, offline_since: None });
         self
     }
 
@@ -363,42 +360,30 @@ impl Waiter {
     async fn check_serving(&mut self, end: Deadline) {
         let Some(model) = &mut self.model else { return };
         let Some((id, task)) = self.pending.iter().next() else { return };
-        let waited = self.started.elapsed();
         if task.status != Some(TaskStatus::InQueue) {
-            model.last_served = Instant::now();
+            model.offline_since = None;
             return;
         }
-        if waited < model.next_check {
+        let now = Instant::now();
+        if now < model.next_check {
             return;
         }
-        // More and more seldom, and often enough to notice that the model was served within the timeout.
-        let longest = self.options.offline_timeout.map_or(waited, |timeout| timeout / 4);
-        model.next_check = waited.saturating_add(waited.min(longest));
+        let timeout = self.options.offline_timeout.unwrap_or(Duration::MAX);
+        model.next_check = now + SERVING_INTERVAL.min(timeout / 4);
         let handle = Model { core: Arc::clone(&self.tasks.core), id: model.id.to_string() };
         let end = end.or_earlier(Deadline::after(Some(SERVING_TIMEOUT)));
-        match handle.serving_until(end).await {
-            Ok(serving) if serving.serving == Some(false) => {}
-            Ok(_) => {
-                model.last_served = Instant::now();
-                model.is_offline_reported = false;
-                return;
-            }
-            // What cannot be read says nothing.
-            Err(_) => {
-                model.last_served = Instant::now();
-                return;
-            }
+        // What cannot be read says nothing.
+        if !handle.serving_until(end).await.is_ok_and(|serving| serving.serving == Some(false)) {
+            model.offline_since = None;
+            return;
         }
-        if !model.is_offline_reported {
-            model.is_offline_reported = true;
+        let offline_since = *model.offline_since.get_or_insert_with(|| {
             (self.sink)(RunEvent::ModelOffline);
             let (model, task) = (shown(model.id.as_str()), shown(id.as_str()));
             tracing::warn!(model, task, "a task is queued, and no node serves its model");
-        }
-        let Some(timeout) = self.options.offline_timeout else { return };
-        let remaining = timeout.saturating_sub(model.last_served.elapsed());
-        if !remaining.is_zero() {
-            model.next_check = model.next_check.min(waited.saturating_add(remaining));
+            now
+        });
+        if offline_since.elapsed() < timeout {
             return;
         }
         let model = model.id.clone();
@@ -452,19 +437,13 @@ impl Pending {
 /// Waits for the next read; `false` at the end of the wait.
 async fn sleep(delay: Duration, end: Deadline) -> bool {
     let now = Instant::now();
-    let next = now.checked_add(delay).unwrap_or(now);
-    let Some(end) = end.at else {
-        sleep_until(next).await;
-        return true;
-    };
-    if now < end && next < end {
-        sleep_until(next).await;
-        return true;
+    let mut next = now.checked_add(delay).unwrap_or(now);
+    if let Some(end) = end.at.filter(|end| next >= *end) {
+        // One more read before the end, unless this was it.
+        next = end.checked_sub(LAST_READ).filter(|last_read| *last_read > now).unwrap_or(end);
     }
-    // One more read before the end, unless this was it.
-    let last_read = end.checked_sub(LAST_READ).filter(|last_read| *last_read > now);
-    sleep_until(last_read.unwrap_or(end)).await;
-    last_read.is_some()
+    sleep_until(next).await;
+    end.at.is_none_or(|end| next < end)
 }
 
 /// Early enough before the deadline for a cancel.
