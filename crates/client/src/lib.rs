@@ -64,7 +64,6 @@
 
 mod builder;
 mod client;
-pub mod cookbook;
 mod files;
 #[cfg(feature = "__fuzz")]
 #[doc(hidden)]
@@ -104,4 +103,45 @@ pub use transport::{
 /// Code of the user around every request.
 pub mod middleware {
     pub use crate::transport::middleware::{BoxFuture, Middleware, Next};
+}
+
+pub mod cookbook {
+    //! Cookbook: one page for each kind of program. The code on these pages is compiled
+    //! by the tests.
+    //!
+    //! | page | about |
+    //! |---|---|
+    //! | [`web_handler`] | a run inside a request: a deadline, and a cancel when the caller disconnects |
+    //! | [`batch`] | a folder of files, paid once even when the program is killed |
+    //! | [`typed`] | inputs and outputs as Rust types |
+    //! | [`progress`] | uploads, statuses and downloads as events |
+    //! | [`errors`] | every error: what it means, whether to retry, HTTP statuses and exit codes |
+    //! | [`http_client`] | proxies, root certificates, timeouts, middleware |
+    //! | [`blocking`] | programs without async |
+    //! | [`tests_without_network`] | the test kit, values made by hand, the real service in a test |
+    //! | [`tracing`] | spans and events for logs and metrics |
+    //! | [`cancel_safety`] | what dropping each future does |
+    //!
+    //! The folder `examples` of the package has a whole program for most of them.
+
+    #[doc = include_str!("cookbook/batch.md")]
+    pub mod batch {}
+    #[doc = include_str!("cookbook/blocking.md")]
+    pub mod blocking {}
+    #[doc = include_str!("cookbook/cancel_safety.md")]
+    pub mod cancel_safety {}
+    #[doc = include_str!("cookbook/errors.md")]
+    pub mod errors {}
+    #[doc = include_str!("cookbook/http_client.md")]
+    pub mod http_client {}
+    #[doc = include_str!("cookbook/progress.md")]
+    pub mod progress {}
+    #[doc = include_str!("cookbook/tests_without_network.md")]
+    pub mod tests_without_network {}
+    #[doc = include_str!("cookbook/tracing.md")]
+    pub mod tracing {}
+    #[doc = include_str!("cookbook/typed.md")]
+    pub mod typed {}
+    #[doc = include_str!("cookbook/web_handler.md")]
+    pub mod web_handler {}
 }
