@@ -348,18 +348,14 @@ impl Body {
         if left == 0 {
             return Ok(None);
         }
-        let length = left.min(CHUNK as u64) as usize;
-        let mut chunk = BytesMut::with_capacity(length);
-        let mut limited = (&mut self.reader).take(length as u64);
-        // Without this bound the last read would grow the full buffer to find the end.
-        while chunk.len() < length {
-            if limited.read_buf(&mut chunk).await.map_err(|error| unreadable(&self.file.label, error))? == 0 {
-                return Err(self.changed());
-            }
-        }
+        let mut chunk = BytesMut::zeroed(left.min(CHUNK as u64) as usize);
+        match self.reader.read_exact(&mut chunk).await {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(self.changed()),
+            read => read.map_err(|error| unreadable(&self.file.label, error))?,
+        };
         self.digest.update(&chunk);
         // Before the last chunk is handed over, because the store keeps nothing without it.
-        if length as u64 == left {
+        if chunk.len() as u64 == left {
             let has_more =
                 self.reader.read(&mut [0]).await.map_err(|error| unreadable(&self.file.label, error))? > 0;
             if has_more || self.digest.id() != self.file.content_id {

@@ -338,15 +338,9 @@ fn listed<'a>(texts: impl IntoIterator<Item = &'a str>, shown: fn(&str) -> Strin
 /// Returns the name that is most similar to the word, if one is similar enough; the first of equals.
 fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = normalized(word)?;
-    let mut best: Option<(f64, &str)> = None;
-    for name in names {
-        let Some(normalized) = normalized(name) else { continue };
-        let similarity = similarity(&word, &normalized);
-        if similarity >= MIN_SIMILARITY && best.is_none_or(|(highest, _)| similarity > highest) {
-            best = Some((similarity, name));
-        }
-    }
-    best.map(|(_, name)| name)
+    let compared = names.into_iter().filter_map(|name| Some((similarity(&word, &normalized(name)?), name)));
+    let best = compared.reduce(|best, other| if other.0 > best.0 { other } else { best })?;
+    (best.0 >= MIN_SIMILARITY).then_some(best.1)
 }
 
 /// The word without what is mistyped most: case, surrounding space, and `-` or a space for `_`.
