@@ -54,7 +54,7 @@ pub(crate) struct Beside<'a> {
 }
 
 impl<'a> Beside<'a> {
-    /// Starts a console of the first account. The key is the one that the service has just drawn, or a new one,
+    /// Starts a console of the first account. The key is the one that the service has just created, or a new one,
     /// because of older keys only hashes are kept.
     pub(crate) async fn start(service: &'a Service, address: SocketAddr) -> Result<Self, Box<dyn Error>> {
         let mut added_key = None;

@@ -50,7 +50,7 @@ fn only_its_owner_can_read_the_file_of_profiles() {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("it is ours");
     assert!(local.cli.call("balance").stderr.contains("others can read"));
     assert_eq!(local.cli.call("profile use default").code, exit::DONE);
-    assert_eq!(mode(), 0o600, "writing mends it");
+    assert_eq!(mode(), 0o600, "writing corrects it");
 }
 
 #[test]
