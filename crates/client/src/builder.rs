@@ -15,10 +15,9 @@ use tokio::sync::Semaphore;
 use crate::client::Client;
 use crate::memory::Memory;
 use crate::transport::error::{Error, Result};
-use crate::transport::middleware::{HttpStack, Middleware};
 use crate::transport::redact::{Redactor, cut, printable};
 use crate::transport::retry::{Retries, Retry};
-use crate::transport::{Core, Timeouts};
+use crate::transport::{Core, HttpStack, Middleware, Timeouts};
 
 /// reqwest counts a read timeout from the start of the request, which would limit the length of an
 /// upload. Transfers have an idle timeout of their own.

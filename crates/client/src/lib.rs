@@ -102,7 +102,9 @@ pub use transport::{
 
 /// Code of the user around every request.
 pub mod middleware {
-    pub use crate::transport::middleware::{BoxFuture, Middleware, Next};
+    pub use futures_util::future::BoxFuture;
+
+    pub use crate::transport::{Middleware, Next};
 }
 
 pub mod cookbook {
