@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 
 use crate::failure::{Failure, Result};
+use crate::fields;
 use crate::table::painted;
 
 /// What begins a new line when JSON is indented.
@@ -123,19 +124,23 @@ fn visible(scalar: &str) -> String {
     text
 }
 
-/// The object with these fields alone, in this order.
+/// The object with these fields alone, in this order. A documented field that it leaves out is null.
 pub(crate) fn select(record: &str, fields: &[String]) -> Result<String> {
     let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(record).map_err(|_| {
         Failure::usage("this output has no fields").with_hint("leave the fields of --json out")
     })?;
     let mut selected = Vec::new();
     for field in fields {
-        let Some(value) = members.get(field) else {
-            let known: Vec<&str> = members.keys().map(String::as_str).collect();
-            return Err(Failure::usage(format!("there is no field {field:?}"))
-                .with_hint(format!("the fields are: {}", known.join(", "))));
-        };
-        selected.push(format!("{}:{value}", serde_json::Value::from(field.as_str())));
+        let name = serde_json::Value::from(field.as_str());
+        match members.get(field) {
+            Some(value) => selected.push(format!("{name}:{value}")),
+            None if fields::is_documented(field) => selected.push(format!("{name}:null")),
+            None => {
+                let known: Vec<&str> = members.keys().map(String::as_str).collect();
+                return Err(Failure::usage(format!("there is no field {field:?}"))
+                    .with_hint(format!("the fields are: {}", known.join(", "))));
+            }
+        }
     }
     Ok(format!("{{{}}}", selected.join(",")))
 }

@@ -5,12 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use inferstore::middleware::{BoxFuture, Middleware, Next};
-use inferstore::reqwest::{self, Request, Response};
+use inferstore::reqwest::{self, Method, Request, Response};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 /// The header of the API key. Requests to object storage do not have it.
 const API_KEY_HEADER: &str = "x-api-key";
+
+/// The end of the path that deletes a file.
+const DELETE_FILE: &str = "/api-key/storage/store/url";
 
 /// The largest response of the API, as in the client.
 pub(crate) const MAX_RESPONSE: u64 = 16 * 1024 * 1024;
@@ -55,10 +58,12 @@ impl LastResponse {
 
 impl Middleware for LastResponse {
     fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
-        let is_to_api = request.headers().contains_key(API_KEY_HEADER);
+        // A run deletes its inputs after it has read the task, which is what it reports.
+        let is_delete = request.method() == Method::DELETE && request.url().path().ends_with(DELETE_FILE);
+        let is_kept = request.headers().contains_key(API_KEY_HEADER) && !is_delete;
         Box::pin(async move {
             let mut response = next.run(request).await?;
-            if !is_to_api || !response.status().is_success() {
+            if !is_kept || !response.status().is_success() {
                 return Ok(response);
             }
             self.keep_date(&response);

@@ -13,6 +13,7 @@ mod complete;
 mod environment;
 pub mod exit;
 mod failure;
+mod fields;
 mod json;
 mod keyring;
 mod last_response;

@@ -223,6 +223,25 @@ fn json_is_reduced_to_fields_and_filtered() {
 }
 
 #[test]
+fn a_documented_field_that_a_response_leaves_out_is_null() {
+    let local = Local::start();
+    assert_eq!(local.cli.call("run haze-removal hazy.png").code, exit::DONE);
+    let shown = local.cli.call("task show @last --json=status,message");
+    assert_eq!(shown.stdout, "{\"status\":\"success\",\"message\":null}\n", "{shown}");
+    assert_eq!(local.cli.call("task show @last --json=status,mesage").code, exit::USAGE);
+}
+
+#[test]
+fn a_run_that_deletes_its_inputs_prints_its_task() {
+    let local = Local::start();
+    let run = "run haze-removal input_image=@hazy.png --delete-inputs";
+    let whole = local.cli.call(&format!("{run} --json"));
+    assert!(whole.stdout.contains("\"status\":\"success\""), "{whole}");
+    let cost = local.cli.call(&format!("{run} --json=cost"));
+    assert!(cost.stdout.contains("0.01"), "{cost}");
+}
+
+#[test]
 fn help_has_topics_and_knows_every_command() {
     let cli = Cli::new();
     for (words, text) in [
