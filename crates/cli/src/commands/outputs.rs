@@ -1,6 +1,8 @@
 //! Where outputs go: `-o` of `run`, `task show` and `task wait`, and downloads that replace nothing but regular
 //! files.
 
+mod staged;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +14,7 @@ use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::progress::{Progress, watch};
 use crate::settings::Session;
+pub(crate) use staged::shown;
 
 /// Where the outputs of a task go.
 #[derive(Debug, Clone, Default, Args)]
@@ -51,7 +54,6 @@ pub(crate) struct Delivery {
     place: Option<Place>,
     overwrite: bool,
     show: bool,
-    has_progress: bool,
 }
 
 /// An output that was downloaded: its name, and where it is.
@@ -63,13 +65,35 @@ impl OutputArguments {
         self.out.is_some() || self.show
     }
 
-    /// Checks the place. `outputs` are the files that the model declares to return, if that is known.
+    /// Checks the place, and makes its folder. `outputs` are the files that the model declares to return, if that is
+    /// known.
     pub(crate) fn check(&self, outputs: Option<&[String]>, session: &Session) -> Result<Delivery> {
-        let place = self.out.as_deref().map(|out| self.place(out, outputs, session)).transpose()?;
-        Ok(Delivery { place, overwrite: self.overwrite, show: self.show, has_progress: true })
+        self.check_with(make_folder, outputs, session)
     }
 
-    fn place(&self, out: &str, outputs: Option<&[String]>, session: &Session) -> Result<Place> {
+    /// Checks the place, and makes nothing.
+    pub(crate) fn check_dry(&self, outputs: Option<&[String]>, session: &Session) -> Result<Delivery> {
+        self.check_with(check_folder, outputs, session)
+    }
+
+    fn check_with(
+        &self,
+        check_folder: fn(&Path) -> Result,
+        outputs: Option<&[String]>,
+        session: &Session,
+    ) -> Result<Delivery> {
+        let out = self.out.as_deref();
+        let place = out.map(|out| self.place(out, outputs, check_folder, session)).transpose()?;
+        Ok(Delivery { place, overwrite: self.overwrite, show: self.show })
+    }
+
+    fn place(
+        &self,
+        out: &str,
+        outputs: Option<&[String]>,
+        check_folder: fn(&Path) -> Result,
+        session: &Session,
+    ) -> Result<Place> {
         if out == "-" {
             return match outputs.unwrap_or_default() {
                 [] | [_] => Ok(Place::Stdout),
@@ -86,7 +110,7 @@ impl OutputArguments {
             check_template(&out)?;
             let fixed = out.split('{').next().unwrap_or_default();
             let folder = fixed.rsplit_once('/').map_or("", |(folder, _)| folder);
-            make_folder(&session.environment.folder.join(folder))?;
+            check_folder(&session.environment.folder.join(folder))?;
             return Ok(Place::Template(out));
         }
         let path = session.environment.folder.join(&out);
@@ -95,10 +119,10 @@ impl OutputArguments {
         }
         let is_file = path.is_file() || (!path.is_dir() && path.extension().is_some());
         if !is_file || out.ends_with('/') {
-            make_folder(&path)?;
+            check_folder(&path)?;
             return Ok(Place::Folder(out.trim_end_matches('/').to_owned()));
         }
-        make_folder(path.parent().unwrap_or(Path::new("")))?;
+        check_folder(path.parent().unwrap_or(Path::new("")))?;
         let is_several = outputs.is_some_and(|outputs| outputs.len() > 1);
         if path.is_file() && !self.overwrite && !is_several {
             return Err(exists(&out));
@@ -113,7 +137,8 @@ fn several_files(outputs: &[String]) -> Failure {
         .with_hint("give a folder: -o outputs/")
 }
 
-fn exists(out: &str) -> Failure {
+/// The failure of a place that is taken.
+pub(crate) fn exists(out: &str) -> Failure {
     Failure::new(exit::INPUT, format!("{out} exists already"))
         .with_hint("choose another name, or give --overwrite; nothing was sent")
 }
@@ -137,12 +162,25 @@ fn check_template(template: &str) -> Result {
 
 /// Makes the folder, and shows that a file can be written into it.
 fn make_folder(folder: &Path) -> Result {
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let folder = or_here(folder);
     let made = std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder).map(drop));
-    made.map_err(|error| {
-        Failure::new(exit::INPUT, format!("{} cannot be written: {error}", folder.display()))
-            .with_hint("choose another folder for -o; nothing was sent")
-    })
+    made.map_err(|error| unwritable(folder, error))
+}
+
+/// Shows that a file can be written into the folder, or into that in which it would be made.
+fn check_folder(folder: &Path) -> Result {
+    let existing = folder.ancestors().find(|folder| folder.exists());
+    let checked = tempfile::tempfile_in(or_here(existing.unwrap_or(Path::new(""))));
+    checked.map(drop).map_err(|error| unwritable(folder, error))
+}
+
+fn or_here(folder: &Path) -> &Path {
+    if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
+}
+
+fn unwritable(folder: &Path, error: io::Error) -> Failure {
+    Failure::new(exit::INPUT, format!("{} cannot be written: {error}", folder.display()))
+        .with_hint("choose another folder for -o; nothing was sent")
 }
 
 /// A path with `~` for the home folder.
@@ -175,16 +213,6 @@ impl Delivery {
         }
     }
 
-    /// The same, replacing files that exist.
-    pub(crate) fn replacing(self) -> Self {
-        Self { overwrite: true, ..self }
-    }
-
-    /// The same, without bars of its own.
-    pub(crate) fn without_progress(self) -> Self {
-        Self { has_progress: false, ..self }
-    }
-
     /// Downloads the outputs, and returns where they are. Prints them if standard output was asked for.
     pub(crate) async fn deliver(
         &self,
@@ -210,9 +238,9 @@ impl Delivery {
         result.map(|()| saved)
     }
 
-    /// Whether the outputs themselves are written to standard output.
-    pub(crate) fn is_stdout(&self) -> bool {
-        matches!(self.place, Some(Place::Stdout))
+    /// Whether the outputs themselves are written to standard output. Those without a file are reported.
+    pub(crate) fn is_stdout(&self, outcome: &Outcome) -> bool {
+        matches!(self.place, Some(Place::Stdout)) && outcome.urls().next().is_some()
     }
 
     async fn save(
@@ -224,37 +252,18 @@ impl Delivery {
         session: &Session,
     ) -> Result {
         let mut progress = Progress::new(&session.output);
-        let mut show = |name: &str, event: &DownloadEvent| {
-            if self.has_progress {
-                progress.download(name, event);
-            }
-        };
+        let mut show = |name: &str, event: &DownloadEvent| progress.download(name, event);
         let outputs: Vec<String> = outcome.urls().map(|(name, _)| name.to_owned()).collect();
-        let is_several = outputs.len() > 1;
-        if is_several && matches!(place, Place::Stdout) {
+        if outputs.len() > 1 && matches!(place, Place::Stdout) {
             return Err(several_files(&outputs));
         }
         for name in &outputs {
             let download = outcome.download(name)?.overwrite(self.overwrite);
-            let template = match place {
-                Place::Stdout => {
-                    download.to_writer(session.output.clone()).await?;
-                    continue;
-                }
-                // One file for each output, named after it.
-                Place::File(path) if is_several && !is_special(path) => {
-                    let stem = path.with_extension("").display().to_string();
-                    let extension = path.extension().unwrap_or_default().display().to_string();
-                    format!("{stem}-{{name}}.{extension}")
-                }
-                Place::File(path) => path.display().to_string(),
-                Place::Folder(folder) if is_several => {
-                    format!("{folder}/{{input}}-{{model}}-{{name}}.{{ext}}")
-                }
-                Place::Folder(folder) => format!("{folder}/{{input}}-{{model}}.{{ext}}"),
-                Place::Template(template) => template.clone(),
-            };
-            let path = session.environment.folder.join(named(&template, outcome, names, name));
+            if matches!(place, Place::Stdout) {
+                download.to_writer(session.output.clone()).await?;
+                continue;
+            }
+            let path = place.path(outcome, names, name, session);
             let path = match path.to_string_lossy().strip_suffix(".{ext}") {
                 None => {
                     if let (Place::Template(_), Some(folder)) = (place, path.parent()) {
@@ -280,15 +289,39 @@ impl Delivery {
     }
 }
 
+impl Place {
+    /// The path of an output. It ends with `.{ext}` if the extension is that of what is downloaded.
+    fn path(&self, outcome: &Outcome, names: &Names, output: &str, session: &Session) -> PathBuf {
+        let is_several = outcome.urls().nth(1).is_some();
+        let template = match self {
+            // One file for each output, named after it.
+            Self::File(path) if is_several && !is_special(path) => {
+                let stem = path.with_extension("").display().to_string();
+                let extension = path.extension().unwrap_or_default().display().to_string();
+                format!("{stem}-{{name}}.{extension}")
+            }
+            Self::File(path) => path.display().to_string(),
+            Self::Folder(folder) if is_several => format!("{folder}/{{input}}-{{model}}-{{name}}.{{ext}}"),
+            Self::Folder(folder) => format!("{folder}/{{input}}-{{model}}.{{ext}}"),
+            Self::Template(template) => template.clone(),
+            Self::Stdout => "-".to_owned(),
+        };
+        session.environment.folder.join(named(&template, outcome, names, output))
+    }
+}
+
 /// The template with its names; what others wrote leads to no other folder.
 fn named(template: &str, outcome: &Outcome, names: &Names, output: &str) -> String {
     let task = outcome.task.as_str();
     let model = names.model.as_deref().unwrap_or("output");
     let input = names.input.as_deref().unwrap_or(task);
     let words = [("{input}", input), ("{model}", model), ("{task}", task), ("{name}", output)];
-    words.into_iter().fold(template.to_owned(), |text, (word, value)| {
-        text.replace(word, &value.replace(['/', '\\', '{'], "_").replace("..", "_"))
-    })
+    words.into_iter().fold(template.to_owned(), |text, (word, value)| text.replace(word, &harmless(value)))
+}
+
+/// A text that leads to no other folder, and is no part of a template.
+pub(crate) fn harmless(text: &str) -> String {
+    text.replace(['/', '\\', '{'], "_").replace("..", "_")
 }
 
 /// Downloads to a path. A symlink is followed, a device or a pipe is written into, and a regular file keeps its

@@ -6,14 +6,17 @@ mod contact_sheet;
 mod inputs;
 mod interrupt;
 mod journal;
+mod names;
+mod summary;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use inferstore::types::{ModelVersioning, UploadFolder};
+use inferstore::types::{ModelVersioning, TaskId, UploadFolder};
 use inferstore::{Client, Decimal, Error, Inputs, ViolationKind};
+use serde_json::{Map, Value};
 
 use super::files::before_or_after;
 use super::models;
@@ -125,16 +128,26 @@ struct Run {
 }
 
 pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
-    begin(arguments.model, Inputs::new(), arguments.options, session).await
+    begin(arguments.model, Map::new(), arguments.options, session).await
 }
 
 /// Runs a model with the inputs of an earlier run.
-pub(crate) async fn again(model: String, inputs: Inputs, options: RunOptions, session: Session) -> Result {
-    begin(model, inputs, options, session).await
+pub(crate) async fn again(
+    model: String,
+    earlier: Map<String, Value>,
+    options: RunOptions,
+    session: Session,
+) -> Result {
+    begin(model, earlier, options, session).await
 }
 
-async fn begin(model: String, inputs: Inputs, options: RunOptions, mut session: Session) -> Result {
-    let collected = collect(inputs, &options, &mut session)?;
+async fn begin(
+    model: String,
+    earlier: Map<String, Value>,
+    options: RunOptions,
+    mut session: Session,
+) -> Result {
+    let collected = collect(earlier, &options, &mut session)?;
     let client = session.client_with_settle(options.settle)?;
     let is_asking = collected.is_empty() && session.environment.stdin_is_terminal;
     let needs_version = is_asking || !collected.loose.is_empty() || options.outputs.out.is_some();
@@ -143,13 +156,16 @@ async fn begin(model: String, inputs: Inputs, options: RunOptions, mut session: 
         false => None,
     };
     let outputs = version.as_ref().map(file_outputs);
-    let delivery = options.outputs.check(outputs.as_deref(), &session)?;
-    let Collected { inputs, files, loose, given } = collected;
+    let delivery = match options.dry_run {
+        true => options.outputs.check_dry(outputs.as_deref(), &session)?,
+        false => options.outputs.check(outputs.as_deref(), &session)?,
+    };
+    let Collected { inputs, files, loose, given, identity: others } = collected;
     if loose.len() > 1 {
-        loose.iter().try_for_each(|file| inputs::check_no_folder(file, &session))?;
+        inputs::check_files(&loose, &session)?;
         let field = inputs::file_input(version.as_ref(), &given, &loose)?;
-        let batch = batch::Batch::new(client, model, field, inputs, given, options, delivery, &session)?;
-        return batch.execute(loose, &session).await;
+        let plan = batch::Plan { client, model, field, inputs, others, options, delivery };
+        return batch::execute(plan, loose, &session).await;
     }
     #[cfg(feature = "show")]
     if options.before_after.is_some() {
@@ -161,7 +177,7 @@ async fn begin(model: String, inputs: Inputs, options: RunOptions, mut session: 
     if let Some(word) = loose.first() {
         let field = inputs::file_input(version.as_ref(), &given, &loose)?;
         run.files.insert(field.clone(), word.clone());
-        run.inputs = attach(run.inputs, field, word, &mut session)?;
+        run.inputs = attach(run.inputs, field, word, &mut session)?.0;
     }
     if is_asking && run.wants(&session).await? {
         return Err(Failure::new(exit::INPUT, "the model wants inputs; no task was created")
@@ -266,17 +282,15 @@ impl Run {
             fields.insert(name, value.to_string());
         }
         for (name, path) in &self.files {
-            fields.insert(name, serde_json::Value::from(format!("@{path}")).to_string());
+            fields.insert(name, Value::from(format!("@{path}")).to_string());
         }
-        let members: Vec<String> = fields
-            .iter()
-            .map(|(name, value)| format!("{}:{value}", serde_json::Value::from(*name)))
-            .collect();
+        let members: Vec<String> =
+            fields.iter().map(|(name, value)| format!("{}:{value}", Value::from(*name))).collect();
         for (name, value) in fields {
             table.add([format!("in {name}"), value]);
         }
         let quote = session.payload().map_or_else(|| "null".to_owned(), |quote| quote.to_string());
-        let id = serde_json::Value::from(model.id());
+        let id = Value::from(model.id());
         let json = format!(r#"{{"model":{id},"input":{{{}}},"cost":{quote}}}"#, members.join(","));
         session.output.note("nothing was uploaded, and no task was created");
         session.output.report(&Report { table, json, ..Report::default() })
@@ -289,9 +303,10 @@ impl Run {
         };
         // A task that was found in the history is not in the response to a create.
         let id = task.id().as_str();
-        let response = session.payload().map(|payload| payload.to_string()).filter(|payload| {
-            serde_json::from_str::<serde_json::Value>(payload).is_ok_and(|data| data["data"] == id)
-        });
+        let response = session
+            .payload()
+            .map(|payload| payload.to_string())
+            .filter(|payload| serde_json::from_str::<Value>(payload).is_ok_and(|data| data["data"] == id));
         let json = response.unwrap_or_else(|| serde_json::json!({"data": id}).to_string());
         session.output.note(format!("pick it up with: inferstore task wait {id} -o outputs/"));
         let table = Table::of_fields([("task", Some(id.to_owned()))]);
@@ -327,19 +342,36 @@ impl Run {
         };
         let mut report = outcome_report(&outcome, session.payload());
         // The run succeeded and is paid, so it is reported whatever becomes of the downloads.
-        let saved = self.delivery.deliver(&outcome, &self.names, session).await;
-        if !self.delivery.is_stdout() {
+        let is_stdout = self.delivery.is_stdout(&outcome);
+        let saved = tokio::select! {
+            biased;
+            () = interrupts.next() => return Err(interrupted_download(&outcome.task, is_stdout)),
+            saved = self.delivery.deliver(&outcome, &self.names, session) => saved,
+        };
+        if !is_stdout {
             with_paths(&mut report, saved.as_deref().unwrap_or_default(), session.output.format);
             session.output.report(&report)?;
         }
         for url in outcome.stored_inputs.iter().filter(|_| self.options.delete_inputs) {
             session.output.note(format!("an input is still stored: inferstore files delete {url}"));
         }
-        saved.map(drop).map_err(|failure| {
-            let hint = format!("the run is paid; its outputs: inferstore task show {} -o PATH", outcome.task);
-            failure.with_hint(hint)
-        })
+        saved.map(drop).map_err(|failure| failure.with_hint(paid(&outcome.task)))
     }
+}
+
+fn paid(task: &TaskId) -> String {
+    format!("the run is paid; its outputs: inferstore task show {task} -o PATH")
+}
+
+/// The failure of a run whose download was interrupted.
+fn interrupted_download(task: &TaskId, is_stdout: bool) -> Failure {
+    let headline = "interrupted; the task succeeded, and its outputs are not whole";
+    let mut failure = Failure::new(exit::DETACHED, headline).with_hint(paid(task));
+    // Standard output has a part of the output already.
+    if !is_stdout {
+        failure.data.push(task.to_string());
+    }
+    failure
 }
 
 /// Warns when no node serves the model.

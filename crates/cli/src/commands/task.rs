@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use inferstore::types::{self, TaskStatus};
-use inferstore::{Client, Decimal, Inputs, PollInterval};
+use inferstore::{Client, Decimal, PollInterval};
 use serde_json::value::RawValue;
 
 use super::models;
@@ -185,15 +185,17 @@ async fn show(arguments: ShowArguments, client: &Client, session: &Session) -> R
         table.add([format!("out {name}"), value]);
     }
     let mut report = Report::of_one(table, payload, task.task_id.to_string());
+    let mut is_written = false;
     if arguments.outputs.is_used() && task.status == Some(TaskStatus::Success) {
         let outcome = client.task(task.task_id.as_str()).wait().await?;
         let names = names_of(&task, client).await?;
         let saved = delivery.deliver(&outcome, &names, session).await?;
         run::with_paths(&mut report, &saved, session.output.format);
+        is_written = delivery.is_stdout(&outcome);
     } else if arguments.outputs.is_used() {
         session.output.note("the task has no outputs");
     }
-    if delivery.is_stdout() { Ok(()) } else { session.output.report(&report) }
+    if is_written { Ok(()) } else { session.output.report(&report) }
 }
 
 /// A cost has a meaning only for a success.
@@ -225,7 +227,7 @@ async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> R
         false => Names::default(),
     };
     let saved = delivery.deliver(&outcome, &names, session).await;
-    if !delivery.is_stdout() {
+    if !delivery.is_stdout(&outcome) {
         run::with_paths(&mut report, saved.as_deref().unwrap_or_default(), session.output.format);
         session.output.report(&report)?;
     }
@@ -252,7 +254,7 @@ pub(crate) fn outcome_report(outcome: &inferstore::Outcome, payload: Option<Box<
 }
 
 /// The fields of an output; an output that has none is one itself.
-fn outputs(output: &serde_json::Value) -> Vec<(String, String)> {
+pub(super) fn outputs(output: &serde_json::Value) -> Vec<(String, String)> {
     match output {
         serde_json::Value::Null => Vec::new(),
         serde_json::Value::Object(fields) => {
@@ -282,8 +284,7 @@ async fn rerun(arguments: RerunArguments, session: Session) -> Result {
         return Err(Failure::usage(format!("the history does not show the model of the task {id}"))
             .with_hint("`inferstore task show` prints its inputs; run the model with them"));
     };
-    let inputs: Inputs = task.input_data.unwrap_or_default().into();
-    run::again(model, inputs, arguments.run, session).await
+    run::again(model, task.input_data.unwrap_or_default(), arguments.run, session).await
 }
 
 async fn list(arguments: &ListArguments, client: &Client, session: &Session) -> Result<Report> {

@@ -1,26 +1,10 @@
 //! Batches: several files, each paid once, whenever the command is killed.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use inferstore_cli::exit;
 
-use crate::support::{Local, filters, names_in};
-
-/// Of 32 by 24 pixels: the runs of hundreds of them end soon.
-const SMALL_PICTURE: &[u8] = include_bytes!("small.png");
-
-/// Writes this many pictures that differ.
-fn pictures(folder: &Path, count: usize) -> Vec<String> {
-    let names: Vec<String> = (0..count).map(|number| format!("p{number:03}.png")).collect();
-    for (number, name) in names.iter().enumerate() {
-        // Bytes behind the end of a PNG change its hash, and nothing that is seen.
-        let content = [SMALL_PICTURE, number.to_string().as_bytes()].concat();
-        std::fs::write(folder.join(name), content).expect("it can be written");
-    }
-    names
-}
+use crate::support::{Local, filters, names_in, picture, pictures};
 
 #[test]
 fn several_files_are_a_batch_with_a_summary() {
@@ -88,6 +72,109 @@ fn a_contact_sheet_shows_each_input_beside_its_output() {
     assert_eq!((refused.code, tasks()), (exit::USAGE, 2), "{}", refused.stderr);
 }
 
+#[test]
+fn a_contact_sheet_replaces_no_file_but_the_sheet_of_an_earlier_start() {
+    let local = Local::start();
+    pictures(local.cli.folder.path(), 2);
+    let run = "run haze-removal p000.png p001.png -o out --before-after";
+    let refused = local.cli.call(&format!("{run} p000.png"));
+    assert_eq!(refused.code, exit::INPUT, "{refused}");
+    assert_eq!(local.cli.call("task list -q").stdout, "");
+    for _ in 0..2 {
+        assert_eq!(local.cli.call(&format!("{run} sheet.png")).code, exit::DONE, "the same sheet");
+    }
+    std::fs::write(local.cli.path("sheet.png"), "mine").expect("it can be written");
+    assert_eq!(local.cli.call(&format!("{run} sheet.png")).code, exit::INPUT, "another file");
+    assert_eq!(local.cli.call(&format!("{run} sheet.png --overwrite")).code, exit::DONE);
+}
+
+#[test]
+fn an_output_without_files_is_in_the_table_the_record_and_on_standard_output() {
+    let local = Local::start();
+    pictures(local.cli.folder.path(), 2);
+    let one = local.cli.call("run color-extraction p000.png -o -");
+    assert!(one.code == exit::DONE && one.stdout.contains("output"), "{one}");
+    let shown = local.cli.call("task show @last -o - -q");
+    assert!(shown.code == exit::DONE && !shown.stdout.is_empty(), "{shown}");
+    let run = "run color-extraction p000.png p001.png -o out";
+    for _ in 0..2 {
+        let ended = local.cli.call(&format!("{run} --json"));
+        let records: serde_json::Value = serde_json::from_str(&ended.stdout).expect("it is JSON");
+        assert!(!records[1]["output"]["output"].is_null(), "{ended}");
+        let output = records[1]["output"]["output"].to_string();
+        let ended = local.cli.call(run);
+        assert!(ended.stdout.contains(output.trim_matches('"')), "{output} is not in {ended}");
+    }
+    assert_eq!(local.cli.call("task list --all -q").stdout.lines().count(), 3);
+}
+
+#[test]
+fn files_of_the_same_name_have_outputs_of_their_own() {
+    let local = Local::start();
+    let folder = local.cli.folder.path();
+    for name in ["x/y", "x_y"] {
+        std::fs::create_dir_all(folder.join(name)).expect("it can be made");
+        picture(&folder.join(name).join("c.png"), name);
+    }
+    assert_eq!(local.cli.call("run haze-removal x/y/c.png x_y/c.png -o out --overwrite").code, exit::DONE);
+    let outputs = names_in(&folder.join("out"));
+    assert_eq!(outputs.len(), 3, "two pictures and the journal: {outputs:?}");
+}
+
+#[test]
+fn standard_input_is_no_file_of_a_batch() {
+    let local = Local::start();
+    pictures(local.cli.folder.path(), 2);
+    let ended = local.cli.call("run haze-removal p000.png - -o out");
+    assert!(ended.code == exit::USAGE && ended.stderr.contains("standard input"), "{ended}");
+    assert_eq!(local.cli.call("task list -q").stdout, "");
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let local = Local::start();
+    pictures(local.cli.folder.path(), 2);
+    for files in ["p000.png", "p000.png p001.png"] {
+        let ended = local.cli.call(&format!("run haze-removal {files} -o new/out --dry-run"));
+        assert_eq!(ended.code, exit::DONE, "{ended}");
+        assert!(!local.cli.folder.path().join("new").exists(), "{files}");
+    }
+}
+
+#[test]
+fn a_task_that_a_deadline_leaves_is_unfinished_and_printed() {
+    let local = Local::start();
+    pictures(local.cli.folder.path(), 2);
+    let run = "run face-mesh p000.png p001.png -o out --deadline 1s";
+    let ended = local.cli.call(run);
+    assert_eq!(ended.code, exit::DEADLINE, "{ended}");
+    let tasks = local.cli.call("task list --all -q").stdout;
+    assert!(tasks.lines().count() == 2 && tasks.lines().all(|task| ended.stdout.contains(task)), "{ended}");
+    let ended = local.cli.call(&format!("{run} --json"));
+    let records: Vec<serde_json::Value> = serde_json::from_str(&ended.stdout).expect("it is JSON alone");
+    for record in records {
+        let task = record["task"].as_str().expect("a text");
+        assert!(record["status"] == "unfinished" && tasks.contains(task), "{record}");
+    }
+}
+
+#[cfg(feature = "controls")]
+#[test]
+fn a_run_whose_output_cannot_be_saved_is_reported_with_what_it_cost() {
+    let local = Local::with_controls();
+    pictures(local.cli.folder.path(), 2);
+    local.fault(serde_json::json!({"effect": "status", "status": 403, "operation": "getObject"}));
+    let ended = local.cli.call("run haze-removal p000.png p001.png -o out --json");
+    assert!(ended.code != exit::DONE, "{ended}");
+    let records: Vec<serde_json::Value> = serde_json::from_str(&ended.stdout).expect("it is JSON");
+    for record in records {
+        assert_eq!(record["status"], "not_saved", "{record}");
+        assert!(record["cost"] == "0.01" && record["task"].is_string(), "{record}");
+    }
+    let ended = local.cli.call("run haze-removal p000.png p001.png -o out");
+    assert!(ended.stdout.contains("0 of 2 succeeded, 2 not saved; cost 0.02"), "{ended}");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_batch_of_200_files_that_is_killed_ten_times_is_paid_once() {
@@ -96,20 +183,8 @@ fn a_batch_of_200_files_that_is_killed_ten_times_is_paid_once() {
     let local = Local::start();
     let folder = local.cli.folder.path();
     let names = pictures(folder, FILES);
-    let start = || {
-        Command::new(env!("CARGO_BIN_EXE_inferstore"))
-            .args(["run", "haze-removal"])
-            .args(&names)
-            .args(["-o", "out", "-j", "16", "--settle", "2s", "--poll", "0.2"])
-            .env("INFERSTORE_BASE_URL", local.service().base_url())
-            .env("INFERSTORE_API_KEY", "the-key-of-the-tests")
-            .env_remove("INFERSTORE_PROFILE")
-            .current_dir(folder)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("it starts")
-    };
+    let run = format!("run haze-removal {} -o out -j 16 --settle 2s --poll 0.2", names.join(" "));
+    let start = || local.command(&run).spawn().expect("it starts");
     // A seed that differs from run to run; a failure prints it.
     let seed = u64::from(std::process::id());
     for kill in 0..KILLS {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use inferstore_cli::exit;
 
-use crate::support::Cli;
+use crate::support::{Cli, send};
 
 fn inferstore() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_inferstore"));
@@ -96,11 +96,6 @@ impl Served {
         send(signal, self.process.id());
         self.process.wait_with_output().expect("it ends")
     }
-}
-
-fn send(signal: &str, process: u32) {
-    let sent = Command::new("kill").args(["-s", signal, &process.to_string()]).status();
-    assert!(sent.is_ok_and(|status| status.success()), "{process} cannot be sent {signal}");
 }
 
 fn text(bytes: &[u8]) -> String {

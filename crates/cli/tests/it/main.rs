@@ -15,10 +15,10 @@ mod console;
 mod docs;
 mod edges;
 mod failures;
-#[cfg(feature = "controls")]
-mod interrupted;
 #[cfg(target_os = "linux")]
 mod interactive;
+#[cfg(feature = "controls")]
+mod interrupted;
 mod mistakes;
 mod node;
 mod profiles;

@@ -5,14 +5,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Cursor, Write};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use inferstore_cli::Environment;
-use inferstore_service::{Config, Service};
+use inferstore_service::{Config, ModelChange, Service};
 use tempfile::TempDir;
 
 /// A small picture that every model takes.
 pub(crate) const PICTURE: &[u8] = include_bytes!("../../demo/hazy.png");
+
+/// Of 32 by 24 pixels: the runs of hundreds of them end soon.
+const SMALL_PICTURE: &[u8] = include_bytes!("small.png");
 
 /// A running service with predictable identifiers, and a folder to call the command in.
 pub(crate) struct Local {
@@ -50,7 +54,49 @@ impl Local {
         self.service.as_ref().expect("it runs")
     }
 
-    #[cfg(feature = "codegen")]
+    /// Starts a service whose requests can be made to fail.
+    #[cfg(feature = "controls")]
+    pub(crate) fn with_controls() -> Self {
+        Self::with(|config| *config = config.clone().with_controls())
+    }
+
+    /// Makes requests fail, as the reference of the controls describes a fault.
+    #[cfg(feature = "controls")]
+    pub(crate) fn fault(&self, fault: serde_json::Value) {
+        let fault = serde_json::from_value(fault).expect("it is a fault");
+        let controls = self.service().controls().expect("they are on");
+        controls.add_fault(fault).expect("it can be one");
+    }
+
+    /// Decides how the tasks of a model end.
+    #[cfg(feature = "controls")]
+    pub(crate) fn script(&self, model: &str, script: inferstore_service::Script) {
+        let controls = self.service().controls().expect("they are on");
+        self.block_on(controls.let_model(model, script)).expect("it can be decided");
+    }
+
+    /// Changes what a run of a model costs.
+    pub(crate) fn price(&self, model: &str, price: &str) {
+        let price = price.parse().expect("an amount");
+        let change = ModelChange { price: Some(price), ..ModelChange::default() };
+        self.block_on(self.service().change_model(model, change)).expect("there is such a model");
+    }
+
+    /// The command as a process of its own.
+    pub(crate) fn command(&self, words: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_inferstore"));
+        command
+            .args(words.split(' '))
+            .env("INFERSTORE_BASE_URL", self.service().base_url())
+            .env("INFERSTORE_API_KEY", "the-key-of-the-tests")
+            .env("INFERSTORE_CONFIG", self.cli.path("profiles.json"))
+            .env_remove("INFERSTORE_PROFILE")
+            .current_dir(self.cli.folder.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
     pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
     }
@@ -223,6 +269,28 @@ impl Write for Stream {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Writes this many pictures that differ.
+pub(crate) fn pictures(folder: &Path, count: usize) -> Vec<String> {
+    let names: Vec<String> = (0..count).map(|number| format!("p{number:03}.png")).collect();
+    for name in &names {
+        picture(&folder.join(name), name);
+    }
+    names
+}
+
+/// Writes a picture that differs from others by these words.
+pub(crate) fn picture(path: &Path, words: &str) {
+    // Bytes behind the end of a PNG change its hash, and nothing that is seen.
+    std::fs::write(path, [SMALL_PICTURE, words.as_bytes()].concat()).expect("it can be written");
+}
+
+/// Sends a signal to a process.
+#[cfg(unix)]
+pub(crate) fn send(signal: &str, process: u32) {
+    let sent = Command::new("kill").args(["-s", signal, &process.to_string()]).status();
+    assert!(sent.is_ok_and(|status| status.success()), "{process} cannot be sent {signal}");
 }
 
 /// The files of a folder, by name.

@@ -1,6 +1,6 @@
 //! Batches: one task for each of several files, each paid once, whenever the command is interrupted.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,187 +8,88 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures_util::StreamExt;
 use futures_util::stream;
 use inferstore::types::TaskId;
-use inferstore::{Client, Decimal, Error, Inputs, RunEvent, TaskDisposition};
-use serde_json::json;
+use inferstore::{Client, Decimal, Error, Inputs, Outcome, PreparedRun, RunEvent, TaskDisposition};
+use serde_json::{Value, json};
 
-use super::inputs::{attach_path, stem_of};
-use super::journal::{Journal, NAME, Step, key};
+use super::inputs::{attach_path, identity_of};
+use super::interrupt::CtrlC;
+use super::journal::{Journal, Step, key};
+use super::names::unique_names;
+use super::summary::{self, Ended, Status};
 use super::{RunOptions, configured, warn_if_offline};
 use crate::commands::files::before_or_after;
-use crate::commands::outputs::{Delivery, Names, expanded};
+use crate::commands::outputs::{Delivery, Names, shown};
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::output::Report;
 use crate::progress::{Progress, watch};
 use crate::settings::Session;
-use crate::table::{Cell as TableCell, Fit, Table};
+use crate::table::Table;
+
+/// What is run on each file, and how.
+pub(super) struct Plan {
+    pub(super) client: Client,
+    pub(super) model: String,
+    /// The input that takes the files.
+    pub(super) field: String,
+    pub(super) inputs: Inputs,
+    /// The other inputs, as they were given.
+    pub(super) others: BTreeMap<String, Value>,
+    pub(super) options: RunOptions,
+    pub(super) delivery: Delivery,
+}
 
 /// A batch that was checked.
-pub(super) struct Batch {
-    client: Client,
-    model: String,
-    /// The input that takes the files.
-    field: String,
-    inputs: Inputs,
-    given: BTreeMap<String, String>,
-    options: RunOptions,
-    delivery: Delivery,
+struct Batch {
+    plan: Plan,
     journal: Mutex<Journal>,
     progress: Mutex<Progress>,
-    /// The first failure that every further file would meet.
+    /// A failure that every further file would meet.
     stopped: AtomicBool,
-    /// The tasks that are waited for, by the key of their file.
-    waiting: Mutex<BTreeMap<String, TaskId>>,
+    /// The tasks whose outputs are not here yet, by the key of their file.
+    waiting: Mutex<BTreeMap<String, Waiting>>,
 }
 
-/// How a file ended.
-struct Ended {
+/// A task whose outputs are not here yet.
+struct Waiting {
     place: usize,
     file: String,
-    result: Result<Finished>,
-}
-
-/// A file whose outputs are there.
-struct Finished {
     task: TaskId,
-    cost: String,
-    outputs: Vec<PathBuf>,
-    /// By an earlier start.
-    was_done: bool,
+    uploaded: Vec<String>,
 }
 
-impl Batch {
-    #[expect(clippy::too_many_arguments, reason = "the parts of a run, taken apart once")]
-    pub(super) fn new(
-        client: Client,
-        model: String,
-        field: String,
-        inputs: Inputs,
-        given: BTreeMap<String, String>,
-        options: RunOptions,
-        delivery: Delivery,
-        session: &Session,
-    ) -> Result<Self> {
-        if options.detach || options.outputs.show {
+/// Runs the model on each file, or only checks that it could.
+pub(super) async fn execute(mut plan: Plan, mut files: Vec<String>, session: &Session) -> Result {
+    plan.others.remove(&plan.field);
+    let folder = plan.check_options(session)?;
+    // A file may be given twice, by a pattern and by its name.
+    let mut seen = HashSet::new();
+    files.retain(|file| seen.insert(plan.key(file, session)));
+    if plan.options.dry_run {
+        return plan.check(&files, session).await;
+    }
+    Batch::new(plan, &folder, session)?.execute(files, session).await
+}
+
+impl Plan {
+    /// Checks the options, and returns the folder of the outputs.
+    fn check_options(&self, session: &Session) -> Result<PathBuf> {
+        if self.options.detach || self.options.outputs.show {
             return Err(Failure::usage("several files cannot run with --detach or --show")
                 .with_hint("give -o outputs/; after an interruption the same command continues"));
         }
-        if !delivery.tells_runs_apart() {
+        if !self.delivery.tells_runs_apart() {
             return Err(Failure::usage("every file of the batch would have the same output")
                 .with_hint("write {input} or {task} into the template of -o; nothing was sent"));
         }
         #[cfg(feature = "show")]
-        if let Some(sheet) = &options.before_after {
+        if let Some(sheet) = &self.options.before_after {
             super::contact_sheet::check(&session.environment.folder.join(sheet))?;
         }
-        let Some(folder) = delivery.folder(session) else {
-            return Err(Failure::usage("several files need a folder for their outputs")
-                .with_hint("give -o outputs/, or a template such as -o 'outputs/{input}.{ext}'"));
-        };
-        let journal = Journal::open(&folder)?;
-        client.tasks().claim(journal.tasks());
-        let progress = Mutex::new(Progress::new(&session.output));
-        let journal = Mutex::new(journal);
-        let (stopped, waiting) = (AtomicBool::new(false), Mutex::default());
-        Ok(Self {
-            client,
-            model,
-            field,
-            inputs,
-            given,
-            options,
-            delivery,
-            journal,
-            progress,
-            stopped,
-            waiting,
+        self.delivery.folder(session).ok_or_else(|| {
+            Failure::usage("several files need a folder for their outputs")
+                .with_hint("give -o outputs/, or a template such as -o 'outputs/{input}.{ext}'")
         })
-    }
-
-    pub(super) async fn execute(self, mut files: Vec<String>, session: &Session) -> Result {
-        // A file may be given twice, by a pattern and by its name.
-        let mut seen = HashSet::new();
-        files.retain(|file| seen.insert(self.key(file, session)));
-        if self.options.dry_run {
-            return self.check(&files, session).await;
-        }
-        warn_if_offline(&self.model, &self.client, session).await;
-        let total = files.len();
-        self.progress().count(total);
-        let names = unique_names(&files);
-        let jobs = usize::from(self.options.jobs);
-        let runs = stream::iter(files.into_iter().enumerate()).map(|(place, file)| {
-            let name = names.get(&file).cloned().unwrap_or_default();
-            let batch = &self;
-            async move {
-                let result = batch.one(&file, name, session).await;
-                batch.progress().counted(&file);
-                Ended { place, file, result }
-            }
-        });
-        let mut runs = std::pin::pin!(runs.buffer_unordered(jobs));
-        let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
-        let mut ended = Vec::new();
-        let is_interrupted = loop {
-            tokio::select! {
-                biased;
-                _ = &mut interrupted => break true,
-                next = runs.next() => match next {
-                    Some(one) => ended.push(one),
-                    None => break false,
-                },
-            }
-        };
-        self.progress().end();
-        ended.sort_by_key(|ended| ended.place);
-        summary(&ended, total, session)?;
-        #[cfg(feature = "show")]
-        self.write_contact_sheet(&ended, session)?;
-        if is_interrupted {
-            let tasks = match self.options.cancel_on_interrupt {
-                true => format!("{} queued tasks were canceled", self.cancel_waiting().await?),
-                false => "tasks that were created go on".to_owned(),
-            };
-            return Err(Failure::new(exit::DETACHED, format!("interrupted; {tasks}"))
-                .with_hint("the same command continues, and pays nothing twice"));
-        }
-        failure_of(ended)
-    }
-
-    /// Cancels the tasks that are still queued; returns how many.
-    async fn cancel_waiting(&self) -> Result<usize> {
-        let waiting = std::mem::take(&mut *self.waiting());
-        let mut canceled = 0;
-        for (key, task) in waiting {
-            // One that runs goes on.
-            if self.client.task(task).cancel().await.is_ok() {
-                self.journal().write(&key, Step::Failed("canceled".to_owned()))?;
-                canceled += 1;
-            }
-        }
-        Ok(canceled)
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<String, TaskId>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Writes the contact sheet of the files that succeeded, if one is asked for.
-    #[cfg(feature = "show")]
-    fn write_contact_sheet(&self, ended: &[Ended], session: &Session) -> Result {
-        use super::contact_sheet::{Pair, write};
-
-        let Some(sheet) = &self.options.before_after else { return Ok(()) };
-        let folder = &session.environment.folder;
-        let pair = |ended: &Ended| {
-            let finished = ended.result.as_ref().ok()?;
-            let input = folder.join(expanded(&ended.file, session));
-            Some(Pair { input, outputs: finished.outputs.iter().map(|output| folder.join(output)).collect() })
-        };
-        let pairs: Vec<Pair> = ended.iter().filter_map(pair).collect();
-        let shown = write(&pairs, &folder.join(sheet))?;
-        session.output.note(format!("{} shows {shown} of {} results", sheet.display(), pairs.len()));
-        Ok(())
     }
 
     /// Checks every file, and creates nothing.
@@ -215,7 +116,118 @@ impl Batch {
     }
 
     fn key(&self, file: &str, session: &Session) -> String {
-        key(&self.model, &self.given, file, &session.environment.folder.join(expanded(file, session)))
+        key(self.client.base_url(), &self.model, &self.others, identity_of(file, session))
+    }
+}
+
+impl Batch {
+    fn new(plan: Plan, folder: &Path, session: &Session) -> Result<Self> {
+        let journal = Journal::open(folder)?;
+        #[cfg(feature = "show")]
+        if let Some(sheet) = &plan.options.before_after {
+            check_sheet(sheet, &journal, plan.options.outputs.overwrite, session)?;
+        }
+        plan.client.tasks().claim(journal.tasks());
+        let progress = Mutex::new(Progress::new(&session.output));
+        let journal = Mutex::new(journal);
+        let (stopped, waiting) = (AtomicBool::new(false), Mutex::default());
+        Ok(Self { plan, journal, progress, stopped, waiting })
+    }
+
+    async fn execute(self, files: Vec<String>, session: &Session) -> Result {
+        warn_if_offline(&self.plan.model, &self.plan.client, session).await;
+        let total = files.len();
+        self.progress().count(total);
+        let mut ctrl_c = CtrlC::new();
+        let (mut ended, is_interrupted) = self.run_all(files, &mut ctrl_c, session).await;
+        self.progress().end();
+        let mut tasks = "tasks that were created go on".to_owned();
+        if is_interrupted {
+            let waiting = std::mem::take(&mut *self.waiting());
+            let left = self.leave(waiting, &mut ctrl_c).await;
+            if self.plan.options.cancel_on_interrupt {
+                let canceled = left.iter().filter(|ended| ended.status == Status::Canceled).count();
+                tasks = format!("{canceled} queued tasks were canceled");
+            }
+            ended.extend(left);
+        }
+        ended.sort_by_key(|ended| ended.place);
+        summary::report(&ended, total, session)?;
+        #[cfg(feature = "show")]
+        self.write_contact_sheet(&ended, session)?;
+        if is_interrupted {
+            let headline = format!("interrupted; {tasks}");
+            let hint = "the same command continues, and pays nothing twice".to_owned();
+            return Err(summary::failure_of(&ended, exit::DETACHED, headline, hint, session.output.format));
+        }
+        summary::result(&ended, session.output.format)
+    }
+
+    /// Runs all files, until they have ended or Ctrl-C comes.
+    async fn run_all(&self, files: Vec<String>, ctrl_c: &mut CtrlC, session: &Session) -> (Vec<Ended>, bool) {
+        let names = unique_names(&files);
+        let jobs = usize::from(self.plan.options.jobs);
+        let runs = files.into_iter().zip(names).enumerate();
+        let runs = stream::iter(runs).map(|(place, (file, name))| async move {
+            let mut ended = Ended { place, file, ..Ended::default() };
+            ended.failure = self.one(&mut ended, name, session).await.err();
+            self.waiting().retain(|_, waiting| waiting.place != place);
+            self.progress().counted(&ended.file);
+            ended
+        });
+        let mut runs = std::pin::pin!(runs.buffer_unordered(jobs));
+        let mut ended = Vec::new();
+        loop {
+            tokio::select! {
+                biased;
+                () = ctrl_c.next() => return (ended, true),
+                next = runs.next() => match next {
+                    Some(one) => ended.push(one),
+                    None => return (ended, false),
+                },
+            }
+        }
+    }
+
+    /// Leaves the tasks that were waited for alone, or cancels those that are still queued. Another Ctrl-C ends that.
+    async fn leave(&self, waiting: BTreeMap<String, Waiting>, ctrl_c: &mut CtrlC) -> Vec<Ended> {
+        let mut left = Vec::new();
+        for Waiting { place, file, task, .. } in waiting.values() {
+            let (file, task) = (file.clone(), Some(task.clone()));
+            left.push(Ended { place: *place, file, task, status: Status::Unfinished, ..Ended::default() });
+        }
+        if !self.plan.options.cancel_on_interrupt {
+            return left;
+        }
+        let cancels = stream::iter(waiting).map(|(key, waiting)| async move {
+            // One that runs goes on.
+            self.plan.client.task(waiting.task).cancel().await.ok()?;
+            // Without the line, the next start reads that the task is canceled.
+            let _ = self.journal().write(&key, Step::Failed("canceled".to_owned()));
+            Some((waiting.place, waiting.uploaded))
+        });
+        let mut cancels = std::pin::pin!(cancels.buffer_unordered(usize::from(self.plan.options.jobs)));
+        loop {
+            let canceled = tokio::select! {
+                biased;
+                () = ctrl_c.next() => return left,
+                canceled = cancels.next() => canceled,
+            };
+            let Some(canceled) = canceled else { return left };
+            let Some((place, uploaded)) = canceled else { continue };
+            for ended in left.iter_mut().filter(|ended| ended.place == place) {
+                ended.status = Status::Canceled;
+            }
+            tokio::select! {
+                biased;
+                () = ctrl_c.next() => return left,
+                () = self.delete(uploaded) => {}
+            }
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<String, Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
@@ -231,123 +243,255 @@ impl Batch {
     }
 
     /// Runs one file to its outputs, from the step that the journal has.
-    async fn one(&self, file: &str, name: String, session: &Session) -> Result<Finished> {
-        let key = self.key(file, session);
+    async fn one(&self, ended: &mut Ended, name: String, session: &Session) -> Result {
+        let file = ended.file.clone();
+        let key = self.plan.key(&file, session);
         let step = self.journal().step(&key).cloned();
-        let (mut is_resumed, mut was_done) = (false, false);
+        // What an earlier start saved.
+        let mut own = Vec::new();
         let (task, uploaded) = match step {
-            Some(Step::Done { task, cost, outputs }) => {
-                if outputs.iter().all(|output| session.environment.folder.join(output).exists()) {
-                    let outputs = outputs.iter().map(|output| shown(output, session)).collect();
-                    return Ok(Finished { task, cost, outputs, was_done: true });
+            Some(Step::Done { task, cost, outputs, output }) => {
+                ended.was_done = true;
+                if outputs.iter().all(|output| output.exists()) {
+                    ended.status = Status::Success;
+                    ended.task = Some(task);
+                    ended.cost = cost.parse().ok();
+                    ended.outputs = outputs.iter().map(|output| shown(output, session)).collect();
+                    ended.output = output;
+                    return Ok(());
                 }
-                was_done = true;
+                own = outputs;
                 (task, Vec::new())
             }
-            Some(Step::Started { task, uploaded }) => {
-                is_resumed = true;
+            Some(Step::Saving { task, uploaded, outputs }) => {
+                own = outputs;
                 (task, uploaded)
             }
+            Some(Step::Started { task, uploaded }) => (task, uploaded),
             Some(Step::Prepared(prepared)) => {
-                self.state(file, "looking for its task");
-                self.start(&key, prepared)
-                    .await
-                    .map_err(|failure| self.stop_if_hopeless(about(file, failure)))?
+                self.state(&file, "looking for its task");
+                self.start(ended, &key, prepared).await?
             }
-            None | Some(Step::Failed(_)) => {
+            None | Some(Step::Failed(_) | Step::ContactSheet(_)) => {
                 if self.stopped.load(Ordering::Relaxed) {
                     return Err(Failure::new(exit::FAILED, format!("{file}: not started")));
                 }
-                self.state(file, "uploading");
-                let prepared = self.run(file, session).prepare().await;
-                let prepared = prepared
-                    .map_err(|error| self.stop_if_hopeless(about(file, before_or_after(error, false))))?;
+                self.state(&file, "uploading");
+                ended.status = Status::Failed;
+                let prepared = self.plan.run(&file, session).prepare().await.map_err(|error| {
+                    self.stop_if_hopeless(&error);
+                    about(&file, before_or_after(error, false))
+                })?;
                 self.journal().write(&key, Step::Prepared(prepared.clone()))?;
-                self.start(&key, prepared)
-                    .await
-                    .map_err(|failure| self.stop_if_hopeless(about(file, failure)))?
+                self.start(ended, &key, prepared).await?
             }
         };
-        self.waiting().insert(key.clone(), task.clone());
-        let options = self.options.wait.clone();
-        let wait = self.client.task(task.clone()).wait().model(&*self.model).deadline(options.deadline);
-        let wait = wait.cancel_at_deadline(options.cancel_at_deadline).poll(options.poll);
-        let outcome = watch(wait.events(), |event| {
-            if let RunEvent::Status(status) = event {
-                self.state(file, status.as_str());
-            }
-        });
-        let outcome = outcome.await;
-        self.waiting().remove(&key);
-        let outcome = match outcome {
-            Ok(outcome) => outcome,
-            Err(error) => {
-                let has_ended = match &error {
-                    Error::TaskFailed(_) | Error::TaskCanceled(_) => true,
-                    Error::DeadlineReached(reached) => reached.disposition == TaskDisposition::Canceled,
-                    Error::ModelOffline(offline) => offline.disposition == TaskDisposition::Canceled,
-                    _ => false,
-                };
-                let failure = about(file, error.into());
-                if has_ended {
-                    self.journal().write(&key, Step::Failed(failure.headline.clone()))?;
-                    self.delete(uploaded).await;
-                }
-                return Err(failure);
-            }
-        };
-        self.state(file, "downloading");
-        let names = Names { input: Some(name), model: Some(self.model.clone()) };
-        // An interrupted start may have saved them already.
-        let delivery = if is_resumed { self.delivery.clone().replacing() } else { self.delivery.clone() };
-        let saved = delivery.without_progress().deliver(&outcome, &names, session).await;
-        let outputs: Vec<PathBuf> =
-            saved.map_err(|failure| about(file, failure))?.into_iter().map(|(_, path)| path).collect();
+        ended.task = Some(task.clone());
+        ended.status = Status::Unfinished;
+        let outcome = self.wait(ended, &key, task, &uploaded).await?;
+        ended.cost.clone_from(&outcome.cost);
+        ended.output = outcome.output.clone();
+        ended.status = Status::NotSaved;
+        self.state(&file, "downloading");
+        let names = Names { input: Some(name), model: Some(self.plan.model.clone()) };
+        let outputs = self.save(&key, &outcome, &uploaded, own, &names, session).await;
+        let outputs = outputs.map_err(|failure| about(&file, failure))?;
+        ended.outputs = outputs.iter().map(|output| shown(output, session)).collect();
         let cost = outcome.cost.clone().unwrap_or_default().to_string();
-        let absolute =
-            outputs.iter().map(|output| absolute(&session.environment.folder.join(output))).collect();
-        let done = Step::Done { task: task.clone(), cost: cost.clone(), outputs: absolute };
+        let done = Step::Done { task: outcome.task, cost, outputs, output: outcome.output };
         self.journal().write(&key, done)?;
+        ended.status = Status::Success;
         self.delete(uploaded).await;
-        Ok(Finished { task, cost, outputs, was_done })
+        Ok(())
     }
 
     /// Creates the task, or finds the one that an interrupted start created.
-    async fn start(&self, key: &str, prepared: inferstore::PreparedRun) -> Result<(TaskId, Vec<String>)> {
+    async fn start(
+        &self,
+        ended: &mut Ended,
+        key: &str,
+        mut prepared: PreparedRun,
+    ) -> Result<(TaskId, Vec<String>)> {
+        // An earlier start may have had others.
+        prepared.max_cost.clone_from(&self.plan.options.max_cost);
+        prepared.require_serving = self.plan.options.require_serving;
         let uploaded = prepared.uploaded.clone();
-        let task = self.client.adopt_or_start(prepared).await?.id().clone();
-        let step = Step::Started { task: task.clone(), uploaded: uploaded.clone() };
-        self.journal().write(key, step)?;
-        Ok((task, uploaded))
+        ended.status = Status::Unknown;
+        match self.plan.client.adopt_or_start(prepared).await {
+            Ok(task) => {
+                let task = task.id().clone();
+                let step = Step::Started { task: task.clone(), uploaded: uploaded.clone() };
+                ended.task = Some(task.clone());
+                ended.status = Status::Unfinished;
+                self.journal().write(key, step)?;
+                Ok((task, uploaded))
+            }
+            Err(error) => {
+                self.stop_if_hopeless(&error);
+                let is_refused = is_refused(&error);
+                let failure = about(&ended.file, error.into());
+                if is_refused {
+                    ended.status = Status::Failed;
+                    self.journal().write(key, Step::Failed(failure.headline.clone()))?;
+                    self.delete(uploaded).await;
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// Waits for the task of a file.
+    async fn wait(&self, ended: &mut Ended, key: &str, task: TaskId, uploaded: &[String]) -> Result<Outcome> {
+        let (place, file) = (ended.place, ended.file.clone());
+        let waiting = Waiting { place, file, task: task.clone(), uploaded: uploaded.to_vec() };
+        self.waiting().insert(key.to_owned(), waiting);
+        let options = self.plan.options.wait.clone();
+        let wait = self.plan.client.task(task.clone()).wait();
+        let wait = wait.model(&*self.plan.model).deadline(options.deadline);
+        let wait = wait.cancel_at_deadline(options.cancel_at_deadline).poll(options.poll);
+        let outcome = watch(wait.events(), |event| {
+            if let RunEvent::Status(status) = event {
+                self.state(&ended.file, status.as_str());
+            }
+        });
+        let error = match outcome.await {
+            Ok(outcome) => return Ok(outcome),
+            Err(error) => error,
+        };
+        ended.status = status_after(&error);
+        let failure = match is_gone(&error) {
+            true => Failure::new(exit::FAILED, format!("{}: its task {task} is gone", ended.file))
+                .with_hint("the next start runs the file again"),
+            false => about(&ended.file, error.into()),
+        };
+        if ended.status != Status::Unfinished {
+            self.journal().write(key, Step::Failed(failure.headline.clone()))?;
+            self.delete(uploaded.to_vec()).await;
+        }
+        Err(failure)
+    }
+
+    /// Saves the outputs, and returns their paths. Those that an earlier start saved may be replaced.
+    async fn save(
+        &self,
+        key: &str,
+        outcome: &Outcome,
+        uploaded: &[String],
+        own: Vec<PathBuf>,
+        names: &Names,
+        session: &Session,
+    ) -> Result<Vec<PathBuf>> {
+        if !own.is_empty() && own.iter().all(|path| path.exists()) {
+            return Ok(own);
+        }
+        let delivery = &self.plan.delivery;
+        let staged = delivery.stage(outcome, names, session).await?;
+        let outputs = delivery.destinations(&staged, &own)?;
+        let (task, uploaded) = (outcome.task.clone(), uploaded.to_vec());
+        self.journal().write(key, Step::Saving { task, uploaded, outputs: outputs.clone() })?;
+        delivery.save_staged(&staged, &outputs, &own)?;
+        Ok(outputs)
     }
 
     async fn delete(&self, uploaded: Vec<String>) {
-        for url in uploaded.iter().filter(|_| self.options.delete_inputs) {
-            if self.client.storage().delete(url.as_str()).await.is_err() {
+        for url in uploaded.iter().filter(|_| self.plan.options.delete_inputs) {
+            if self.plan.client.storage().delete(url.as_str()).await.is_err() {
                 self.progress().note(&format!("an input is still stored: {url}"));
             }
         }
     }
 
-    /// A refused key, an empty balance or a service that is gone ends all files that have not started.
-    fn stop_if_hopeless(&self, failure: Failure) -> Failure {
-        let is_payment = failure.headline.contains("(status 402)");
-        if is_payment || matches!(failure.code, exit::KEY | exit::NOT_REACHED) {
+    /// Starts no further file after a failure that it would meet too: a refused key, an empty balance, a limit, or a
+    /// service that is gone.
+    fn stop_if_hopeless(&self, error: &Error) {
+        let is_hopeless = match error {
+            Error::Unauthorized(_) | Error::Transport(_) | Error::CostLimitExceeded(_) => true,
+            Error::ModelOffline(offline) => offline.task.is_none(),
+            error => error.is_insufficient_balance(),
+        };
+        if is_hopeless {
             self.stopped.store(true, Ordering::Relaxed);
         }
-        failure
+    }
+
+    /// Writes the contact sheet of the files that succeeded, if one is asked for.
+    #[cfg(feature = "show")]
+    fn write_contact_sheet(&self, ended: &[Ended], session: &Session) -> Result {
+        use super::contact_sheet::{Pair, write};
+        use crate::commands::outputs::expanded;
+
+        let Some(sheet) = &self.plan.options.before_after else { return Ok(()) };
+        let folder = &session.environment.folder;
+        let pair = |ended: &Ended| {
+            let input = folder.join(expanded(&ended.file, session));
+            Pair { input, outputs: ended.outputs.iter().map(|output| folder.join(output)).collect() }
+        };
+        let succeeded = ended.iter().filter(|ended| ended.status == Status::Success);
+        let pairs: Vec<Pair> = succeeded.map(pair).collect();
+        let shown = write(&pairs, &folder.join(sheet))?;
+        let step = Step::ContactSheet(sheet_of(sheet, session));
+        self.journal().write(&sheet_key(sheet), step)?;
+        session.output.note(format!("{} shows {shown} of {} results", sheet.display(), pairs.len()));
+        Ok(())
     }
 }
 
-/// The path from the root: the same command may continue in another working folder.
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+/// Fails when something is at the place of the contact sheet that no earlier start wrote.
+#[cfg(feature = "show")]
+fn check_sheet(sheet: &Path, journal: &Journal, overwrite: bool, session: &Session) -> Result {
+    let written = match journal.step(&sheet_key(sheet)) {
+        Some(Step::ContactSheet(written)) => Some(written),
+        _ => None,
+    };
+    let is_own = written == Some(&sheet_of(sheet, session));
+    let exists = session.environment.folder.join(sheet).exists();
+    match exists && !overwrite && !is_own {
+        true => Err(crate::commands::outputs::exists(&sheet.display().to_string())),
+        false => Ok(()),
+    }
 }
 
-/// The path as it is seen from the working folder.
-fn shown(path: &Path, session: &Session) -> PathBuf {
-    let folder = absolute(&session.environment.folder.join("."));
-    path.strip_prefix(folder).unwrap_or(path).to_owned()
+#[cfg(feature = "show")]
+fn sheet_key(sheet: &Path) -> String {
+    json!(["contact sheet", sheet]).to_string()
+}
+
+#[cfg(feature = "show")]
+fn sheet_of(sheet: &Path, session: &Session) -> Value {
+    super::journal::identity(&sheet.display().to_string(), &session.environment.folder.join(sheet))
+}
+
+/// Whether a create was refused for good: there is no task, and none will appear.
+fn is_refused(error: &Error) -> bool {
+    match error {
+        // They follow a search of the history that found nothing.
+        Error::CostLimitExceeded(_) | Error::InvalidArgument(_) => true,
+        Error::ModelOffline(offline) => offline.task.is_none(),
+        Error::Api(context) | Error::Unauthorized(context) => {
+            let status = context.status.unwrap_or_default();
+            let is_permanent = (400..500).contains(&status) && !matches!(status, 408 | 429);
+            context.operation == "createTask" && is_permanent
+        }
+        _ => false,
+    }
+}
+
+/// Whether the service has the task no more.
+fn is_gone(error: &Error) -> bool {
+    error.is_not_found() && error.context().is_some_and(|context| context.operation == "getTask")
+}
+
+/// What became of a task whose wait ended with this error.
+fn status_after(error: &Error) -> Status {
+    let disposition = match error {
+        Error::TaskFailed(_) => return Status::Failed,
+        Error::TaskCanceled(_) => return Status::Canceled,
+        Error::DeadlineReached(reached) => reached.disposition,
+        Error::ModelOffline(offline) => offline.disposition,
+        error if is_gone(error) => return Status::Failed,
+        _ => return Status::Unfinished,
+    };
+    if disposition == TaskDisposition::Canceled { Status::Canceled } else { Status::Unfinished }
 }
 
 /// The failure with the file that it is about.
@@ -356,112 +500,4 @@ fn about(file: &str, failure: Failure) -> Failure {
         return failure;
     }
     Failure { headline: format!("{file}: {}", failure.headline), ..failure }
-}
-
-/// A name for each file that no other one has: its stem, else its name, else its path.
-fn unique_names(files: &[String]) -> HashMap<String, String> {
-    let full = |file: &str| {
-        let path = Path::new(file);
-        path.file_name().map_or_else(String::new, |name| name.to_string_lossy().replace('.', "_"))
-    };
-    let whole = |file: &str| file.replace(['/', '\\', '.', ':'], "_");
-    let stem = |file: &str| stem_of(file).unwrap_or_else(|| whole(file));
-    let count =
-        |name: &str, of: &dyn Fn(&str) -> String| files.iter().filter(|file| of(file) == name).count();
-    let mut names = HashMap::new();
-    for file in files {
-        let mut name = stem(file);
-        if count(&name, &stem) > 1 {
-            name = full(file);
-            if count(&name, &full) > 1 {
-                name = whole(file);
-            }
-        }
-        names.insert(file.clone(), name);
-    }
-    names
-}
-
-/// What became of each file, and the sum.
-fn summary(ended: &[Ended], total: usize, session: &Session) -> Result {
-    let mut table = Table::new([
-        ("FILE", Fit::Keep),
-        ("STATUS", Fit::Keep),
-        ("COST", Fit::Drop(1)),
-        ("OUTPUT", Fit::Keep),
-    ]);
-    let (mut records, mut quiet) = (Vec::new(), Vec::new());
-    let (mut succeeded, mut skipped, mut cost) = (0, 0, Decimal::default());
-    for Ended { file, result, .. } in ended {
-        match result {
-            Ok(finished) => {
-                succeeded += 1;
-                skipped += usize::from(finished.was_done);
-                if !finished.was_done {
-                    cost += finished.cost.parse::<Decimal>().unwrap_or_default();
-                }
-                let outputs: Vec<String> =
-                    finished.outputs.iter().map(|path| path.display().to_string()).collect();
-                table.add([
-                    TableCell::from(file.as_str()),
-                    TableCell::status("success"),
-                    TableCell::from(finished.cost.as_str()),
-                    TableCell::from(outputs.join(" ")),
-                ]);
-                let record = json!({
-                    "file": file,
-                    "status": "success",
-                    "task": finished.task.as_str(),
-                    "cost": finished.cost,
-                    "outputs": outputs,
-                });
-                records.push(record.to_string());
-                quiet.extend(outputs);
-            }
-            Err(failure) => {
-                session.output.note(crate::table::printable(&failure.headline));
-                table.add([
-                    TableCell::from(file.as_str()),
-                    TableCell::status("failed"),
-                    TableCell::default(),
-                    TableCell::default(),
-                ]);
-                let record = json!({"file": file, "status": "failed", "error": failure.headline});
-                records.push(record.to_string());
-            }
-        }
-    }
-    let earlier = if skipped > 0 { format!(", {skipped} of them earlier") } else { String::new() };
-    let below = format!("{succeeded} of {total} succeeded{earlier}; cost {cost}");
-    let json = format!("[{}]", records.join(","));
-    let table = if ended.is_empty() { Table::default() } else { table };
-    session.output.report(&Report { table, below: Some(below), json, records: Some(records), quiet })
-}
-
-/// The failure of the batch: with the exit code of its files if they have the same.
-fn failure_of(ended: Vec<Ended>) -> Result {
-    let total = ended.len();
-    let failures: Vec<Failure> = ended.into_iter().filter_map(|ended| ended.result.err()).collect();
-    let Some(first) = failures.first() else { return Ok(()) };
-    let code = match failures.iter().all(|failure| failure.code == first.code) {
-        true => first.code,
-        false => exit::FAILED,
-    };
-    let hint = first.hint.clone().map(|hint| format!("{hint}; then ")).unwrap_or_default();
-    Err(Failure::new(code, format!("{} of {total} files failed", failures.len())).with_hint(format!(
-        "{hint}run the same command again: it continues where {NAME} in the folder of -o ends"
-    )))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::unique_names;
-
-    #[test]
-    fn every_file_of_a_batch_has_a_name_of_its_own() {
-        let files = ["a.png", "b.png", "b.jpg", "x/c.png", "y/c.png"].map(str::to_owned);
-        let names = unique_names(&files);
-        let names: Vec<&str> = files.iter().map(|file| names[file].as_str()).collect();
-        assert_eq!(names, ["a", "b_png", "b_jpg", "x_c_png", "y_c_png"]);
-    }
 }

@@ -25,7 +25,7 @@ pub(super) struct Pair {
 pub(super) fn check(sheet: &Path) -> Result {
     let is_png = sheet.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("png"));
     let folder = sheet.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if is_png && folder.is_dir() && !sheet.is_dir() {
+    if is_png && folder.is_dir() && (!sheet.exists() || sheet.is_file()) {
         return Ok(());
     }
     let headline =

@@ -1,13 +1,16 @@
 //! The inputs of a run: words of the command line, files, standard input, JSON.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::io::Read;
 
 use inferstore::types::ModelVersioning;
 use inferstore::{Error, File, Input as Value, Inputs, ViolationKind};
 use serde_json::value::RawValue;
+use serde_json::{Map, json};
 
 use super::RunOptions;
+use super::journal::identity;
 use crate::commands::api::{not_read, text_of};
 use crate::commands::models;
 use crate::commands::outputs::expanded;
@@ -27,8 +30,10 @@ pub(super) struct Collected {
     pub(super) files: BTreeMap<String, String>,
     /// Files and URLs without the name of an input.
     pub(super) loose: Vec<String>,
-    /// All inputs as they were given: what makes a batch the same batch.
+    /// All inputs of the command line as they were given.
     pub(super) given: BTreeMap<String, String>,
+    /// All inputs with the content of their files, and those of an earlier run: what makes a batch the same batch.
+    pub(super) identity: BTreeMap<String, serde_json::Value>,
 }
 
 impl Collected {
@@ -37,15 +42,23 @@ impl Collected {
     }
 }
 
-/// Collects the inputs: those of the command line come before those of a JSON object.
-pub(super) fn collect(inputs: Inputs, options: &RunOptions, session: &mut Session) -> Result<Collected> {
-    let mut collected = Collected { inputs, ..Collected::default() };
+/// Collects the inputs: those of the command line come before those of a JSON object, which come before those of an
+/// earlier run.
+pub(super) fn collect(
+    earlier: Map<String, serde_json::Value>,
+    options: &RunOptions,
+    session: &mut Session,
+) -> Result<Collected> {
+    let json = |value: &dyn Display| json!({ "json": value.to_string() });
+    let identity = earlier.iter().map(|(name, value)| (name.clone(), json(value))).collect();
+    let mut collected = Collected { inputs: earlier.into(), identity, ..Collected::default() };
     if let Some(path) = &options.input_json {
         let text = text_of(path, session)?;
         let fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(&text)
             .map_err(|error| not_read(format!("{path} is no JSON object: {error}")))?;
         for (name, value) in fields {
             collected.given.insert(name.clone(), value.to_string());
+            collected.identity.insert(name.clone(), json(&value));
             collected.inputs = collected.inputs.set(name, value);
         }
     }
@@ -67,13 +80,15 @@ pub(super) fn collect(inputs: Inputs, options: &RunOptions, session: &mut Sessio
                 .with_hint("several files are a batch: inferstore run MODEL a.png b.png -o outputs/"));
         }
         collected.given.insert(name.clone(), shown);
-        collected.inputs = match value {
-            Given::Text(text) => collected.inputs.set(name, text),
+        let (inputs, identity) = match value {
+            Given::Text(text) => (collected.inputs.set(name.clone(), &text), text.into()),
             Given::File(path) => {
                 collected.files.insert(name.clone(), path.clone());
-                attach(collected.inputs, name, &path, session)?
+                attach(collected.inputs, name.clone(), &path, session)?
             }
         };
+        collected.inputs = inputs;
+        collected.identity.insert(name, identity);
     }
     Ok(collected)
 }
@@ -92,8 +107,13 @@ fn is_named(word: &str) -> bool {
     })
 }
 
-/// The inputs with a file, the content of standard input, or a URL.
-pub(super) fn attach(inputs: Inputs, name: String, given: &str, session: &mut Session) -> Result<Inputs> {
+/// The inputs with a file, the content of standard input, or a URL, and what makes it the same at the next start.
+pub(super) fn attach(
+    inputs: Inputs,
+    name: String,
+    given: &str,
+    session: &mut Session,
+) -> Result<(Inputs, serde_json::Value)> {
     if given == "-" {
         let mut content = Vec::new();
         let mut stdin = (&mut session.environment.stdin).take(MAX_STDIN + 1);
@@ -103,14 +123,40 @@ pub(super) fn attach(inputs: Inputs, name: String, given: &str, session: &mut Se
         if content.len() as u64 > MAX_STDIN {
             return Err(not_read("standard input has more than 256 MiB; give a file".to_owned()));
         }
-        return Ok(inputs.file(name, File::bytes("stdin", content)));
+        let identity = json!([content.len(), fingerprint(&content)]);
+        return Ok((inputs.file(name, File::bytes("stdin", content)), identity));
     }
     check_no_folder(given, session)?;
-    Ok(attach_path(inputs, name, given, session))
+    Ok((attach_path(inputs, name, given, session), identity_of(given, session)))
+}
+
+/// What makes a file or a URL the same at the next start.
+pub(super) fn identity_of(given: &str, session: &Session) -> serde_json::Value {
+    identity(given, &session.environment.folder.join(expanded(given, session)))
+}
+
+/// The FNV-1a hash, which is the same in every build of this command.
+fn fingerprint(content: &[u8]) -> String {
+    let hash = content.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
+/// Fails when one of several files cannot be one of a batch.
+pub(super) fn check_files(files: &[String], session: &Session) -> Result {
+    for file in files {
+        if file == "-" {
+            return Err(Failure::usage("standard input cannot be one of several files")
+                .with_hint("run it alone; a file that is called - is written ./-"));
+        }
+        check_no_folder(file, session)?;
+    }
+    Ok(())
 }
 
 /// Fails when the path is a folder.
-pub(super) fn check_no_folder(given: &str, session: &Session) -> Result {
+fn check_no_folder(given: &str, session: &Session) -> Result {
     if session.environment.folder.join(expanded(given, session)).is_dir() {
         let folder = given.trim_end_matches('/');
         return Err(Failure::new(exit::INPUT, format!("{given} is a folder"))

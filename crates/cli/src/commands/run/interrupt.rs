@@ -13,13 +13,34 @@ use crate::settings::Session;
 /// How long a second Ctrl-C is waited for.
 const SECOND_THOUGHTS: Duration = Duration::from_secs(2);
 
+/// Every Ctrl-C, also one that comes while something else is awaited.
+pub(super) struct CtrlC(UnboundedReceiver<()>);
+
+impl CtrlC {
+    pub(super) fn new() -> Self {
+        let (sender, signals) = unbounded_channel();
+        tokio::spawn(
+            async move { while tokio::signal::ctrl_c().await.is_ok() && sender.send(()).is_ok() {} },
+        );
+        Self(signals)
+    }
+
+    /// Ends at the next Ctrl-C.
+    pub(super) async fn next(&mut self) {
+        if self.0.recv().await.is_none() {
+            // Signals are not received, so nothing can interrupt.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
 /// Where a run is when someone interrupts it.
 pub(super) struct Interrupts {
     cancels_at_once: bool,
-    signals: UnboundedReceiver<()>,
-    /// Files that are on their way, and not whole yet.
-    uploads: usize,
+    signals: CtrlC,
     has_begun: bool,
+    /// The create may have been sent.
+    is_creating: bool,
     task: Option<TaskId>,
     /// Interrupted when the create may have been sent, so its answer is waited for.
     is_pending: bool,
@@ -27,32 +48,21 @@ pub(super) struct Interrupts {
 
 impl Interrupts {
     pub(super) fn new(cancels_at_once: bool) -> Self {
-        let (sender, signals) = unbounded_channel();
-        // On its own, so that no Ctrl-C is lost while something else is awaited.
-        tokio::spawn(
-            async move { while tokio::signal::ctrl_c().await.is_ok() && sender.send(()).is_ok() {} },
-        );
-        Self { cancels_at_once, signals, uploads: 0, has_begun: false, task: None, is_pending: false }
+        let signals = CtrlC::new();
+        let (has_begun, is_creating, is_pending) = (false, false, false);
+        Self { cancels_at_once, signals, has_begun, is_creating, task: None, is_pending }
     }
 
     /// Ends at the next Ctrl-C.
     pub(super) async fn next(&mut self) {
-        if self.signals.recv().await.is_none() {
-            // Signals are not received, so nothing can interrupt.
-            std::future::pending::<()>().await;
-        }
+        self.signals.next().await;
     }
 
     /// Keeps up with the run.
     pub(super) fn see(&mut self, event: &RunEvent) {
         match event {
-            RunEvent::Upload { event: UploadEvent::Started { .. }, .. } => {
-                self.uploads += 1;
-                self.has_begun = true;
-            }
-            RunEvent::Upload { event: UploadEvent::Progress { sent, size, .. }, .. } if sent == size => {
-                self.uploads = self.uploads.saturating_sub(1);
-            }
+            RunEvent::Upload { event: UploadEvent::Started { .. }, .. } => self.has_begun = true,
+            RunEvent::Creating => self.is_creating = true,
             RunEvent::Created(task) => self.task = Some(task.clone()),
             _ => {}
         }
@@ -73,14 +83,13 @@ impl Interrupts {
         if self.task.is_some() {
             return self.detach(client, session).await;
         }
-        if self.uploads > 0 || self.is_pending {
-            let message = match self.is_pending {
-                true => "interrupted; whether a task was created is unknown",
-                false => "interrupted; no task was created",
-            };
-            return Err(
-                Failure::new(exit::FAILED, message).with_hint("`inferstore task list` shows the tasks")
-            );
+        if self.is_pending {
+            return Err(Failure::new(exit::FAILED, "interrupted; whether a task was created is unknown")
+                .with_hint("`inferstore task list` shows the tasks"));
+        }
+        if !self.is_creating {
+            return Err(Failure::new(exit::FAILED, "interrupted; no task was created")
+                .with_hint("the same command starts it again"));
         }
         session
             .output
@@ -93,21 +102,24 @@ impl Interrupts {
     pub(super) async fn detach(&mut self, client: &Client, session: &Session) -> Result {
         let Some(task) = self.task.clone() else { return Ok(()) };
         session.output.data(task.as_str())?;
+        let hint = format!("pick it up with: inferstore task wait {task} -o outputs/");
         if !self.cancels_at_once {
             session.output.note(format!("detached; the task {task} goes on, and is billed if it succeeds"));
             session.output.note("Ctrl-C again cancels it if it is still in the queue");
             if tokio::time::timeout(SECOND_THOUGHTS, self.next()).await.is_err() {
-                let hint = format!("pick it up with: inferstore task wait {task} -o outputs/");
                 return Err(Failure::new(exit::DETACHED, "interrupted; the task goes on").with_hint(hint));
             }
         }
-        client.task(&task).cancel().await.map_err(|error| {
-            let mut failure = Failure::from(error);
-            failure.hint = Some(format!(
-                "the task may be running; pick it up with: inferstore task wait {task} -o outputs/"
-            ));
-            failure
-        })?;
+        let canceled = tokio::select! {
+            biased;
+            () = self.next() => {
+                let headline = "interrupted; whether the task was canceled is unknown";
+                return Err(Failure::new(exit::DETACHED, headline).with_hint(hint));
+            }
+            canceled = client.task(&task).cancel() => canceled,
+        };
+        canceled
+            .map_err(|error| Failure::from(error).with_hint(format!("the task may be running; {hint}")))?;
         Err(Failure::new(exit::TASK_CANCELED, format!("the task {task} was canceled and is not billed"))
             .with_hint("run it again if that was not intended"))
     }

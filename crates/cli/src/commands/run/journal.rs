@@ -1,14 +1,15 @@
 //! The journal of a batch: one line of JSON for each step of a file, so that a second start continues.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use inferstore::PreparedRun;
 use inferstore::types::TaskId;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::failure::{Failure, Result};
 
@@ -22,10 +23,20 @@ pub(super) enum Step {
     Prepared(PreparedRun),
     /// The task was created.
     Started { task: TaskId, uploaded: Vec<String> },
-    /// The outputs are downloaded.
-    Done { task: TaskId, cost: String, outputs: Vec<PathBuf> },
-    /// The task failed or was canceled, and cost nothing.
+    /// The outputs are downloaded, and moved to these paths next.
+    Saving { task: TaskId, uploaded: Vec<String>, outputs: Vec<PathBuf> },
+    /// The outputs are saved.
+    Done {
+        task: TaskId,
+        cost: String,
+        outputs: Vec<PathBuf>,
+        #[serde(default)]
+        output: Value,
+    },
+    /// There is no task, or it failed or was canceled, and cost nothing.
     Failed(String),
+    /// The contact sheet as it was written.
+    ContactSheet(Value),
 }
 
 /// The last step of each file, and the file in which all steps are written.
@@ -33,6 +44,10 @@ pub(super) struct Journal {
     steps: BTreeMap<String, Step>,
     file: File,
     path: PathBuf,
+    /// The length of the lines that are whole.
+    length: u64,
+    /// Why nothing can be written any more.
+    broken: Option<String>,
 }
 
 impl Journal {
@@ -48,21 +63,36 @@ impl Journal {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(&path).map_err(|error| failed(&error))?;
-        if file.try_lock().is_err() {
-            return Err(Failure::usage(format!("another batch writes to {}", folder.display()))
-                .with_hint("wait for it, or choose another folder for -o"));
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Failure::usage(format!("another batch writes to {}", folder.display()))
+                    .with_hint("wait for it, or choose another folder for -o"));
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(failed(&format!("it cannot be locked: {error}"))
+                    .with_hint("choose a folder for -o on a file system with locks"));
+            }
         }
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(|error| failed(&error))?;
         // A kill can cut the last line short.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        let lines = text.get(..whole).unwrap_or_default().lines();
-        let steps: Result<BTreeMap<String, Step>, _> = lines.map(serde_json::from_str).collect();
-        let steps = steps.map_err(|error| {
-            failed(&error).with_hint("it is not a journal of this command: move it, or choose another folder")
-        })?;
-        file.set_len(whole as u64).map_err(|error| failed(&error))?;
-        Ok(Self { steps, file, path })
+        let mut steps = BTreeMap::new();
+        for (number, line) in text.get(..whole).unwrap_or_default().lines().enumerate() {
+            let (key, step) = serde_json::from_str(line).map_err(|error| {
+                // The parser sees one line alone, and calls it the first.
+                let cause = error.to_string();
+                let cause = cause.rsplit_once(" at line ").map_or(&*cause, |(cause, _)| cause);
+                let place = format!("line {}, column {}", number + 1, error.column());
+                failed(&format!("{place}: {cause}"))
+                    .with_hint("it is not a journal of this command: move it, or choose another folder")
+            })?;
+            steps.insert(key, step);
+        }
+        let length = whole as u64;
+        file.set_len(length).map_err(|error| failed(&error))?;
+        Ok(Self { steps, file, path, length, broken: None })
     }
 
     pub(super) fn step(&self, key: &str) -> Option<&Step> {
@@ -72,27 +102,53 @@ impl Journal {
     /// The tasks that are known already.
     pub(super) fn tasks(&self) -> impl Iterator<Item = TaskId> {
         self.steps.values().filter_map(|step| match step {
-            Step::Started { task, .. } | Step::Done { task, .. } => Some(task.clone()),
+            Step::Started { task, .. } | Step::Saving { task, .. } | Step::Done { task, .. } => {
+                Some(task.clone())
+            }
             _ => None,
         })
     }
 
     /// Writes a step durably.
     pub(super) fn write(&mut self, key: &str, step: Step) -> Result {
-        let failed = |error: &dyn std::fmt::Display| {
+        let line = serde_json::to_string(&(key, &step)).map(|line| line + "\n");
+        let written = line.map_err(io::Error::from).and_then(|line| {
+            self.append(line.len() as u64, |file| {
+                file.write_all(line.as_bytes()).and_then(|()| file.sync_data())
+            })
+        });
+        written.map_err(|error| {
             Failure::local_failure(format!("{} cannot be written", self.path.display()), error)
-        };
-        let line = serde_json::to_string(&(key, &step)).map_err(|error| failed(&error))?;
-        let written =
-            self.file.write_all(format!("{line}\n").as_bytes()).and_then(|()| self.file.sync_data());
-        written.map_err(|error| failed(&error))?;
+        })?;
         self.steps.insert(key.to_owned(), step);
+        Ok(())
+    }
+
+    /// Appends so many bytes. What is written of them before a failure is removed: a line that follows half a line
+    /// would make the journal unreadable.
+    fn append(&mut self, length: u64, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+        if let Some(broken) = &self.broken {
+            return Err(io::Error::other(broken.clone()));
+        }
+        if let Err(error) = write(&mut self.file) {
+            if let Err(problem) = self.file.set_len(self.length) {
+                self.broken = Some(format!("half a line of it could not be removed: {problem}"));
+            }
+            return Err(error);
+        }
+        self.length += length;
         Ok(())
     }
 }
 
-/// What makes a file of a batch the same one at the next start: the model, the inputs, and the file as it is.
-pub(super) fn key(model: &str, given: &BTreeMap<String, String>, file: &str, path: &Path) -> String {
+/// What makes a file of a batch the same one at the next start: the service, the model, the other inputs, and the
+/// file as it is.
+pub(super) fn key(base_url: &str, model: &str, others: &BTreeMap<String, Value>, file: Value) -> String {
+    json!([base_url, model, others, file]).to_string()
+}
+
+/// A file as it is: its path, size and time. A URL is its text.
+pub(super) fn identity(given: &str, path: &Path) -> Value {
     let metadata = std::fs::metadata(path).ok();
     let size = metadata.as_ref().map(std::fs::Metadata::len);
     let modified = metadata.and_then(|metadata| metadata.modified().ok());
@@ -100,8 +156,8 @@ pub(super) fn key(model: &str, given: &BTreeMap<String, String>, file: &str, pat
         .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
         .map(|time| time.as_nanos().to_string());
     let path =
-        std::fs::canonicalize(path).map_or_else(|_| file.to_owned(), |path| path.display().to_string());
-    serde_json::json!([model, given, path, size, modified]).to_string()
+        std::fs::canonicalize(path).map_or_else(|_| given.to_owned(), |path| path.display().to_string());
+    json!([path, size, modified])
 }
 
 /// Closing the file may not be enough: a process that another thread is starting has it too until it has begun.
@@ -132,6 +188,41 @@ mod tests {
         journal.write("b", Step::Failed("whole".to_owned()))?;
         drop(journal);
         assert!(Journal::open(folder.path())?.step("b").is_some());
+        Ok(())
+    }
+
+    #[test]
+    fn a_step_that_is_written_in_part_leaves_the_journal_as_it_was() -> Result {
+        let folder = tempfile::tempdir().map_err(|error| Failure::local_failure("no folder", error))?;
+        let mut journal = Journal::open(folder.path())?;
+        journal.write("a", Step::Failed("first".to_owned()))?;
+        let full = |file: &mut File| {
+            file.write_all(br#"["b",{"Fai"#)?;
+            Err(io::ErrorKind::StorageFull.into())
+        };
+        assert!(journal.append(20, full).is_err());
+        journal.write("c", Step::Failed("third".to_owned()))?;
+        drop(journal);
+        let mut journal = Journal::open(folder.path())?;
+        assert!(journal.step("a").is_some() && journal.step("b").is_none() && journal.step("c").is_some());
+
+        let read_only = File::open(folder.path().join(NAME));
+        journal.file = read_only.map_err(|error| Failure::local_failure("no journal", error))?;
+        let first = journal.write("d", Step::Failed("lost".to_owned()));
+        let second = journal.write("e", Step::Failed("lost".to_owned()));
+        assert!(first.is_err());
+        assert!(second.is_err_and(|failure| failure.headline.contains("could not be removed")));
+        Ok(())
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_read_is_named() -> Result {
+        let folder = tempfile::tempdir().map_err(|error| Failure::local_failure("no folder", error))?;
+        let text = "[\"a\",{\"Failed\":\"first\"}]\n[\"b\",7]\n";
+        let written = std::fs::write(folder.path().join(NAME), text);
+        written.map_err(|error| Failure::local_failure("no journal", error))?;
+        let failure = Journal::open(folder.path()).err().map(|failure| failure.headline).unwrap_or_default();
+        assert!(failure.contains("line 2, column ") && !failure.contains("line 1"), "{failure}");
         Ok(())
     }
 }

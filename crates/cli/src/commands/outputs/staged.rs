@@ -1,0 +1,137 @@
+//! Outputs of a batch: downloaded into a folder beside their destination, then moved there, so that the journal knows
+//! each path before anything is at it.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use inferstore::Outcome;
+use tempfile::TempPath;
+
+use super::{Delivery, Names, followed, harmless};
+use crate::exit;
+use crate::failure::{Failure, Result};
+use crate::settings::Session;
+
+/// The outputs of one task, downloaded.
+pub(crate) struct Staged {
+    /// The folder that they are in; a later start uses the same one.
+    folder: PathBuf,
+    files: Vec<StagedFile>,
+}
+
+struct StagedFile {
+    path: PathBuf,
+    /// Where it is wanted.
+    wanted: PathBuf,
+    /// Whether it gets a number when something is there.
+    is_numbered: bool,
+}
+
+impl Delivery {
+    /// Downloads the outputs, not to their destination yet.
+    pub(crate) async fn stage(&self, outcome: &Outcome, names: &Names, session: &Session) -> Result<Staged> {
+        let Some((place, folder)) = self.place.as_ref().zip(self.folder(session)) else {
+            return Ok(Staged { folder: PathBuf::new(), files: Vec::new() });
+        };
+        let folder = absolute(&folder.join(format!(".inferstore-{}", harmless(outcome.task.as_str()))));
+        let mut files = Vec::new();
+        for (number, (name, _)) in outcome.urls().enumerate() {
+            let folder = folder.join(number.to_string());
+            std::fs::create_dir_all(&folder).map_err(|error| {
+                Failure::local_failure(format!("{} cannot be made", folder.display()), error)
+            })?;
+            // A start that was killed may have left it there.
+            let download = outcome.download(name)?.overwrite(true);
+            let path = absolute(&place.path(outcome, names, name, session));
+            files.push(match path.to_string_lossy().strip_suffix(".{ext}") {
+                None => {
+                    let downloaded = download.to_file(folder.join("output")).await?.path;
+                    StagedFile { path: downloaded, wanted: followed(&path)?, is_numbered: false }
+                }
+                Some(stem) => {
+                    let stem = Path::new(stem);
+                    let file = stem.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                    let path = download.to_dir(folder, file).await?.path;
+                    let wanted = stem.with_file_name(path.file_name().unwrap_or_default());
+                    StagedFile { path, wanted, is_numbered: true }
+                }
+            });
+        }
+        Ok(Staged { folder, files })
+    }
+
+    /// Where the outputs go. Nothing that exists is replaced, unless that was asked for or it is one of `own`, which
+    /// an earlier start saved.
+    pub(crate) fn destinations(&self, staged: &Staged, own: &[PathBuf]) -> Result<Vec<PathBuf>> {
+        let mut chosen: Vec<PathBuf> = Vec::new();
+        for file in &staged.files {
+            let mut path = file.wanted.clone();
+            let mut number = 1;
+            while chosen.contains(&path) || !self.may_replace(&path, own) {
+                if !file.is_numbered {
+                    let headline = format!("{} exists already", path.display());
+                    return Err(Failure::new(exit::FAILED, headline).with_hint(
+                        "give --overwrite, or write {input}, {name} or {task} into the template of -o",
+                    ));
+                }
+                number += 1;
+                let stem = file.wanted.file_stem().unwrap_or_default().display();
+                let extension = file.wanted.extension().map(|extension| format!(".{}", extension.display()));
+                path.set_file_name(format!("{stem}-{number}{}", extension.unwrap_or_default()));
+            }
+            chosen.push(path);
+        }
+        Ok(chosen)
+    }
+
+    fn may_replace(&self, path: &Path, own: &[PathBuf]) -> bool {
+        let exists = std::fs::symlink_metadata(path).is_ok();
+        !exists || (path.is_file() && (self.overwrite || own.iter().any(|own| own == path)))
+    }
+
+    /// Moves the outputs to the destinations that were chosen for them.
+    pub(crate) fn save_staged(&self, staged: &Staged, destinations: &[PathBuf], own: &[PathBuf]) -> Result {
+        for (file, destination) in staged.files.iter().zip(destinations) {
+            let may_replace = self.overwrite || own.contains(destination);
+            move_to(&file.path, destination, may_replace).map_err(|error| {
+                Failure::local_failure(format!("{} cannot be written", destination.display()), error)
+            })?;
+        }
+        // Empty folders that stay are in nobody's way.
+        let _ = std::fs::remove_dir_all(&staged.folder);
+        Ok(())
+    }
+}
+
+fn move_to(from: &Path, to: &Path, may_replace: bool) -> io::Result<()> {
+    if let Some(folder) = to.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    if !may_replace {
+        let moved = TempPath::try_from_path(from)?.persist_noclobber(to);
+        // It stays where it is for the next start.
+        return moved.map_err(|error| match error.path.keep() {
+            Ok(_) => error.error,
+            Err(kept) => kept.error,
+        });
+    }
+    match std::fs::metadata(to) {
+        Ok(replaced) if !replaced.is_file() => return Err(io::Error::other("it is not a regular file")),
+        // A file that is replaced keeps its mode.
+        Ok(replaced) => std::fs::set_permissions(from, replaced.permissions())?,
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    std::fs::rename(from, to)
+}
+
+/// The path from the root: the same command may continue in another working folder.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// The path as it is seen from the working folder.
+pub(crate) fn shown(path: &Path, session: &Session) -> PathBuf {
+    let folder = absolute(&session.environment.folder.join("."));
+    path.strip_prefix(folder).unwrap_or(path).to_owned()
+}

@@ -1,0 +1,177 @@
+//! The summary of a batch: what became of each file, and the exit code.
+
+use std::path::PathBuf;
+
+use inferstore::Decimal;
+use inferstore::types::TaskId;
+use serde_json::{Value, json};
+
+use super::journal::NAME;
+use crate::commands::task;
+use crate::exit;
+use crate::failure::{Failure, Result};
+use crate::output::{Format, Report};
+use crate::settings::Session;
+use crate::table::{Cell, Fit, Table, printable};
+
+/// What became of a file. The words are a promise to scripts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Status {
+    /// Nothing was sent.
+    #[default]
+    NotStarted,
+    /// Whether there is a task is unknown.
+    Unknown,
+    /// The task goes on.
+    Unfinished,
+    Success,
+    /// The task succeeded, and its outputs are not here.
+    NotSaved,
+    Failed,
+    Canceled,
+}
+
+impl Status {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::NotStarted => "not_started",
+            Self::Unknown => "unknown",
+            Self::Unfinished => "unfinished",
+            Self::Success => "success",
+            Self::NotSaved => "not_saved",
+            Self::Failed => "failed",
+            Self::Canceled => "canceled",
+        }
+    }
+}
+
+/// A file of a batch, as far as it came.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    pub(super) place: usize,
+    pub(super) file: String,
+    pub(super) status: Status,
+    pub(super) task: Option<TaskId>,
+    /// Of a task that succeeded.
+    pub(super) cost: Option<Decimal>,
+    pub(super) output: Value,
+    pub(super) outputs: Vec<PathBuf>,
+    /// Paid by an earlier start.
+    pub(super) was_done: bool,
+    pub(super) failure: Option<Failure>,
+}
+
+impl Ended {
+    /// Where the outputs are, or what they are if they are no files.
+    fn shown(&self) -> Vec<String> {
+        if !self.outputs.is_empty() {
+            return self.paths();
+        }
+        match (self.status, &*task::outputs(&self.output)) {
+            (Status::Success, [(_, value)]) => vec![value.clone()],
+            (Status::Success, values) => {
+                values.iter().map(|(name, value)| format!("{name}={value}")).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn paths(&self) -> Vec<String> {
+        self.outputs.iter().map(|path| path.display().to_string()).collect()
+    }
+
+    fn record(&self) -> Value {
+        let mut record = json!({
+            "file": self.file,
+            "status": self.status.as_str(),
+            "task": self.task,
+            "cost": self.cost.as_ref().map(ToString::to_string),
+            "outputs": self.paths(),
+            "output": self.output,
+            "error": self.failure.as_ref().map(|failure| &failure.headline),
+        });
+        if self.status == Status::Unknown {
+            record["candidates"] = self.tasks().into();
+        }
+        record
+    }
+
+    /// The tasks that may go on.
+    fn tasks(&self) -> Vec<String> {
+        match self.status {
+            Status::Unfinished => self.task.iter().map(ToString::to_string).collect(),
+            Status::Unknown => self.failure.iter().flat_map(|failure| failure.data.clone()).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Reports what became of each file, and the sum.
+pub(super) fn report(ended: &[Ended], total: usize, session: &Session) -> Result {
+    let mut table = match ended {
+        [] => Table::default(),
+        _ => Table::new([
+            ("FILE", Fit::Keep),
+            ("STATUS", Fit::Keep),
+            ("COST", Fit::Drop(1)),
+            ("OUTPUT", Fit::Keep),
+        ]),
+    };
+    for ended in ended {
+        if let Some(failure) = &ended.failure {
+            session.output.note(printable(&failure.headline));
+        }
+        table.add([
+            Cell::from(ended.file.as_str()),
+            Cell::status(ended.status.as_str()),
+            Cell::from(ended.cost.as_ref().map(ToString::to_string).unwrap_or_default()),
+            Cell::from(ended.shown().join(" ")),
+        ]);
+    }
+    let cost: Decimal =
+        ended.iter().filter(|ended| !ended.was_done).filter_map(|ended| ended.cost.as_ref()).sum();
+    let count = |is_counted: fn(&Ended) -> bool| ended.iter().filter(|ended| is_counted(ended)).count();
+    let succeeded = count(|ended| ended.status == Status::Success);
+    let others = [
+        (count(|ended| ended.status == Status::Success && ended.was_done), "of them earlier"),
+        (count(|ended| ended.status == Status::NotSaved), "not saved"),
+        (count(|ended| ended.status == Status::Unfinished), "unfinished"),
+    ];
+    let others = others.iter().filter(|(count, _)| *count > 0);
+    let others: String = others.map(|(count, what)| format!(", {count} {what}")).collect();
+    let below = Some(format!("{succeeded} of {total} succeeded{others}; cost {cost}"));
+    let records: Vec<String> = ended.iter().map(|ended| ended.record().to_string()).collect();
+    let json = format!("[{}]", records.join(","));
+    let quiet = ended.iter().flat_map(Ended::shown).collect();
+    session.output.report(&Report { table, below, json, records: Some(records), quiet })
+}
+
+/// The failure of the batch, with the tasks that may go on: JSON has them in its records.
+pub(super) fn failure_of(
+    ended: &[Ended],
+    code: u8,
+    headline: String,
+    hint: String,
+    format: Format,
+) -> Failure {
+    let mut failure = Failure::new(code, headline).with_hint(hint);
+    if matches!(format, Format::Table | Format::Quiet) {
+        failure.data = ended.iter().flat_map(Ended::tasks).collect();
+    }
+    failure
+}
+
+/// The result of a batch that was not interrupted: with the exit code of its files if they have the same.
+pub(super) fn result(ended: &[Ended], format: Format) -> Result {
+    let failures: Vec<(&Failure, Status)> =
+        ended.iter().filter_map(|ended| Some((ended.failure.as_ref()?, ended.status))).collect();
+    // Those that were not started have no cause of their own.
+    let mut causes = failures.iter().filter(|(_, status)| *status != Status::NotStarted);
+    let Some((first, _)) = causes.next().or(failures.first()) else { return Ok(()) };
+    let code = if causes.all(|(failure, _)| failure.code == first.code) { first.code } else { exit::FAILED };
+    let hint = first.hint.as_ref().map(|hint| format!("{hint}; then ")).unwrap_or_default();
+    let hint =
+        format!("{hint}run the same command again: it continues where {NAME} in the folder of -o ends");
+    let headline = format!("{} of {} files failed", failures.len(), ended.len());
+    Err(failure_of(ended, code, headline, hint, format))
+}

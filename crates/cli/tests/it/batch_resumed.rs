@@ -1,0 +1,148 @@
+//! Batches that are started again: what was changed between the starts, and what may not be replaced.
+
+use std::time::Duration;
+
+use inferstore_cli::exit;
+use inferstore_service::Script;
+use serde_json::json;
+
+use crate::support::{Local, names_in, picture, pictures};
+
+/// The records of a batch.
+fn records(stdout: &str) -> Vec<serde_json::Value> {
+    serde_json::from_str(stdout).expect("it is a list of JSON")
+}
+
+fn tasks(local: &Local) -> usize {
+    local.cli.call("task list --all -q").stdout.lines().count()
+}
+
+#[test]
+fn a_batch_whose_creates_were_refused_asks_again_within_the_limits_of_the_next_start() {
+    let local = Local::with_controls();
+    pictures(local.cli.folder.path(), 2);
+    local.fault(json!({"effect": "status", "status": 402, "operation": "createTask", "times": 1}));
+    let run = "run haze-removal p000.png p001.png -o out -j 1 --settle 1s --max-cost 100";
+    let refused = local.cli.call(run);
+    assert_eq!(refused.code, exit::REFUSED, "{refused}");
+    assert!(refused.stdout.contains("not_started"), "the second file: {refused}");
+    local.price("haze-removal", "900");
+    let refused = local.cli.call(run);
+    assert_eq!((refused.code, tasks(&local)), (exit::INPUT, 0), "{refused}");
+    local.price("haze-removal", "0.01");
+    assert_eq!(local.cli.call(run).code, exit::DONE);
+    assert_eq!(tasks(&local), 2);
+}
+
+#[test]
+fn a_create_that_may_have_been_sent_is_sent_again_within_the_limits_of_the_next_start() {
+    let local = Local::with_controls();
+    pictures(local.cli.folder.path(), 2);
+    local.fault(json!({"effect": "status", "status": 502, "operation": "createTask", "times": 2}));
+    let run = "run haze-removal p000.png p001.png -o out --settle 1s --json";
+    let unknown = local.cli.call(run);
+    assert_eq!(unknown.code, exit::OUTCOME_UNKNOWN, "{unknown}");
+    assert_eq!(records(&unknown.stdout)[0]["status"], "unknown", "{unknown}");
+    let refused = local.cli.call(&format!("{run} --max-cost 0.001"));
+    assert_eq!((refused.code, tasks(&local)), (exit::INPUT, 0), "{refused}");
+}
+
+#[test]
+fn a_batch_that_goes_on_replaces_no_output_of_another_one() {
+    let local = Local::with_controls();
+    let out = local.cli.folder.path().join("out");
+    pictures(local.cli.folder.path(), 2);
+    let run = |angle: u32| {
+        format!(
+            "run color-harmonization p000.png p001.png template=v_shape angle={angle} -o out --settle 1s --poll 0.1"
+        )
+    };
+    assert_eq!(local.cli.call(&run(30)).code, exit::DONE);
+    let first = names_in(&out);
+    let content = |name: &String| std::fs::read(out.join(name)).expect("it is there");
+    let contents: Vec<Vec<u8>> = first.iter().map(content).collect();
+    local.script("color-harmonization", Script::run().after(Duration::from_secs(3)));
+    let mut batch = local.command(&run(60)).spawn().expect("it starts");
+    for _ in 0..100 {
+        if tasks(&local) == 4 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // The journal has them a moment later.
+    std::thread::sleep(Duration::from_millis(500));
+    batch.kill().expect("it runs");
+    batch.wait().expect("it ends");
+    let ended = local.cli.call(&run(60));
+    assert_eq!((ended.code, tasks(&local)), (exit::DONE, 4), "{ended}");
+    for (name, content) in first.iter().zip(contents).filter(|(name, _)| name.ends_with(".png")) {
+        assert!(std::fs::read(out.join(name)).expect("it is there") == content, "{name} was replaced");
+    }
+    assert_eq!(names_in(&out).len(), 2 * first.len() - 1, "{:?}", names_in(&out));
+}
+
+#[test]
+fn an_output_that_was_saved_just_before_a_kill_is_not_saved_twice() {
+    let local = Local::start();
+    pictures(local.cli.folder.path(), 2);
+    let run = "run haze-removal p000.png p001.png -o out --settle 1s";
+    assert_eq!(local.cli.call(run).code, exit::DONE);
+    let journal = local.cli.path("out/inferstore-batch.jsonl");
+    let text = std::fs::read_to_string(&journal).expect("it is there");
+    let kept: Vec<&str> = text.lines().filter(|line| !line.contains(r#"{"Done""#)).collect();
+    std::fs::write(&journal, kept.join("\n") + "\n").expect("it can be written");
+    assert_eq!(local.cli.call(run).code, exit::DONE);
+    let outputs = names_in(&local.cli.folder.path().join("out"));
+    assert_eq!((outputs.len(), tasks(&local)), (3, 2), "{outputs:?}");
+}
+
+#[test]
+fn a_file_is_run_again_when_another_input_has_changed() {
+    let local = Local::start();
+    let folder = local.cli.folder.path();
+    pictures(folder, 2);
+    picture(&folder.join("new.png"), "one");
+    let run = "run background-replacement p000.png p001.png input=@new.png -o out";
+    assert_eq!(local.cli.call(run).code, exit::DONE);
+    assert_eq!((local.cli.call(run).code, tasks(&local)), (exit::DONE, 2), "nothing has changed");
+    picture(&folder.join("new.png"), "another");
+    assert_eq!((local.cli.call(run).code, tasks(&local)), (exit::DONE, 4), "another picture");
+}
+
+#[test]
+fn a_file_is_run_again_for_a_task_with_other_inputs() {
+    let local = Local::start();
+    pictures(local.cli.folder.path(), 2);
+    for (angle, count) in [(30, 3), (60, 6)] {
+        let run = format!("run color-harmonization hazy.png template=v_shape angle={angle} -q");
+        assert_eq!(local.cli.call(&run).code, exit::DONE);
+        let id = local.cli.call("task list --limit 1 -q").stdout;
+        let again = format!("task rerun {} p000.png p001.png -o out", id.trim());
+        for _ in 0..2 {
+            let ended = local.cli.call(&again);
+            assert_eq!((ended.code, tasks(&local)), (exit::DONE, count), "{ended}");
+        }
+    }
+}
+
+#[test]
+fn a_file_is_run_again_on_another_service() {
+    let (mut local, other) = (Local::start(), Local::start());
+    pictures(local.cli.folder.path(), 2);
+    let run = "run haze-removal p000.png p001.png -o out";
+    assert_eq!((local.cli.call(run).code, tasks(&other)), (exit::DONE, 0));
+    local.cli.set("INFERSTORE_BASE_URL", other.service().base_url());
+    assert_eq!((local.cli.call(run).code, tasks(&other)), (exit::DONE, 2));
+}
+
+#[test]
+fn a_file_whose_task_is_gone_is_run_again() {
+    let local = Local::with_controls();
+    pictures(local.cli.folder.path(), 2);
+    let run = "run haze-removal p000.png p001.png -o out --settle 1s --json";
+    local.fault(json!({"effect": "status", "status": 404, "operation": "getTask", "times": 2}));
+    let gone = local.cli.call(run);
+    assert!(gone.code != exit::DONE && gone.stdout.contains("is gone"), "{gone}");
+    let ended = local.cli.call(run);
+    assert_eq!((ended.code, tasks(&local)), (exit::DONE, 4), "{ended}");
+}

@@ -1,0 +1,132 @@
+//! Ctrl-C: at every stage of a run the command ends soon, and says what becomes of the task.
+
+#![cfg(unix)]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Output};
+use std::time::{Duration, Instant};
+
+use inferstore_cli::exit;
+use inferstore_service::Script;
+use serde_json::json;
+
+use crate::support::{Local, pictures, send};
+
+/// The most that a command may take to begin or to end.
+const PROMPTLY: Duration = Duration::from_secs(10);
+
+/// Interrupts a command, and waits for its end.
+fn interrupt(mut process: Child) -> Output {
+    send("INT", process.id());
+    let has_ended = wait_until(|| process.try_wait().expect("it can be asked").is_some());
+    if !has_ended {
+        process.kill().expect("it runs");
+    }
+    let output = process.wait_with_output().expect("it ends");
+    assert!(has_ended, "the command goes on: {output:?}");
+    output
+}
+
+/// Waits until this is so; `false` if it takes too long.
+fn wait_until(mut is_so: impl FnMut() -> bool) -> bool {
+    let started = Instant::now();
+    while started.elapsed() < PROMPTLY {
+        if is_so() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+/// Waits until the command has written a line with these words.
+fn read_until(process: &mut Child, words: &str) {
+    let stderr = BufReader::new(process.stderr.as_mut().expect("it is piped"));
+    let line = stderr.lines().map_while(Result::ok).find(|line| line.contains(words));
+    assert!(line.is_some(), "nothing says {words:?}");
+}
+
+fn requests(local: &Local, operation: &str) -> usize {
+    let controls = local.service().controls().expect("they are on");
+    let operation: inferstore_service::Operation =
+        serde_json::from_value(operation.into()).expect("there is such an operation");
+    controls.seen(operation)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn ctrl_c_before_the_create_leaves_no_task() {
+    let local = Local::with_controls();
+    local.fault(json!({"effect": "delay", "delay_ms": 30_000, "operation": "getModelVersioning"}));
+    let run = local.command("run haze-removal input_image=@hazy.png").spawn().expect("it starts");
+    assert!(wait_until(|| requests(&local, "getModelVersioning") > 0));
+    let output = interrupt(run);
+    assert_eq!(output.status.code(), Some(exit::FAILED.into()), "{output:?}");
+    assert!(text(&output.stderr).contains("no task was created"), "{output:?}");
+    assert_eq!(local.cli.call("task list -q").stdout, "");
+}
+
+#[test]
+fn ctrl_c_ends_a_download_and_names_the_task_that_is_paid() {
+    let local = Local::with_controls();
+    local.fault(json!({"effect": "drip_body", "bytes": 1, "pause_ms": 100, "operation": "getObject"}));
+    let words = "run haze-removal input_image=@hazy.png --poll 0.1 -o out.png";
+    let mut run = local.command(words).spawn().expect("it starts");
+    read_until(&mut run, "task: success");
+    std::thread::sleep(Duration::from_millis(300));
+    let output = interrupt(run);
+    assert_eq!(output.status.code(), Some(exit::DETACHED.into()), "{output:?}");
+    let task = text(&output.stdout);
+    let hint = format!("inferstore task show {} -o PATH", task.trim());
+    assert!(text(&output.stderr).contains(&hint), "{output:?}");
+}
+
+#[test]
+fn a_second_ctrl_c_ends_a_batch_that_cancels_its_tasks() {
+    let local = Local::with_controls();
+    pictures(local.cli.folder.path(), 2);
+    local.fault(json!({"effect": "delay", "delay_ms": 60_000, "operation": "cancelTask"}));
+    let words = "run face-mesh p000.png p001.png -o out --poll 0.1 --cancel-on-interrupt";
+    let run = local.command(words).spawn().expect("it starts");
+    assert!(wait_until(|| requests(&local, "getTask") >= 4));
+    send("INT", run.id());
+    assert!(wait_until(|| requests(&local, "cancelTask") > 0));
+    let output = interrupt(run);
+    assert_eq!(output.status.code(), Some(exit::DETACHED.into()), "{output:?}");
+    let tasks = local.cli.call("task list -q").stdout;
+    assert!(tasks.lines().count() == 2 && tasks.lines().all(|task| text(&output.stdout).contains(task)));
+}
+
+#[test]
+fn the_uploaded_inputs_of_tasks_that_an_interrupt_cancels_are_deleted() {
+    let local = Local::with_controls();
+    pictures(local.cli.folder.path(), 2);
+    let words =
+        "run face-mesh p000.png p001.png -o out --poll 0.1 --cancel-on-interrupt --delete-inputs --json";
+    let run = local.command(words).spawn().expect("it starts");
+    assert!(wait_until(|| requests(&local, "getTask") >= 4));
+    let output = interrupt(run);
+    assert_eq!(output.status.code(), Some(exit::DETACHED.into()), "{output:?}");
+    assert!(text(&output.stderr).contains("2 queued tasks were canceled"), "{output:?}");
+    let records: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert!(records[0]["status"] == "canceled" && records[1]["status"] == "canceled", "{records}");
+    assert_eq!(local.cli.call("files stats -q").stdout, "0\n", "the inputs are deleted");
+}
+
+#[test]
+fn a_batch_that_is_interrupted_prints_the_tasks_that_go_on() {
+    let local = Local::with_controls();
+    pictures(local.cli.folder.path(), 2);
+    local.script("haze-removal", Script::stay_queued());
+    let words = "run haze-removal p000.png p001.png -o out --poll 0.1";
+    let run = local.command(words).spawn().expect("it starts");
+    assert!(wait_until(|| requests(&local, "getTask") >= 4));
+    let output = interrupt(run);
+    assert_eq!(output.status.code(), Some(exit::DETACHED.into()), "{output:?}");
+    let printed = text(&output.stdout);
+    let tasks = local.cli.call("task list -q").stdout;
+    assert!(tasks.lines().all(|task| printed.lines().any(|line| line == task)), "{printed}");
+}
