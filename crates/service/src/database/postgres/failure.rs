@@ -75,6 +75,17 @@ pub(super) fn is_of_a_value(cause: &tokio_postgres::Error) -> bool {
     cause.code().is_some_and(|code| code.code().starts_with("22") || code.code().starts_with("23"))
 }
 
+/// Whether another transaction holds a lock for too long.
+pub(super) fn is_locked(cause: &tokio_postgres::Error) -> bool {
+    cause.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
+}
+
+/// Whether the server did nothing for a reason that goes by: a lock, a statement that took too long, a standby.
+fn is_passing(cause: &tokio_postgres::Error) -> bool {
+    let canceled = [SqlState::QUERY_CANCELED, SqlState::READ_ONLY_SQL_TRANSACTION];
+    is_locked(cause) || cause.code().is_some_and(|code| canceled.contains(code))
+}
+
 /// Two uploads of one key at once: the second one finds the object of the first when it is tried again.
 const OBJECT_KEY: &str = "objects_by_key";
 
@@ -154,7 +165,9 @@ impl Attempts {
             Failure::Postgres(cause) | Failure::Commit(cause) if is_disconnect(&cause) => {
                 Error::in_doubt("writing to the database", describe(&cause))
             }
-            Failure::Postgres(cause) if is_conflict(&cause) => unavailable(describe(&cause)),
+            Failure::Postgres(cause) if is_conflict(&cause) || is_passing(&cause) => {
+                unavailable(describe(&cause))
+            }
             Failure::Postgres(cause) | Failure::Commit(cause) => error_of(&cause),
         }
     }

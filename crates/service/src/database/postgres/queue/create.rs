@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tokio_postgres::Row;
 
 use super::super::PostgresDatabase;
-use super::super::failure::{Failure, Outcome, is_of_a_value, statement};
+use super::super::failure::{Failure, Outcome, is_locked, is_of_a_value, statement};
 use super::super::statements::{all, run};
 use crate::clock::Moment;
 use crate::ledger::{Money, Purses};
@@ -192,8 +192,10 @@ async fn write(db: &impl GenericClient, creates: &[&Create]) -> Outcome<Vec<Deci
     )
     .await;
     match rows {
-        // The server has refused all for one of them.
-        Err(Failure::Postgres(cause)) if creates.len() > 1 && is_of_a_value(&cause) => {
+        // The server has refused all for one of them, or for the account of one.
+        Err(Failure::Postgres(cause))
+            if creates.len() > 1 && (is_of_a_value(&cause) || is_locked(&cause)) =>
+        {
             Ok(creates.iter().map(|_| None).collect())
         }
         rows => rows?

@@ -1,5 +1,7 @@
 //! Creates that share a statement: each is decided as if it had come alone.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 
 use super::server::Empty;
@@ -75,4 +77,28 @@ async fn each_of_the_creates_that_share_a_statement_is_decided_as_if_it_came_alo
     let purses = fixture.database.purses(poor).await.unwrap();
     assert_eq!(purses.free, Money::from_smallest(2 * PRICE + 1));
     assert_eq!(fixture.database.audit().await.unwrap().faults, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_locked_account_fails_no_creates_of_others() {
+    let fixture = Fixture::new(Empty::new()).await;
+    let locked = account(&fixture, "locked", 0, 100).await;
+    let other = account(&fixture, "other", 0, 100).await;
+    // For longer than a statement waits for a lock.
+    let lock = format!(
+        "BEGIN; SELECT 1 FROM purses WHERE account = {} FOR UPDATE; SELECT pg_sleep(17); COMMIT",
+        locked.0
+    );
+    let create = |account: AccountId| {
+        let task = task(&fixture, account, PRICE);
+        let database = fixture.database.clone();
+        async move { database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, NOW).await }
+    };
+    // The first one has a statement for itself, which the others wait for.
+    let creates = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        join_all([create(other), create(locked), create(other)]).await
+    };
+    let ((), created) = tokio::join!(fixture.engine.execute(&lock), creates);
+    assert!(created.iter().all(|created| matches!(created, Ok(Created::Queued))), "{created:?}");
 }

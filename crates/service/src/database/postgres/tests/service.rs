@@ -107,3 +107,18 @@ async fn a_credit_whose_commit_is_in_doubt_is_not_reported_as_refused() {
     admin.close().await;
     service.shutdown().await;
 }
+
+#[tokio::test]
+async fn what_goes_by_is_reported_as_unavailable_and_not_as_a_failure() {
+    let fixture = Fixture::new(Empty::new()).await;
+    // A lock that is held for too long, a statement that took too long, a standby.
+    for code in ["55P03", "57014", "25006"] {
+        let refuse = format!(
+            "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS \
+             $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '{code}'; END $$; \
+             CREATE OR REPLACE TRIGGER refuse BEFORE INSERT ON settings FOR EACH ROW EXECUTE FUNCTION refuse()"
+        );
+        fixture.engine.execute(&refuse).await;
+        assert!(fixture.database.check_writer().await.is_err_and(|error| error.is_unavailable()), "{code}");
+    }
+}
