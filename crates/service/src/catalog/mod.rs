@@ -14,7 +14,7 @@ use async_trait::async_trait;
 pub(crate) use built_in::publish_built_in;
 pub(crate) use check::{Inputs, check_inputs};
 pub(crate) use format::{Format, Kind};
-pub(crate) use search::{Filter, Search, Sort, folded};
+pub(crate) use search::{Filter, Search, Sort, folded, trending_since};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
@@ -169,4 +169,6 @@ pub(crate) trait Catalog: Send + Sync {
     ) -> Result<Option<bool>>;
     /// Changes a model for tasks from now on; false when there is no such model.
     async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool>;
+    /// Forgets uses of models that no list by `trending` counts any more.
+    async fn forget_uses(&self, now: Moment) -> Result<()>;
 }

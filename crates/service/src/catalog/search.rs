@@ -55,10 +55,12 @@ pub(crate) struct Search {
     pub(crate) now: Moment,
 }
 
-impl Search {
-    /// How far back `trending` looks.
-    const TRENDING: Duration = Duration::from_hours(7 * 24);
+/// The day after which uses count for `trending`: it looks back for a week.
+pub(crate) fn trending_since(now: Moment) -> i64 {
+    now.before(Duration::from_hours(7 * 24)).day()
+}
 
+impl Search {
     /// What names and descriptions have to contain, folded; None for anything.
     pub(crate) fn folded_text(&self) -> Option<String> {
         self.text.as_deref().map(folded).filter(|text| !text.is_empty())
@@ -71,11 +73,6 @@ impl Search {
         let by_catalog = by_date && self.filter != Some(Filter::Permission) && self.text.is_none();
         let Self { caller, sort, filter, limit, offset, .. } = self;
         by_catalog.then(|| format!("{caller:?} {sort:?} {filter:?} {limit} {offset}"))
-    }
-
-    /// The day after which uses count for `trending`.
-    pub(crate) fn trending_since(&self) -> i64 {
-        self.now.before(Self::TRENDING).day()
     }
 }
 

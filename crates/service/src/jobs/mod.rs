@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Result;
+use crate::clock::Moment;
 use crate::ledger::StorageRate;
 use crate::lifecycle::app::App;
 use crate::object_storage::SETTLING_INTERVAL;
@@ -26,19 +27,20 @@ struct Job {
     name: &'static str,
     /// The first run comes after one interval, unless it is due at the start.
     is_due_at_start: bool,
+    /// It judges nodes, which need time to come back after an outage.
+    is_of_nodes: bool,
     interval: Duration,
     run: for<'a> fn(&'a App) -> BoxFuture<'a, Result<()>>,
 }
 
 fn jobs(app: &App) -> [Job; 6] {
-    let job = |name, interval, run| Job { name, is_due_at_start: false, interval, run };
-    let at_start = |name, interval, run| Job { name, is_due_at_start: true, interval, run };
-    // After a restart, nodes need time to come back.
+    let job = |name, interval, run| Job { name, is_due_at_start: false, is_of_nodes: false, interval, run };
+    let at_start = |name, interval, run| Job { is_due_at_start: true, ..job(name, interval, run) };
     let leases = MAX_LEASE_INTERVAL.min(app.config.lease_grace);
     [
-        job("storage billing", app.config.storage_billing_interval, |app| Box::pin(bill_storage(app))),
-        job("expired leases", leases, |app| Box::pin(fail_abandoned(app))),
-        job("retention", HOUR, |app| Box::pin(delete_old(app))),
+        at_start("storage billing", app.config.storage_billing_interval, |app| Box::pin(bill_storage(app))),
+        Job { is_of_nodes: true, ..job("expired leases", leases, |app| Box::pin(fail_abandoned(app))) },
+        at_start("retention", HOUR, |app| Box::pin(delete_old(app))),
         at_start("sweeper", HOUR, |app| Box::pin(app.objects.run_sweeper(app))),
         job("consolidation", CONSOLIDATION_INTERVAL, |app| Box::pin(app.database.consolidate())),
         at_start("settling", SETTLING_INTERVAL, |app| Box::pin(app.objects.settle_expiring(app))),
@@ -76,7 +78,7 @@ async fn delete_old(app: &App) -> Result<()> {
         let carried = app.database.carry_movements(now.before(age), now).await?;
         tracing::debug!(carried, "old movements of money are added up");
     }
-    Ok(())
+    app.database.forget_uses(now).await
 }
 
 /// Runs every job at its interval until the service stops.
@@ -84,11 +86,12 @@ pub(crate) fn start(app: &Arc<App>, running: &TaskTracker, stop: &CancellationTo
     for job in jobs(app) {
         let app = Arc::clone(app);
         let repeat = async move {
+            let mut worked = app.clock.now();
             if !job.is_due_at_start {
                 tokio::time::sleep(job.interval).await;
             }
             loop {
-                if let Err(cause) = run_if_due(&app, &job).await {
+                if let Err(cause) = run_if_due(&app, &job, &mut worked).await {
                     tracing::error!(%cause, job = job.name, "a job failed; it runs again later");
                 }
                 tokio::time::sleep(job.interval).await;
@@ -98,12 +101,18 @@ pub(crate) fn start(app: &Arc<App>, running: &TaskTracker, stop: &CancellationTo
     }
 }
 
-/// Runs the job, unless another process of those that share the database did so within the interval.
-async fn run_if_due(app: &App, job: &Job) -> Result<()> {
-    match app.database.begin_job(job.name, job.interval, app.clock.now()).await? {
-        true => (job.run)(app).await,
-        false => Ok(()),
+/// Runs the job, unless another process of those that share the database did so within the interval. `worked` is when
+/// this process could write last: after an outage or a suspension, heartbeats come before nodes are judged.
+async fn run_if_due(app: &App, job: &Job, worked: &mut Moment) -> Result<()> {
+    let now = app.clock.now();
+    let was_away = *worked < now.before(job.interval * 2);
+    if job.is_of_nodes && was_away {
+        app.database.check_writer().await?;
+    } else if app.database.begin_job(job.name, job.interval, now).await? {
+        (job.run)(app).await?;
     }
+    *worked = now;
+    Ok(())
 }
 
 /// Runs every job now, for a clock that was set ahead.
@@ -112,4 +121,74 @@ pub(crate) async fn run_all(app: &App) -> Result<()> {
         (job.run)(app).await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::ledger::Money;
+    use crate::object_storage::{Object, Target};
+    use crate::{Config, Error, Service};
+
+    #[tokio::test]
+    async fn nodes_are_judged_after_an_outage_only_when_they_had_time_to_come_back() -> Result<()> {
+        static RUNS: AtomicU32 = AtomicU32::new(0);
+        let service = Service::start(Config::ephemeral()).await?;
+        let app = &service.app;
+        let job = Job {
+            name: "test",
+            is_due_at_start: false,
+            is_of_nodes: true,
+            interval: Duration::from_mins(1),
+            run: |_| {
+                RUNS.fetch_add(1, Ordering::SeqCst);
+                Box::pin(async { Ok(()) })
+            },
+        };
+        let mut worked = app.clock.now();
+        for (minutes, runs) in [(1, 1), (10, 1), (1, 2)] {
+            app.clock.advance(Duration::from_mins(minutes));
+            run_if_due(app, &job, &mut worked).await?;
+            assert_eq!(RUNS.load(Ordering::SeqCst), runs);
+        }
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_service_that_is_restarted_often_bills_storage_all_the_same() -> Result<()> {
+        let folder = tempfile::tempdir().map_err(|cause| Error::new("creating a folder", cause))?;
+        let service = Service::start(Config::folder(folder.path())).await?;
+        let app = &service.app;
+        let owner = service.account("demo", "finding an account").await?;
+        let yesterday = app.clock.now().before(Duration::from_hours(24));
+        let target = Target {
+            id: app.random.uuid()?,
+            owner: owner.id,
+            payer: owner.id,
+            bucket: owner.bucket,
+            folder: "samples".to_owned(),
+            key: "samples/a".to_owned(),
+            mime: "text/plain".to_owned(),
+            size: 1 << 30,
+            expires_at: app.clock.now(),
+            is_void: false,
+        };
+        app.database.add_target(&target).await?;
+        let Target { bucket, key, mime, size, .. } = target.clone();
+        let etag = String::new();
+        let object = Object { bucket, key, blob: target.id.clone(), mime, size, etag, created_at: yesterday };
+        app.database.store_upload(&target.id, &target.id, &object).await?;
+        let before = app.database.purses(owner.id).await?.free;
+        service.shutdown().await;
+
+        let service = Service::start(Config::folder(folder.path())).await?;
+        let free = async || Ok::<Money, Error>(service.app.database.purses(owner.id).await?.free);
+        while free().await? == before {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        service.shutdown().await;
+        Ok(())
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::slice;
+use std::time::Duration;
 
 use super::{Engine, Fixture, model};
 use crate::accounts::AccountId;
@@ -141,7 +142,15 @@ pub(crate) async fn the_next_page_after_a_change_of_the_catalog_shows_it(engine:
     assert_eq!(trending().await, [changed.clone(), second.clone()]);
     let task = NewTask { model: "second".to_owned(), ..fixture.task(Money::ZERO) };
     database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, Moment(0)).await.unwrap();
-    assert_eq!(trending().await, [second, changed]);
+    assert_eq!(trending().await, [second.clone(), changed.clone()]);
+    database.consolidate().await.unwrap();
+    let week = Duration::from_hours(7 * 24);
+    for (now, expected) in
+        [(Moment(-1).after(week), [&second, &changed]), (Moment(0).after(week), [&changed, &second])]
+    {
+        database.forget_uses(now).await.unwrap();
+        assert_eq!(trending().await.iter().collect::<Vec<_>>(), expected, "what no list counts is forgotten");
+    }
 }
 
 pub(crate) async fn what_an_operator_decided_of_a_built_in_model_survives_a_restart(engine: impl Engine) {

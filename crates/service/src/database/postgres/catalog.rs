@@ -16,7 +16,7 @@ use crate::Result;
 use crate::accounts::AccountId;
 use crate::catalog::{
     Catalog, Existing, Filter, Format, Model, ModelChange, ModelPage, ModelSummary, NewModel, NewVersion,
-    Published, Search, Sort, Version, Visibility, folded,
+    Published, Search, Sort, Version, Visibility, folded, trending_since,
 };
 use crate::clock::Moment;
 use crate::database::records::record;
@@ -101,6 +101,11 @@ impl Catalog for PostgresDatabase {
         published
     }
 
+    async fn forget_uses(&self, now: Moment) -> Result<()> {
+        let forget = "DELETE FROM model_days WHERE day <= $1";
+        statement!(self, |db| run(db, forget, &[&trending_since(now)])).map(|_| ())
+    }
+
     async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool> {
         let is_public = change.visibility.map(|visibility| visibility == Visibility::Public);
         let ModelChange { price, is_verified, is_playground, .. } = change;
@@ -142,7 +147,7 @@ fn list(filter: Option<Filter>, sort: Sort, has_text: bool) -> String {
 }
 
 async fn models(db: &impl GenericClient, search: &Search) -> Outcome<ModelPage> {
-    let (text, since) = (search.folded_text(), search.trending_since());
+    let (text, since) = (search.folded_text(), trending_since(search.now));
     let sql = list(search.filter, search.sort, text.is_some());
     let (limit, offset) = (i64::from(search.limit), signed(search.offset));
     let rows: Vec<(i64, Option<ModelSummary>)> =

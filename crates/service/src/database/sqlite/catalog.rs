@@ -12,7 +12,7 @@ use crate::Result;
 use crate::accounts::AccountId;
 use crate::catalog::{
     Catalog, Existing, Filter, Format, Model, ModelChange, ModelPage, ModelSummary, NewModel, NewVersion,
-    Published, Search, Sort, Version, Visibility, folded,
+    Published, Search, Sort, Version, Visibility, folded, trending_since,
 };
 use crate::clock::Moment;
 use crate::database::records::record;
@@ -115,6 +115,11 @@ impl Catalog for SqliteDatabase {
         .await
     }
 
+    async fn forget_uses(&self, now: Moment) -> Result<()> {
+        let forget = "DELETE FROM model_days WHERE day <= ?";
+        self.run(forget, [trending_since(now)]).await.map(drop)
+    }
+
     async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool> {
         let _invalidation = self.caches.invalidate_models();
         let ModelChange { price, visibility, is_verified, is_playground } = change;
@@ -128,7 +133,7 @@ impl Catalog for SqliteDatabase {
 }
 
 fn models(db: &Connection, search: &Search) -> Result<ModelPage> {
-    let (text, since) = (search.folded_text(), search.trending_since());
+    let (text, since) = (search.folded_text(), trending_since(search.now));
     let statement = List::new(search.filter, search.sort, text.is_some());
     // One transaction, so that the count belongs to the page.
     let snapshot = db.unchecked_transaction()?;
