@@ -138,6 +138,18 @@ async fn opening_a_url_looks_for_a_few_of_the_targets_of_its_name() -> Outcome {
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
+async fn an_upload_is_a_file_though_no_job_ran_for_days() -> Outcome {
+    let (service, owner) = start().await?;
+    let app = &service.app;
+    put(&target(app, "forgotten").await?.1).await?;
+    app.clock.advance(Duration::from_hours(3 * 24));
+    app.objects.sweep(app, app.objects.blobs.opened_at()).await?;
+    assert_eq!(files(app, owner).await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs the object store of .ci/cluster"]
 async fn an_object_without_a_row_is_marked_and_removed_when_the_retention_is_over() -> Outcome {
     let (service, owner) = start().await?;
     let app = &service.app;

@@ -38,34 +38,6 @@ impl Objects {
 
     pub(super) async fn sweep(&self, app: &App, then: SystemTime) -> Result<()> {
         let now = app.clock.now();
-        let oldest = date(now.before(app.config.orphan_retention));
-        let set_aside = self.blobs.orphans().await?;
-        let names: Vec<String> = set_aside.iter().map(|orphan| orphan.name.clone()).collect();
-        let known = self.known(&names).await?;
-        for orphan in set_aside {
-            if known.contains(&orphan.name) {
-                self.blobs.bring_back(&orphan).await?;
-                tracing::warn!(blob = orphan.name, "a blob is back: the database knows it again");
-            } else if orphan.day < oldest {
-                self.blobs.remove_orphan(&orphan).await?;
-            }
-        }
-        let today = date(now);
-        let mut orphans = 0_u64;
-        let names = self.blobs.older_than(then).await?;
-        let known = self.known(&names).await?;
-        for name in names.iter().filter(|name| !known.contains(*name)) {
-            // A backup may need a blob whose row was deleted after the backup began.
-            if !self.are_deletions_paused() {
-                self.blobs.set_aside(name, today).await?;
-                orphans += 1;
-            }
-        }
-        if orphans > 0 {
-            let message = "blobs that the database does not know are orphans now; \
-                           they are deleted when the retention is over";
-            tracing::warn!(orphans, retention = ?app.config.orphan_retention, "{message}");
-        }
         let expired = now.before(app.config.output_retention);
         loop {
             let outputs = self.database.remove_outputs(expired).await?;
@@ -76,9 +48,61 @@ impl Objects {
                 self.delete_blob(&blob).await;
             }
         }
+        // Uploads that no job has looked for are files before their targets are forgotten.
+        self.settle_expiring(app).await?;
         let targets = self.database.forget_targets(now.before(TARGET_RETENTION)).await?;
+        self.sweep_orphans(app).await?;
+        let orphans = self.set_orphans_aside(app, then).await?;
         tracing::debug!(orphans, targets, "object storage is swept");
         Ok(())
+    }
+
+    /// Brings orphans back that the database knows again, and removes those that are old.
+    async fn sweep_orphans(&self, app: &App) -> Result<()> {
+        let oldest = date(app.clock.now().before(app.config.orphan_retention));
+        let set_aside = self.blobs.orphans().await?;
+        let names: Vec<String> = set_aside.iter().map(|orphan| orphan.name.clone()).collect();
+        let known = self.known(&names).await?;
+        for orphan in set_aside {
+            let is_known = known.contains(&orphan.name);
+            let swept = match is_known {
+                true => self.blobs.bring_back(&orphan).await,
+                false if orphan.day < oldest => self.blobs.remove_orphan(&orphan).await,
+                false => continue,
+            };
+            match swept {
+                Err(cause) => tracing::warn!(%cause, blob = orphan.name, "an orphan could not be swept"),
+                Ok(()) if is_known => {
+                    tracing::warn!(blob = orphan.name, "a blob is back: the database knows it again");
+                }
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes orphans of the blobs from before then that the database does not know. Returns how many.
+    async fn set_orphans_aside(&self, app: &App, then: SystemTime) -> Result<u64> {
+        let today = date(app.clock.now());
+        let mut orphans = 0_u64;
+        let names = self.blobs.older_than(then).await?;
+        let known = self.known(&names).await?;
+        for name in names.iter().filter(|name| !known.contains(*name)) {
+            // A backup may need a blob whose row was deleted after the backup began.
+            if self.are_deletions_paused() {
+                continue;
+            }
+            match self.blobs.set_aside(name, today).await {
+                Ok(()) => orphans += 1,
+                Err(cause) => tracing::warn!(%cause, blob = name, "a blob could not be set aside"),
+            }
+        }
+        if orphans > 0 {
+            let message = "blobs that the database does not know are orphans now; \
+                           they are deleted when the retention is over";
+            tracing::warn!(orphans, retention = ?app.config.orphan_retention, "{message}");
+        }
+        Ok(orphans)
     }
 }
 

@@ -346,6 +346,24 @@ async fn outputs_expire_and_those_of_failed_attempts_go_at_once() -> Outcome {
 }
 
 #[tokio::test]
+async fn an_orphan_that_cannot_be_swept_keeps_nothing_else_from_being_deleted() -> Outcome {
+    let service = Service::start(without_remote()).await?;
+    let app = &service.app;
+    let lease = leased(app).await?;
+    let failed = store(app, &lease, "x.txt", "x").await?;
+    let ending = Ending::Error { message: "no".to_owned(), detail: "{}".to_owned() };
+    app.database.finish("remote", &lease.task, lease.attempt, &ending, app.clock.now()).await?;
+    // A folder stands where the orphans of a day are.
+    let orphans = service.data_folder().join("objects/orphans");
+    std::fs::create_dir_all(&orphans)?;
+    std::fs::remove_dir(&orphans)?;
+    std::fs::write(&orphans, "")?;
+    assert!(sweep(app).await.is_err());
+    assert_eq!(client()?.get(&failed).send().await?.status(), 404);
+    Ok(())
+}
+
+#[tokio::test]
 async fn one_lease_stores_only_so_many_outputs_and_bytes() -> Outcome {
     let mut config = without_remote();
     (config.limits.outputs, config.limits.output_bytes) = (3, 17);
