@@ -134,7 +134,7 @@ impl Failure {
         Self::too_many("this account sends too many requests a second; try again later", wait.as_secs() + 1)
     }
 
-    fn too_many(message: &str, retry_after: u64) -> Self {
+    pub(crate) fn too_many(message: impl Into<String>, retry_after: u64) -> Self {
         Self { retry_after: Some(retry_after), ..Self::new(StatusCode::TOO_MANY_REQUESTS, message) }
     }
 }

@@ -25,6 +25,9 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/api-key/task/{id}/cancel", delete(cancel))
 }
 
+/// After how many seconds a task may have ended, when there were too many.
+const UNFINISHED_RETRY: u64 = 5;
+
 #[derive(Serialize)]
 struct CreatedTask {
     data: String,
@@ -59,7 +62,7 @@ async fn create(
         Created::TooManyUnfinished => {
             let message =
                 format!("{max} tasks of this account have not ended; wait until one ends, or cancel one");
-            return Err(Failure::new(StatusCode::TOO_MANY_REQUESTS, message));
+            return Err(Failure::too_many(message, UNFINISHED_RETRY));
         }
         Created::Refused { spendable } => {
             let message = format!(

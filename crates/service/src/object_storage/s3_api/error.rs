@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use axum::body::Body;
-use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use axum::http::{Response, StatusCode};
 
 use crate::Error;
@@ -101,6 +101,9 @@ impl S3Error {
             && let Ok(value) = HeaderValue::from_str(&value)
         {
             response.headers_mut().insert(name, value);
+        }
+        if self.code == Code::SlowDown {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         if self.code != Code::NotModified {
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));

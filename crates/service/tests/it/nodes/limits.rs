@@ -50,6 +50,11 @@ async fn too_many_unfinished_tasks_are_refused_until_one_ends() -> Outcome {
     let (status, response) = bench.with_key(&greedy).try_create("echo", &input).await?;
     let message = response["message"].as_str().unwrap_or_default();
     assert!(status == 429 && message.starts_with("3 tasks of this account have not ended"), "{response}");
+    let url = format!("{}/api-key/model/echo/task", bench.service.base_url());
+    let request =
+        bench.http.post(url).header("x-api-key", &greedy).header("content-type", "application/json");
+    let refused = request.body(input.to_string()).send().await?;
+    assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (429, &"5".parse()?));
     assert_eq!(bench.with_key(&other).try_create("echo", &input).await?.0, 200);
 
     let node = bench.register(&["echo"]).await?;
