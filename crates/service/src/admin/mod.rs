@@ -101,8 +101,10 @@ impl Admin {
         let doing = "removing a member";
         let (organization, person) =
             (self.account(organization, doing).await?, self.account(person, doing).await?);
-        // What was uploaded so far stays.
-        self.app.objects.settle(&self.app, TargetsOf::Owner(organization.id)).await?;
+        // What was uploaded so far stays, as far as the object store can be asked: a membership ends at once.
+        if let Err(cause) = self.app.objects.settle(&self.app, TargetsOf::Owner(organization.id)).await {
+            tracing::warn!(%cause, "uploads of a member who leaves could not be looked for");
+        }
         self.app.database.remove_member(organization.id, person.id).await
     }
 
