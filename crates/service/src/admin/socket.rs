@@ -34,10 +34,21 @@ pub(crate) fn serve(app: &Arc<App>, folder: &Path, running: &TaskTracker, stop: 
     };
     let router = http::router(app);
     let stop = stop.clone();
+    let shutdown_timeout = app.config.shutdown_timeout;
     running.spawn(async move {
-        let served = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await;
-        if let Err(cause) = served {
-            tracing::error!(%cause, "the admin socket failed");
+        let served = axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned());
+        // Half a request would keep the process for ever.
+        let overdue = async {
+            stop.cancelled().await;
+            tokio::time::sleep(shutdown_timeout).await;
+        };
+        tokio::select! {
+            served = served.into_future() => {
+                if let Err(cause) = served {
+                    tracing::error!(%cause, "the admin socket failed");
+                }
+            }
+            () = overdue => {}
         }
         let _ = fs::remove_file(path);
     });

@@ -1,9 +1,12 @@
 //! The same requests, to a running service through its socket and to a stopped one.
 
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
-use inferstore_service::AdminClient;
+use inferstore_service::{AdminClient, Config};
 use serde_json::json;
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
 
 use super::support::{Bench, Caller, Outcome, start};
 
@@ -100,5 +103,17 @@ async fn a_refusal_names_what_is_wrong() -> Outcome {
         let refused = bench.admin.call(method, &path, body).await.err().ok_or("it is refused")?;
         assert!(refused.to_string().contains(wanted), "{path:?}: {refused}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn half_a_request_does_not_keep_the_service_from_ending() -> Outcome {
+    let mut config = Config::ephemeral();
+    config.shutdown_timeout = Duration::from_millis(100);
+    let bench = Bench::with(config).await?;
+    let mut stream = UnixStream::connect(bench.folder.path().join("admin.sock")).await?;
+    stream.write_all(b"GET /accounts HTTP/1.1\r\nhost: ").await?;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    tokio::time::timeout(Duration::from_secs(5), bench.service.shutdown()).await?;
     Ok(())
 }
