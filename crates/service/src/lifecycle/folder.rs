@@ -29,11 +29,11 @@ impl Folder {
         let (path, temporary) = match data {
             Data::Folder(path) => (path.clone(), None),
             Data::Ephemeral => {
-                remove_abandoned(&std::env::temp_dir(), MIN_AGE);
                 let temporary = tempfile::Builder::new()
                     .prefix(EPHEMERAL_PREFIX)
                     .tempdir()
                     .map_err(|cause| Error::new("creating a temporary data folder", cause))?;
+                remove_abandoned(temporary.path(), MIN_AGE);
                 (temporary.path().to_owned(), Some(temporary))
             }
         };
@@ -78,12 +78,15 @@ impl Drop for Folder {
     }
 }
 
-/// Removes the temporary data folders of processes that were killed: their locks are free.
-fn remove_abandoned(parent: &Path, min_age: Duration) {
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+/// Removes the temporary data folders beside this one of processes that were killed: their locks are free.
+fn remove_abandoned(own: &Path, min_age: Duration) {
+    let Some(owner) = permissions::owner(own) else { return };
+    for entry in own.parent().and_then(|parent| fs::read_dir(parent).ok()).into_iter().flatten().flatten() {
         let is_ephemeral = entry.file_name().to_string_lossy().starts_with(EPHEMERAL_PREFIX);
-        // A link is not followed: anyone may put one into a folder for temporary files.
-        let metadata = entry.metadata().ok().filter(|metadata| is_ephemeral && metadata.is_dir());
+        // Anyone may put a link into a folder for temporary files, or a folder whose lock is a pipe, which would block.
+        let is_of_owner = permissions::owner(&entry.path()) == Some(owner);
+        let metadata =
+            entry.metadata().ok().filter(|metadata| is_ephemeral && is_of_owner && metadata.is_dir());
         let age = metadata.and_then(|metadata| metadata.modified().ok()?.elapsed().ok());
         if age.is_none_or(|age| age < min_age) {
             continue;
@@ -123,8 +126,13 @@ fn check_lock(lock: Result<(), TryLockError>, may_be_unlocked: bool, action: &st
 mod permissions {
     use std::fs::{self, Permissions};
     use std::io;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::path::Path;
+
+    /// The user whose file or folder it is; a link is not followed.
+    pub(super) fn owner(path: &Path) -> Option<u32> {
+        fs::symlink_metadata(path).ok().map(|metadata| metadata.uid())
+    }
 
     /// Takes the rights of others; returns whether they had any.
     pub(super) fn restrict(path: &Path) -> io::Result<bool> {
@@ -141,6 +149,10 @@ mod permissions {
 mod permissions {
     use std::io;
     use std::path::Path;
+
+    pub(super) fn owner(_: &Path) -> Option<u32> {
+        Some(0)
+    }
 
     pub(super) fn restrict(_: &Path) -> io::Result<bool> {
         Ok(false)
@@ -164,10 +176,27 @@ mod tests {
         let (running, lock) = folder("inferstore-ephemeral-running")?;
         lock.lock()?;
         let (kept, _) = folder("inferstore-data")?;
-        remove_abandoned(parent.path(), MIN_AGE);
+        remove_abandoned(&running, MIN_AGE);
         assert!(killed.exists(), "it may be about to be locked");
-        remove_abandoned(parent.path(), Duration::ZERO);
+        remove_abandoned(&running, Duration::ZERO);
         assert!(!killed.exists() && running.exists() && kept.exists());
+        Ok(())
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_temporary_folder_of_another_user_is_not_even_opened() -> std::io::Result<()> {
+        let parent = tempfile::tempdir()?;
+        let foreign = parent.path().join("inferstore-ephemeral-foreign");
+        fs::create_dir(&foreign)?;
+        drop(File::create(foreign.join("lock"))?);
+        let own = parent.path().join("inferstore-ephemeral-own");
+        fs::create_dir(&own)?;
+        // Only root gives files away.
+        if std::os::unix::fs::chown(&foreign, Some(65_534), None).is_ok() {
+            remove_abandoned(&own, Duration::ZERO);
+            assert!(foreign.exists());
+        }
         Ok(())
     }
 
