@@ -122,10 +122,10 @@ impl Stream for WaitAll {
 impl Waiter {
     /// Reads what the history shows of the tasks.
     pub(super) async fn read_history(&mut self, deadline: Deadline) {
+        self.read_pages(deadline).await;
         if self.is_search_due && self.pending.len() > 1 {
             self.search(deadline).await;
         }
-        self.read_pages(deadline).await;
     }
 
     /// Finds where the history shows the tasks, from its end backwards. Stops when all are found, or when
@@ -151,18 +151,12 @@ impl Waiter {
 
     /// Reads the pages that showed tasks before, if that takes fewer requests than reading the tasks.
     async fn read_pages(&mut self, deadline: Deadline) {
-        let mut positions: Vec<u64> = self.pending.values().filter_map(|task| task.position).collect();
-        positions.sort_unstable();
-        let mut pages: Vec<u64> = Vec::new();
-        for position in &positions {
-            if pages.last().is_none_or(|start| *position >= start + u64::from(MAX_RECORDS)) {
-                pages.push(*position);
-            }
-        }
-        for task in self.pending.values_mut() {
-            task.position = None;
-        }
-        if pages.len() < positions.len() {
+        let positions = self.pending.values_mut().filter_map(|task| task.position.take());
+        let mut pages: Vec<u64> = positions.collect();
+        let count = pages.len();
+        pages.sort_unstable();
+        pages.dedup_by(|position, start| *position < *start + u64::from(MAX_RECORDS));
+        if pages.len() < count {
             for start in pages {
                 self.read_page(start, deadline).await;
             }

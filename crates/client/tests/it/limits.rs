@@ -513,3 +513,19 @@ async fn a_wait_during_an_outage_leaves_the_retries_of_other_calls() {
     service.responds("getBalance", 503, "");
     client.account().balance().await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn tasks_that_one_page_of_the_history_shows_take_one_page_a_round() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let client = service.client().unwrap();
+    let mut tasks = Vec::new();
+    for _ in 0..20 {
+        tasks.push(client.model("m").run(Inputs::new()).start().await.unwrap().id().clone());
+    }
+    let mut all = client.tasks().wait_all(tasks).poll(PollInterval::every(SECOND));
+    assert!(timeout(SECOND * 7 / 2, all.next()).await.is_err());
+    // Four rounds, and the length of the history at first.
+    assert_eq!(count(&service.requests(), "listTasks"), 5);
+    assert_eq!(count(&service.requests(), "getTask"), 0);
+}
