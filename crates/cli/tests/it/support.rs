@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use inferstore_cli::Environment;
-use inferstore_service::{Config, ModelChange, Service};
+use inferstore_service::{Config, Service};
 use tempfile::TempDir;
 
 /// A small picture that every model takes.
@@ -76,9 +76,10 @@ impl Local {
     }
 
     /// Changes what a run of a model costs.
+    #[cfg(feature = "controls")]
     pub(crate) fn price(&self, model: &str, price: &str) {
         let price = price.parse().expect("an amount");
-        let change = ModelChange { price: Some(price), ..ModelChange::default() };
+        let change = inferstore_service::ModelChange { price: Some(price), ..Default::default() };
         self.block_on(self.service().change_model(model, change)).expect("there is such a model");
     }
 
@@ -97,6 +98,7 @@ impl Local {
         command
     }
 
+    #[cfg(any(feature = "controls", feature = "codegen"))]
     pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
     }
