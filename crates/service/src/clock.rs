@@ -90,6 +90,11 @@ impl Clock {
         Moment(now.saturating_add(self.ahead()))
     }
 
+    /// The time of signatures: no object store follows what a tester has set the clock ahead by.
+    pub(crate) fn signing_time(&self) -> Timestamp {
+        Moment(self.now().0.saturating_sub(self.ahead())).timestamp()
+    }
+
     /// By how many milliseconds the clock is ahead of the system's.
     pub(crate) fn ahead(&self) -> i64 {
         self.ahead.load(Ordering::Relaxed)
@@ -119,5 +124,7 @@ mod tests {
         clock.advance(Duration::from_secs(1));
         let shown = clock.now().0;
         assert!((901_000..902_000).contains(&shown), "{shown}");
+        let signed = clock.signing_time().as_millisecond();
+        assert!((900_000..901_000).contains(&signed), "{signed}");
     }
 }

@@ -108,10 +108,16 @@ impl Service {
         let roles = config.roles;
         let objects_folder = folder.path().join("objects");
         let is_new = !bootstrap::is_done(&*database).await?;
-        let blobs =
-            object_storage::open_blobs(&config, &objects_folder, durability, &*database, is_new, serves)
-                .await;
-        let blobs = match blobs {
+        let blobs = object_storage::open_blobs(
+            &config,
+            &objects_folder,
+            durability,
+            &*database,
+            is_new,
+            serves,
+            &clock,
+        );
+        let blobs = match blobs.await {
             Ok(blobs) => blobs,
             Err(refusal) => {
                 database.close().await;
@@ -139,7 +145,7 @@ impl Service {
             false => None,
         };
         let max_forms = config.limits.unsigned_forms;
-        let objects = Objects::open(blobs, Arc::clone(&database), storage_url, max_forms, &random);
+        let objects = Objects::open(blobs, Arc::clone(&database), storage_url, max_forms, &random, &clock);
         let objects = Arc::new(objects.await?);
         if serves && roles.nodes && objects.locations.address().is_empty() {
             let cause = "no process with the role api has had a storage URL, which is part of the URL of every output";

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use jiff::Timestamp;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -16,6 +15,7 @@ use super::location::Locations;
 use super::s3_api::{Presigned, Signer};
 use super::settling::Settled;
 use super::{Object, Target, TargetsOf};
+use crate::clock::Clock;
 use crate::database::Database;
 use crate::lifecycle::app::App;
 use crate::random::Randomness;
@@ -32,6 +32,7 @@ pub(crate) struct Objects {
     /// Cloned by each backup that runs.
     deletions: Arc<()>,
     pub(super) settled: Settled,
+    clock: Clock,
 }
 
 /// An object that can be read to its end, even when it is deleted meanwhile.
@@ -72,6 +73,7 @@ impl Objects {
         address: Option<String>,
         max_unsigned_forms: usize,
         random: &Randomness,
+        clock: &Clock,
     ) -> Result<Self> {
         let signing_secret = database.setting_or("signing secret", &random.word(40)?).await?;
         let url_secret = database.setting_or("download URL secret", &random.word(40)?).await?;
@@ -83,6 +85,7 @@ impl Objects {
             database,
             settled: Settled::default(),
             deletions: Arc::default(),
+            clock: clock.clone(),
             unsigned_forms: Semaphore::new(max_unsigned_forms),
         })
     }
@@ -93,7 +96,7 @@ impl Objects {
             return direct.presign(target, life);
         }
         let path = self.locations.path(&target.bucket, &target.key);
-        self.signer.presign(target, &path, life, Timestamp::now())
+        self.signer.presign(target, &path, life, self.clock.signing_time())
     }
 
     /// Finds an object; None when there is none with this key.

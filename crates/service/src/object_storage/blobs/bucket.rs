@@ -16,6 +16,7 @@ use rusty_s3::actions::ListObjectsV2;
 use rusty_s3::signing::sign;
 use url::Url;
 
+use crate::clock::Clock;
 use crate::object_storage::S3Config;
 use crate::{Error, Result};
 
@@ -39,6 +40,7 @@ const MAX_ERROR_BODY: usize = 300;
 /// A bucket, and a client of it.
 pub(super) struct Bucket {
     pub(super) config: S3Config,
+    pub(super) clock: Clock,
     http: Client,
     /// For requests that carry an object: the timeout of `http` includes the time in which the body is sent.
     uploads: Client,
@@ -80,7 +82,7 @@ impl<'a> Request<'a> {
 }
 
 impl Bucket {
-    pub(super) fn new(config: S3Config) -> Result<Self> {
+    pub(super) fn new(config: S3Config, clock: Clock) -> Result<Self> {
         let builder = || {
             over_ring(Client::builder())
                 .no_proxy()
@@ -91,7 +93,7 @@ impl Bucket {
         let failed = |cause| Error::new("preparing the client of the object store", cause);
         let http = builder().read_timeout(READ_TIMEOUT).build().map_err(failed)?;
         let uploads = builder().build().map_err(failed)?;
-        Ok(Self { config, http, uploads })
+        Ok(Self { config, clock, http, uploads })
     }
 
     /// Creates the bucket unless it exists. Returns whether it did not.
@@ -262,7 +264,7 @@ impl Bucket {
     ) -> Url {
         let S3Config { access_key, secret_key, region, .. } = &self.config;
         let (query, headers) = (query.iter().copied(), headers.iter().copied());
-        let now = Timestamp::now();
+        let now = self.clock.signing_time();
         sign(&now, method, url, access_key, secret_key, None, region, life.as_secs(), query, headers)
     }
 
@@ -364,6 +366,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::clock::Moment;
 
     #[tokio::test(start_paused = true)]
     async fn storing_a_large_object_may_take_as_long_as_a_slow_line_needs() -> Result<()> {
@@ -382,9 +385,21 @@ mod tests {
             stream.write_all(b"HTTP/1.1 200 OK\r\netag: \"e\"\r\ncontent-length: 0\r\n\r\n").await
         });
         let config = S3Config::new(&format!("s3://bucket?endpoint=http://{address}"), "key", "secret");
-        let bucket = Bucket::new(config.map_err(|cause| Error::new("reading", cause.to_string()))?)?;
+        let config = config.map_err(|cause| Error::new("reading", cause.to_string()))?;
+        let bucket = Bucket::new(config, Clock::default())?;
         let stored = bucket.put("blobs/a", size as u64, b"", || Body::from(vec![1; size])).await?;
         assert_eq!(stored, "e");
+        Ok(())
+    }
+
+    #[test]
+    fn signatures_have_the_time_that_all_processes_follow() -> Result<()> {
+        let config = S3Config::new("s3://bucket?endpoint=http://store.example", "key", "secret");
+        let config = config.map_err(|cause| Error::new("reading", cause.to_string()))?;
+        let bucket = Bucket::new(config, Clock::following(Moment(0)))?;
+        let url = bucket.url(&bucket.config.address, "blobs/a");
+        let signed = bucket.sign(Method::Get, url, SIGNATURE_LIFE, &[], &[]);
+        assert!(signed.as_str().contains("X-Amz-Date=19700101T0000"), "{signed}");
         Ok(())
     }
 }

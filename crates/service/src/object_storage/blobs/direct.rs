@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use rusty_s3::Method;
 
 use super::bucket::{Bucket, Stat};
@@ -46,7 +45,7 @@ impl Direct {
                 secret: &config.secret_key,
                 region: &config.region,
             };
-            return signer.presign(&form, life, Timestamp::now());
+            return signer.presign(&form, life, self.bucket.clock.signing_time());
         }
         let url = self.bucket.url(&config.public_address, &key);
         let size = target.size.to_string();

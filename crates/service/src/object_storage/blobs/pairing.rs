@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::disk::Disk;
 use super::s3::S3;
 use super::{Blobs, cors};
+use crate::clock::Clock;
 use crate::database::{Database, Durability};
 use crate::lifecycle::config::Config;
 use crate::lifecycle::marker;
@@ -33,6 +34,7 @@ pub(crate) async fn open(
     database: &dyn Database,
     is_new: bool,
     serves: bool,
+    clock: &Clock,
 ) -> Result<OpenedBlobs> {
     let Some(remote) = &config.objects else {
         match are_in_bucket(database).await? {
@@ -47,7 +49,7 @@ pub(crate) async fn open(
         return Ok(OpenedBlobs(Arc::new(Disk::open(folder, durability)?)));
     };
     let parent = folder.parent().unwrap_or(folder);
-    let blobs = S3::new(remote.clone(), parent)?;
+    let blobs = S3::new(remote.clone(), parent, clock.clone())?;
     pair_bucket(&blobs, database, is_new).await?;
     cors::ensure(blobs.bucket(), &config.storage_origins).await;
     Ok(OpenedBlobs(Arc::new(blobs)))

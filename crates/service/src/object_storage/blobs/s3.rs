@@ -23,6 +23,7 @@ use tokio_util::io::ReaderStream;
 use super::bucket::Bucket;
 use super::direct::Direct;
 use super::{Blob, BlobWriter, Blobs, ByteStream, NAME_LENGTH, OpenBlob, Orphan, is_blob};
+use crate::clock::Clock;
 use crate::object_storage::{S3Config, hex};
 use crate::random::Randomness;
 use crate::{Error, Result};
@@ -59,9 +60,9 @@ struct Inner {
 
 impl S3 {
     /// Prepares the client of a bucket; nothing is sent. Blobs that are being written are kept in the folder.
-    pub(super) fn new(config: S3Config, folder: &Path) -> Result<Self> {
+    pub(super) fn new(config: S3Config, folder: &Path, clock: Clock) -> Result<Self> {
         let is_direct = config.is_direct;
-        let bucket = Arc::new(Bucket::new(config)?);
+        let bucket = Arc::new(Bucket::new(config, clock)?);
         let direct = is_direct.then(|| Direct::new(Arc::clone(&bucket)));
         let random = Randomness::new(None);
         let removals = Arc::new(Semaphore::new(MAX_REMOVALS));

@@ -10,7 +10,6 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, LOCATION
 use axum::http::request::Parts;
 use axum::http::{Response, StatusCode};
 use futures_util::stream::{self, Stream, StreamExt};
-use jiff::Timestamp;
 use multer::{Constraints, Field, Multipart, SizeLimit};
 use subtle::ConstantTimeEq;
 use tokio::time::{Instant, timeout_at};
@@ -60,7 +59,7 @@ pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<R
     let policy = verify(app, &fields)?;
     drop(permit);
 
-    let range = policy::check(policy, bucket, &fields, Timestamp::now())?;
+    let range = policy::check(policy, bucket, &fields, app.clock.signing_time())?;
     let length =
         head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if length.is_some_and(|length| length > range.max + 2 * MAX_FIELDS) {

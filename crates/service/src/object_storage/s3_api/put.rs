@@ -8,7 +8,6 @@ use axum::http::Response;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, IF_MATCH, IF_NONE_MATCH};
 use axum::http::request::Parts;
 use futures_util::TryStreamExt;
-use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use subtle::ConstantTimeEq;
@@ -64,7 +63,7 @@ fn verify(app: &App, query: &[(String, String)], sent: &SignedPut<'_>) -> Result
     let date = DateTime::strptime("%Y%m%dT%H%M%SZ", get("X-Amz-Date")?).map_err(|_| mismatch())?;
     let date = date.to_zoned(TimeZone::UTC).map_err(|_| mismatch())?.timestamp();
     let life = Duration::from_secs(get("X-Amz-Expires")?.parse().map_err(|_| mismatch())?);
-    if date.saturating_add(life).map_err(|_| mismatch())? <= Timestamp::now() {
+    if date.saturating_add(life).map_err(|_| mismatch())? <= app.clock.signing_time() {
         return Err(S3Error::new(Code::AccessDenied, "Request has expired"));
     }
     let right = app.objects.signer.put(sent, life, date)?;

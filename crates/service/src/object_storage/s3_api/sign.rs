@@ -52,7 +52,7 @@ impl Signer {
         Self { address, secret }
     }
 
-    /// Signs a target for so long. `now` is the system's time, against which signatures are verified.
+    /// Signs a target for so long. `now` is the time that signatures are verified against.
     pub(crate) fn presign(
         &self,
         target: &Target,
