@@ -145,13 +145,13 @@ async fn copy(
     let mut response = response.map_err(|cause| failure(&cause))?;
     let status = response.status();
     if status == StatusCode::PARTIAL_CONTENT {
-        let message = "this URL answered with a part of the file, which was not asked for";
+        let message = "this URL responded with a part of the file, which was not asked for";
         return Err(FetchError::permanent(message));
     }
     if !status.is_success() {
         let is_temporary = status.is_server_error()
             || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS);
-        return Err(FetchError { message: format!("this URL answered with {status}"), is_temporary });
+        return Err(FetchError { message: format!("this URL responded with {status}"), is_temporary });
     }
     let too_large =
         || FetchError::permanent(format!("the file behind this URL is larger than {max_bytes} bytes"));

@@ -27,7 +27,7 @@ const CENTER: f32 = 1.2;
 const PLAUSIBLE: std::ops::Range<f32> = 0.005..0.97;
 /// When more pixels than this have colors of the other side, added up over both, the colors of the
 /// subject and of the background are the same, and the result would be arbitrary.
-const MOST_CONFUSED: f32 = 0.15;
+const MAX_CONFUSION: f32 = 0.15;
 /// Pieces smaller than this share of the largest one are specks.
 const SPECK: f32 = 0.05;
 
@@ -42,7 +42,7 @@ pub(crate) fn subject(picture: &Picture, input: &str, limits: &Limits) -> Result
     let colors: Vec<Color> = small.pixels().map(oklab::from_srgb).collect();
     let (found, confused) = search(&colors, small_width, small_height, limits)?;
     let rough = without_specks(&found);
-    if !PLAUSIBLE.contains(&rough.mean()) || confused > MOST_CONFUSED {
+    if !PLAUSIBLE.contains(&rough.mean()) || confused > MAX_CONFUSION {
         let reason = "nothing in it stands out clearly from its border; send a picture whose subject differs \
                       from its background in color";
         return Err(Error::Unusable { input: input.to_owned(), reason: reason.to_owned() });

@@ -8,13 +8,13 @@ use crate::{Error, Inputs, Limits, Model, Output};
 
 /// Bytes for a pixel at the peak. There are two pictures, and both again side by side.
 const NEED: u64 = 100;
-const MOST_FEATURES: usize = 1500;
+const MAX_FEATURES: usize = 1500;
 /// The best match has to be this much better than the second best.
 const RATIO: f32 = 0.85;
 /// More bits than this differ only between different things.
-const MOST_DIFFERENT: u32 = 72;
+const MAX_DISTANCE: u32 = 72;
 /// More lines than this hide the picture.
-const MOST_LINES: usize = 80;
+const MAX_LINES: usize = 80;
 /// Rounds of guessing how the one view became the other, and how far a match may be from a guess, as a
 /// share of the picture.
 const GUESSES: usize = 2000;
@@ -39,8 +39,8 @@ impl Model for FeatureMatching {
         let first = Picture::read(inputs, "input_1", NEED, limits)?;
         let second = Picture::read(inputs, "input_2", NEED, limits)?;
         check_shapes(&first, &second)?;
-        let ours = features::find(&first.luma(), MOST_FEATURES, limits)?;
-        let theirs = features::find(&second.luma(), MOST_FEATURES, limits)?;
+        let ours = features::find(&first.luma(), MAX_FEATURES, limits)?;
+        let theirs = features::find(&second.luma(), MAX_FEATURES, limits)?;
         let size = second.width().max(second.height()) as f32;
         let matches = agreeing(matches(&ours, &theirs, limits)?, TOLERANCE * size, limits)?;
         Ok(vec![("output", drawn(&first, &second, &matches).into_png()?)])
@@ -111,7 +111,7 @@ fn best(
                 next = difference;
             }
         }
-        let clear = least <= MOST_DIFFERENT && (least as f32) < RATIO * next as f32;
+        let clear = least <= MAX_DISTANCE && (least as f32) < RATIO * next as f32;
         found.push(nearest.filter(|_| clear).map(|index| (index, least)));
     }
     Ok(found)
@@ -178,7 +178,7 @@ fn drawn(first: &Picture, second: &Picture, matches: &[Match]) -> Picture {
     let mut both = side_by_side(first, second);
     let offset = first.width() as f32;
     let thickness = (both.height() as f32 / 400.0).max(1.0);
-    let shown = matches.len().min(MOST_LINES);
+    let shown = matches.len().min(MAX_LINES);
     // Every so many-th, so that they come from everywhere.
     for index in 0..shown {
         let found = matches[index * matches.len() / shown];

@@ -16,7 +16,7 @@ use url::Url;
 use crate::config::{NodeKey, is_this_machine};
 use crate::{Config, Error};
 
-/// How long the service may take to answer, beyond what it is asked to wait.
+/// How long the service may take to respond, beyond what it is asked to wait.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a file may be on its way.
 const FILE_TIMEOUT: Duration = Duration::from_mins(10);
@@ -72,12 +72,12 @@ pub(crate) enum Refusal {
     Gone,
     /// What was said cannot be accepted (any other 4xx).
     Refused(String),
-    /// The service did not answer, or could not: it may work later.
+    /// The service did not respond, or could not: it may work later.
     Later(String),
 }
 
 #[derive(Deserialize)]
-struct Answer<T> {
+struct Response<T> {
     data: Option<T>,
 }
 
@@ -105,8 +105,8 @@ impl Service {
     }
 
     pub(crate) async fn register(&self, models: &[String]) -> Result<Registered, Refusal> {
-        let answer = self.post("/register", &json!({ "models": models }), CALL_TIMEOUT).await?;
-        answer.ok_or_else(|| Refusal::Later("the service did not say who we are".to_owned()))
+        let registered = self.post("/register", &json!({ "models": models }), CALL_TIMEOUT).await?;
+        registered.ok_or_else(|| Refusal::Later("the response has no identifier of the node".to_owned()))
     }
 
     /// Waits for a task of one of these models for so long.
@@ -150,7 +150,7 @@ impl Service {
         let request = self.http.put(format!("{}{path}", self.root)).header(CONTENT_TYPE, mime);
         let stored: Option<Stored> = send(request.body(bytes).timeout(FILE_TIMEOUT)).await?;
         let stored =
-            stored.ok_or_else(|| Refusal::Later("the service did not say where the file is".to_owned()))?;
+            stored.ok_or_else(|| Refusal::Later("the response has no URL of the file".to_owned()))?;
         Ok(stored.url)
     }
 
@@ -192,10 +192,10 @@ async fn send<T: DeserializeOwned>(request: RequestBuilder) -> Result<Option<T>,
         Err(_) => format!("the service responded with {status}"),
     };
     match status {
-        status if status.is_success() => match serde_json::from_str::<Answer<T>>(&text) {
-            Ok(answer) => Ok(answer.data),
+        status if status.is_success() => match serde_json::from_str::<Response<T>>(&text) {
+            Ok(response) => Ok(response.data),
             Err(cause) => {
-                Err(Refusal::Later(format!("the answer of the service was not understood: {cause}")))
+                Err(Refusal::Later(format!("the response of the service cannot be decoded: {cause}")))
             }
         },
         StatusCode::UNAUTHORIZED => Err(Refusal::Key),

@@ -46,7 +46,7 @@ impl Cog {
         match answer["status"].as_str() {
             Some("succeeded") => outputs(lease, &answer["output"]),
             _ => {
-                let said = answer["error"].as_str().unwrap_or("it did not say why");
+                let said = answer["error"].as_str().unwrap_or("without a message");
                 Err(Failed::model(format!("the model failed: {said}")))
             }
         }

@@ -1,4 +1,4 @@
-//! What both kinds of model servers share: one client, answers of a bounded size, files as Base64.
+//! What both kinds of model servers share: one client, responses of a bounded size, files as Base64.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use url::Url;
 use crate::Error;
 use crate::outputs::Failed;
 
-/// The largest answer in bytes: the largest file, as Base64, and some more.
+/// The largest response in bytes: the largest file, as Base64, and some more.
 const MAX_RESPONSE: usize = 160 << 20;
 /// How long a server may take to say that it is ready.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -39,7 +39,7 @@ impl Server {
         Ok(Self { http, root: address.as_str().trim_end_matches('/').to_owned() })
     }
 
-    /// The answer to a question that is asked before tasks are leased.
+    /// The response to a request that is sent before tasks are leased.
     pub(super) async fn get(&self, path: &str) -> Result<(StatusCode, Vec<u8>), String> {
         let request = self.http.get(format!("{}{path}", self.root)).timeout(CONNECT_TIMEOUT);
         let response = request.send().await.map_err(|cause| reason(&cause))?;
@@ -47,11 +47,11 @@ impl Server {
         Ok((status, body(response).await?))
     }
 
-    /// The JSON that a server answers to JSON.
+    /// Sends JSON, and reads the JSON of the response.
     pub(super) async fn post(&self, path: &str, body_of_request: &Value) -> Result<Value, Failed> {
         let request = self.http.post(format!("{}{path}", self.root));
         let request = request.header(CONTENT_TYPE, "application/json").body(body_of_request.to_string());
-        let unreachable = |why: String| Failed::model(format!("the model server did not answer: {why}"));
+        let unreachable = |why: String| Failed::model(format!("the model server did not respond: {why}"));
         let response = request.send().await.map_err(|cause| unreachable(reason(&cause)))?;
         let status = response.status();
         let body = body(response).await.map_err(unreachable)?;
@@ -60,7 +60,7 @@ impl Server {
             return Err(Failed::model(format!("the model server responded with {status}: {message}")));
         }
         serde_json::from_slice(&body)
-            .map_err(|cause| Failed::model(format!("the answer of the model server is not JSON: {cause}")))
+            .map_err(|cause| Failed::model(format!("the response of the model server is not JSON: {cause}")))
     }
 }
 
@@ -69,7 +69,7 @@ async fn body(mut response: Response) -> Result<Vec<u8>, String> {
     while let Some(chunk) = response.chunk().await.map_err(|cause| reason(&cause))? {
         body.extend_from_slice(&chunk);
         if body.len() > MAX_RESPONSE {
-            return Err("its answer is larger than an answer may be".to_owned());
+            return Err(format!("its response has more than {MAX_RESPONSE} bytes"));
         }
     }
     Ok(body)
