@@ -99,7 +99,7 @@ impl ModelProcesses {
         };
         let _memory = match measured.get("memory").and_then(Value::as_u64) {
             Some(memory) => app.node.reserve_memory(memory).await,
-            None => return Err(Failed::model("the model did not say how much memory it takes")),
+            None => return Err(Failed::model("the model reported no memory size")),
         };
         request.measure = false;
         let outputs = self.exchange(&request, limit).await?;

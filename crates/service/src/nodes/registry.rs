@@ -9,7 +9,7 @@ use crate::accounts::KeptKey;
 use crate::clock::Moment;
 
 /// How long a node that says nothing is remembered.
-pub(crate) const FORGOTTEN_AFTER: Duration = Duration::from_hours(24);
+pub(crate) const NODE_RETENTION: Duration = Duration::from_hours(24);
 
 /// A node outside the process that has registered.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::statements::{all, first, one, run};
 use super::values::{Hash, json};
 use crate::accounts::KeptKey;
 use crate::clock::Moment;
-use crate::nodes::{FORGOTTEN_AFTER, KnownNode, Registry};
+use crate::nodes::{NODE_RETENTION, KnownNode, Registry};
 use crate::{Error, Result};
 
 #[async_trait]
@@ -100,7 +100,7 @@ impl Registry for PostgresDatabase {
 
 async fn add_node(tx: &Transaction<'_>, node: &str, key: &str, models: &[String], now: Moment) -> Outcome {
     let forget = "DELETE FROM nodes WHERE key IS NOT NULL AND seen_at < $1";
-    run(tx, forget, &[&now.before(FORGOTTEN_AFTER)]).await?;
+    run(tx, forget, &[&now.before(NODE_RETENTION)]).await?;
     run(tx, "INSERT INTO nodes (id, seen_at, key) VALUES ($1, $2, $3)", &[&node, &now, &key]).await?;
     let insert = "INSERT INTO node_models (model, node) \
                   SELECT DISTINCT model, $1 FROM unnest($2::text[]) AS served (model)";

@@ -9,7 +9,7 @@ use super::values::{Names, json};
 use crate::Result;
 use crate::accounts::KeptKey;
 use crate::clock::Moment;
-use crate::nodes::{FORGOTTEN_AFTER, KnownNode, Registry};
+use crate::nodes::{NODE_RETENTION, KnownNode, Registry};
 
 #[async_trait]
 impl Registry for SqliteDatabase {
@@ -61,7 +61,7 @@ impl Registry for SqliteDatabase {
         let (node, key, models) = (node.to_owned(), key.to_owned(), json(models));
         self.write(move |db| {
             let forget = "DELETE FROM nodes WHERE key IS NOT NULL AND seen_at < ?";
-            db.run(forget, [now.before(FORGOTTEN_AFTER)])?;
+            db.run(forget, [now.before(NODE_RETENTION)])?;
             db.run("INSERT INTO nodes (id, seen_at, key) VALUES (?, ?, ?)", params![node, now, key])?;
             db.run("INSERT INTO node_models SELECT DISTINCT value, ?1 FROM json_each(?2)", [node, models])?;
             Ok(())

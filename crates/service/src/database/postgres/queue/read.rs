@@ -9,7 +9,7 @@ use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::record;
-use crate::nodes::FORGOTTEN_AFTER;
+use crate::nodes::NODE_RETENTION;
 use crate::queue::{Serving, Status, Task, TaskSummary};
 
 pub(super) async fn task(db: &impl GenericClient, account: AccountId, id: &str) -> Outcome<Option<Task>> {
@@ -93,7 +93,7 @@ pub(super) async fn depths(db: &impl GenericClient) -> Outcome<Vec<(Status, u64)
 /// Notes that a node of a process is alive, and forgets those of processes that ended long ago.
 pub(super) async fn node_seen(tx: &Transaction<'_>, node: &str, models: &[String], now: Moment) -> Outcome {
     let forget = "DELETE FROM nodes WHERE key IS NULL AND seen_at < $1 AND id <> $2";
-    run(tx, forget, &[&now.before(FORGOTTEN_AFTER), &node]).await?;
+    run(tx, forget, &[&now.before(NODE_RETENTION), &node]).await?;
     let seen = "INSERT INTO nodes (id, seen_at) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET seen_at = $2";
     run(tx, seen, &[&node, &now]).await?;
     let gone = "DELETE FROM node_models WHERE node = $1 AND model <> ALL ($2)";
