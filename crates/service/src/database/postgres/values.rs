@@ -47,7 +47,7 @@ integers! {
 }
 
 macro_rules! words {
-    ($($type:ty)*) => { $(
+    ($($type:ty: $what:literal;)*) => { $(
         impl ToSql for $type {
             fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> Outcome<IsNull> {
                 ToSql::to_sql(&self.word(), kind, out)
@@ -59,13 +59,7 @@ macro_rules! words {
 
             to_sql_checked!();
         }
-    )* };
-}
 
-words! { Purse Reason Scope Status }
-
-macro_rules! readable_words {
-    ($($type:ty: $what:literal;)*) => { $(
         impl<'a> FromSql<'a> for $type {
             fn from_sql(kind: &Type, raw: &'a [u8]) -> Outcome<Self> {
                 let word = <&str>::from_sql(kind, raw)?;
@@ -79,8 +73,9 @@ macro_rules! readable_words {
     )* };
 }
 
-readable_words! {
+words! {
     Purse: "purse";
+    Reason: "reason";
     Scope: "scope";
     Status: "status";
 }
