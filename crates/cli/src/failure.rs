@@ -95,6 +95,7 @@ fn refusal(error: &Error) -> Option<String> {
     let (Error::Api(context) | Error::Unauthorized(context)) = error else { return None };
     let message = context.message.as_deref().filter(|message| !message.is_empty())?;
     Some(match context.status.filter(|status| *status >= 400) {
+        Some(status @ 500..) => format!("the service failed: {message} (status {status})"),
         Some(status) => format!("the service refused: {message} (status {status})"),
         None => format!("the service refused: {message}"),
     })

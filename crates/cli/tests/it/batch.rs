@@ -3,8 +3,23 @@
 use std::time::Duration;
 
 use inferstore_cli::exit;
+use inferstore_service::{InsufficientBalance, Money};
 
 use crate::support::{Local, filters, names_in, picture, pictures};
+
+#[test]
+fn a_batch_stops_when_tasks_fail_because_the_balance_is_used_up() {
+    let local = Local::with(|config| {
+        config.insufficient_balance = InsufficientBalance::FailTask;
+        config.first_account.balance = Money::from_smallest(1);
+        config.first_account.free_balance = Money::ZERO;
+    });
+    pictures(local.cli.folder.path(), 4);
+    let ended = local.cli.call("run haze-removal p000.png p001.png p002.png p003.png -o out -j 1");
+    assert_eq!(ended.code, exit::TASK_FAILED, "{ended}");
+    assert_eq!(ended.stdout.matches("not_started").count(), 3, "{ended}");
+    assert_eq!(local.cli.call("files stats --json=total_files").stdout.trim(), r#"{"total_files":1}"#);
+}
 
 #[test]
 fn several_files_are_a_batch_with_a_summary() {

@@ -275,7 +275,8 @@ impl Error {
         matches!(self, Self::Api(context) if context.status == Some(404))
     }
 
-    /// Whether the balance does not cover the task: the service responded with `402`.
+    /// Whether the service refused a task because the balance does not cover it: it responded with `402`. A service
+    /// may create the task instead and fail it with a message about the balance, as [`Error::TaskFailed`].
     pub fn is_insufficient_balance(&self) -> bool {
         matches!(self, Self::Api(context) if context.status == Some(402))
     }
@@ -318,6 +319,7 @@ impl Error {
                 Some(429 | 503) => {
                     "try again later, if the service promises that such a refusal had no effect"
                 }
+                Some(500..) => "read the message of the service, and check whether the call had its effect",
                 _ => "read the message of the service; the same call will fail again",
             },
             Self::Transport(context) if context.is_retry_safe => {

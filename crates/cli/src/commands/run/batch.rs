@@ -279,7 +279,7 @@ impl Batch {
                 self.state(&file, "uploading");
                 ended.status = Status::Failed;
                 let prepared = self.plan.run(&file, session).prepare().await.map_err(|error| {
-                    self.stop_if_hopeless(&error);
+                    self.stop_if_all_would_fail(&error);
                     about(&file, before_or_after(error, false))
                 })?;
                 self.journal().write(&key, Step::Prepared(prepared.clone()))?;
@@ -327,7 +327,7 @@ impl Batch {
                 Ok((task, uploaded))
             }
             Err(error) => {
-                self.stop_if_hopeless(&error);
+                self.stop_if_all_would_fail(&error);
                 let is_refused = is_refused(&error);
                 let failure = about(&ended.file, error.into());
                 if is_refused {
@@ -359,6 +359,9 @@ impl Batch {
             Err(error) => error,
         };
         ended.status = status_after(&error);
+        if matches!(error, Error::TaskFailed(_)) && self.is_balance_too_small().await {
+            self.stopped.store(true, Ordering::Relaxed);
+        }
         let failure = match is_gone(&error) {
             true => Failure::new(exit::FAILED, format!("{}: its task {task} is gone", ended.file))
                 .with_hint("the next start runs the file again"),
@@ -403,15 +406,24 @@ impl Batch {
 
     /// Starts no further file after a failure that it would meet too: a refused key, an empty balance, a limit, or a
     /// service that is gone.
-    fn stop_if_hopeless(&self, error: &Error) {
-        let is_hopeless = match error {
+    fn stop_if_all_would_fail(&self, error: &Error) {
+        let would_all_fail = match error {
             Error::Unauthorized(_) | Error::Transport(_) | Error::CostLimitExceeded(_) => true,
             Error::ModelOffline(offline) => offline.task.is_none(),
             error => error.is_insufficient_balance(),
         };
-        if is_hopeless {
+        if would_all_fail {
             self.stopped.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Whether the balance does not cover another task. A service may fail a task for that instead of refusing it.
+    async fn is_balance_too_small(&self) -> bool {
+        let client = &self.plan.client;
+        let (account, model) = (client.account(), client.model(&*self.plan.model));
+        let (Ok(balance), Ok(model)) = tokio::join!(account.balance(), model.get()) else { return false };
+        let held: Decimal = [balance.balance, balance.free_balance].into_iter().flatten().sum();
+        model.price.is_some_and(|price| held < price)
     }
 
     /// Writes the contact sheet of the files that succeeded, if one is asked for.
