@@ -93,7 +93,7 @@ impl<K: Eq + Hash, V: Clone, const MAX: usize> Cache<K, V, MAX> {
 
     pub(crate) fn insert(&self, key: K, value: V) {
         let mut entries = lock(&self.0);
-        if entries.len() >= MAX {
+        if entries.len() >= MAX && !entries.contains_key(&key) {
             entries.clear();
         }
         entries.insert(key, (Instant::now(), value));
