@@ -364,6 +364,26 @@ async fn an_orphan_that_cannot_be_swept_keeps_nothing_else_from_being_deleted() 
 }
 
 #[tokio::test]
+async fn a_blob_that_cannot_be_set_aside_stays_alone() -> Outcome {
+    let service = Service::start(Config::ephemeral()).await?;
+    let app = &service.app;
+    let mut names = Vec::new();
+    for _ in 0..3 {
+        names.push(app.objects.blobs.begin()?.commit().await?.name);
+    }
+    let in_the_way = names.pop().unwrap_or_default();
+    let today = app.clock.now().timestamp().to_zoned(jiff::tz::TimeZone::UTC).date();
+    let orphans = service.data_folder().join(format!("objects/orphans/{today}"));
+    std::fs::create_dir_all(orphans.join(in_the_way).join("folder"))?;
+    app.objects.sweep(app, std::time::SystemTime::now() + Duration::from_hours(1)).await?;
+    let mut set_aside: Vec<_> = app.objects.blobs.orphans().await?.into_iter().map(|it| it.name).collect();
+    names.sort();
+    set_aside.sort();
+    assert_eq!(set_aside, names);
+    Ok(())
+}
+
+#[tokio::test]
 async fn one_lease_stores_only_so_many_outputs_and_bytes() -> Outcome {
     let mut config = without_remote();
     (config.limits.outputs, config.limits.output_bytes) = (3, 17);
