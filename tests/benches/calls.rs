@@ -45,7 +45,7 @@ fn main() {
         let speed = |way: &Way| per_second(&runtime, way);
         let (mine, other) = (Way::client(&base_url), other(&base_url));
         let figures = side_by_side(ROUNDS, || speed(&mine), || speed(&other));
-        row("calls, one after the other", against, "/s", Better::Higher, figures).tell();
+        row("calls, one after the other", against, "/s", Better::Higher, figures).print();
     }
     for (against, other) in MADE {
         let make = |maker: fn(&str) -> Way| times(FRESH, 1e-6, || drop(maker(&base_url)));
@@ -54,14 +54,14 @@ fn main() {
                     one of a process alone; beside the raw one, ours makes the caches and budgets that its \
                     calls share. A program makes one client";
         Row { note: Some(note.to_owned()), ..row("making a client", against, "µs", Better::Lower, figures) }
-            .tell();
+            .print();
     }
     for (against, other) in MADE {
         let first = |maker: fn(&str) -> Way| {
             times(FRESH, 1e-6, || runtime.block_on(async { maker(&base_url).call().await }))
         };
         let figures = side_by_side(ROUNDS, || first(Way::client), || first(other));
-        row("a client made, and its first call", against, "µs", Better::Lower, figures).tell();
+        row("a client made, and its first call", against, "µs", Better::Lower, figures).print();
     }
 }
 

@@ -54,11 +54,11 @@ fn main() {
                 no key, no checks of inputs, no money. Ours is ahead of it only where creates that wait at \
                 the same time share a commit";
     let row_of_floor = row("SQLite, insert by insert", floor, note);
-    Row { bar: Some(0.8), ..row_of_floor }.tell();
+    Row { bar: Some(0.8), ..row_of_floor }.print();
     let note = "what it costs that an answered create survives the loss of power; on a slow disk this is \
                 the disk";
     let row_of_unsynced = row("ours, nothing synced", unsynced, note);
-    Row { bar: Some(0.5), ..row_of_unsynced }.tell();
+    Row { bar: Some(0.5), ..row_of_unsynced }.print();
 }
 
 /// How many creates a second are answered.

@@ -83,7 +83,7 @@ fn tell<T: DeserializeOwned>(text: &str, against: &str, bar: Option<f64>) {
         ),
         command: "cargo bench --bench decode".to_owned(),
     };
-    row.tell();
+    row.print();
 }
 
 fn read<T: DeserializeOwned>(text: &str) -> T {

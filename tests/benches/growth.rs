@@ -63,14 +63,14 @@ fn main() {
             let (question, mut api) = (question(filled), filled.service.connect());
             times(TIMES, 1e-6, || drop(payload(&api.call(&question).expect("an answer"))))
         };
-        row(what, [(); ROUNDS].map(|()| each(&filled, ask))).tell();
+        row(what, [(); ROUNDS].map(|()| each(&filled, ask))).print();
     }
     let create = |filled: &Filled| {
         let create = filled.service.request("POST", "/api-key/model/idle/task", Some(r#"{"seconds":"0"}"#));
         let mut api = filled.service.connect();
         times(TIMES, 1e-6, || drop(payload(&api.call(&create).expect("an answer"))))
     };
-    row("create a task", [(); ROUNDS].map(|()| each(&filled, create))).tell();
+    row("create a task", [(); ROUNDS].map(|()| each(&filled, create))).print();
     let claim = |filled: &Filled| {
         let lease = to_nodes(&filled.service, &format!("{}/lease", filled.node), r#"{"wait_seconds":0}"#);
         let mut nodes = Connection::open(&filled.service.nodes).expect("it listens");
@@ -79,7 +79,7 @@ fn main() {
             assert_eq!(leased["model"], "idle", "there is a task to claim");
         })
     };
-    row("claim the head of the queue", [(); ROUNDS].map(|()| each(&filled, claim))).tell();
+    row("claim the head of the queue", [(); ROUNDS].map(|()| each(&filled, claim))).print();
 }
 
 /// One round: the same for every size, so that a busy moment hurts all.

@@ -73,7 +73,7 @@ fn main() {
         command: "cargo bench --bench objects".to_owned(),
     };
     let higher = Better::Higher;
-    row("8 PUTs of 100 MiB", "MiB/s", higher, of(0, |speed| speed.puts), of(2, |speed| speed.puts)).tell();
+    row("8 PUTs of 100 MiB", "MiB/s", higher, of(0, |speed| speed.puts), of(2, |speed| speed.puts)).print();
     let note = "ours syncs every file to the disk before it answers, theirs does not; on this disk that is \
                 what is measured";
     let durable = row(
@@ -83,14 +83,14 @@ fn main() {
         of(1, |speed| speed.puts),
         of(2, |speed| speed.puts),
     );
-    Row { note: Some(note.to_owned()), bar: Some(0.5), ..durable }.tell();
-    row("8 GETs of 100 MiB", "MiB/s", higher, of(0, |speed| speed.gets), of(2, |speed| speed.gets)).tell();
+    Row { note: Some(note.to_owned()), bar: Some(0.5), ..durable }.print();
+    row("8 GETs of 100 MiB", "MiB/s", higher, of(0, |speed| speed.gets), of(2, |speed| speed.gets)).print();
     let peak = |server: &Server| vec![server.peak().expect("it runs")];
     let note = "the peak of the whole process under this load; ours is the whole service, with its database, \
                 its queue and its API";
     let memory =
         row("memory under 8 PUTs and 8 GETs", "MiB", Better::Lower, peak(&ephemeral.server), peak(&s3s));
-    Row { note: Some(note.to_owned()), ..memory }.tell();
+    Row { note: Some(note.to_owned()), ..memory }.print();
 }
 
 /// Targets of our service, as it gives them to everyone.

@@ -57,7 +57,7 @@ fn compare() {
             note: Some(note.to_owned()),
             command: "cargo bench --bench overhead".to_owned(),
         };
-        row.tell();
+        row.print();
         assert_ne!(row.verdict(), "behind", "the client costs more than {ALLOWED} of {against}");
     }
 }

@@ -60,7 +60,7 @@ fn main() {
         ),
         command: "cargo bench --bench polls".to_owned(),
     };
-    row.tell();
+    row.print();
 }
 
 async fn create(client: &Client) -> Vec<String> {

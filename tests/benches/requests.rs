@@ -100,7 +100,7 @@ fn main() {
                 .expect("every request is answered")
         });
         let rate = LOAD * median(&mine).min(median(&other));
-        row(what.to_owned(), "/s", Better::Higher, mine, other, note).tell();
+        row(what.to_owned(), "/s", Better::Higher, mine, other, note).print();
         let [mine, other] = rounds(&sides, |api| {
             latencies(&api.base_url, connections, rate, DURING, |_| step(api, work))
                 .expect("every request is answered")
@@ -108,13 +108,13 @@ fn main() {
         for (name, percentile) in PERCENTILES {
             let [mine, other] = [&mine, &other].map(|side| side.iter().map(percentile).collect());
             let what = format!("{what}, {name} at {rate:.0}/s");
-            row(what, "ms", Better::Lower, mine, other, note).tell();
+            row(what, "ms", Better::Lower, mine, other, note).print();
         }
     }
     let peaks = [&ours.server, &prism].map(|server| vec![server.peak().expect("it runs")]);
     let [mine, other] = peaks;
     let note = "the peak of the whole process, after all rounds above";
-    row("memory under load".to_owned(), "MiB", Better::Lower, mine, other, Some(note)).tell();
+    row("memory under load".to_owned(), "MiB", Better::Lower, mine, other, Some(note)).print();
     drop((ours, prism));
 
     let starts = (0..ROUNDS).map(|_| {
@@ -125,7 +125,7 @@ fn main() {
     });
     let (mine, other) = starts.unzip();
     let note = "from starting the process to where it answers, with a fresh ephemeral folder";
-    row("start of the process".to_owned(), "ms", Better::Lower, mine, other, Some(note)).tell();
+    row("start of the process".to_owned(), "ms", Better::Lower, mine, other, Some(note)).print();
 }
 
 fn row(

@@ -56,11 +56,11 @@ fn main() {
             command: "cargo bench --bench schedule".to_owned(),
         }
         };
-        row("reads", "", ours.reads, theirs.reads, reads_bar).tell();
+        row("reads", "", ours.reads, theirs.reads, reads_bar).print();
         if seconds < 600.0 {
-            row("lateness", "s", ours.lateness, theirs.lateness, 0.98).tell();
+            row("lateness", "s", ours.lateness, theirs.lateness, 0.98).print();
         } else {
-            row("lateness", "s", ours.lateness, seconds * 0.02, 1.0).tell();
+            row("lateness", "s", ours.lateness, seconds * 0.02, 1.0).print();
         }
         println!();
     }

@@ -154,9 +154,9 @@ impl Bench {
         let speed = of(|spent| 100.0 / spent.time.as_secs_f64());
         let note = "the whole process, from its start to its end; ours asks for the upload target too, curl is \
                     handed one";
-        row(what, "MiB/s", Better::Higher, speed, note).tell();
+        row(what, "MiB/s", Better::Higher, speed, note).print();
         let note = "the peak of the process; ours carries TLS, a runtime and the types of the whole API";
-        row(&format!("{what}: memory"), "MiB", Better::Lower, of(|spent| spent.peak), note).tell();
+        row(&format!("{what}: memory"), "MiB", Better::Lower, of(|spent| spent.peak), note).print();
     }
 }
 

@@ -50,7 +50,7 @@ fn main() {
             note: None,
             command: "cargo bench --bench upload_memory".to_owned(),
         };
-        row.tell();
+        row.print();
         assert!(taken <= ALLOWED, "the upload takes too much memory");
     }
 }

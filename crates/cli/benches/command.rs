@@ -21,7 +21,7 @@ fn main() {
     );
     let note = "the floor: nothing can start quicker. What is left is loading a program of some 35 MB, and building the \
                 tree of all commands";
-    row("--version", "/bin/true", figures, note).tell();
+    row("--version", "/bin/true", figures, note).print();
 
     let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
     let service = runtime.block_on(Service::start(Config::ephemeral())).expect("the service starts");
@@ -39,11 +39,11 @@ fn main() {
     let figures = side_by_side(ROUNDS, || ours(&["balance"]), || curl(&[], "balance"));
     let note =
         "both are a process, a connection and one call; ours also reads its settings and writes a table";
-    row("balance", "curl", figures, note).tell();
+    row("balance", "curl", figures, note).print();
     let body = ["-H", "content-type: application/json", "-d", r#"{"limit":20,"offset":0}"#];
     let list = || curl(&body, "model/list");
     let figures = side_by_side(ROUNDS, || ours(&["models", "list"]), list);
-    row("models list", "curl", figures, note).tell();
+    row("models list", "curl", figures, note).print();
     runtime.block_on(service.shutdown());
 }
 

@@ -50,7 +50,7 @@ impl LastResponse {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).date = date;
     }
 
-    fn keep(&self, body: &[u8]) {
+    fn store(&self, body: &[u8]) {
         let payload = serde_json::from_slice::<Envelope>(body).ok().and_then(|envelope| envelope.data);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).payload = payload;
     }
@@ -74,7 +74,7 @@ impl Middleware for LastResponse {
             {
                 body.extend_from_slice(&chunk);
             }
-            self.keep(&body);
+            self.store(&body);
             Ok(http::Response::from(response).map(|_| body).into())
         })
     }
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn the_payload_keeps_every_digit_and_is_taken_once() {
         let last = LastResponse::default();
-        last.keep(br#"{"status":"success","data":{"cost":1.50000000000000000001, "new":[ ]}}"#);
+        last.store(br#"{"status":"success","data":{"cost":1.50000000000000000001, "new":[ ]}}"#);
         let payload = last.take().map(|payload| payload.to_string());
         assert_eq!(payload.as_deref(), Some(r#"{"cost":1.50000000000000000001, "new":[ ]}"#));
         assert!(last.take().is_none());
@@ -97,8 +97,8 @@ mod tests {
     fn a_response_without_a_payload_replaces_the_one_before() {
         for body in [&br#"{"status":"success"}"#[..], b"<html>"] {
             let last = LastResponse::default();
-            last.keep(br#"{"status":"success","data":1}"#);
-            last.keep(body);
+            last.store(br#"{"status":"success","data":1}"#);
+            last.store(body);
             assert!(last.take().is_none());
         }
     }

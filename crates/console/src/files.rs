@@ -73,7 +73,7 @@ impl App {
     }
 
     /// Keeps a file, so that pages can show it.
-    pub(crate) fn keep(&self, kept: &Kept) {
+    pub(crate) fn store(&self, kept: &Kept) {
         self.kept.insert(kept.id.clone(), kept.clone(), kept.size);
     }
 
@@ -96,7 +96,7 @@ impl App {
         let mime = download.mime.unwrap_or_default();
         let expires = Some(Instant::now() + DOWNLOAD_TTL);
         let kept = Kept { id: id.to_owned(), name, size: download.size, mime, path, expires };
-        self.keep(&kept);
+        self.store(&kept);
         Ok(kept)
     }
 }

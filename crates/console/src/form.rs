@@ -114,7 +114,7 @@ impl Form {
             let mime = mime_guess::from_path(&file_name).first_or_octet_stream().to_string();
             let kept =
                 Kept { id: random_id()?, name: file_name, size, mime, path: Arc::new(path), expires: None };
-            app.keep(&kept);
+            app.store(&kept);
             self.files.push((name, kept));
         }
         Ok(())

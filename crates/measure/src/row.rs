@@ -96,7 +96,7 @@ impl Row {
 
     /// Prints the row: a line for people, and one for the program that gathers rows.
     #[expect(clippy::print_stdout, reason = "a benchmark prints")]
-    pub fn tell(&self) {
+    pub fn print(&self) {
         println!("{self}");
         if env::var_os(ROWS_VARIABLE).is_some()
             && let Ok(json) = serde_json::to_string(self)

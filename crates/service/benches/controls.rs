@@ -27,7 +27,7 @@ async fn main() {
         reset.push(time(controls.reset()).await);
         fresh.push(time(Service::start(Config::ephemeral())).await);
     }
-    row("reset of 10,000 tasks", "a new ephemeral service", "ms", reset, fresh, None).tell();
+    row("reset of 10,000 tasks", "a new ephemeral service", "ms", reset, fresh, None).print();
 
     let plain = Service::start(Config::ephemeral()).await.expect("the service starts");
     let (mut with, mut without) = (Vec::new(), Vec::new());
@@ -36,7 +36,7 @@ async fn main() {
         without.push(request(&plain).await);
     }
     let note = "a service with controls looks for faults and keeps a journal with every request";
-    row("request with controls on", "the same with them off", "µs", with, without, Some(note)).tell();
+    row("request with controls on", "the same with them off", "µs", with, without, Some(note)).print();
     service.shutdown().await;
     plain.shutdown().await;
 }

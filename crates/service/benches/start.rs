@@ -29,9 +29,9 @@ async fn main() {
         synced.push(start(config.clone()).await);
         again.push(start(config).await);
     }
-    row("start, ephemeral", "its tables written", fresh, tables).tell();
-    row("start on a synced folder", "its tables written", synced.clone(), synced_tables).tell();
-    row("start on it again", "the first start on it", again, synced).tell();
+    row("start, ephemeral", "its tables written", fresh, tables).print();
+    row("start on a synced folder", "its tables written", synced.clone(), synced_tables).print();
+    row("start on it again", "the first start on it", again, synced).print();
 }
 
 /// From the call to the moment when the service responds, in milliseconds.

@@ -54,7 +54,7 @@ impl Clashes<'_> {
             .map_or_else(Place::root, |(path, verb, ..)| Place::of(&["paths", path, verb]))
     }
 
-    fn tell(&mut self, place: Place, what: &str, name: &str) {
+    fn record(&mut self, place: Place, what: &str, name: &str) {
         self.mistakes.push(Mistake::new(place, format!("two {what} become {name} in Rust; rename one")));
     }
 }
@@ -69,7 +69,7 @@ impl<'ast> Visit<'ast> for Clashes<'_> {
             _ => None,
         });
         for name in twice(names) {
-            self.tell(self.schema(&name), "schemas or titles", &name);
+            self.record(self.schema(&name), "schemas or titles", &name);
         }
         visit::visit_item_mod(self, module);
     }
@@ -78,7 +78,11 @@ impl<'ast> Visit<'ast> for Clashes<'_> {
         for name in
             twice(item.fields.iter().filter_map(|field| field.ident.as_ref()).map(ToString::to_string))
         {
-            self.tell(self.schema(&item.ident.to_string()), &format!("properties of {}", item.ident), &name);
+            self.record(
+                self.schema(&item.ident.to_string()),
+                &format!("properties of {}", item.ident),
+                &name,
+            );
         }
     }
 
@@ -92,7 +96,7 @@ impl<'ast> Visit<'ast> for Clashes<'_> {
             _ => None,
         });
         for name in twice(methods) {
-            self.tell(self.operation(&name).at("operationId"), "methods of the client", &name);
+            self.record(self.operation(&name).at("operationId"), "methods of the client", &name);
         }
         visit::visit_file(self, file);
     }
@@ -107,7 +111,7 @@ impl<'ast> Visit<'ast> for Clashes<'_> {
             FnArg::Receiver(_) => None,
         });
         for name in twice(names) {
-            self.tell(self.operation(&method).at("parameters"), "parameters", &name);
+            self.record(self.operation(&method).at("parameters"), "parameters", &name);
         }
     }
 }

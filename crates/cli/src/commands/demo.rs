@@ -133,7 +133,7 @@ impl<'a> Demo<'a> {
         ] {
             let outcome = self.model(model, inputs).await?;
             let cost = outcome.cost.as_ref().map(ToString::to_string).unwrap_or_default();
-            for (output, place) in self.keep(model, &outcome).await? {
+            for (output, place) in self.save_outputs(model, &outcome).await? {
                 table.add([model.to_owned(), cost.clone(), output, place]);
             }
         }
@@ -177,7 +177,7 @@ impl<'a> Demo<'a> {
     }
 
     /// Downloads what came out, and returns where each output is, or what it is.
-    async fn keep(&self, model: &str, outcome: &Outcome) -> Result<Vec<(String, String)>> {
+    async fn save_outputs(&self, model: &str, outcome: &Outcome) -> Result<Vec<(String, String)>> {
         let mut kept = Vec::new();
         for (name, value) in outcome.output.as_object().into_iter().flatten() {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);

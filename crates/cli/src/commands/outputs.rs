@@ -39,9 +39,9 @@ pub(crate) struct Names {
     pub(crate) model: Option<String>,
 }
 
-/// A place for outputs that was checked.
+/// A destination for outputs that was checked.
 #[derive(Debug, Clone)]
-enum Place {
+enum Destination {
     Stdout,
     File(PathBuf),
     Folder(String),
@@ -51,7 +51,7 @@ enum Place {
 /// Downloads of outputs, checked before anything is billed.
 #[derive(Debug, Clone)]
 pub(crate) struct Delivery {
-    place: Option<Place>,
+    destination: Option<Destination>,
     overwrite: bool,
     show: bool,
 }
@@ -65,13 +65,13 @@ impl OutputArguments {
         self.out.is_some() || self.show
     }
 
-    /// Checks the place, and makes its folder. `outputs` are the files that the model declares to return, if that is
+    /// Checks the destination, and makes its folder. `outputs` are the files that the model declares to return, if that is
     /// known.
     pub(crate) fn check(&self, outputs: Option<&[String]>, session: &Session) -> Result<Delivery> {
         self.check_with(make_folder, outputs, session)
     }
 
-    /// Checks the place, and makes nothing.
+    /// Checks the destination, and makes nothing.
     pub(crate) fn check_dry(&self, outputs: Option<&[String]>, session: &Session) -> Result<Delivery> {
         self.check_with(check_folder, outputs, session)
     }
@@ -83,20 +83,20 @@ impl OutputArguments {
         session: &Session,
     ) -> Result<Delivery> {
         let out = self.out.as_deref();
-        let place = out.map(|out| self.place(out, outputs, check_folder, session)).transpose()?;
-        Ok(Delivery { place, overwrite: self.overwrite, show: self.show })
+        let destination = out.map(|out| self.destination(out, outputs, check_folder, session)).transpose()?;
+        Ok(Delivery { destination, overwrite: self.overwrite, show: self.show })
     }
 
-    fn place(
+    fn destination(
         &self,
         out: &str,
         outputs: Option<&[String]>,
         check_folder: fn(&Path) -> Result,
         session: &Session,
-    ) -> Result<Place> {
+    ) -> Result<Destination> {
         if out == "-" {
             return match outputs.unwrap_or_default() {
-                [] | [_] => Ok(Place::Stdout),
+                [] | [_] => Ok(Destination::Stdout),
                 several => Err(several_files(several)),
             };
         }
@@ -111,23 +111,23 @@ impl OutputArguments {
             let fixed = out.split('{').next().unwrap_or_default();
             let folder = fixed.rsplit_once('/').map_or("", |(folder, _)| folder);
             check_folder(&session.environment.folder.join(folder))?;
-            return Ok(Place::Template(out));
+            return Ok(Destination::Template(out));
         }
         let path = session.environment.folder.join(&out);
         if is_special(&path) {
-            return Ok(Place::File(path));
+            return Ok(Destination::File(path));
         }
         let is_file = path.is_file() || (!path.is_dir() && path.extension().is_some());
         if !is_file || out.ends_with('/') {
             check_folder(&path)?;
-            return Ok(Place::Folder(out.trim_end_matches('/').to_owned()));
+            return Ok(Destination::Folder(out.trim_end_matches('/').to_owned()));
         }
         check_folder(path.parent().unwrap_or(Path::new("")))?;
         let is_several = outputs.is_some_and(|outputs| outputs.len() > 1);
         if path.is_file() && !self.overwrite && !is_several {
             return Err(exists(&out));
         }
-        Ok(Place::File(path))
+        Ok(Destination::File(path))
     }
 }
 
@@ -137,7 +137,7 @@ fn several_files(outputs: &[String]) -> Failure {
         .with_hint("give a folder: -o outputs/")
 }
 
-/// The failure of a place that is taken.
+/// The failure of a destination that is taken.
 pub(crate) fn exists(out: &str) -> Failure {
     Failure::new(exit::INPUT, format!("{out} exists already"))
         .with_hint("choose another name, or give --overwrite; nothing was sent")
@@ -194,21 +194,23 @@ pub(crate) fn expanded(path: &str, session: &Session) -> String {
 impl Delivery {
     /// The folder of the outputs, if there may be several.
     pub(crate) fn folder(&self, session: &Session) -> Option<PathBuf> {
-        let folder = match self.place.as_ref()? {
-            Place::Folder(folder) => folder.as_str(),
-            Place::Template(template) => {
+        let folder = match self.destination.as_ref()? {
+            Destination::Folder(folder) => folder.as_str(),
+            Destination::Template(template) => {
                 let fixed = template.split('{').next().unwrap_or_default();
                 fixed.rsplit_once('/').map_or("", |(folder, _)| folder)
             }
-            Place::Stdout | Place::File(_) => return None,
+            Destination::Stdout | Destination::File(_) => return None,
         };
         Some(session.environment.folder.join(folder))
     }
 
     /// Whether each of several runs has outputs of its own.
     pub(crate) fn tells_runs_apart(&self) -> bool {
-        match &self.place {
-            Some(Place::Template(template)) => template.contains("{input}") || template.contains("{task}"),
+        match &self.destination {
+            Some(Destination::Template(template)) => {
+                template.contains("{input}") || template.contains("{task}")
+            }
             _ => true,
         }
     }
@@ -221,17 +223,18 @@ impl Delivery {
         session: &Session,
     ) -> Result<Vec<Saved>> {
         let mut saved = Vec::new();
-        let Some(place) = &self.place else {
+        let Some(destination) = &self.destination else {
             if self.show {
                 let folder = tempfile::tempdir()
                     .map_err(|error| Failure::local_failure("no temporary folder can be made", error))?;
-                let place = Place::Template(format!("{}/{{name}}.{{ext}}", folder.path().display()));
-                self.save(&place, outcome, names, &mut saved, session).await?;
+                let destination =
+                    Destination::Template(format!("{}/{{name}}.{{ext}}", folder.path().display()));
+                self.save(&destination, outcome, names, &mut saved, session).await?;
                 show(&saved, session)?;
             }
             return Ok(Vec::new());
         };
-        let result = self.save(place, outcome, names, &mut saved, session).await;
+        let result = self.save(destination, outcome, names, &mut saved, session).await;
         if self.show {
             show(&saved, session)?;
         }
@@ -240,12 +243,12 @@ impl Delivery {
 
     /// Whether the outputs themselves are written to standard output. Those without a file are reported.
     pub(crate) fn is_stdout(&self, outcome: &Outcome) -> bool {
-        matches!(self.place, Some(Place::Stdout)) && outcome.urls().next().is_some()
+        matches!(self.destination, Some(Destination::Stdout)) && outcome.urls().next().is_some()
     }
 
     async fn save(
         &self,
-        place: &Place,
+        destination: &Destination,
         outcome: &Outcome,
         names: &Names,
         saved: &mut Vec<Saved>,
@@ -254,19 +257,19 @@ impl Delivery {
         let mut progress = Progress::new(&session.output);
         let mut show = |name: &str, event: &DownloadEvent| progress.download(name, event);
         let outputs: Vec<String> = outcome.urls().map(|(name, _)| name.to_owned()).collect();
-        if outputs.len() > 1 && matches!(place, Place::Stdout) {
+        if outputs.len() > 1 && matches!(destination, Destination::Stdout) {
             return Err(several_files(&outputs));
         }
         for name in &outputs {
             let download = outcome.download(name)?.overwrite(self.overwrite);
-            if matches!(place, Place::Stdout) {
+            if matches!(destination, Destination::Stdout) {
                 download.to_writer(session.output.clone()).await?;
                 continue;
             }
-            let path = place.path(outcome, names, name, session);
+            let path = destination.path(outcome, names, name, session);
             let path = match path.to_string_lossy().strip_suffix(".{ext}") {
                 None => {
-                    if let (Place::Template(_), Some(folder)) = (place, path.parent()) {
+                    if let (Destination::Template(_), Some(folder)) = (destination, path.parent()) {
                         std::fs::create_dir_all(folder).map_err(|error| {
                             Failure::local_failure(format!("{} cannot be made", folder.display()), error)
                         })?;
@@ -289,7 +292,7 @@ impl Delivery {
     }
 }
 
-impl Place {
+impl Destination {
     /// The path of an output. It ends with `.{ext}` if the extension is that of what is downloaded.
     fn path(&self, outcome: &Outcome, names: &Names, output: &str, session: &Session) -> PathBuf {
         let is_several = outcome.urls().nth(1).is_some();

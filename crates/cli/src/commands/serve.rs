@@ -212,7 +212,7 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     let console_address = console_address.filter(|_| !service.base_url().is_empty());
     let console = beside(&service, console_address).await;
     let console_url = console.as_ref().map(|beside| beside.console.url());
-    announce(&service, console_url, session, is_ready_json)?;
+    print_addresses(&service, console_url, session, is_ready_json)?;
     if stores_profile && !service.base_url().is_empty() {
         let local = LocalService {
             base_url: service.base_url(),
@@ -259,7 +259,12 @@ fn failed_start(error: inferstore_service::Error) -> Failure {
 }
 
 /// Prints where the service is and, once, the key of the first account.
-fn announce(service: &Service, console_url: Option<&str>, session: &Session, is_ready_json: bool) -> Result {
+fn print_addresses(
+    service: &Service,
+    console_url: Option<&str>,
+    session: &Session,
+    is_ready_json: bool,
+) -> Result {
     let output = &session.output;
     if is_ready_json {
         let folder = absolute(service.data_folder());

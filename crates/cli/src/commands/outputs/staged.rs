@@ -30,7 +30,7 @@ struct StagedFile {
 impl Delivery {
     /// Downloads the outputs, not to their destination yet.
     pub(crate) async fn stage(&self, outcome: &Outcome, names: &Names, session: &Session) -> Result<Staged> {
-        let Some((place, folder)) = self.place.as_ref().zip(self.folder(session)) else {
+        let Some((destination, folder)) = self.destination.as_ref().zip(self.folder(session)) else {
             return Ok(Staged { folder: PathBuf::new(), files: Vec::new() });
         };
         let folder = absolute(&folder.join(format!(".inferstore-{}", harmless(outcome.task.as_str()))));
@@ -42,7 +42,7 @@ impl Delivery {
             })?;
             // A start that was killed may have left it there.
             let download = outcome.download(name)?.overwrite(true);
-            let path = absolute(&place.path(outcome, names, name, session));
+            let path = absolute(&destination.path(outcome, names, name, session));
             files.push(match path.to_string_lossy().strip_suffix(".{ext}") {
                 None => {
                     let downloaded = download.to_file(folder.join("output")).await?.path;

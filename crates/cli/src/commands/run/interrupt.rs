@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::settings::Session;
 
 /// How long a second Ctrl-C is waited for.
-const SECOND_THOUGHTS: Duration = Duration::from_secs(2);
+const SECOND_INTERRUPT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Every Ctrl-C, also one that comes while something else is awaited.
 pub(super) struct CtrlC(UnboundedReceiver<()>);
@@ -42,7 +42,7 @@ pub(super) struct Interrupts {
     /// The create may have been sent.
     is_creating: bool,
     task: Option<TaskId>,
-    /// Interrupted when the create may have been sent, so its answer is waited for.
+    /// Interrupted when the create may have been sent, so its response is waited for.
     is_pending: bool,
 }
 
@@ -68,7 +68,7 @@ impl Interrupts {
         }
     }
 
-    /// Whether something was sent that is not a question.
+    /// Whether something was sent beside reads.
     pub(super) fn has_begun(&self) -> bool {
         self.has_begun
     }
@@ -106,7 +106,7 @@ impl Interrupts {
         if !self.cancels_at_once {
             session.output.note(format!("detached; the task {task} goes on, and is billed if it succeeds"));
             session.output.note("Ctrl-C again cancels it if it is still in the queue");
-            if tokio::time::timeout(SECOND_THOUGHTS, self.next()).await.is_err() {
+            if tokio::time::timeout(SECOND_INTERRUPT_TIMEOUT, self.next()).await.is_err() {
                 return Err(Failure::new(exit::DETACHED, "interrupted; the task goes on").with_hint(hint));
             }
         }

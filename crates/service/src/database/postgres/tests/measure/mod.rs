@@ -80,7 +80,7 @@ fn row(what: &str, ours: &Series, against: &str, theirs: &Series, bar: f64) {
         note: Some(format!("ours: {}; theirs: {}", ours.costs(), theirs.costs())),
         command: "cargo xtask bench cluster".to_owned(),
     };
-    row.tell();
+    row.print();
 }
 
 #[test]
