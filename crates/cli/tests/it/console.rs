@@ -78,7 +78,13 @@ fn left_behind(words: &[&str], signal: &str, variables: &[(&str, &str)]) -> Vec<
     let cli = Cli::new();
     let folder = cli.path("temporary");
     std::fs::create_dir(&folder).expect("a new folder");
-    let mut process = Command::new(env!("CARGO_BIN_EXE_inferstore"))
+    let mut command = Command::new("env");
+    if signal == "HUP" {
+        // The tests may run under `nohup`, whose children ignore it.
+        command.arg("--default-signal=HUP");
+    }
+    let mut process = command
+        .arg(env!("CARGO_BIN_EXE_inferstore"))
         .args(words)
         .env("TMPDIR", &folder)
         .envs(variables.iter().copied())
