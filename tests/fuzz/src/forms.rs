@@ -46,7 +46,8 @@ fn written_and_read(text: &[u8]) {
         }
     }
     let file_name = expected.first().map_or("a.png", |(_, value)| value.as_str()).to_owned();
-    let (content_type, body) = upload_form(&expected, &file_name, "image/png", file).expect("a form of bytes");
+    let (content_type, body) =
+        upload_form(&expected, &file_name, "image/png", file).expect("a form of bytes");
     let read = read(&content_type, &body, 1 + body.len() / 3);
     for (name, _) in &mut expected {
         *name = name.to_ascii_lowercase();

@@ -100,7 +100,9 @@ async fn a_node_whose_machine_cannot_run_a_task_leaves_it_to_another() {
     bench.publish("steady", json!({}), json!({ "output": { "type": "string", "position": 0 } })).await;
     let broken = bench.node(&json!({ "steady": { "command": ["there-is-no-such-program"] } }));
     let task = bench.client.model("steady").run(Inputs::new()).start().await.expect("it is created");
-    while task.get().await.expect("the service responds").status != Some(inferstore::types::TaskStatus::Computing) {
+    while task.get().await.expect("the service responds").status
+        != Some(inferstore::types::TaskStatus::Computing)
+    {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let well = bench.node(&json!({ "steady": shell("echo '{\"output\": \"done\"}'") }));

@@ -9,7 +9,7 @@ use super::statements::{all, first, one, run};
 use super::values::{Hash, json};
 use crate::accounts::KeptKey;
 use crate::clock::Moment;
-use crate::nodes::{NODE_RETENTION, KnownNode, Registry};
+use crate::nodes::{KnownNode, NODE_RETENTION, Registry};
 use crate::{Error, Result};
 
 #[async_trait]

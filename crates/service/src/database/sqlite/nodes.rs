@@ -9,7 +9,7 @@ use super::values::{Names, json};
 use crate::Result;
 use crate::accounts::KeptKey;
 use crate::clock::Moment;
-use crate::nodes::{NODE_RETENTION, KnownNode, Registry};
+use crate::nodes::{KnownNode, NODE_RETENTION, Registry};
 
 #[async_trait]
 impl Registry for SqliteDatabase {
