@@ -142,7 +142,7 @@ fn descriptions_are_written_for_rustdoc() {
     for text in ["Our decision", "the tag ", "The tag "] {
         assert!(!code.contains(text), "{text}");
     }
-    assert!(code.contains("/// One page of the files in a folder. Pages are counted from 1. A folder named"));
+    assert!(code.contains("/// One page of the files in a folder. Pages are counted from 1. Folders named"));
 }
 
 #[test]
