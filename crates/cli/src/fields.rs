@@ -24,7 +24,7 @@ pub(crate) fn is_documented(name: &str) -> bool {
 /// The names of the fields of a type.
 fn fields_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     let mut fields: &'static [&'static str] = &[];
-    // It has no value to give, and notes what is asked for.
+    // Fails after it has recorded the names of the fields.
     let _ = T::deserialize(Fields(&mut fields));
     fields
 }

@@ -146,9 +146,10 @@ fn read_along(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     receiver
 }
 
-/// What a program that has ended wrote. Another one that it started may still hold the pipe, and write nothing.
+/// What a program that has ended wrote. Another one that it started may still hold the pipe.
 fn written(chunks: &Receiver<Vec<u8>>) -> String {
-    let next = || chunks.recv_timeout(Duration::from_secs(1)).ok();
+    let until = Instant::now() + Duration::from_secs(1);
+    let next = || chunks.recv_timeout(until.saturating_duration_since(Instant::now())).ok();
     let bytes: Vec<u8> = iter::from_fn(next).flatten().collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -271,8 +271,9 @@ impl Middleware for ScriptedService {
             };
             let response = self.state().respond(request.method(), request.url(), body);
             let Some(mut response) = response else { return lost().await };
-            let date = httpdate::fmt_http_date(self.state().now());
-            response.headers_mut().extend(date.parse().map(|date| (DATE, date)));
+            if let Ok(date) = httpdate::fmt_http_date(self.state().now()).parse() {
+                response.headers_mut().entry(DATE).or_insert(date);
+            }
             Ok(response)
         })
     }

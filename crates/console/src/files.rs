@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::Request;
-use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, RANGE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use inferstore::Client;
@@ -156,7 +156,9 @@ pub(crate) fn name_of(url: &str) -> &str {
 
 /// A file of the service, or one that a browser sent.
 pub(crate) async fn show(app: &App, id: &str, query: &Words, request: Request) -> Result<Response> {
-    let is_fresh = |kept: &Kept| kept.expires.is_none_or(|expires| Instant::now() < expires);
+    // The ranges of one file that is played are of one download.
+    let is_part = request.headers().contains_key(RANGE);
+    let is_fresh = |kept: &Kept| is_part || kept.expires.is_none_or(|expires| Instant::now() < expires);
     let kept = match app.kept.get(id).filter(is_fresh) {
         Some(kept) => kept,
         None => app.fetch(id).await?,

@@ -40,7 +40,7 @@ enum Command {
     /// Add, list and remove members of organizations
     #[command(subcommand)]
     Member(Member),
-    /// Draw, list and revoke API keys
+    /// Create, list and revoke API keys
     #[command(subcommand)]
     Key(Key),
     /// Give an account money, or free credits
@@ -48,7 +48,7 @@ enum Command {
     /// Publish and list models, and change what they cost and who sees them
     #[command(subcommand)]
     Model(Model),
-    /// List nodes, and draw and revoke the keys of nodes outside the service
+    /// List nodes, and create and revoke the keys of nodes outside the service
     #[command(subcommand)]
     Node(Node),
     /// List, show and refund tasks
@@ -255,7 +255,7 @@ struct Page {
     offset: u64,
 }
 
-/// List nodes, and draw and revoke the keys of nodes outside the service
+/// List nodes, and create and revoke the keys of nodes outside the service
 #[derive(Debug, Subcommand)]
 enum Node {
     /// List the keys of nodes, and the nodes that were seen lately with them

@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
     shell: Shell,
 }
 
-/// The registration in bash, which joins the words that bash breaks. It speaks the protocol of `clap_complete`.
+/// The registration in bash, which joins the words that bash breaks. It uses the protocol of `clap_complete`.
 const BASH: &str = include_str!("../../assets/completions.bash");
 
 /// The variable with which the shell asks for completions.

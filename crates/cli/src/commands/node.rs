@@ -24,8 +24,8 @@ pub(crate) enum Command {
     /// Run the models of a folder until Ctrl-C
     ///
     /// Creates the Python environment that the node asks for, publishes the models that are its own, and serves. The
-    /// key of the node is that in INFERSTORE_NODE_KEY; without it, one is drawn from the service with this data
-    /// folder, and revoked at the end.
+    /// key of the node is that in INFERSTORE_NODE_KEY; without it, the service with this data folder creates
+    /// one, which is revoked at the end.
     Run(Arguments),
     /// Write the files of a new node with its model, as `inferstore model init` does
     Init(model_init::Arguments),
@@ -74,11 +74,11 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
     let mut config = Config::read_for(&file, service.as_ref()).map_err(|error| usage(error.to_string()))?;
     prepare(&mut config, &arguments.python).await.map_err(|error| failed(error.to_string()))?;
 
-    // Before a key is drawn, which is revoked at the end.
+    // Before a key is created, which is revoked at the end.
     let mut signals = Signals::new()?;
     let name = key_name(&file);
     let given = std::env::var(KEY_VARIABLE).ok();
-    let is_drawn = given.is_none();
+    let is_own_key = given.is_none();
     let key = match given {
         Some(key) if config.publish.is_empty() => key,
         Some(key) => {
@@ -93,7 +93,7 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
                 let published = publish(&mut admin, &arguments.account, model).await?;
                 session.output.note(format!("{published} is published by {}", arguments.account));
             }
-            let key = draw_key(&mut admin, &name, &config).await;
+            let key = create_key(&mut admin, &name, &config).await;
             admin.close().await;
             key?
         }
@@ -101,7 +101,7 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
     let models: Vec<&str> = config.models.keys().map(String::as_str).collect();
     session.output.note(format!("serving {}; Ctrl-C ends the node", models.join(", ")));
     let served = serve(config, NodeKey::new(key), async move { signals.next().await }).await;
-    if is_drawn && let Ok(mut admin) = admin(&arguments.data_dir).await {
+    if is_own_key && let Ok(mut admin) = admin(&arguments.data_dir).await {
         // A service that has ended meanwhile keeps the key, which `inferstore admin node revoke` ends.
         let _ = admin.call("DELETE", &["nodes", "keys", &name], None).await;
         admin.close().await;
@@ -109,7 +109,7 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
     served.map_err(|error| failed(error.to_string()))
 }
 
-/// The name of the key that is drawn: that of the folder of the node, and a number, so that it is no other key's.
+/// The name of the key that is created: that of the folder of the node, and a number, so that it is no other key's.
 fn key_name(file: &Path) -> String {
     let folder = std::path::absolute(file).ok().and_then(|file| Some(file.parent()?.file_name()?.to_owned()));
     let name = folder.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -127,15 +127,15 @@ async fn admin(data: &Path) -> Result<AdminClient> {
     })
 }
 
-/// Draws a key for the models of the node.
-async fn draw_key(admin: &mut AdminClient, name: &str, config: &Config) -> Result<String> {
+/// Creates a key for the models of the node.
+async fn create_key(admin: &mut AdminClient, name: &str, config: &Config) -> Result<String> {
     let models: Vec<&String> = config.models.keys().collect();
     let body = json!({ "name": name, "models": models }).to_string();
-    let drawn = admin
+    let created = admin
         .call("POST", &["nodes", "keys"], Some(body))
         .await
         .map_err(|error| failed(error.to_string()))?;
-    drawn["node_key"].as_str().map(str::to_owned).ok_or_else(|| failed("the service drew no key"))
+    created["node_key"].as_str().map(str::to_owned).ok_or_else(|| failed("the response has no key"))
 }
 
 /// Publishes a model, or a new version of it.

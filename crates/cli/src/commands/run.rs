@@ -345,7 +345,10 @@ impl Run {
         let is_stdout = self.delivery.is_stdout(&outcome);
         let saved = tokio::select! {
             biased;
-            () = interrupts.next() => return Err(interrupted_download(&outcome.task, is_stdout)),
+            () = interrupts.next() => {
+                let headline = "interrupted; the task succeeded, and its outputs are not whole";
+                Err(Failure::new(exit::DETACHED, headline))
+            }
             saved = self.delivery.deliver(&outcome, &self.names, session) => saved,
         };
         if !is_stdout {
@@ -361,17 +364,6 @@ impl Run {
 
 fn paid(task: &TaskId) -> String {
     format!("the run is paid; its outputs: inferstore task show {task} -o PATH")
-}
-
-/// The failure of a run whose download was interrupted.
-fn interrupted_download(task: &TaskId, is_stdout: bool) -> Failure {
-    let headline = "interrupted; the task succeeded, and its outputs are not whole";
-    let mut failure = Failure::new(exit::DETACHED, headline).with_hint(paid(task));
-    // Standard output has a part of the output already.
-    if !is_stdout {
-        failure.data.push(task.to_string());
-    }
-    failure
 }
 
 /// Warns when no node serves the model.

@@ -63,14 +63,10 @@ fn a_batch_that_goes_on_replaces_no_output_of_another_one() {
     let contents: Vec<Vec<u8>> = first.iter().map(content).collect();
     local.script("color-harmonization", Script::run().after(Duration::from_secs(3)));
     let mut batch = local.command(&run(60)).spawn().expect("it starts");
-    for _ in 0..100 {
-        if tasks(&local) == 4 {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(50));
+    let journal = || std::fs::read_to_string(out.join("inferstore-batch.jsonl")).unwrap_or_default();
+    while journal().matches("\"Started\"").count() < 4 {
+        std::thread::sleep(Duration::from_millis(20));
     }
-    // The journal has them a moment later.
-    std::thread::sleep(Duration::from_millis(500));
     batch.kill().expect("it runs");
     batch.wait().expect("it ends");
     let ended = local.cli.call(&run(60));
@@ -140,9 +136,21 @@ fn a_file_whose_task_is_gone_is_run_again() {
     let local = Local::with_controls();
     pictures(local.cli.folder.path(), 2);
     let run = "run haze-removal p000.png p001.png -o out --settle 1s --json";
-    local.fault(json!({"effect": "status", "status": 404, "operation": "getTask", "times": 2}));
+    // At both starts, for both files.
+    local.fault(json!({"effect": "status", "status": 404, "operation": "getTask", "times": 4}));
     let gone = local.cli.call(run);
-    assert!(gone.code != exit::DONE && gone.stdout.contains("is gone"), "{gone}");
+    assert!(gone.code != exit::DONE && gone.stdout.contains("does not know its task"), "{gone}");
     let ended = local.cli.call(run);
     assert_eq!((ended.code, tasks(&local)), (exit::DONE, 4), "{ended}");
+}
+
+#[test]
+fn a_file_whose_task_seemed_to_be_gone_is_not_paid_twice() {
+    let local = Local::with_controls();
+    pictures(local.cli.folder.path(), 2);
+    let run = "run haze-removal p000.png p001.png -o out --settle 1s --json";
+    local.fault(json!({"effect": "status", "status": 404, "operation": "getTask", "times": 2}));
+    assert_eq!(local.cli.call(run).code, exit::FAILED);
+    let ended = local.cli.call(run);
+    assert_eq!((ended.code, tasks(&local)), (exit::DONE, 2), "{ended}");
 }

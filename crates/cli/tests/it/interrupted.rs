@@ -79,8 +79,10 @@ fn ctrl_c_ends_a_download_and_names_the_task_that_is_paid() {
     std::thread::sleep(Duration::from_millis(300));
     let output = interrupt(run);
     assert_eq!(output.status.code(), Some(exit::DETACHED.into()), "{output:?}");
-    let task = text(&output.stdout);
-    let hint = format!("inferstore task show {} -o PATH", task.trim());
+    let report = text(&output.stdout);
+    let task =
+        report.lines().find_map(|line| line.strip_prefix("task ")).expect("the task is reported").trim();
+    let hint = format!("inferstore task show {task} -o PATH");
     assert!(text(&output.stderr).contains(&hint), "{output:?}");
 }
 
@@ -128,5 +130,6 @@ fn a_batch_that_is_interrupted_prints_the_tasks_that_go_on() {
     assert_eq!(output.status.code(), Some(exit::DETACHED.into()), "{output:?}");
     let printed = text(&output.stdout);
     let tasks = local.cli.call("task list -q").stdout;
-    assert!(tasks.lines().all(|task| printed.lines().any(|line| line == task)), "{printed}");
+    let is_printed = |task| printed.lines().any(|line| line == task);
+    assert!(tasks.lines().count() == 2 && tasks.lines().all(is_printed), "{printed}");
 }

@@ -111,16 +111,17 @@ impl Execution {
 
     /// Everything before the create. The uploads are not shared, so that no other run has these inputs.
     pub(crate) async fn prepare(self) -> Result<PreparedRun> {
-        let inputs = self.ready(false).await?;
         let model = self.model.checked_id()?;
-        if self.core.service_time().is_none() {
-            // Without files and validation nothing was sent that shows the clock of the service.
+        let inputs = self.ready(false).await?;
+        let uploaded = std::mem::take(&mut *lock(&self.uploaded));
+        if uploaded.is_empty() {
+            // No upload has just shown the clock of the service, and this machine may have been suspended since the
+            // last response.
             let tasks = Tasks { core: Arc::clone(&self.core) };
             self.deadline.bound(tasks.page_until(1, 0, self.deadline)).await?;
         }
         let prepared_at = self.core.service_time().unwrap_or_else(SystemTime::now);
         let RunOptions { max_cost, require_serving, .. } = self.options;
-        let uploaded = std::mem::take(&mut *lock(&self.uploaded));
         let progress = Progress::new();
         Ok(PreparedRun { model, inputs, uploaded, prepared_at, max_cost, require_serving, progress })
     }
@@ -255,7 +256,7 @@ impl Execution {
     /// Deletes the uploaded inputs; those that cannot be deleted stay in the list.
     async fn delete(&self) {
         let storage = Storage { core: Arc::clone(&self.core) };
-        // The outcome is there already, and waits for this.
+        // Bounds how long the caller waits for the deletions.
         let deadline = Deadline::after(Some(DELETE_TIMEOUT));
         let uploaded = std::mem::take(&mut *lock(&self.uploaded));
         for url in uploaded {

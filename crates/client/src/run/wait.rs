@@ -192,6 +192,8 @@ struct ServedModel {
     next_check: Instant,
     /// When a check first saw that no node serves it, if none has seen one since.
     offline_since: Option<Instant>,
+    /// Whether it was reported that no node serves it.
+    is_reported: bool,
 }
 
 impl Waiter {
@@ -230,7 +232,7 @@ impl Waiter {
     /// The wait for a task of this model.
     fn of_model(mut self, model: ModelId) -> Self {
         let next_check = self.started + ASK_SERVING_AFTER;
-        self.model = Some(ServedModel { id: model, next_check, offline_since: None });
+        self.model = Some(ServedModel { id: model, next_check, offline_since: None, is_reported: false });
         self
     }
 
@@ -314,7 +316,7 @@ impl Waiter {
                 if !is_end {
                     return;
                 }
-                // What failed or was canceled says nothing of how long a success takes.
+                // Only successes are samples of how long a success takes.
                 if let (Some(model), Some(duration)) = (&self.model, outcome::duration(&task))
                     && pending.status == Some(TaskStatus::Success)
                 {
@@ -361,7 +363,7 @@ impl Waiter {
         let Some(model) = &mut self.model else { return };
         let Some((id, task)) = self.pending.iter().next() else { return };
         if task.status != Some(TaskStatus::InQueue) {
-            model.offline_since = None;
+            (model.offline_since, model.is_reported) = (None, false);
             return;
         }
         let now = Instant::now();
@@ -372,17 +374,19 @@ impl Waiter {
         model.next_check = now + SERVING_INTERVAL.min(timeout / 4);
         let handle = Model { core: Arc::clone(&self.tasks.core), id: model.id.to_string() };
         let end = end.or_earlier(Deadline::after(Some(SERVING_TIMEOUT)));
-        // What cannot be read says nothing.
-        if !handle.serving_until(end).await.is_ok_and(|serving| serving.serving == Some(false)) {
+        let serving = handle.serving_until(end).await;
+        // A failed check counts as served, and does not end what was reported.
+        if !serving.as_ref().is_ok_and(|serving| serving.serving == Some(false)) {
             model.offline_since = None;
+            model.is_reported &= serving.is_err();
             return;
         }
-        let offline_since = *model.offline_since.get_or_insert_with(|| {
+        let offline_since = *model.offline_since.get_or_insert(now);
+        if !std::mem::replace(&mut model.is_reported, true) {
             (self.sink)(RunEvent::ModelOffline);
             let (model, task) = (shown(model.id.as_str()), shown(id.as_str()));
             tracing::warn!(model, task, "a task is queued, and no node serves its model");
-            now
-        });
+        }
         if offline_since.elapsed() < timeout {
             return;
         }

@@ -128,7 +128,10 @@ impl Retries {
 }
 
 fn full_budget(policy: &Retry) -> usize {
-    usize::try_from(policy.budget).unwrap_or(usize::MAX).saturating_mul(2).min(Semaphore::MAX_PERMITS)
+    usize::try_from(policy.budget)
+        .unwrap_or(usize::MAX)
+        .saturating_mul(RETRY_COST as usize)
+        .min(Semaphore::MAX_PERMITS)
 }
 
 /// The attempts of one operation. The first one needs no permission.

@@ -97,7 +97,7 @@ impl Delivery {
                 Failure::local_failure(format!("{} cannot be written", destination.display()), error)
             })?;
         }
-        // Empty folders that stay are in nobody's way.
+        // A staging folder that cannot be removed does no harm.
         let _ = std::fs::remove_dir_all(&staged.folder);
         Ok(())
     }

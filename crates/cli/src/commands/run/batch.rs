@@ -8,7 +8,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures_util::StreamExt;
 use futures_util::stream;
 use inferstore::types::TaskId;
-use inferstore::{Client, Decimal, Error, Inputs, Outcome, PreparedRun, RunEvent, TaskDisposition};
+use inferstore::{
+    CallContext, Client, Decimal, Error, Inputs, Outcome, PreparedRun, RunEvent, TaskDisposition,
+};
 use serde_json::{Value, json};
 
 use super::inputs::{attach_path, identity_of};
@@ -54,8 +56,16 @@ struct Batch {
 struct Waiting {
     place: usize,
     file: String,
-    task: TaskId,
+    /// None while it is created.
+    task: Option<TaskId>,
     uploaded: Vec<String>,
+}
+
+impl Waiting {
+    fn of(ended: &Ended, task: Option<&TaskId>, uploaded: &[String]) -> Self {
+        let (place, file) = (ended.place, ended.file.clone());
+        Self { place, file, task: task.cloned(), uploaded: uploaded.to_vec() }
+    }
 }
 
 /// Runs the model on each file, or only checks that it could.
@@ -193,15 +203,16 @@ impl Batch {
     async fn leave(&self, waiting: BTreeMap<String, Waiting>, ctrl_c: &mut CtrlC) -> Vec<Ended> {
         let mut left = Vec::new();
         for Waiting { place, file, task, .. } in waiting.values() {
-            let (file, task) = (file.clone(), Some(task.clone()));
-            left.push(Ended { place: *place, file, task, status: Status::Unfinished, ..Ended::default() });
+            let (file, task) = (file.clone(), task.clone());
+            let status = if task.is_some() { Status::Unfinished } else { Status::Unknown };
+            left.push(Ended { place: *place, file, task, status, ..Ended::default() });
         }
         if !self.plan.options.cancel_on_interrupt {
             return left;
         }
         let cancels = stream::iter(waiting).map(|(key, waiting)| async move {
-            // One that runs goes on.
-            self.plan.client.task(waiting.task).cancel().await.ok()?;
+            // One that runs goes on, and one whose create was interrupted is not known.
+            self.plan.client.task(waiting.task?).cancel().await.ok()?;
             // Without the line, the next start reads that the task is canceled.
             let _ = self.journal().write(&key, Step::Failed("canceled".to_owned()));
             Some((waiting.place, waiting.uploaded))
@@ -246,8 +257,18 @@ impl Batch {
     async fn one(&self, ended: &mut Ended, name: String, session: &Session) -> Result {
         let file = ended.file.clone();
         let key = self.plan.key(&file, session);
-        let step = self.journal().step(&key).cloned();
-        // What an earlier start saved.
+        let mut step = self.journal().step(&key).cloned();
+        if let Some(Step::Gone { task, uploaded }) = step {
+            step = match self.plan.client.task(task.clone()).get().await {
+                Ok(_) => Some(Step::Started { task, uploaded }),
+                Err(error) if is_gone(&error) => {
+                    self.delete(uploaded).await;
+                    None
+                }
+                Err(error) => return Err(about(&file, error.into())),
+            };
+        }
+        // What an earlier start has begun to save.
         let mut own = Vec::new();
         let (task, uploaded) = match step {
             Some(Step::Done { task, cost, outputs, output }) => {
@@ -260,14 +281,13 @@ impl Batch {
                     ended.output = output;
                     return Ok(());
                 }
-                own = outputs;
                 (task, Vec::new())
             }
             Some(Step::Saving { task, uploaded, outputs }) => {
                 own = outputs;
                 (task, uploaded)
             }
-            Some(Step::Started { task, uploaded }) => (task, uploaded),
+            Some(Step::Started { task, uploaded } | Step::Gone { task, uploaded }) => (task, uploaded),
             Some(Step::Prepared(prepared)) => {
                 self.state(&file, "looking for its task");
                 self.start(ended, &key, prepared).await?
@@ -317,6 +337,7 @@ impl Batch {
         prepared.require_serving = self.plan.options.require_serving;
         let uploaded = prepared.uploaded.clone();
         ended.status = Status::Unknown;
+        self.waiting().insert(key.to_owned(), Waiting::of(ended, None, &uploaded));
         match self.plan.client.adopt_or_start(prepared).await {
             Ok(task) => {
                 let task = task.id().clone();
@@ -342,9 +363,7 @@ impl Batch {
 
     /// Waits for the task of a file.
     async fn wait(&self, ended: &mut Ended, key: &str, task: TaskId, uploaded: &[String]) -> Result<Outcome> {
-        let (place, file) = (ended.place, ended.file.clone());
-        let waiting = Waiting { place, file, task: task.clone(), uploaded: uploaded.to_vec() };
-        self.waiting().insert(key.to_owned(), waiting);
+        self.waiting().insert(key.to_owned(), Waiting::of(ended, Some(&task), uploaded));
         let options = self.plan.options.wait.clone();
         let wait = self.plan.client.task(task.clone()).wait();
         let wait = wait.model(&*self.plan.model).deadline(options.deadline);
@@ -362,11 +381,13 @@ impl Batch {
         if matches!(error, Error::TaskFailed(_)) && self.is_balance_too_small().await {
             self.stopped.store(true, Ordering::Relaxed);
         }
-        let failure = match is_gone(&error) {
-            true => Failure::new(exit::FAILED, format!("{}: its task {task} is gone", ended.file))
-                .with_hint("the next start runs the file again"),
-            false => about(&ended.file, error.into()),
-        };
+        if is_gone(&error) {
+            let headline = format!("{}: the service does not know its task {task}", ended.file);
+            self.journal().write(key, Step::Gone { task, uploaded: uploaded.to_vec() })?;
+            return Err(Failure::new(exit::FAILED, headline)
+                .with_hint("the next start asks for it once more, and then runs the file again"));
+        }
+        let failure = about(&ended.file, error.into());
         if ended.status != Status::Unfinished {
             self.journal().write(key, Step::Failed(failure.headline.clone()))?;
             self.delete(uploaded.to_vec()).await;
@@ -384,9 +405,6 @@ impl Batch {
         names: &Names,
         session: &Session,
     ) -> Result<Vec<PathBuf>> {
-        if !own.is_empty() && own.iter().all(|path| path.exists()) {
-            return Ok(own);
-        }
         let delivery = &self.plan.delivery;
         let staged = delivery.stage(outcome, names, session).await?;
         let outputs = delivery.destinations(&staged, &own)?;
@@ -490,7 +508,8 @@ fn is_refused(error: &Error) -> bool {
 
 /// Whether the service has the task no more.
 fn is_gone(error: &Error) -> bool {
-    error.is_not_found() && error.context().is_some_and(|context| context.operation == "getTask")
+    let is_of_service = |context: &CallContext| context.operation == "getTask" && context.message.is_some();
+    error.is_not_found() && error.context().is_some_and(is_of_service)
 }
 
 /// What became of a task whose wait ended with this error.
@@ -500,7 +519,7 @@ fn status_after(error: &Error) -> Status {
         Error::TaskCanceled(_) => return Status::Canceled,
         Error::DeadlineReached(reached) => reached.disposition,
         Error::ModelOffline(offline) => offline.disposition,
-        error if is_gone(error) => return Status::Failed,
+        error if is_gone(error) => return Status::Unknown,
         _ => return Status::Unfinished,
     };
     if disposition == TaskDisposition::Canceled { Status::Canceled } else { Status::Unfinished }

@@ -32,7 +32,8 @@ pub(super) struct Collected {
     pub(super) loose: Vec<String>,
     /// All inputs of the command line as they were given.
     pub(super) given: BTreeMap<String, String>,
-    /// All inputs with the content of their files, and those of an earlier run: what makes a batch the same batch.
+    /// All inputs, with the path, size and time of their files, and those of an earlier run: what makes a batch the
+    /// same batch.
     pub(super) identity: BTreeMap<String, serde_json::Value>,
 }
 

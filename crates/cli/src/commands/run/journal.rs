@@ -23,6 +23,9 @@ pub(super) enum Step {
     Prepared(PreparedRun),
     /// The task was created.
     Started { task: TaskId, uploaded: Vec<String> },
+    /// The service did not know the task, which is asked for once more before the file is run again: a gateway, or
+    /// another key, gets the same response.
+    Gone { task: TaskId, uploaded: Vec<String> },
     /// The outputs are downloaded, and moved to these paths next.
     Saving { task: TaskId, uploaded: Vec<String>, outputs: Vec<PathBuf> },
     /// The outputs are saved.
@@ -102,9 +105,10 @@ impl Journal {
     /// The tasks that are known already.
     pub(super) fn tasks(&self) -> impl Iterator<Item = TaskId> {
         self.steps.values().filter_map(|step| match step {
-            Step::Started { task, .. } | Step::Saving { task, .. } | Step::Done { task, .. } => {
-                Some(task.clone())
-            }
+            Step::Started { task, .. }
+            | Step::Gone { task, .. }
+            | Step::Saving { task, .. }
+            | Step::Done { task, .. } => Some(task.clone()),
             _ => None,
         })
     }
