@@ -81,7 +81,7 @@ impl Gatherer {
         }
     }
 
-    /// A file of the service's own, which is there even if the object store is not for a while.
+    /// A file of the service; tries again while the object store is unavailable.
     async fn fetch_own(&self, url: &Url) -> Result<Vec<u8>, String> {
         let given_up_at = Instant::now() + MAX_OUTAGE;
         let mut failures = 0;

@@ -59,7 +59,7 @@ impl OutputFile {
     }
 }
 
-/// Whose failure it was.
+/// What caused a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Input,

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::outputs::{Failed, Kind, Output};
 use crate::runners::Runner;
@@ -63,6 +63,7 @@ async fn keep_alive(node: &Node, registered: &Registered, lease: &Lease) {
     let third = Duration::from_secs_f64((lease.lease_seconds / 3.0).max(0.01));
     // One that gets no response leaves time for another one before the lease ends.
     let mut heartbeats = tokio::time::interval_at(Instant::now() + third, third);
+    heartbeats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         heartbeats.tick().await;
         match node.service.heartbeat(&registered.node, lease, third / 2).await {
@@ -100,7 +101,8 @@ async fn output(
     lease: &Lease,
     limit: Duration,
 ) -> Result<Map<String, Value>, Stopped> {
-    let inputs = node.gatherer.gather(lease, &registered.storage_url).await?;
+    let storage = lease.storage_url.as_ref().unwrap_or(&registered.storage_url);
+    let inputs = node.gatherer.gather(lease, storage).await?;
     let ran = tokio::time::timeout(limit, runner.run(lease, inputs)).await;
     let outputs = ran.map_err(|_| {
         Failed::limit(format!("the run took longer than {} seconds and was stopped", limit.as_secs_f64()))
@@ -126,8 +128,7 @@ async fn output(
     Ok(by_name)
 }
 
-/// Hands something in, again and again while the service does not respond, as long as the lease is not lost: what a
-/// run gave is worth it, and it counts once.
+/// Hands something in, and tries again until the service responds or the lease is lost; a result counts once.
 async fn hand_in<T, F: Future<Output = Result<T, Refusal>>>(again: impl Fn() -> F) -> Result<T, Refusal> {
     let mut failures = 0;
     loop {

@@ -46,6 +46,9 @@ pub(crate) struct Lease {
     pub(crate) input_format: BTreeMap<String, Descriptor>,
     pub(crate) output_format: BTreeMap<String, Descriptor>,
     pub(crate) lease_seconds: f64,
+    /// Where the files of the service are now; a service of an earlier version says it at the registration alone.
+    #[serde(default)]
+    pub(crate) storage_url: Option<Url>,
 }
 
 /// What a parameter is.
@@ -219,7 +222,7 @@ mod tests {
         if let Ok(service) = std::env::var(CHILD_SERVICE) {
             let settings = json!({ "service": service, "models": { "a": { "command": ["true"] } } });
             let config = Config::from_json(&settings.to_string())?;
-            // Whoever accepts the connection sends no response.
+            // The listener sends no response.
             let _ = Service::new(&config, &NodeKey::new("key"))?.register(&["a".to_owned()]).await;
             return Ok(());
         }
@@ -243,6 +246,7 @@ mod tests {
         tokio::select! {
             accepted = service.accept() => drop(accepted?),
             accepted = proxy.accept() => return Err(format!("the proxy was called: {accepted:?}").into()),
+            ended = child.wait() => return Err(format!("nothing was called: {ended:?}").into()),
         }
         assert!(child.wait().await?.success());
         Ok(())

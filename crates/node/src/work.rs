@@ -97,7 +97,7 @@ async fn register(
                 return Ok(Some(registered));
             }
             Err(Refusal::Key) => return Err(Error::new(doing, "the key is not valid")),
-            // A proxy says so too, while the service behind it starts again.
+            // A proxy returns 404, too, while the service restarts.
             Err(Refusal::Gone) if !is_first => tracing::warn!("the listener for nodes is away"),
             Err(Refusal::Gone) => {
                 return Err(Error::new(doing, "there is no listener for nodes at this address"));

@@ -210,8 +210,7 @@ impl WorkerProcess {
     }
 }
 
-/// Starts a program without the keys and passwords that this process was given: it speaks neither for the node nor for
-/// a customer.
+/// Removes the keys and passwords that this process was given from the environment of a program.
 pub(crate) fn remove_secrets(process: &mut Command) {
     const SECRETS: [&str; 4] =
         ["INFERSTORE_NODE_KEY", "INFERSTORE_API_KEY", "INFERSTORE_FIRST_KEY", "INFERSTORE_DATABASE"];

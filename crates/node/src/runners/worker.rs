@@ -114,6 +114,7 @@ impl Worker {
 fn failed(error: WorkerError) -> Failed {
     let failed = Failed::model(error.to_string());
     match error {
+        WorkerError::Start(_) => Failed::node("starting the worker", &error),
         WorkerError::Ended { stderr, .. } => Failed { detail: Some(json!({ "stderr": stderr })), ..failed },
         _ => failed,
     }

@@ -188,13 +188,17 @@ impl From<Failure> for DetailedFailure {
 
 impl From<Error> for DetailedFailure {
     fn from(cause: Error) -> Self {
-        let status = match () {
-            () if cause.is_of_the_disk() => StatusCode::INSUFFICIENT_STORAGE,
-            () if cause.is_unavailable() => StatusCode::SERVICE_UNAVAILABLE,
-            () if cause.is_in_doubt() => StatusCode::INTERNAL_SERVER_ERROR,
-            () => StatusCode::UNPROCESSABLE_ENTITY,
+        let status = if cause.is_of_the_disk() {
+            StatusCode::INSUFFICIENT_STORAGE
+        } else if cause.is_unavailable() {
+            StatusCode::SERVICE_UNAVAILABLE
+        } else if cause.is_in_doubt() {
+            StatusCode::INTERNAL_SERVER_ERROR
+        } else {
+            StatusCode::UNPROCESSABLE_ENTITY
         };
-        Self(Failure::new(status, cause.to_string()))
+        let retry_after = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1);
+        Self(Failure { retry_after, ..Failure::new(status, cause.to_string()) })
     }
 }
 

@@ -27,19 +27,20 @@ struct Job {
     name: &'static str,
     /// The first run comes after one interval, unless it is due at the start.
     is_due_at_start: bool,
-    /// It judges nodes, which need time to come back after an outage.
-    is_of_nodes: bool,
+    /// It fails tasks of silent nodes, which need time to come back after an outage.
+    needs_heartbeats: bool,
     interval: Duration,
     run: for<'a> fn(&'a App) -> BoxFuture<'a, Result<()>>,
 }
 
 fn jobs(app: &App) -> [Job; 6] {
-    let job = |name, interval, run| Job { name, is_due_at_start: false, is_of_nodes: false, interval, run };
+    let job =
+        |name, interval, run| Job { name, is_due_at_start: false, needs_heartbeats: false, interval, run };
     let at_start = |name, interval, run| Job { is_due_at_start: true, ..job(name, interval, run) };
     let leases = MAX_LEASE_INTERVAL.min(app.config.lease_grace);
     [
         at_start("storage billing", app.config.storage_billing_interval, |app| Box::pin(bill_storage(app))),
-        Job { is_of_nodes: true, ..job("expired leases", leases, |app| Box::pin(fail_abandoned(app))) },
+        Job { needs_heartbeats: true, ..job("expired leases", leases, |app| Box::pin(fail_abandoned(app))) },
         at_start("retention", HOUR, |app| Box::pin(delete_old(app))),
         at_start("sweeper", HOUR, |app| Box::pin(app.objects.run_sweeper(app))),
         job("consolidation", CONSOLIDATION_INTERVAL, |app| Box::pin(app.database.consolidate())),
@@ -86,12 +87,12 @@ pub(crate) fn start(app: &Arc<App>, running: &TaskTracker, stop: &CancellationTo
     for job in jobs(app) {
         let app = Arc::clone(app);
         let repeat = async move {
-            let mut worked = app.clock.now();
+            let mut last_success = app.clock.now();
             if !job.is_due_at_start {
                 tokio::time::sleep(job.interval).await;
             }
             loop {
-                if let Err(cause) = run_if_due(&app, &job, &mut worked).await {
+                if let Err(cause) = run_if_due(&app, &job, &mut last_success).await {
                     tracing::error!(%cause, job = job.name, "a job failed; it runs again later");
                 }
                 tokio::time::sleep(job.interval).await;
@@ -101,17 +102,17 @@ pub(crate) fn start(app: &Arc<App>, running: &TaskTracker, stop: &CancellationTo
     }
 }
 
-/// Runs the job, unless another process of those that share the database did so within the interval. `worked` is when
+/// Runs the job, unless another process of those that share the database did so within the interval. `last_success` is when
 /// this process could write last: after an outage or a suspension, heartbeats come before nodes are judged.
-async fn run_if_due(app: &App, job: &Job, worked: &mut Moment) -> Result<()> {
+async fn run_if_due(app: &App, job: &Job, last_success: &mut Moment) -> Result<()> {
     let now = app.clock.now();
-    let was_away = *worked < now.before(job.interval * 2);
-    if job.is_of_nodes && was_away {
+    let was_away = *last_success < now.before(job.interval * 2);
+    if job.needs_heartbeats && was_away {
         app.database.check_writer().await?;
     } else if app.database.begin_job(job.name, job.interval, now).await? {
         (job.run)(app).await?;
     }
-    *worked = now;
+    *last_success = now;
     Ok(())
 }
 
@@ -140,17 +141,17 @@ mod tests {
         let job = Job {
             name: "test",
             is_due_at_start: false,
-            is_of_nodes: true,
+            needs_heartbeats: true,
             interval: Duration::from_mins(1),
             run: |_| {
                 RUNS.fetch_add(1, Ordering::SeqCst);
                 Box::pin(async { Ok(()) })
             },
         };
-        let mut worked = app.clock.now();
+        let mut last_success = app.clock.now();
         for (minutes, runs) in [(1, 1), (10, 1), (1, 2)] {
             app.clock.advance(Duration::from_mins(minutes));
-            run_if_due(app, &job, &mut worked).await?;
+            run_if_due(app, &job, &mut last_success).await?;
             assert_eq!(RUNS.load(Ordering::SeqCst), runs);
         }
         Ok(())
@@ -175,19 +176,24 @@ mod tests {
             expires_at: app.clock.now(),
             is_void: false,
         };
+        let before = app.database.purses(owner.id).await?.free;
         app.database.add_target(&target).await?;
         let Target { bucket, key, mime, size, .. } = target.clone();
         let etag = String::new();
         let object = Object { bucket, key, blob: target.id.clone(), mime, size, etag, created_at: yesterday };
         app.database.store_upload(&target.id, &target.id, &object).await?;
-        let before = app.database.purses(owner.id).await?.free;
         service.shutdown().await;
 
         let service = Service::start(Config::folder(folder.path())).await?;
         let free = async || Ok::<Money, Error>(service.app.database.purses(owner.id).await?.free);
-        while free().await? == before {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let is_billed = async {
+            while free().await? == before {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            Ok::<_, Error>(())
+        };
+        let in_time = tokio::time::timeout(Duration::from_mins(1), is_billed).await;
+        in_time.map_err(|cause| Error::new("waiting until storage is billed", cause))??;
         service.shutdown().await;
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 use inferstore_models::{Input, Output};
 use serde_json::{Value, json};
 use tokio::fs::File;
-use tokio::io::{AsyncRead, AsyncSeekExt, AsyncWriteExt};
+use tokio::io::{AsyncBufRead, AsyncSeekExt, AsyncWriteExt, BufReader};
 use tokio_util::io::StreamReader;
 
 use super::inputs::{Source, TaskInputs, no_file, not_fetched};
@@ -23,6 +23,9 @@ use crate::{Error, Result};
 const MAX_OUTPUT: u64 = 512 << 20;
 /// The types of the files that built-in models produce, by the end of their names.
 const TYPES: &[(&str, &str)] = &[("png", "image/png"), ("gif", "image/gif")];
+
+/// How much is copied at once.
+const COPY_BUFFER: usize = 1 << 20;
 
 /// What a run gave, by name.
 pub(super) type Outputs = Vec<(String, Output)>;
@@ -77,13 +80,13 @@ async fn stored(app: &App, bucket: &str, key: &str, path: &Path) -> Result<Optio
 async fn fetched(file: &File, path: &Path) -> Result<u64> {
     let mut file = file.try_clone().await.map_err(cannot_copy)?;
     file.rewind().await.map_err(cannot_copy)?;
-    copy(path, file).await
+    copy(path, BufReader::with_capacity(COPY_BUFFER, file)).await
 }
 
 /// Writes all bytes to a file; returns how many.
-async fn copy(path: &Path, mut from: impl AsyncRead + Unpin) -> Result<u64> {
+async fn copy(path: &Path, mut from: impl AsyncBufRead + Unpin) -> Result<u64> {
     let mut file = File::create(path).await.map_err(cannot_copy)?;
-    let copied = tokio::io::copy(&mut from, &mut file).await.map_err(cannot_copy)?;
+    let copied = tokio::io::copy_buf(&mut from, &mut file).await.map_err(cannot_copy)?;
     file.flush().await.map_err(cannot_copy)?;
     Ok(copied)
 }
@@ -91,7 +94,7 @@ async fn copy(path: &Path, mut from: impl AsyncRead + Unpin) -> Result<u64> {
 fn cannot_copy(cause: io::Error) -> Error {
     let doing = "copying an input of a run";
     match cause.kind() {
-        // The object store broke off.
+        // The connection to the object store was lost.
         ErrorKind::ConnectionReset => Error::unavailable(doing, cause),
         _ => Error::keeping(doing, cause),
     }

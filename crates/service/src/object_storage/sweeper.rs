@@ -49,12 +49,15 @@ impl Objects {
             }
         }
         // Uploads that no job has looked for are files before their targets are forgotten.
-        self.settle_expiring(app).await?;
-        let targets = self.database.forget_targets(now.before(TARGET_RETENTION)).await?;
+        let settled = self.settle_expiring(app).await;
+        let targets = match &settled {
+            Ok(()) => self.database.forget_targets(now.before(TARGET_RETENTION)).await?,
+            Err(_) => 0,
+        };
         self.sweep_orphans(app).await?;
         let orphans = self.set_orphans_aside(app, then).await?;
         tracing::debug!(orphans, targets, "object storage is swept");
-        Ok(())
+        settled
     }
 
     /// Brings orphans back that the database knows again, and removes those that are old.
@@ -73,7 +76,7 @@ impl Objects {
             match swept {
                 Err(cause) => tracing::warn!(%cause, blob = orphan.name, "an orphan could not be swept"),
                 Ok(()) if is_known => {
-                    tracing::warn!(blob = orphan.name, "a blob is back: the database knows it again");
+                    tracing::warn!(blob = orphan.name, "a blob is restored: a row refers to it again");
                 }
                 Ok(()) => {}
             }

@@ -80,8 +80,8 @@ pub(super) fn is_locked(cause: &tokio_postgres::Error) -> bool {
     cause.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
 }
 
-/// Whether the server did nothing for a reason that goes by: a lock, a statement that took too long, a standby.
-fn is_passing(cause: &tokio_postgres::Error) -> bool {
+/// Whether the server did nothing for a transient reason: a lock, a statement that took too long, a standby.
+fn is_transient(cause: &tokio_postgres::Error) -> bool {
     let canceled = [SqlState::QUERY_CANCELED, SqlState::READ_ONLY_SQL_TRANSACTION];
     is_locked(cause) || cause.code().is_some_and(|code| canceled.contains(code))
 }
@@ -165,7 +165,7 @@ impl Attempts {
             Failure::Postgres(cause) | Failure::Commit(cause) if is_disconnect(&cause) => {
                 Error::in_doubt("writing to the database", describe(&cause))
             }
-            Failure::Postgres(cause) if is_conflict(&cause) || is_passing(&cause) => {
+            Failure::Postgres(cause) if is_conflict(&cause) || is_transient(&cause) => {
                 unavailable(describe(&cause))
             }
             Failure::Postgres(cause) | Failure::Commit(cause) => error_of(&cause),

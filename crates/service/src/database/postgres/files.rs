@@ -229,7 +229,10 @@ async fn store_upload(tx: &Transaction<'_>, target_id: &str, id: &str, object: &
                 WHERE bucket = $1 AND key = $2 AND is_used AND NOT is_void AND id <> $3";
     run(tx, void, &[&object.bucket, &object.key, &target_id]).await?;
     lock_payers(tx, &object.bucket, &object.key, Some(target.payer)).await?;
-    let replaced = remove(tx, &object.bucket, &object.key, object.created_at).await?;
+    // A file that another account has uploaded meanwhile stays: the insert conflicts with it, and all of this begins
+    // again.
+    let only = target.is_of_member().then_some(target.payer);
+    let replaced = remove(tx, &object.bucket, &object.key, only, object.created_at).await?;
     insert(tx, id, object, Owner::Target(&target)).await?;
     meter_storage(tx, target.payer, signed(object.size), object.created_at).await?;
     Ok(Stored::Kept { replaced })
@@ -265,7 +268,7 @@ async fn store_output(
     if unsigned(count) >= limits.count || unsigned(bytes) + object.size > limits.bytes {
         return Ok(OutputStored::TooMany);
     }
-    let replaced = remove(tx, &object.bucket, &object.key, object.created_at).await?;
+    let replaced = remove(tx, &object.bucket, &object.key, None, object.created_at).await?;
     insert(tx, id, object, Owner::Lease(lease)).await?;
     Ok(OutputStored::Kept { replaced })
 }
@@ -302,23 +305,30 @@ async fn delete_file(
                 WHERE bucket = $1 AND key = $2 AND is_used AND NOT is_void";
     run(tx, void, &[&bucket, &key]).await?;
     lock_payers(tx, bucket, key, None).await?;
-    remove(tx, bucket, key, now).await
+    remove(tx, bucket, key, None, now).await
 }
 
 /// Removes the object with the key, if there is one, and returns its blob.
-async fn remove(tx: &Transaction<'_>, bucket: &str, key: &str, now: Moment) -> Outcome<Option<String>> {
+async fn remove(
+    tx: &Transaction<'_>,
+    bucket: &str,
+    key: &str,
+    only_of: Option<AccountId>,
+    now: Moment,
+) -> Outcome<Option<String>> {
     type Removed = (Option<AccountId>, i64, String);
     let delete = "WITH removed AS ( \
-           DELETE FROM objects WHERE bucket = $1 AND key = $2 \
+           DELETE FROM objects WHERE bucket = $1 AND key = $2 AND ($3::bigint IS NULL OR payer = $3) \
            RETURNING owner, folder, category, payer, size, blob), \
          counted AS ( \
            UPDATE folder_usage SET files = files - 1, bytes = bytes - removed.size FROM removed \
            WHERE folder_usage.owner = removed.owner AND folder_usage.folder = removed.folder \
              AND folder_usage.category = removed.category) \
          SELECT payer, size, blob FROM removed";
-    let removed: Option<Removed> =
-        first(tx, delete, &[&bucket, &key], |row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)))
-            .await?;
+    let removed: Option<Removed> = first(tx, delete, &[&bucket, &key, &only_of], |row| {
+        Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?))
+    })
+    .await?;
     let Some((payer, size, blob)) = removed else { return Ok(None) };
     if let Some(payer) = payer {
         meter_storage(tx, payer, -size, now).await?;

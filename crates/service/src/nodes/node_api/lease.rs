@@ -39,6 +39,8 @@ struct Leased<'a> {
     lease: &'a Lease,
     /// The lease ends after so long without a heartbeat.
     lease_seconds: f64,
+    /// Where the files of this service are: a service may have moved since the node registered.
+    storage_url: &'a str,
 }
 
 /// Leases a task as soon as there is one; responds without one when the wait is over.
@@ -64,13 +66,18 @@ pub(super) async fn lease(
     match stop.run_until_cancelled(tokio::time::timeout(limit, task)).await {
         Some(Ok(Some(DispatchedTask::Remote(lease)))) => {
             tracing::info!(node, task = lease.task, attempt = lease.attempt, "a node has leased a task");
-            let input = with_current_urls(&app, &lease)?;
+            let input = with_current_urls(&app, &lease).unwrap_or_else(|cause| {
+                tracing::warn!(%cause, task = lease.task, "URLs of a former address cannot be replaced");
+                Cow::Borrowed(&lease.input)
+            });
             let stored = [
                 ("input", &*input),
                 ("input_format", &*lease.input_format),
                 ("output_format", &*lease.output_format),
             ];
-            let leased = Leased { lease: &lease, lease_seconds: app.config.lease.as_secs_f64() };
+            let lease_seconds = app.config.lease.as_secs_f64();
+            let storage_url = app.objects.locations.address();
+            let leased = Leased { lease: &lease, lease_seconds, storage_url };
             with_stored_json("ok", &leased, &stored)
         }
         Some(Ok(Some(DispatchedTask::UnknownNode))) => Err(unknown(&node)),

@@ -79,10 +79,13 @@ async fn pair_bucket(blobs: &S3, database: &dyn Database, is_new: bool) -> Resul
                      name the bucket and the prefix of this database, or an empty bucket for a new database";
         return Err(Error::new(format!("opening {}", bucket.config.shown()), cause));
     }
-    database.setting_or(IN_BUCKET, "").await?;
     // The database decides between processes that begin at once.
     let id = database.setting_or(SETTING, &Randomness::new(None).word(26)?).await?;
-    if marker.as_deref() == Some(&*id) { Ok(()) } else { blobs.set_marker(&id).await }
+    if marker.as_deref() != Some(&*id) {
+        blobs.set_marker(&id).await?;
+    }
+    // From now on there may be files in it.
+    database.setting_or(IN_BUCKET, "").await.map(drop)
 }
 
 /// Pairs the folder of objects with the database, or refuses when it holds the files of another one.

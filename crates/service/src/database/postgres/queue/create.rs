@@ -1,15 +1,19 @@
 //! Creating tasks, with group commit: those that come while a statement is under way share the next one, and so the
 //! cost of a round trip and of a commit.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deadpool_postgres::GenericClient;
+use futures_util::StreamExt as _;
+use futures_util::stream;
 use tokio::sync::oneshot;
 use tokio_postgres::Row;
 
 use super::super::PostgresDatabase;
 use super::super::failure::{Failure, Outcome, is_locked, is_of_a_value, statement};
 use super::super::statements::{all, run};
+use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::ledger::{Money, Purses};
 use crate::queue::{Created, NewTask, detail_of};
@@ -133,7 +137,8 @@ impl PostgresDatabase {
             }
             // Others may spend the money after the snapshot of one statement: the next one shows it.
             let alone = [&*create];
-            decided = statement!(self, |db| write(db, &alone))?.pop().flatten();
+            decided =
+                statement!(self, |db| write(db, &alone))?.and_then(|mut decided| decided.pop()).flatten();
         }
     }
 
@@ -149,27 +154,40 @@ impl PostgresDatabase {
     async fn write_batches(self) {
         let creates = Arc::clone(&self.creates);
         while let Some(batch) = creates.next_batch() {
-            let tasks: Vec<&Create> = batch.iter().map(|waiting| &*waiting.create).collect();
-            let written = statement!(self, |db| write(db, &tasks));
-            match written {
-                Ok(decided) => {
-                    for (waiting, decided) in batch.into_iter().zip(decided) {
-                        // Fails when the caller has gone.
-                        let _ = waiting.reply.send(Ok(decided));
-                    }
+            let Some(locked) = self.write_batch(batch).await else { continue };
+            let mut accounts: BTreeMap<AccountId, Vec<Waiting>> = BTreeMap::new();
+            for waiting in locked {
+                accounts.entry(waiting.create.task.account).or_default().push(waiting);
+            }
+            let each = stream::iter(accounts.into_values()).map(|batch| self.write_batch(batch));
+            each.buffer_unordered(MAX_STATEMENTS).for_each(async |_| ()).await;
+        }
+    }
+
+    /// Writes a batch, and responds to those who wait for it; returns the batch when the account of one of several is
+    /// locked.
+    async fn write_batch(&self, batch: Vec<Waiting>) -> Option<Vec<Waiting>> {
+        let tasks: Vec<&Create> = batch.iter().map(|waiting| &*waiting.create).collect();
+        match statement!(self, |db| write(db, &tasks)) {
+            Ok(None) => return Some(batch),
+            Ok(Some(decided)) => {
+                for (waiting, decided) in batch.into_iter().zip(decided) {
+                    // Fails when the caller has gone.
+                    let _ = waiting.reply.send(Ok(decided));
                 }
-                Err(cause) => {
-                    for waiting in batch {
-                        let _ = waiting.reply.send(Err(cause.again()));
-                    }
+            }
+            Err(cause) => {
+                for waiting in batch {
+                    let _ = waiting.reply.send(Err(cause.again()));
                 }
             }
         }
+        None
     }
 }
 
-/// Creates tasks by one statement.
-async fn write(db: &impl GenericClient, creates: &[&Create]) -> Outcome<Vec<Decided>> {
+/// Creates tasks by one statement. None when they are of several accounts, and one of those is locked.
+async fn write(db: &impl GenericClient, creates: &[&Create]) -> Outcome<Option<Vec<Decided>>> {
     fn column<'a, T>(creates: &[&'a Create], value: impl Fn(&'a Create) -> T) -> Vec<T> {
         creates.iter().map(|create| value(create)).collect()
     }
@@ -192,17 +210,22 @@ async fn write(db: &impl GenericClient, creates: &[&Create]) -> Outcome<Vec<Deci
     )
     .await;
     match rows {
-        // The server has refused all for one of them, or for the account of one.
+        // The server has refused all for one of them.
+        Err(Failure::Postgres(cause)) if creates.len() > 1 && is_of_a_value(&cause) => {
+            Ok(Some(creates.iter().map(|_| None).collect()))
+        }
         Err(Failure::Postgres(cause))
-            if creates.len() > 1 && (is_of_a_value(&cause) || is_locked(&cause)) =>
+            if is_locked(&cause)
+                && creates.iter().any(|create| create.task.account != creates[0].task.account) =>
         {
-            Ok(creates.iter().map(|_| None).collect())
+            Ok(None)
         }
         rows => rows?
             .into_iter()
             .zip(creates)
             .map(|(written, create)| written.decided(create, creates.len() == 1))
-            .collect(),
+            .collect::<Outcome<_>>()
+            .map(Some),
     }
 }
 
