@@ -72,6 +72,11 @@ fn is_own(address: IpAddr) -> bool {
     chosen.is_ok_and(|chosen| chosen.ip() == address)
 }
 
+/// Whether a connection to an address may be made for an input.
+fn is_allowed(address: IpAddr) -> bool {
+    is_public(address) && !is_own(address)
+}
+
 /// Why a URL is not fetched, if it is not. Names are judged again when they are resolved.
 pub(super) fn refusal(url: &Url) -> Option<String> {
     if !matches!(url.scheme(), "http" | "https") {
@@ -82,8 +87,7 @@ pub(super) fn refusal(url: &Url) -> Option<String> {
         Host::Ipv6(address) => IpAddr::V6(address),
         Host::Domain(_) => return None,
     };
-    let is_closed = !is_public(address) || is_own(address);
-    is_closed.then(|| format!("{address} is not an address of the public internet"))
+    (!is_allowed(address)).then(|| format!("{address} is not an address of the public internet"))
 }
 
 /// Resolves names, and leaves out every address that is not of the public internet. The connection
@@ -104,7 +108,7 @@ pub(super) fn only_public(
     name: &str,
     found: impl Iterator<Item = SocketAddr>,
 ) -> Result<std::vec::IntoIter<SocketAddr>, Box<dyn std::error::Error + Send + Sync>> {
-    let public: Vec<_> = found.filter(|address| is_public(address.ip()) && !is_own(address.ip())).collect();
+    let public: Vec<_> = found.filter(|address| is_allowed(address.ip())).collect();
     if public.is_empty() {
         return Err(format!("{name} is no host of the public internet").into());
     }

@@ -20,7 +20,7 @@ const MAX_LINES: usize = 80;
 const GUESSES: usize = 2000;
 const TOLERANCE: f32 = 0.02;
 /// The drawing of both views has so many times the pixels of the larger one at most.
-const MAX_EMPTINESS: usize = 4;
+const MAX_DRAWING: usize = 4;
 /// Fewer matches than this agree on a guess by chance.
 const LEAST_AGREEING: usize = 8;
 
@@ -51,7 +51,7 @@ impl Model for FeatureMatching {
 fn check_shapes(first: &Picture, second: &Picture) -> Result<(), Error> {
     let area = |picture: &Picture| picture.width() * picture.height();
     let (width, height) = side_by_side_size(first, second);
-    if width * height <= MAX_EMPTINESS * area(first).max(area(second)) {
+    if width * height <= MAX_DRAWING * area(first).max(area(second)) {
         return Ok(());
     }
     let reason = format!(

@@ -1,6 +1,7 @@
 //! What comes out of a run: values, files with a type and a name, or a failure that says whose it was.
 
 use bytes::Bytes;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::service::Descriptor;
@@ -60,25 +61,14 @@ impl OutputFile {
 }
 
 /// What caused a failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
     Input,
     Model,
     Limit,
     /// The machine of the node: it is not reported, since the task may succeed on another one.
     Node,
-}
-
-impl Kind {
-    /// A word for programs.
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Input => "input",
-            Self::Model => "model",
-            Self::Limit => "limit",
-            Self::Node => "node",
-        }
-    }
 }
 
 /// Why a run gave no result.
@@ -112,7 +102,7 @@ impl Failed {
     /// As it is reported to the service.
     pub(crate) fn ending(&self) -> Value {
         let mut error = Map::from_iter([
-            ("kind".to_owned(), json!(self.kind.word())),
+            ("kind".to_owned(), json!(self.kind)),
             ("message".to_owned(), json!(self.message)),
         ]);
         if let Some(detail) = &self.detail {

@@ -1,4 +1,5 @@
-//! The operations of the service by noun: account, models, tasks, storage; and lists, as one page or as a stream over all.
+//! The operations of the service by noun: account, models, tasks, storage; and lists, as one page or as a stream over
+//! all.
 //!
 //! Their futures are boxed here: the body of an async function is otherwise compiled by every crate that awaits it.
 

@@ -102,8 +102,8 @@ pub(crate) fn start(app: &Arc<App>, running: &TaskTracker, stop: &CancellationTo
     }
 }
 
-/// Runs the job, unless another process of those that share the database did so within the interval. `last_success` is when
-/// this process could write last: after an outage or a suspension, heartbeats come before nodes are judged.
+/// Runs the job, unless another process of those that share the database did so within the interval. `last_success` is
+/// when this process could write last: after an outage or a suspension, heartbeats come before nodes are judged.
 async fn run_if_due(app: &App, job: &Job, last_success: &mut Moment) -> Result<()> {
     let now = app.clock.now();
     let was_away = *last_success < now.before(job.interval * 2);
@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
     use crate::ledger::Money;
-    use crate::object_storage::{Object, Target};
+    use crate::object_storage::Target;
     use crate::{Config, Error, Service};
 
     #[tokio::test]
@@ -164,23 +164,11 @@ mod tests {
         let app = &service.app;
         let owner = service.account("demo", "finding an account").await?;
         let yesterday = app.clock.now().before(Duration::from_hours(24));
-        let target = Target {
-            id: app.random.uuid()?,
-            owner: owner.id,
-            payer: owner.id,
-            bucket: owner.bucket,
-            folder: "samples".to_owned(),
-            key: "samples/a".to_owned(),
-            mime: "text/plain".to_owned(),
-            size: 1 << 30,
-            expires_at: app.clock.now(),
-            is_void: false,
-        };
+        let target =
+            Target::of_owner(app.random.uuid()?, (owner.id, &owner.bucket), "a", 1 << 30, app.clock.now());
         let before = app.database.purses(owner.id).await?.free;
         app.database.add_target(&target).await?;
-        let Target { bucket, key, mime, size, .. } = target.clone();
-        let etag = String::new();
-        let object = Object { bucket, key, blob: target.id.clone(), mime, size, etag, created_at: yesterday };
+        let object = target.object(target.id.clone(), String::new(), yesterday);
         app.database.store_upload(&target.id, &target.id, &object).await?;
         service.shutdown().await;
 

@@ -46,26 +46,24 @@ pub(super) async fn lay_out(app: &App, inputs: TaskInputs, folder: &Path) -> Res
     let mut laid_out = LaidOut::default();
     for (number, (name, source)) in inputs.0.into_iter().enumerate() {
         let path = folder.join(format!("input-{number}"));
-        let size = match source {
-            Source::Here(Input::Text(text)) => {
-                laid_out.values.insert(name, json!(text));
-                continue;
+        let (value, size) = match source {
+            Source::Here(Input::Text(text)) => (json!(text), None),
+            Source::Here(Input::Number(number)) => (json!(number), None),
+            Source::Here(Input::File(bytes)) => {
+                (json!(path), Some(outlast_outage(|| copy(&path, &*bytes)).await?))
             }
-            Source::Here(Input::Number(number)) => {
-                laid_out.values.insert(name, json!(number));
-                continue;
-            }
-            Source::Here(Input::File(bytes)) => outlast_outage(|| copy(&path, &*bytes)).await?,
             Source::Stored { bucket, key } => {
                 let copied = outlast_outage(|| stored(app, &bucket, &key, &path)).await?;
-                copied.ok_or_else(|| no_file(&name))?
+                (json!(path), Some(copied.ok_or_else(|| no_file(&name))?))
             }
-            Source::Fetched(file) => outlast_outage(|| fetched(&file, &path)).await?,
+            Source::Fetched(file) => (json!(path), Some(outlast_outage(|| fetched(&file, &path)).await?)),
             Source::Remote(_) => return Err(not_fetched()),
         };
-        laid_out.bytes += size;
-        laid_out.values.insert(name.clone(), json!(path));
-        laid_out.files.insert(name);
+        if let Some(size) = size {
+            laid_out.bytes += size;
+            laid_out.files.insert(name.clone());
+        }
+        laid_out.values.insert(name, value);
     }
     Ok(laid_out)
 }

@@ -78,8 +78,31 @@ impl Target {
         self.owner != self.payer
     }
 
+    /// A target for a text in an account's own storage.
+    #[cfg(test)]
+    pub(crate) fn of_owner(
+        id: String,
+        (owner, bucket): (AccountId, &str),
+        name: &str,
+        size: u64,
+        expires_at: Moment,
+    ) -> Self {
+        Self {
+            id,
+            owner,
+            payer: owner,
+            bucket: bucket.to_owned(),
+            folder: "samples".to_owned(),
+            key: format!("samples/{name}"),
+            mime: "text/plain".to_owned(),
+            size,
+            expires_at,
+            is_void: false,
+        }
+    }
+
     /// The object of its file.
-    fn object(&self, blob: String, etag: String, now: Moment) -> Object {
+    pub(crate) fn object(&self, blob: String, etag: String, now: Moment) -> Object {
         Object {
             bucket: self.bucket.clone(),
             key: self.key.clone(),

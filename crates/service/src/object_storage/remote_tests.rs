@@ -30,18 +30,8 @@ async fn start() -> Outcome<(Service, AccountId)> {
 /// Issues a target for a large file.
 async fn target(app: &App, name: &str) -> Outcome<(Target, String)> {
     let owner = app.database.account("demo").await?.ok_or("no account")?;
-    let target = Target {
-        id: app.random.uuid()?,
-        owner: owner.id,
-        payer: owner.id,
-        bucket: owner.bucket,
-        folder: "samples".to_owned(),
-        key: format!("samples/{name}"),
-        mime: "text/plain".to_owned(),
-        size: 5_242_881,
-        expires_at: app.clock.now().after(Duration::from_mins(15)),
-        is_void: false,
-    };
+    let expires_at = app.clock.now().after(Duration::from_mins(15));
+    let target = Target::of_owner(app.random.uuid()?, (owner.id, &owner.bucket), name, 5_242_881, expires_at);
     app.database.add_target(&target).await?;
     let presigned = app.objects.presign(&target, Duration::from_mins(15))?;
     Ok((target, presigned.endpoint))

@@ -240,18 +240,8 @@ async fn uploads_of_one_key_at_once_leave_one_file_and_every_byte_is_counted() {
             let process = processes[number as usize % 3].clone();
             let random = Randomness::new(None);
             tokio::spawn(async move {
-                let target = Target {
-                    id: random.uuid().unwrap(),
-                    owner: customer,
-                    payer: customer,
-                    bucket: "bucket".to_owned(),
-                    folder: "samples".to_owned(),
-                    key: format!("samples/{round}"),
-                    mime: "text/plain".to_owned(),
-                    size: number + 1,
-                    expires_at: NOW,
-                    is_void: false,
-                };
+                let (id, name) = (random.uuid().unwrap(), round.to_string());
+                let target = Target::of_owner(id, (customer, "bucket"), &name, number + 1, NOW);
                 let object = |etag: &str| Object {
                     bucket: target.bucket.clone(),
                     key: target.key.clone(),
@@ -314,18 +304,8 @@ async fn a_database_that_goes_away_fails_requests_and_is_used_again_when_it_is_b
 async fn an_upload_target_whose_statement_was_cut_off_is_added_again() {
     let fixture = Fixture::new(Empty::new()).await;
     let process = fixture.engine.process().await;
-    let target = Target {
-        id: fixture.random.uuid().unwrap(),
-        owner: fixture.customer,
-        payer: fixture.customer,
-        bucket: "bucket".to_owned(),
-        folder: "samples".to_owned(),
-        key: "samples/file".to_owned(),
-        mime: "text/plain".to_owned(),
-        size: 1,
-        expires_at: NOW,
-        is_void: false,
-    };
+    let id = fixture.random.uuid().unwrap();
+    let target = Target::of_owner(id, (fixture.customer, "bucket"), "file", 1, NOW);
     let other = fixture.engine.process().await;
     let (blocker, watcher) = (other.connection().await.unwrap(), other.connection().await.unwrap());
     blocker.batch_execute("BEGIN; LOCK TABLE upload_targets").await.unwrap();
