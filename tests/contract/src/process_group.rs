@@ -26,9 +26,10 @@ pub fn run(program: &Command, until: Instant, on_line: impl Fn(&str) + Sync) -> 
     let mut command = Command::new("sh");
     command.args(["-c", LEADER, "sh"]).arg(program.get_program()).args(program.get_args());
     for (name, value) in program.get_envs() {
-        if let Some(value) = value {
-            command.env(name, value);
-        }
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
     }
     if let Some(folder) = program.get_current_dir() {
         command.current_dir(folder);
@@ -102,6 +103,16 @@ mod tests {
     fn running(process: u32) -> Option<String> {
         let state = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
         (!state.contains(") Z ")).then_some(state)
+    }
+
+    #[test]
+    fn a_program_has_the_variables_that_are_set_and_not_those_that_are_removed() -> Result<()> {
+        let mut program = Command::new("sh");
+        program.args(["-c", r#"test "$GIVEN" = 1 && test -z "${CARGO_MANIFEST_DIR-}""#]);
+        program.env("GIVEN", "1").env_remove("CARGO_MANIFEST_DIR");
+        let end = run(&program, Instant::now() + Duration::from_mins(1), |_| {})?;
+        assert!(matches!(end, End::Exited(status) if status.success()));
+        Ok(())
     }
 
     #[test]

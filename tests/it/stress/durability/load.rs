@@ -105,8 +105,8 @@ struct Known {
     sent: usize,
     tasks: BTreeSet<String>,
     canceled: BTreeSet<String>,
-    /// By task, the farthest status that was ever shown.
-    shown: BTreeMap<String, u8>,
+    /// By task, the status that was shown last.
+    shown: BTreeMap<String, String>,
     /// By URL, the content.
     files: BTreeMap<String, Vec<u8>>,
     /// The URLs whose content was compared.
@@ -155,18 +155,18 @@ impl Acknowledged {
         self.check_files(caller).await;
     }
 
-    /// Reads all tasks. No status may ever go back.
+    /// Reads all tasks. No status may ever go back, and one that is terminal stays.
     async fn look(&self, caller: &Caller) -> BTreeMap<String, String> {
         let mut tasks = BTreeMap::new();
         for record in caller.tasks().await {
             let (id, status) = (text(&record["task_id"]), text(&record["status"]));
-            let stage = match status.as_str() {
-                "in_queue" => 0,
-                "computing" => 1,
-                _ => 2,
+            let before = self.reported(|reported| reported.shown.insert(id.clone(), status.clone()));
+            let may_follow = match before.as_deref() {
+                None | Some("in_queue") => true,
+                Some("computing") => status != "in_queue",
+                Some(terminal) => status == terminal,
             };
-            let before = self.reported(|reported| reported.shown.insert(id.clone(), stage));
-            assert!(before <= Some(stage), "task {id} went back to {status}");
+            assert!(may_follow, "task {id} went from {before:?} to {status}");
             tasks.insert(id, status);
         }
         tasks
