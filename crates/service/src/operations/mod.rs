@@ -13,6 +13,7 @@ use axum::routing::get;
 
 use self::metrics::number;
 use crate::Error;
+use crate::database::FIRST_ACCOUNT;
 use crate::lifecycle::app::App;
 
 /// The content type of the metrics.
@@ -27,7 +28,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
 async fn health(State(app): State<Arc<App>>) -> (StatusCode, &'static str) {
     let unavailable = |reason| (StatusCode::SERVICE_UNAVAILABLE, reason);
     let check = async {
-        app.database.depths().await?;
+        app.database.setting(FIRST_ACCOUNT).await?;
         app.database.check_writer().await
     };
     match tokio::time::timeout(app.config.limits.health_timeout, check).await {

@@ -40,6 +40,27 @@ async fn a_service_over_postgresql_starts_again_and_keeps_its_books() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_health_check_reads_no_tasks() {
+    let (empty, folder) = (Empty::new(), tempfile::tempdir().unwrap());
+    let mut config = config(&empty, folder.path()).await;
+    config.operations = Some(crate::lifecycle::config::FREE_PORT);
+    config.workers = 0;
+    config.limits.health_timeout = Duration::from_secs(1);
+    let service = Service::start(config).await.unwrap();
+    let health = format!("{}/health", service.operations_url().unwrap());
+    // However many there are, and whoever holds them.
+    let hold = empty.execute("BEGIN; LOCK TABLE tasks IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(3); COMMIT");
+    let check = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let client = inferstore_fetch::over_ring(reqwest::Client::builder()).no_proxy().build().unwrap();
+        client.get(&health).send().await.unwrap().status().as_u16()
+    };
+    let ((), status) = tokio::join!(hold, check);
+    assert_eq!(status, 200);
+    service.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_second_folder_of_files_over_one_database_is_refused() {
     let (empty, one, other) = (Empty::new(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let service = Service::start(config(&empty, one.path()).await).await.unwrap();
