@@ -73,6 +73,9 @@ async fn register(
     if models.is_empty() || models.len() > MAX_MODELS {
         return Err(Failure::unprocessable(format!("a node runs between 1 and {MAX_MODELS} models")));
     }
+    if models.iter().any(|model| model.contains('\0')) {
+        return Err(Failure::unprocessable("the name of a model has no NUL"));
+    }
     if let Some(allowed) = app.database.models_of_node_key(&key).await?
         && let Some(other) = models.iter().find(|model| !allowed.contains(model))
     {

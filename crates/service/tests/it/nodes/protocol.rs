@@ -44,6 +44,17 @@ async fn nodes_show_a_key_that_can_be_revoked() -> Outcome {
 }
 
 #[tokio::test]
+async fn a_node_announces_no_model_whose_name_has_a_nul() -> Outcome {
+    let bench = Bench::start().await?;
+    let register = format!("{}/register", bench.nodes_url()?);
+    let models = json!({ "models": ["echo", "ec\0ho"] });
+    let (status, response) = bench.call_nodes(&register, &bench.node_key, &models).await?;
+    assert_eq!(status, 422, "{response}");
+    assert!(response["message"].as_str().is_some_and(|message| message.contains("NUL")), "{response}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_key_for_some_models_registers_no_others() -> Outcome {
     let bench = Bench::start().await?;
     let register = format!("{}/register", bench.nodes_url()?);
