@@ -1,5 +1,6 @@
 //! The object store of one service: where its objects are, and how other parts of the service reach them.
 
+use std::collections::HashSet;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::path::Path;
@@ -161,23 +162,21 @@ pub(crate) async fn outlast_outage<T, F: Future<Output = Result<T>>>(attempt: im
     }
 }
 
-/// Returns the addresses that download URLs have had, and remembers the current one. That one comes first, or else the
-/// newest.
+/// Returns the addresses that download URLs have had, the newest first, and remembers the current one as that.
 async fn addresses(database: &dyn Database, current: Option<String>) -> Result<Vec<String>> {
     let mut known: Vec<String> = Vec::new();
     loop {
         let setting = format!("storage address {}", known.len() + 1);
         match (database.setting(&setting).await?, &current) {
             (Some(address), _) => known.push(address),
-            (None, Some(current)) if !known.contains(current) => {
+            (None, Some(current)) if known.last() != Some(current) => {
                 known.push(database.setting_or(&setting, current).await?);
             }
             (None, _) => break,
         }
     }
-    known.reverse();
-    known.sort_by_key(|address| current.as_ref() != Some(address));
-    Ok(known)
+    let mut seen = HashSet::new();
+    Ok(known.into_iter().rev().filter(|address| seen.insert(address.clone())).collect())
 }
 
 #[cfg(test)]

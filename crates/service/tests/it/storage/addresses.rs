@@ -182,6 +182,17 @@ async fn a_process_that_serves_no_files_writes_the_same_urls_as_those_that_do() 
         assert_eq!(service.storage_url(), "https://files.example/storage");
         service.shutdown().await;
     }
+    // The current address is one that the service had before.
+    for current in ["https://new.example", "https://files.example/storage"] {
+        let mut moved = Config::folder(folder.path());
+        moved.storage_url = Some(current.to_owned());
+        Service::start(moved).await?.shutdown().await;
+        let mut running = Config::folder(folder.path());
+        running.roles = "nodes".parse()?;
+        let service = Service::start(running).await?;
+        assert_eq!(service.storage_url(), current);
+        service.shutdown().await;
+    }
     for (url, folder) in [(Some("ftp://files.example".to_owned()), folder.path()), (None, fresh.path())] {
         let mut refused = Config::folder(folder);
         refused.roles = "nodes".parse()?;
