@@ -27,7 +27,8 @@ impl Moment {
     }
 
     pub(crate) fn timestamp(self) -> Timestamp {
-        Timestamp::from_millisecond(self.0).unwrap_or(Timestamp::MAX)
+        let nearest = if self.0 < 0 { Timestamp::MIN } else { Timestamp::MAX };
+        Timestamp::from_millisecond(self.0).unwrap_or(nearest)
     }
 }
 
@@ -114,6 +115,13 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_retention_without_an_end_reaches_back_before_every_date() {
+        let earliest = Moment(1_767_225_600_000).before(Duration::MAX).timestamp();
+        assert!(earliest < Timestamp::UNIX_EPOCH, "{earliest}");
+        assert_eq!(Moment(0).after(Duration::MAX).timestamp().as_second(), Timestamp::MAX.as_second());
+    }
 
     #[test]
     fn a_clock_that_follows_another_shows_its_time_and_goes_on_between_two_looks() {

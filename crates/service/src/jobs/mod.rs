@@ -106,7 +106,7 @@ pub(crate) fn start(app: &Arc<App>, running: &TaskTracker, stop: &CancellationTo
 /// when this process could write last: after an outage or a suspension, heartbeats come before nodes are judged.
 async fn run_if_due(app: &App, job: &Job, last_success: &mut Moment) -> Result<()> {
     let now = app.clock.now();
-    let was_away = *last_success < now.before(job.interval * 2);
+    let was_away = *last_success < now.before(job.interval.saturating_mul(2));
     if job.needs_heartbeats && was_away {
         app.database.check_writer().await?;
     } else if app.database.begin_job(job.name, job.interval, now).await? {
