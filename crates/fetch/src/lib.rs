@@ -5,6 +5,7 @@ mod guard;
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -29,20 +30,26 @@ const MAX_REDIRECTS: usize = 5;
 pub struct FetchError {
     message: String,
     is_temporary: bool,
+    sink_failure: Option<io::ErrorKind>,
 }
 
 impl FetchError {
     fn permanent(message: impl Into<String>) -> Self {
-        Self { message: message.into(), is_temporary: false }
+        Self { message: message.into(), is_temporary: false, sink_failure: None }
     }
 
     fn temporary(message: impl Into<String>) -> Self {
-        Self { message: message.into(), is_temporary: true }
+        Self { is_temporary: true, ..Self::permanent(message) }
     }
 
     /// Whether the same fetch may succeed later: the server could not be reached, was too slow, or has a failure.
     pub fn is_temporary(&self) -> bool {
         self.is_temporary
+    }
+
+    /// Why the content could not be stored, if that is what failed: the URL is not to blame.
+    pub fn sink_failure(&self) -> Option<io::ErrorKind> {
+        self.sink_failure
     }
 }
 
@@ -69,7 +76,7 @@ impl Fetcher {
     /// A sentence that says why there is none. It does not repeat the URL, which may carry a signature.
     pub async fn fetch(&self, url: &str) -> Result<Vec<u8>, String> {
         let mut content = Vec::new();
-        self.fetch_to(url, &mut content).await?;
+        self.fetch_to(url, &mut content).await.map_err(|error| error.message)?;
         Ok(content)
     }
 
@@ -81,19 +88,21 @@ impl Fetcher {
         &self,
         url: &str,
         sink: &mut (impl AsyncWrite + Unpin + Send),
-    ) -> Result<(), String> {
-        let url = Url::parse(url).map_err(|cause| format!("this is no URL: {cause}"))?;
+    ) -> Result<(), FetchError> {
+        let no_url = |cause| FetchError::permanent(format!("this is no URL: {cause}"));
+        let url = Url::parse(url).map_err(no_url)?;
         if let Some(reason) = guard::refusal(&url) {
-            return Err(format!("this URL is not fetched: {reason}"));
+            return Err(FetchError::permanent(format!("this URL is not fetched: {reason}")));
         }
-        copy(self.client()?, url, MAX_FILE, sink).await.map_err(|error| error.message)
+        copy(self.client()?, url, MAX_FILE, sink).await
     }
 
-    fn client(&self) -> Result<&Client, String> {
+    fn client(&self) -> Result<&Client, FetchError> {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let client = guarded().map_err(|cause| format!("TLS cannot be set up: {cause}"))?;
+        let no_tls = |cause| FetchError::permanent(format!("TLS cannot be set up: {cause}"));
+        let client = guarded().map_err(no_tls)?;
         Ok(self.client.get_or_init(|| client))
     }
 }
@@ -151,15 +160,18 @@ async fn copy(
     if !status.is_success() {
         let is_temporary = status.is_server_error()
             || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS);
-        return Err(FetchError { message: format!("this URL responded with {status}"), is_temporary });
+        let error = FetchError::permanent(format!("this URL responded with {status}"));
+        return Err(FetchError { is_temporary, ..error });
     }
     let too_large =
         || FetchError::permanent(format!("the file behind this URL is larger than {max_bytes} bytes"));
     if response.content_length().is_some_and(|length| length > max_bytes) {
         return Err(too_large());
     }
-    let not_stored =
-        |cause| FetchError::permanent(format!("the file behind this URL cannot be stored: {cause}"));
+    let not_stored = |cause: io::Error| FetchError {
+        sink_failure: Some(cause.kind()),
+        ..FetchError::permanent(format!("the file behind this URL cannot be stored: {cause}"))
+    };
     let mut size = 0;
     let mut progress = 0;
     let mut deadline = Instant::now() + STALL_TIMEOUT;
@@ -205,7 +217,7 @@ fn failure(error: &reqwest::Error) -> FetchError {
         false => format!("the file behind this URL could not be fetched: {first}"),
     };
     // A redirect that is refused is refused again.
-    FetchError { message, is_temporary: !error.is_redirect() }
+    FetchError { is_temporary: !error.is_redirect(), ..FetchError::permanent(message) }
 }
 
 /// TLS over ring, named outright: reqwest would otherwise ask for a provider that the whole process has
@@ -306,6 +318,18 @@ mod tests {
         let served = serve(listener, "HTTP/1.1 206 Partial Content\r\ncontent-length: 4\r\n\r\npart");
         let refused = read(&client(|_| None).build()?, url, 10).await;
         assert!(refused.is_err_and(|error| error.to_string().contains("part of the file")));
+        served.await??;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_file_that_cannot_be_stored_is_no_fault_of_its_url() -> Outcome {
+        let (listener, url) = listener().await?;
+        let served = serve(listener, "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfile");
+        let mut room = [0; 2];
+        let mut sink = io::Cursor::new(&mut room[..]);
+        let failed = copy(&client(|_| None).build()?, url, 10, &mut sink).await;
+        assert_eq!(failed.err().and_then(|error| error.sink_failure()), Some(io::ErrorKind::WriteZero));
         served.await??;
         Ok(())
     }

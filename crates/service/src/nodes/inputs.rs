@@ -1,8 +1,9 @@
 //! Inputs of a task: from the JSON that was submitted to what a model takes. Files of the internet are fetched
 //! into temporary files first, so that they take no memory while others run.
 
-use std::io::{Seek, SeekFrom};
+use std::io::{self, Seek, SeekFrom};
 
+use inferstore_fetch::FetchError;
 use inferstore_models::{Input, Inputs};
 use serde_json::{Map, Value};
 use tokio::fs::File;
@@ -73,18 +74,8 @@ impl TaskInputs {
     pub(super) async fn fetch(&mut self, app: &App) -> Result<(), Failed> {
         for (name, source) in &mut self.0 {
             if let Source::Remote(url) = source {
-                let mut file = temporary_file(app)?;
-                #[cfg(test)]
-                if url == NEVER_RESPONDS {
-                    std::future::pending::<()>().await;
-                } else if url == RESPONDS_LATE {
-                    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-                    *source = Source::Fetched(file);
-                    continue;
-                }
-                let fetched = app.fetcher.fetch_to(url, &mut file).await;
-                fetched.map_err(|why| Failed::input(format!("{name}: {why}")))?;
-                *source = Source::Fetched(file);
+                let fetched = outlast_outage(|| fetch(app, url)).await?;
+                *source = Source::Fetched(fetched.map_err(|why| Failed::input(format!("{name}: {why}")))?);
             }
         }
         Ok(())
@@ -121,6 +112,23 @@ fn temporary_file(app: &App) -> Result<File> {
         Data::Folder(folder) => tempfile::tempfile_in(folder),
     };
     file.map(File::from_std).map_err(|cause| Error::keeping("creating a file for an input", cause))
+}
+
+/// Fetches a file of the internet; returns why there is none. That it cannot be stored is a failure of the service.
+async fn fetch(app: &App, url: &str) -> Result<Result<File, FetchError>> {
+    let mut file = temporary_file(app)?;
+    #[cfg(test)]
+    if url == NEVER_RESPONDS {
+        std::future::pending::<()>().await;
+    } else if url == RESPONDS_LATE {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        return Ok(Ok(file));
+    }
+    let fetched = app.fetcher.fetch_to(url, &mut file).await;
+    match fetched.as_ref().err().and_then(FetchError::sink_failure) {
+        Some(kind) => Err(Error::keeping("storing an input", io::Error::from(kind))),
+        None => Ok(fetched.map(|()| file)),
+    }
 }
 
 async fn fetched(file: File) -> Result<Vec<u8>> {
