@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, FromRequestParts, Request};
+use axum::extract::{DefaultBodyLimit, FromRequestParts, Request, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{delete, get, patch, post, put};
 use serde::Deserialize;
@@ -17,7 +17,9 @@ use serde_json::{Value, json};
 use super::{Admin, Backup, TaskDetail, TaskFilter};
 use crate::Error;
 use crate::accounts::{Account, Scope};
-use crate::api::{ApiJson, ApiPath, ApiQuery, DetailedFailure, Failure, Success, unknown_path, wrong_method};
+use crate::api::{
+    ApiJson, ApiPath, ApiQuery, DetailedFailure, Failure, Success, place, unknown_path, wrong_method,
+};
 use crate::catalog::{ModelChange, ModelSpec};
 use crate::ledger::{Audit, Credit};
 use crate::lifecycle::app::App;
@@ -43,7 +45,7 @@ pub(super) fn router(app: &Arc<App>) -> Router {
         .route("/tasks/{task}", get(task))
         .route("/tasks/{task}/refund", post(refund))
         .route("/audit", get(audit))
-        .route_layer(from_fn(run_to_end))
+        .route_layer(from_fn_with_state(Arc::clone(app), run_to_end))
         .route("/backups", post(backup))
         .method_not_allowed_fallback(wrong_method)
         .fallback(unknown_path("docs/admin.md lists the requests"))
@@ -52,10 +54,10 @@ pub(super) fn router(app: &Arc<App>) -> Router {
 }
 
 /// Runs a request to its end even if the operator hangs up: what follows a write, such as that a revoked key is
-/// forgotten, follows it always.
-async fn run_to_end(request: Request, next: Next) -> Result<Response, Failure> {
+/// forgotten, follows it always. The service ends after it.
+async fn run_to_end(State(app): State<Arc<App>>, request: Request, next: Next) -> Result<Response, Failure> {
     let panicked = |cause| Error::new("running an administration request", cause).into();
-    tokio::spawn(next.run(request)).await.map_err(panicked)
+    app.admin_requests.spawn(next.run(request)).await.map_err(panicked)
 }
 
 impl FromRequestParts<Arc<App>> for Admin {
@@ -187,8 +189,8 @@ const MAX_PAGE: u32 = 1_000;
 struct PageQuery {
     #[serde(default = "default_limit")]
     limit: u32,
-    #[serde(default)]
-    offset: u64,
+    #[serde(default, deserialize_with = "place")]
+    offset: Option<u64>,
 }
 
 const fn default_limit() -> u32 {
@@ -196,7 +198,8 @@ const fn default_limit() -> u32 {
 }
 
 async fn models(admin: Admin, ApiQuery(page): ApiQuery<PageQuery>) -> Done {
-    let models = admin.app.database.all_models(page.limit.min(MAX_PAGE), page.offset).await?;
+    let offset = page.offset.unwrap_or_default();
+    let models = admin.app.database.all_models(page.limit.min(MAX_PAGE), offset).await?;
     Ok(Success::data(json!({ "models": models })))
 }
 
@@ -207,8 +210,8 @@ struct TaskQuery {
     status: Option<Status>,
     #[serde(default = "default_limit")]
     limit: u32,
-    #[serde(default)]
-    offset: u64,
+    #[serde(default, deserialize_with = "place")]
+    offset: Option<u64>,
 }
 
 async fn tasks(admin: Admin, ApiQuery(query): ApiQuery<TaskQuery>) -> Done {
@@ -217,7 +220,8 @@ async fn tasks(admin: Admin, ApiQuery(query): ApiQuery<TaskQuery>) -> Done {
         None => None,
     };
     let limit = query.limit.min(MAX_PAGE);
-    let filter = TaskFilter { account, status: query.status, limit, offset: query.offset };
+    let offset = query.offset.unwrap_or_default();
+    let filter = TaskFilter { account, status: query.status, limit, offset };
     let tasks = admin.app.database.all_tasks(filter).await?;
     Ok(Success::data(json!({ "tasks": tasks })))
 }
@@ -360,6 +364,26 @@ mod tests {
         };
         let in_time = tokio::time::timeout(std::time::Duration::from_secs(8), is_invalid).await;
         in_time.map_err(|cause| Error::new("waiting until the key is not valid", cause))??;
+        service.shutdown().await;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn what_the_operator_has_begun_is_done_before_the_service_ends() -> Result<(), Error> {
+        let folder = tempfile::tempdir().map_err(|cause| Error::new("creating a folder", cause))?;
+        Service::start(Config::folder(folder.path())).await?.shutdown().await;
+        let service = Service::open_stopped(folder.path()).await?;
+        let before = service.accounts().await?;
+        let body = Body::from(json!({ "paid": "1" }).to_string());
+        let request = Request::post("/accounts/demo/credits");
+        let request = request.header("content-type", "application/json").body(body);
+        let request = request.map_err(|cause| Error::new("building a request", cause))?;
+        let mut response = Box::pin(router(&service.app).oneshot(request));
+        assert!(futures_util::poll!(&mut response).is_pending());
+        drop(response);
+        service.shutdown().await;
+        let service = Service::open_stopped(folder.path()).await?;
+        assert_ne!(service.accounts().await?, before);
         service.shutdown().await;
         Ok(())
     }

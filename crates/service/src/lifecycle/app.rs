@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use inferstore_fetch::Fetcher;
 use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
 
 use crate::clock::Clock;
 #[cfg(feature = "controls")]
@@ -41,6 +42,8 @@ pub(crate) struct App {
     pub(crate) account_requests: AccountLimit,
     /// Uploads in progress, by account.
     pub(crate) uploads: AccountLimit,
+    /// Requests of the operator in progress.
+    pub(crate) admin_requests: TaskTracker,
     /// The limit on requests per second, where there is one.
     pub(crate) request_rate: Option<RateLimit>,
 }

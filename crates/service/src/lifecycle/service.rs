@@ -170,6 +170,7 @@ impl Service {
             requests: Semaphore::new(limits.max_requests),
             account_requests: AccountLimit::new(limits.max_requests),
             uploads: AccountLimit::new(limits.max_requests),
+            admin_requests: TaskTracker::new(),
             request_rate: config.request_rate.map(RateLimit::new),
             config,
             clock,
@@ -289,6 +290,8 @@ impl Service {
     pub async fn shutdown(self) {
         self.stop.cancel();
         self.running.wait().await;
+        self.app.admin_requests.close();
+        let _ = tokio::time::timeout(self.app.config.shutdown_timeout, self.app.admin_requests.wait()).await;
         if self.is_key_read.load(Ordering::Relaxed)
             && let Err(cause) = self.api_key_shown().await
         {

@@ -157,3 +157,17 @@ async fn a_task_that_cost_nothing_is_not_refunded() -> Outcome {
     assert!(wrong.is_err_and(|error| error.to_string().contains("must be one of in_queue, computing")));
     Ok(())
 }
+
+#[tokio::test]
+async fn an_offset_that_no_list_has_is_refused_by_its_name() -> Outcome {
+    let mut bench = Bench::start().await?;
+    for list in ["models", "tasks"] {
+        for (offset, why) in [("9223372036854775808", "too large"), ("-1", "at least 0")] {
+            let refused = bench.admin.list(list, &[("offset", offset.to_owned())]).await;
+            let refused = refused.err().ok_or("it is refused")?.to_string();
+            assert!(refused.contains("offset") && refused.contains(why), "{list}: {refused}");
+        }
+        bench.admin.list(list, &[("offset", i64::MAX.to_string())]).await?;
+    }
+    Ok(())
+}
