@@ -151,7 +151,9 @@ mod tests {
     #[test]
     fn a_name_that_no_test_has_is_told_from_tests_that_pass() {
         let summary = |passed| {
-            format!("running 1 test\ntest result: ok. {passed} passed; 0 failed; 1 ignored; 0 measured; 9 filtered out\n")
+            format!(
+                "running 1 test\ntest result: ok. {passed} passed; 0 failed; 1 ignored; 0 measured; 9 filtered out\n"
+            )
         };
         assert_eq!(passed(&summary(0)), 0);
         assert_eq!(passed(&(summary(0) + "test stress::a ... ok\n" + &summary(12) + &summary(3))), 15);

@@ -9,11 +9,13 @@ use url::Host;
 
 /// Networks that are not the public internet: this host, private use, shared, link-local, protocol
 /// assignments, documentation, relays, benchmarks, multicast, reserved.
-const CLOSED_V4: [(Ipv4Addr, u32); 16] = [
+const CLOSED_V4: [(Ipv4Addr, u32); 17] = [
     (Ipv4Addr::new(0, 0, 0, 0), 8),
     (Ipv4Addr::new(10, 0, 0, 0), 8),
     (Ipv4Addr::new(100, 64, 0, 0), 10),
     (Ipv4Addr::new(127, 0, 0, 0), 8),
+    // Where virtual machines of Azure find the agent of their host.
+    (Ipv4Addr::new(168, 63, 129, 16), 32),
     (Ipv4Addr::new(169, 254, 0, 0), 16),
     (Ipv4Addr::new(172, 16, 0, 0), 12),
     (Ipv4Addr::new(192, 0, 0, 0), 24),

@@ -149,7 +149,8 @@ struct ModelEntry {
     seconds: Option<f64>,
 }
 
-fn check_program(of: &str, command: &[String], folder: Option<&Path>) -> Result<(), Error> {
+/// Whether the program of a command is there.
+pub(crate) fn check_program(of: &str, command: &[String], folder: Option<&Path>) -> Result<(), Error> {
     let Some(program) = command.first() else { return Ok(()) };
     let is_there = if program.contains('/') {
         folder.unwrap_or(Path::new(".")).join(program).is_file()
@@ -157,9 +158,10 @@ fn check_program(of: &str, command: &[String], folder: Option<&Path>) -> Result<
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
     };
-    match is_there {
-        true => Ok(()),
-        false => Err(Error::new(format!("starting {of}"), format!("there is no program {program}"))),
+    if is_there {
+        Ok(())
+    } else {
+        Err(Error::new(format!("starting {of}"), format!("there is no program {program}")))
     }
 }
 

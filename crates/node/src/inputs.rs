@@ -76,7 +76,7 @@ impl Gatherer {
 
     async fn fetch(&self, url: &str, storage: &Url) -> Result<Vec<u8>, String> {
         match Url::parse(url) {
-            Ok(parsed) if parsed.origin() == storage.origin() => self.fetch_own(&parsed).await,
+            Ok(parsed) if is_within(&parsed, storage) => self.fetch_own(&parsed).await,
             _ => self.public.fetch(url).await,
         }
     }
@@ -97,6 +97,12 @@ impl Gatherer {
     }
 }
 
+/// Whether a URL is one of the object store: at its address, which may have a path of its own.
+fn is_within(url: &Url, storage: &Url) -> bool {
+    let rest = url.path().strip_prefix(storage.path().trim_end_matches('/'));
+    url.origin() == storage.origin() && rest.is_some_and(|rest| rest.starts_with('/'))
+}
+
 /// The end of the name in a URL, if it is one that a file may have.
 fn extension(url: &str) -> String {
     let Ok(url) = Url::parse(url) else { return String::new() };
@@ -108,6 +114,20 @@ fn extension(url: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_of_the_service_are_those_below_its_storage_address() -> Result<(), url::ParseError> {
+        let storage = Url::parse("https://host/files")?;
+        for (url, is_own) in [
+            ("https://host/files/bucket/token/a.png", true),
+            ("https://host/files-of-others/a.png", false),
+            ("https://host/admin", false),
+            ("https://other/files/bucket/token/a.png", false),
+        ] {
+            assert_eq!(is_within(&Url::parse(url)?, &storage), is_own, "{url}");
+        }
+        Ok(())
+    }
 
     #[tokio::test]
     async fn only_the_service_may_be_on_this_machine() -> Result<(), Box<dyn std::error::Error>> {

@@ -190,10 +190,11 @@ async fn send<T: DeserializeOwned>(request: RequestBuilder) -> Result<Option<T>,
     let response = request.send().await.map_err(later)?;
     let status = response.status();
     let text = response.text().await.map_err(later)?;
-    let message = || match serde_json::from_str::<Failure>(&text) {
-        Ok(failure) => failure.message,
-        Err(_) => format!("the service responded with {status}"),
-    };
+    let failure = serde_json::from_str::<Failure>(&text).ok();
+    // A proxy returns 404, too, while the service restarts.
+    let is_of_service = failure.is_some();
+    let message =
+        || failure.map_or_else(|| format!("the service responded with {status}"), |failure| failure.message);
     match status {
         status if status.is_success() => match serde_json::from_str::<Response<T>>(&text) {
             Ok(response) => Ok(response.data),
@@ -202,7 +203,8 @@ async fn send<T: DeserializeOwned>(request: RequestBuilder) -> Result<Option<T>,
             }
         },
         StatusCode::UNAUTHORIZED => Err(Refusal::Key),
-        StatusCode::NOT_FOUND | StatusCode::CONFLICT => Err(Refusal::Gone),
+        StatusCode::NOT_FOUND | StatusCode::CONFLICT if is_of_service => Err(Refusal::Gone),
+        StatusCode::NOT_FOUND | StatusCode::CONFLICT => Err(Refusal::Later(message())),
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => Err(Refusal::Later(message())),
         status if status.is_client_error() => Err(Refusal::Refused(message())),
         _ => Err(Refusal::Later(message())),

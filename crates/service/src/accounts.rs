@@ -141,8 +141,9 @@ pub(crate) trait Accounts: Send + Sync {
     /// Makes a person a member of an organization.
     async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<()>;
     /// Ends a membership, and voids the upload targets that the person has asked for; false when there was
-    /// none.
-    async fn remove_member(&self, organization: AccountId, person: AccountId) -> Result<bool>;
+    /// none. From now on the organization pays for the files that the person has uploaded for it, which it alone can
+    /// delete.
+    async fn remove_member(&self, organization: AccountId, person: AccountId, now: Moment) -> Result<bool>;
     async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool>;
     /// Adds a key, or makes it valid again; fails when its identifier is that of another key.
     async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<()>;

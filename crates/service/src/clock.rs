@@ -91,9 +91,14 @@ impl Clock {
         Moment(now.saturating_add(self.ahead()))
     }
 
-    /// The time of signatures: no object store follows what a tester has set the clock ahead by.
+    /// The time without what a tester has set the clock ahead by.
+    pub(crate) fn real_time(&self) -> Moment {
+        Moment(self.now().0.saturating_sub(self.ahead()))
+    }
+
+    /// The time of signatures: no object store follows a tester.
     pub(crate) fn signing_time(&self) -> Timestamp {
-        Moment(self.now().0.saturating_sub(self.ahead())).timestamp()
+        self.real_time().timestamp()
     }
 
     /// By how many milliseconds the clock is ahead of the system's.

@@ -74,7 +74,7 @@ async fn a_command_that_fails_says_why_and_costs_nothing() {
         ("missing", shell("echo '{}'"), "output is missing"),
         ("flood", shell("yes"), "wrote more than"),
         ("slow", slow, "took longer than 0.5 seconds"),
-        ("hungry", hungry, "the command"),
+        ("hungry", hungry, "memory exhausted"),
     ];
     let mut models = Map::new();
     for (id, model, _) in &table {
@@ -98,7 +98,10 @@ async fn a_command_that_fails_says_why_and_costs_nothing() {
 async fn a_node_whose_machine_cannot_run_a_task_leaves_it_to_another() {
     let bench = Bench::start().await;
     bench.publish("steady", json!({}), json!({ "output": { "type": "string", "position": 0 } })).await;
-    let broken = bench.node(&json!({ "steady": { "command": ["there-is-no-such-program"] } }));
+    // A program that cannot be started.
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(folder.path().join("program"), "").expect("the folder is ours");
+    let broken = bench.node(&json!({ "steady": { "command": ["./program"], "folder": folder.path() } }));
     let task = bench.client.model("steady").run(Inputs::new()).start().await.expect("it is created");
     while task.get().await.expect("the service responds").status
         != Some(inferstore::types::TaskStatus::Computing)
@@ -111,6 +114,28 @@ async fn a_node_whose_machine_cannot_run_a_task_leaves_it_to_another() {
     for node in [broken, well] {
         node.stop().await.expect("the node ends in order");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_program_is_gone_leases_no_task() {
+    let bench = Bench::start().await;
+    bench.publish("steady", json!({}), json!({ "output": { "type": "string", "position": 0 } })).await;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let models = json!({ "steady": { "command": ["./program"], "folder": folder.path() } });
+    let node = bench.node(&models);
+    let run = tokio::spawn({
+        let run = bench.client.model("steady").run(Inputs::new());
+        async move { run.quickly().await }
+    });
+    // Several rounds of a slot that is not ready.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let program = folder.path().join("program");
+    std::fs::write(&program, "#!/bin/sh\necho '{\"output\": \"done\"}'\n").expect("the folder is ours");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(&program, executable).expect("the file is ours");
+    let outcome = run.await.expect("it does not panic").expect("the first attempt succeeds");
+    assert_eq!(outcome.output["output"], "done");
+    node.stop().await.expect("the node ends in order");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,6 +14,7 @@ use tokio::process::Command as Process;
 
 use super::Outputs;
 use crate::Error;
+use crate::config::check_program;
 use crate::inputs::{Input, Inputs};
 use crate::outputs::{Failed, Output, OutputFile};
 use crate::service::{Descriptor, Lease};
@@ -27,7 +28,9 @@ const TAIL: usize = 4 << 10;
 const MAX_FILE: u64 = inferstore_fetch::MAX_FILE;
 
 pub(crate) struct Command {
-    /// The program and its arguments, with what limits it in front.
+    /// The program and its arguments.
+    command: Vec<String>,
+    /// The same, with what limits it in front.
     words: Vec<String>,
     folder: Option<PathBuf>,
 }
@@ -46,11 +49,19 @@ pub(super) struct Given<'a> {
 
 impl Command {
     pub(super) fn new(
-        words: &[String],
+        command: &[String],
         folder: Option<&Path>,
         memory_mib: Option<u64>,
     ) -> Result<Self, Error> {
-        Ok(Self { words: limited(words, memory_mib)?, folder: folder.map(Path::to_owned) })
+        let words = limited(command, memory_mib)?;
+        Ok(Self { command: command.to_vec(), words, folder: folder.map(Path::to_owned) })
+    }
+
+    /// Whether the program is there, and room for the files of a run; if not, why.
+    pub(super) async fn is_ready(&self) -> Result<(), String> {
+        let program = check_program("the command", &self.command, self.folder.as_deref());
+        program.map_err(|cause| cause.to_string())?;
+        can_write().await
     }
 
     pub(super) async fn run(&self, lease: &Lease, inputs: Inputs) -> Result<Outputs, Failed> {

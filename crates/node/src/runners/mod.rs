@@ -53,7 +53,7 @@ impl Runner {
     /// Whether a run has a chance; if not, why.
     pub(crate) async fn is_ready(&self) -> Result<(), String> {
         match self {
-            Self::Command(_) => command::can_write().await,
+            Self::Command(command) => command.is_ready().await,
             Self::Cog(cog) => cog.is_ready().await,
             Self::OpenInference(server) => server.is_ready().await,
             Self::Worker(worker) => worker.is_ready().await,

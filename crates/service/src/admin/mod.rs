@@ -92,8 +92,8 @@ impl Admin {
         self.app.database.add_member(organization.id, person.id).await
     }
 
-    /// Ends a membership; false when there was none. What the person has uploaded stays, and upload targets
-    /// that it holds for the organization's storage work no more.
+    /// Ends a membership; false when there was none. What the person has uploaded stays and is paid by the organization,
+    /// and upload targets that it holds for the organization's storage work no more.
     ///
     /// # Errors
     /// When one of the two does not exist, or the database cannot be written.
@@ -105,7 +105,7 @@ impl Admin {
         if let Err(cause) = self.app.objects.settle(&self.app, TargetsOf::Owner(organization.id)).await {
             tracing::warn!(%cause, "uploads of a member who leaves could not be looked for");
         }
-        self.app.database.remove_member(organization.id, person.id).await
+        self.app.database.remove_member(organization.id, person.id, self.app.clock.now()).await
     }
 
     /// Draws an API key for an account. Only its hash is kept, so this is the one time it is shown.

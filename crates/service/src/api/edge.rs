@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{CONTENT_TYPE, DATE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -56,6 +56,11 @@ pub(crate) async fn observe(State(app): State<Arc<App>>, mut request: Request, n
     app.metrics.observe(&method, &route, status, elapsed);
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
+    }
+    // By the clock of the tasks, which clients compare it with; that of the machine may be wrong.
+    let date = httpdate::fmt_http_date(app.clock.now().timestamp().into());
+    if let Ok(value) = HeaderValue::from_str(&date) {
+        response.headers_mut().insert(DATE, value);
     }
     response
 }

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::RETRY_INTERVAL;
 use super::local_node::{ClaimedTask, Claiming};
 use crate::Result;
+use crate::clock::Moment;
 use crate::lifecycle::app::App;
 use crate::queue::{Claim, End, Lease, LeaseRules, Slot};
 
@@ -243,13 +244,14 @@ pub(super) async fn run(app: Arc<App>, stop: CancellationToken) {
     let mut backstop = tokio::time::interval((app.config.lease / 3).min(MAX_BACKSTOP));
     backstop.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut touched = app.clock.now();
+    let mut expired = ExpiredLeases::new(app.clock.real_time());
     while !stop.is_cancelled() {
         let now = app.clock.now();
         if touched <= now.before(app.config.lease / 3) {
             touched = now;
             touch_waiting_nodes(&app).await;
         }
-        match dispatch(&app).await {
+        match dispatch(&app, &mut expired).await {
             Ok(true) => continue,
             Ok(false) => {}
             Err(cause) => {
@@ -294,8 +296,37 @@ async fn release_unwanted(app: &App) -> Result<()> {
     Ok(())
 }
 
+/// Which expired leases are claimed. After an outage of the database or a suspension of the machine all leases have
+/// expired, also of nodes that run on: these have time for a heartbeat first.
+struct ExpiredLeases {
+    last_claim: Moment,
+    /// When claims stopped, and until when leases that expired since are left alone.
+    outage: Option<(Moment, Moment)>,
+}
+
+impl ExpiredLeases {
+    fn new(now: Moment) -> Self {
+        Self { last_claim: now, outage: None }
+    }
+
+    /// The moment before which a lease has to have expired.
+    fn before(&mut self, now: Moment, lease: Duration) -> Moment {
+        if self.last_claim < now.before(lease / 2) {
+            self.outage = Some((self.last_claim, now.after(lease / 3)));
+        }
+        match self.outage {
+            Some((began, until)) if now < until => began,
+            _ => now,
+        }
+    }
+
+    fn claimed(&mut self, now: Moment) {
+        self.last_claim = now;
+    }
+}
+
 /// Claims tasks for the slots that may find one; returns whether there may be more.
-async fn dispatch(app: &App) -> Result<bool> {
+async fn dispatch(app: &App, expired: &mut ExpiredLeases) -> Result<bool> {
     let dispatcher = &app.dispatcher;
     release_unwanted(app).await?;
     let claiming = app.node.claiming().await;
@@ -307,10 +338,14 @@ async fn dispatch(app: &App) -> Result<bool> {
         return Ok(false);
     }
     let slots: Vec<Slot> = selected.iter().map(|candidate| candidate.slot.clone()).collect();
+    let real_time = app.clock.real_time();
+    let expired_before = expired.before(real_time, app.config.lease);
     let rules = LeaseRules {
         length: app.config.lease,
         attempts: app.config.lease_attempts,
         max_running: app.config.limits.account_running,
+        // In the time of the tester, like the leases.
+        expired_before: Moment(expired_before.0.saturating_add(app.clock.ahead())),
     };
     #[cfg(test)]
     dispatcher.claims.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -322,6 +357,7 @@ async fn dispatch(app: &App) -> Result<bool> {
     };
     let claims = match claimed {
         Ok((counts, claims)) => {
+            expired.claimed(real_time);
             for (reply, counts) in replies.into_iter().zip(counts) {
                 // Fails when the run was interrupted.
                 let _ = reply.send(counts);
@@ -372,5 +408,32 @@ impl Dispatcher {
             }
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leases_that_expired_while_nothing_could_be_claimed_are_left_to_their_nodes_for_a_while() {
+        let second = Duration::from_secs(1);
+        let lease = second * 30;
+        let begin = Moment(1_000_000);
+        let mut expired = ExpiredLeases::new(begin);
+        let soon = begin.after(second * 5);
+        assert_eq!(expired.before(soon, lease), soon);
+        expired.claimed(soon);
+
+        let back = soon.after(second * 40);
+        assert_eq!(expired.before(back, lease), soon);
+        // That claim failed, too.
+        let back = back.after(second * 20);
+        assert_eq!(expired.before(back, lease), soon);
+        expired.claimed(back);
+        assert_eq!(expired.before(back.after(second * 9), lease), soon);
+        expired.claimed(back.after(second * 9));
+        let after = back.after(second * 10);
+        assert_eq!(expired.before(after, lease), after);
     }
 }

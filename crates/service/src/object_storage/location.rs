@@ -72,8 +72,10 @@ impl Locations {
     pub(crate) fn locate(&self, url: &str) -> Option<(String, String)> {
         let rest = |address: &String| url.strip_prefix(address.as_str());
         let is_path = |rest: &&str| rest.is_empty() || rest.starts_with(['/', '?', '#']);
-        let path = self.addresses.iter().filter_map(rest).find(is_path)?;
-        Some(self.object_at(path).unwrap_or_default())
+        let mut paths = self.addresses.iter().filter_map(rest).filter(is_path).peekable();
+        // One address may be the beginning of another.
+        paths.peek()?;
+        Some(paths.find_map(|path| self.object_at(path)).unwrap_or_default())
     }
 
     /// Returns the bucket and the key behind the path of a download URL.
@@ -141,6 +143,18 @@ mod tests {
     fn locations(secret: &str) -> Locations {
         let addresses = ["http://current/x", "http://former"].map(str::to_owned).to_vec();
         Locations::new(addresses, secret).expect("any secret will do")
+    }
+
+    #[test]
+    fn a_former_address_may_begin_with_the_current_one() {
+        let former =
+            Locations::new(vec!["http://host/files".to_owned()], "secret").expect("any secret will do");
+        let addresses = ["http://host", "http://host/files"].map(str::to_owned).to_vec();
+        let now = Locations::new(addresses, "secret").expect("any secret will do");
+        let object = Some(("bucket".to_owned(), "a.png".to_owned()));
+        for url in [former.url("bucket", "a.png"), now.url("bucket", "a.png")] {
+            assert_eq!(now.locate(&url), object);
+        }
     }
 
     #[test]

@@ -163,7 +163,7 @@ pub(crate) enum Ending {
 
 /// Why a task fails that no node can end.
 pub(crate) const ABANDONED: &str =
-    "the node that ran this task fell silent, and no other node serves the model";
+    "the node that ran this task stopped responding, and no other node took the task over";
 
 /// Why a task fails that no node has ended.
 pub(crate) fn not_survived(attempts: i64) -> String {
@@ -184,6 +184,10 @@ pub(crate) struct End {
     pub(crate) ending: Ending,
 }
 
+/// How long a task whose lease has expired waits at most for another node. A node may be alive and serve other models
+/// while what runs this one is broken.
+pub(crate) const MAX_UNCLAIMED: Duration = Duration::from_hours(24);
+
 /// How claims behave.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeaseRules {
@@ -193,6 +197,15 @@ pub(crate) struct LeaseRules {
     pub(crate) attempts: i64,
     /// How many tasks of one account may be computing at a time.
     pub(crate) max_running: u32,
+    /// Leases that expired at this moment or later are left to their nodes.
+    pub(crate) expired_before: Moment,
+}
+
+impl LeaseRules {
+    /// The moment before which a lease has to have expired for its task to be claimed.
+    pub(crate) fn expired_before(&self, now: Moment) -> Moment {
+        self.expired_before.min(now)
+    }
 }
 
 /// A slot of a node that is free to run a task.
@@ -240,7 +253,8 @@ pub(crate) trait Queue: Send + Sync {
     /// Ends a lease in order: the task can be claimed at once, and the lease does not count as an attempt.
     async fn release(&self, node: &str, task: &str, attempt: i64, now: Moment) -> Result<()>;
     /// Fails the tasks whose lease expired before a moment and whose model no node seen since `live_since`
-    /// serves, and gives their prices back. Returns how many.
+    /// serves, or that no node has claimed for [`MAX_UNCLAIMED`] since then, and gives their prices back. Returns how
+    /// many.
     async fn fail_abandoned(&self, expired_before: Moment, live_since: Moment, now: Moment) -> Result<usize>;
     /// Prolongs a lease; false when it is no longer the node's, or began before the oldest that is prolonged.
     async fn heartbeat(

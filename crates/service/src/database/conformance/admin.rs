@@ -31,7 +31,12 @@ impl<E: Engine> Fixture<E> {
         let models = [MODEL.to_owned()];
         self.database.node_seen(NODE, &models, now).await.unwrap();
         let slot = Slot { node: NODE.to_owned(), models: models.into(), max_running: u32::MAX };
-        let rules = LeaseRules { length: Duration::from_secs(30), attempts: 2, max_running: u32::MAX };
+        let rules = LeaseRules {
+            length: Duration::from_secs(30),
+            attempts: 2,
+            max_running: u32::MAX,
+            expired_before: Moment(i64::MAX),
+        };
         let claims = self.database.claim(&[slot], rules, now).await.unwrap();
         let Some(Claim::Leased(lease)) = claims.into_iter().next() else { panic!("there is no task") };
         assert!(self.database.finish(NODE, &lease.task, lease.attempt, &ending, now).await.unwrap());
@@ -77,7 +82,7 @@ pub(crate) async fn memberships_are_listed_from_both_sides(engine: impl Engine) 
     }
     assert_eq!(database.memberships(studio, Scope::Organization).await.unwrap(), ["anna", "customer"]);
     assert_eq!(database.memberships(anna, Scope::Personal).await.unwrap(), ["studio"]);
-    assert!(database.remove_member(studio, anna).await.unwrap());
+    assert!(database.remove_member(studio, anna, Moment(1)).await.unwrap());
     assert!(database.memberships(anna, Scope::Personal).await.unwrap().is_empty());
 }
 

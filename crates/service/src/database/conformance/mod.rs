@@ -58,6 +58,7 @@ macro_rules! conformance {
                 storage_is_charged_again_after_the_clock_was_set_back
                 an_account_that_cannot_be_charged_does_not_keep_the_others_free
                 a_member_pays_for_what_it_uploads_for_its_organization
+                an_organization_pays_for_the_files_of_a_member_who_has_left
                 a_credit_beyond_the_largest_amount_is_refused_in_plain_words
                 sums_beyond_the_largest_amount_are_audited;
             queue: accounts_take_turns_however_many_tasks_each_has
@@ -66,6 +67,8 @@ macro_rules! conformance {
                 a_released_lease_is_free_at_once_and_does_not_count
                 a_text_holds_any_character_and_finds_nothing_else
                 a_task_that_no_live_node_serves_fails_and_its_money_is_released
+                a_task_that_no_node_claims_again_fails_after_a_day_although_a_node_says_that_it_serves_the_model
+                a_lease_that_expired_in_an_outage_is_left_to_its_node
                 retention_deletes_the_oldest_tasks_and_every_balance_still_adds_up;
             targets: a_target_is_pending_until_it_has_stored_its_file_or_is_void
                 pending_targets_are_those_of_a_folder_an_owner_or_an_object_within_bounds;

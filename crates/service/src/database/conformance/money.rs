@@ -81,6 +81,21 @@ pub(crate) async fn a_member_pays_for_what_it_uploads_for_its_organization(engin
     fixture.assert_books_are_right().await;
 }
 
+pub(crate) async fn an_organization_pays_for_the_files_of_a_member_who_has_left(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let (member, organization) = (fixture.customer, fixture.account("organization").await.id);
+    fixture.database.add_member(organization, member).await.unwrap();
+    let file = File::of_size(1 << 30);
+    fixture.upload(organization, member, &file, Moment(0)).await;
+    assert!(fixture.database.remove_member(organization, member, Moment(DAY)).await.unwrap());
+    fixture.database.charge_storage(RATE, Moment(3 * DAY)).await.unwrap();
+    let owed = async |account| fixture.database.purses(account).await.unwrap().owed().smallest();
+    assert_eq!((owed(member).await, owed(organization).await), (1_000, 2_000));
+    fixture.assert_books_are_right().await;
+    fixture.delete(organization, &file, Moment(3 * DAY)).await;
+    fixture.assert_books_are_right().await;
+}
+
 pub(crate) async fn a_credit_beyond_the_largest_amount_is_refused_in_plain_words(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
     let most = Money::from_smallest(i64::MAX);

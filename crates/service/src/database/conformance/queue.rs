@@ -11,7 +11,12 @@ use crate::queue::{
 };
 
 const NOW: Moment = Moment(1_000_000);
-const RULES: LeaseRules = LeaseRules { length: Duration::from_secs(30), attempts: 2, max_running: u32::MAX };
+const RULES: LeaseRules = LeaseRules {
+    length: Duration::from_secs(30),
+    attempts: 2,
+    max_running: u32::MAX,
+    expired_before: Moment(i64::MAX),
+};
 
 impl<E: Engine> Fixture<E> {
     pub(crate) async fn create(&self, account: AccountId, max: u32) -> Created {
@@ -167,9 +172,40 @@ pub(crate) async fn a_task_that_no_live_node_serves_fails_and_its_money_is_relea
     assert_eq!(failed, 1);
     let task = fixture.database.task(fixture.customer, &task.id).await.unwrap().unwrap();
     assert_eq!(task.status, Status::Failed);
-    assert!(task.message.unwrap().contains("no other node serves the model"));
+    assert!(task.message.unwrap().contains("no other node took the task over"));
     assert_eq!(fixture.database.purses(fixture.customer).await.unwrap().balance.smallest(), 10);
     assert_eq!(fixture.database.audit().await.unwrap().faults, [""; 0]);
+}
+
+pub(crate) async fn a_task_that_no_node_claims_again_fails_after_a_day_although_a_node_says_that_it_serves_the_model(
+    engine: impl Engine,
+) {
+    let fixture = Fixture::new(engine).await;
+    fixture.database.credit(fixture.customer, Credit::Paid(Money::from_smallest(10)), NOW).await.unwrap();
+    let task = fixture.task(Money::from_smallest(4));
+    fixture.database.create_task(&task, InsufficientBalance::Refuse, 10, NOW).await.unwrap();
+    fixture.claim_one(NOW).await.unwrap();
+    let day = Duration::from_hours(24);
+    let fail_abandoned = async |expired_before| {
+        // The node is alive all the time.
+        fixture.database.fail_abandoned(expired_before, NOW, expired_before).await.unwrap()
+    };
+    assert_eq!(fail_abandoned(NOW.after(day)).await, 0);
+    assert_eq!(fail_abandoned(NOW.after(day * 2)).await, 1);
+    assert_eq!(fixture.database.purses(fixture.customer).await.unwrap().balance.smallest(), 10);
+}
+
+pub(crate) async fn a_lease_that_expired_in_an_outage_is_left_to_its_node(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let task = fixture.task(Money::ZERO);
+    fixture.database.create_task(&task, InsufficientBalance::Refuse, 10, NOW).await.unwrap();
+    let lease = fixture.claim_one(NOW).await.unwrap();
+    let later = NOW.after(RULES.length * 3);
+    let left = LeaseRules { expired_before: NOW.after(RULES.length / 2), ..RULES };
+    let slots = [slot("node")];
+    assert!(matches!(fixture.claim(left, &slots, later).await[..], [None]));
+    let again = fixture.claim(RULES, &slots, later).await;
+    assert_eq!(again[0].as_ref().map(|lease| lease.task.as_str()), Some(lease.task.as_str()));
 }
 
 pub(crate) async fn retention_deletes_the_oldest_tasks_and_every_balance_still_adds_up(engine: impl Engine) {

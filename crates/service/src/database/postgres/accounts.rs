@@ -1,14 +1,15 @@
 //! Accounts, memberships and hashed keys in PostgreSQL.
 
 use async_trait::async_trait;
-use deadpool_postgres::GenericClient;
+use deadpool_postgres::{GenericClient, Transaction};
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::PostgresDatabase;
 use super::changes::Change;
 use super::failure::{Outcome, read, statement, transaction};
-use super::movements::read_purses;
-use super::statements::{all, first, is_there, one, run};
+use super::movements::{lock, meter_storage, read_purses};
+use super::statements::{all, column, first, is_there, one, run};
 use super::values::Hash;
 use crate::accounts::{Account, AccountId, Accounts, KeptKey, NewAccount};
 use crate::clock::Moment;
@@ -50,16 +51,8 @@ impl Accounts for PostgresDatabase {
         statement!(self, |db| run(db, insert, &[&organization, &person])).map(|_| ())
     }
 
-    async fn remove_member(&self, organization: AccountId, person: AccountId) -> Result<bool> {
-        let removed = statement!(self, |db| one(
-            db,
-            "WITH removed AS (DELETE FROM members WHERE organization = $1 AND person = $2 RETURNING 1), \
-             void AS (UPDATE upload_targets SET is_void = true WHERE owner = $1 AND payer = $2) \
-             SELECT count(*) FROM removed",
-            &[&organization, &person],
-            |row| row.try_get::<_, i64>(0),
-        ))?;
-        Ok(removed > 0)
+    async fn remove_member(&self, organization: AccountId, person: AccountId, now: Moment) -> Result<bool> {
+        transaction!(self, |tx| remove_member(tx, organization, person, now))
     }
 
     async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool> {
@@ -136,4 +129,24 @@ pub(super) async fn add_key(
         0 => Err(Error::new("adding a key", format!("{:?} is the identifier of another key", key.id)).into()),
         _ => Ok(()),
     }
+}
+
+async fn remove_member(
+    tx: &Transaction<'_>,
+    organization: AccountId,
+    person: AccountId,
+    now: Moment,
+) -> Outcome<bool> {
+    let both: [&(dyn ToSql + Sync); 2] = [&organization, &person];
+    let delete = "DELETE FROM members WHERE organization = $1 AND person = $2";
+    let removed = run(tx, delete, &both).await?;
+    run(tx, "UPDATE upload_targets SET is_void = true WHERE owner = $1 AND payer = $2", &both).await?;
+    // In the order in which everything else locks: objects before purses.
+    let hand_over = "UPDATE objects SET payer = owner WHERE owner = $1 AND payer = $2 RETURNING size";
+    let sizes: Vec<i64> = all(tx, hand_over, &both, column).await?;
+    let bytes: i64 = sizes.iter().sum();
+    lock(tx, &[organization, person]).await?;
+    meter_storage(tx, person, -bytes, now).await?;
+    meter_storage(tx, organization, bytes, now).await?;
+    Ok(removed > 0)
 }

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 
 use super::SqliteDatabase;
-use super::movements::purses;
-use super::statements::Statements as _;
+use super::movements::{meter_storage, purses};
+use super::statements::{Statements as _, column};
 use crate::accounts::{Account, AccountId, Accounts, KeptKey, NewAccount};
 use crate::clock::Moment;
 use crate::database::records::record;
@@ -51,11 +51,16 @@ impl Accounts for SqliteDatabase {
         self.run(insert, (organization, person)).await.map(drop)
     }
 
-    async fn remove_member(&self, organization: AccountId, person: AccountId) -> Result<bool> {
+    async fn remove_member(&self, organization: AccountId, person: AccountId, now: Moment) -> Result<bool> {
         self.write(move |db| {
             let both = params![organization, person];
             let removed = db.run("DELETE FROM members WHERE organization = ? AND person = ?", both)?;
             db.run("UPDATE upload_targets SET is_void = 1 WHERE owner = ? AND payer = ?", both)?;
+            let hand_over = "UPDATE objects SET payer = owner WHERE owner = ? AND payer = ? RETURNING size";
+            let sizes: Vec<i64> = db.all(hand_over, both, column)?;
+            let bytes: i64 = sizes.iter().sum();
+            meter_storage(db, person, -bytes, now)?;
+            meter_storage(db, organization, bytes, now)?;
             Ok(removed > 0)
         })
         .await

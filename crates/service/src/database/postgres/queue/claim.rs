@@ -28,7 +28,7 @@ const LEASED: &str = "SELECT leased.id, leased.model, input, input_format, outpu
      FROM leased JOIN versions ON versions.id = leased.version ORDER BY number";
 
 const LEASE_EXPIRED: &str = "WITH found AS ( \
-       SELECT sequence FROM tasks WHERE status = 'computing' AND lease_until < $2 AND model = ANY ($1) \
+       SELECT sequence FROM tasks WHERE status = 'computing' AND lease_until < $7 AND model = ANY ($1) \
          AND attempt - releases < $3 \
        ORDER BY lease_until, sequence LIMIT $4 FOR UPDATE SKIP LOCKED), \
      numbered AS (SELECT sequence, row_number() OVER (ORDER BY sequence) AS number FROM found), \
@@ -171,9 +171,10 @@ impl PostgresDatabase {
         let wanted = i64::try_from(group.slots.len()).unwrap_or(i64::MAX);
         let models = &*group.slots[0].models;
         let most = wanted.saturating_mul(EXPIRED_PER_SLOT);
+        let expired_before = rules.expired_before(now);
         loop {
             let expired: Vec<(Expired, i64)> =
-                read!(self, |db| all(db, EXPIRED, &[&models, &now, &most], |row| {
+                read!(self, |db| all(db, EXPIRED, &[&models, &expired_before, &most], |row| {
                     Ok((Expired::read(row)?, row.try_get(3)?))
                 }))?;
             let mut claimable = 0;
@@ -184,7 +185,7 @@ impl PostgresDatabase {
                         break;
                     }
                 } else {
-                    self.fail(task, not_survived(*attempts), now, now).await?;
+                    self.fail(task, not_survived(*attempts), expired_before, now).await?;
                 }
             }
             if claimable > 0 {
@@ -194,7 +195,7 @@ impl PostgresDatabase {
                 let leased = statement!(self, |db| all(
                     db,
                     &sql,
-                    &[&models, &now, &rules.attempts, &wanted, &nodes, &until],
+                    &[&models, &now, &rules.attempts, &wanted, &nodes, &until, &expired_before],
                     lease,
                 ))?;
                 leases.extend(leased);

@@ -21,7 +21,12 @@ use crate::queue::{
 use crate::random::Randomness;
 
 const NOW: Moment = Moment(1_000_000);
-const RULES: LeaseRules = LeaseRules { length: Duration::from_secs(30), attempts: 2, max_running: u32::MAX };
+const RULES: LeaseRules = LeaseRules {
+    length: Duration::from_secs(30),
+    attempts: 2,
+    max_running: u32::MAX,
+    expired_before: Moment(i64::MAX),
+};
 const PRICE: i64 = 3;
 const TASKS: usize = 60;
 

@@ -9,7 +9,9 @@ use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::record;
-use crate::queue::{ABANDONED, Claim, Ending, Lease, LeaseRules, Slot, detail_of, not_survived};
+use crate::queue::{
+    ABANDONED, Claim, Ending, Lease, LeaseRules, MAX_UNCLAIMED, Slot, detail_of, not_survived,
+};
 
 /// The lowest turn of an account that has tasks of a model and runs fewer tasks than it may: one step in an
 /// index for each model, however many tasks are queued, and one for each account that is at its limit.
@@ -36,7 +38,9 @@ pub(super) fn is_there_work(db: &Connection, slots: &[Slot], rules: LeaseRules, 
     for slot in distinct(slots) {
         let models = json(&slot.models);
         let turn = params![models, rules.max_running, slot.node, slot.max_running];
-        if db.is_there(NEXT_TURN, turn)? || db.is_there(EXPIRED, params![models, now])? {
+        if db.is_there(NEXT_TURN, turn)?
+            || db.is_there(EXPIRED, params![models, rules.expired_before(now)])?
+        {
             return Ok(true);
         }
     }
@@ -94,7 +98,7 @@ fn claim_one(db: &Connection, slot: &Slot, rules: LeaseRules, now: Moment) -> Re
     let (node, models) = (&*slot.node, json(&slot.models));
     loop {
         let expired: Option<(i64, String, i64)> =
-            db.first(EXPIRED, params![models, now], |row| row.try_into())?;
+            db.first(EXPIRED, params![models, rules.expired_before(now)], |row| row.try_into())?;
         let Some((sequence, id, attempts)) = expired else { break };
         if attempts < rules.attempts {
             return lease(db, sequence, node, rules, now).map(Some);
@@ -116,7 +120,8 @@ fn claim_one(db: &Connection, slot: &Slot, rules: LeaseRules, now: Moment) -> Re
     }
 }
 
-/// Fails the tasks that expired before a moment and whose model no node seen since then serves.
+/// Fails the tasks that expired before a moment and whose model no node seen since then serves, or that no node has
+/// claimed for long.
 pub(super) fn fail_abandoned(
     db: &Connection,
     expired_before: Moment,
@@ -124,10 +129,10 @@ pub(super) fn fail_abandoned(
     now: Moment,
 ) -> Result<usize> {
     let abandoned: Vec<String> = db.all(
-        "SELECT id FROM tasks WHERE status = 'computing' AND lease_until < ?1 AND NOT EXISTS \
+        "SELECT id FROM tasks WHERE status = 'computing' AND lease_until < ?1 AND (lease_until < ?3 OR NOT EXISTS \
          (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
-          WHERE node_models.model = tasks.model AND seen_at >= ?2) LIMIT 1000",
-        params![expired_before, live_since],
+          WHERE node_models.model = tasks.model AND seen_at >= ?2)) LIMIT 1000",
+        params![expired_before, live_since, expired_before.before(MAX_UNCLAIMED)],
         |row| row.get(0),
     )?;
     for id in &abandoned {
