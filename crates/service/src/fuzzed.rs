@@ -3,7 +3,7 @@
 
 use crate::catalog::{Format, Inputs, check_inputs, checked_formats};
 
-pub use crate::object_storage::fuzzed::{Form, form, location, path, policy_range};
+pub use crate::object_storage::fuzzed::{Form, form, location, path, policy_expiration};
 
 /// Whether a model with these inputs could be published.
 pub fn is_publishable(declared: &str) -> bool {

@@ -28,17 +28,9 @@ pub async fn form(content_type: &str, pieces: Vec<Vec<u8>>) -> Result<Form, Stri
     Ok(Form { fields, file: file.into() })
 }
 
-/// How large the file may be that a policy allows with these fields, their names in lower case, at a time
-/// in seconds since 1970.
-pub fn policy_range(
-    policy: &str,
-    bucket: &str,
-    fields: &[(String, String)],
-    now: i64,
-) -> Result<(u64, u64), String> {
-    let now = Timestamp::from_second(now).map_err(|cause| cause.to_string())?;
-    let range = policy::check(policy, bucket, fields, now).map_err(|refusal| refusal.to_string())?;
-    Ok((range.min, range.max))
+/// When a policy expires.
+pub fn policy_expiration(policy: &str) -> Option<Timestamp> {
+    policy::expiration(policy)
 }
 
 /// The bucket, the token and the key behind the path of a URL.

@@ -15,29 +15,17 @@ use crate::Error;
 use crate::http::slow_clients::MinThroughput;
 use crate::lifecycle::app::App;
 
-/// What an upload says about itself.
-pub(super) struct Claim<'a> {
-    /// The identifier of its target, from a place that is signed.
-    pub(super) target: &'a str,
-    pub(super) bucket: &'a str,
-    pub(super) key: &'a str,
-    pub(super) mime: &'a str,
-}
-
-/// Decides whether an upload may begin. Its signature says that the service issued the target; this says that
-/// the target still stands.
-pub(super) async fn admit(app: &App, claim: &Claim<'_>) -> Result<Target, S3Error> {
+/// Decides whether an upload to a bucket may begin. Its signature says that the service issued the target; this says
+/// that the target still stands.
+pub(super) async fn admit(app: &App, target: &str, bucket: &str) -> Result<Target, S3Error> {
     let no_target = || S3Error::denied("this upload has no target that still stands.");
-    let target = app.database.target(claim.target).await?.ok_or_else(no_target)?;
+    let target = app.database.target(target).await?.filter(|target| target.bucket == bucket);
+    let target = target.ok_or_else(no_target)?;
     if target.is_void {
         return Err(S3Error::denied(VOID));
     }
     if target.expires_at <= app.clock.now() {
         return Err(S3Error::new(Code::AccessDenied, "Request has expired"));
-    }
-    // Signed already; a second look costs nothing.
-    if target.bucket != claim.bucket || target.key != claim.key || target.mime != claim.mime {
-        return Err(no_target());
     }
     if target.is_of_member() && !app.database.is_member(target.owner, target.payer).await? {
         return Err(S3Error::denied("the account is not a member of the organization."));

@@ -32,8 +32,8 @@ impl Direct {
         let key = blob_key(&target.id);
         if target.size <= MAX_FORM_FILE {
             let key = format!("{}{key}", config.prefix);
+            let endpoint = self.bucket.url(&config.public_address, "");
             let form = Form {
-                endpoint: self.bucket.url(&config.public_address, ""),
                 bucket: &config.bucket,
                 key: &key,
                 mime: &target.mime,
@@ -45,7 +45,7 @@ impl Direct {
                 secret: &config.secret_key,
                 region: &config.region,
             };
-            return signer.presign(&form, life, self.bucket.clock.signing_time());
+            return signer.presign(endpoint.into(), &form, life, self.bucket.clock.signing_time());
         }
         let url = self.bucket.url(&config.public_address, &key);
         let size = target.size.to_string();

@@ -21,7 +21,6 @@ pub(crate) enum Code {
     InternalError,
     InvalidAccessKeyId,
     InvalidArgument,
-    InvalidPolicyDocument,
     InvalidRange,
     InvalidRequest,
     MalformedPOSTRequest,
@@ -73,11 +72,6 @@ impl S3Error {
 
     pub(crate) fn denied(why: &str) -> Self {
         Self::new(Code::AccessDenied, format!("Access Denied: {why}"))
-    }
-
-    #[cfg(test)]
-    pub(crate) fn code_name(&self) -> String {
-        format!("{:?}", self.code)
     }
 
     /// Adds a header to the response.

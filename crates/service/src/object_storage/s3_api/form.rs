@@ -10,18 +10,19 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, LOCATION
 use axum::http::request::Parts;
 use axum::http::{Response, StatusCode};
 use futures_util::stream::{self, Stream, StreamExt};
+use jiff::Timestamp;
 use multer::{Constraints, Field, Multipart, SizeLimit};
 use subtle::ConstantTimeEq;
 use tokio::time::{Instant, timeout_at};
 
-use super::policy::{self, SizeRange, field};
-use super::sign::{ACCESS_KEY, ALGORITHM, TARGET_FIELD, mismatch, own_scope, unknown_access_key};
-use super::{Code, S3Error, not_allowed};
+use super::sign::{
+    ACCESS_KEY, ALGORITHM, TARGET_FIELD, mismatch, own_scope, signing_date, unknown_access_key,
+};
+use super::{Code, S3Error, not_allowed, policy};
 use crate::Error;
 use crate::http::slow_clients::{BodyError, BoundedBody, TooSlow};
 use crate::lifecycle::app::App;
-use crate::object_storage::MAX_FORM_FILE;
-use crate::object_storage::uploads::{Claim, admit, receive};
+use crate::object_storage::uploads::{admit, receive};
 
 /// How large the names and values of all fields before the file may be.
 const MAX_FIELDS: u64 = 64 * 1024;
@@ -56,29 +57,16 @@ pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<R
     let moment = deadline.min(Instant::now() + MAX_WAIT);
     let permit = timeout_at(moment, app.objects.unsigned_forms.acquire()).await.map_err(|_| busy())?;
     let (fields, file) = timeout_at(deadline, read_fields(&mut parts)).await.map_err(|_| TooSlow)??;
-    let policy = verify(app, &fields)?;
+    let (expiration, signed_at) = verify(app, &fields)?;
     drop(permit);
 
-    let range = policy::check(policy, bucket, &fields, app.clock.signing_time())?;
+    let target = admit(app, field(&fields, TARGET_FIELD).unwrap_or_default(), bucket).await?;
+    check(&app.objects.signer.form(&target, expiration, signed_at)?, bucket, &fields)?;
     let length =
         head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if length.is_some_and(|length| length > range.max + 2 * MAX_FIELDS) {
+    if length.is_some_and(|length| length > target.size + 2 * MAX_FIELDS) {
         let message = "Your proposed upload exceeds the maximum allowed size.";
         return Err(S3Error::new(Code::EntityTooLarge, message));
-    }
-    let claim = Claim {
-        target: field(&fields, TARGET_FIELD).unwrap_or_default(),
-        bucket,
-        key: field(&fields, "key").unwrap_or_default(),
-        mime: field(&fields, "content-type").unwrap_or_default(),
-    };
-    let target = admit(app, &claim).await?;
-    let exact = SizeRange { min: target.size, max: target.size };
-    if range != exact || target.size > MAX_FORM_FILE {
-        return Err(S3Error::new(
-            Code::AccessDenied,
-            "Invalid according to Policy: it is of another target.",
-        ));
     }
     body.raise_limit(target.size);
     let location = app.objects.locations.url(&target.bucket, &target.key);
@@ -153,8 +141,13 @@ fn to_the_end<'a>(
     Box::pin(file.map(|piece| piece.map_err(broken)).chain(rest))
 }
 
-/// Verifies the signature of a form and returns the policy that it covers.
-fn verify<'a>(app: &App, fields: &'a [(String, String)]) -> Result<&'a str, S3Error> {
+/// The value of a field.
+fn field<'a>(fields: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    fields.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+}
+
+/// Verifies the signature of a policy; returns when the policy expires, and when it was signed.
+fn verify(app: &App, fields: &[(String, String)]) -> Result<(Timestamp, Timestamp), S3Error> {
     let missing = |name: &str| S3Error::denied(&format!("the form has no field {name:?}."));
     let get = |name: &'static str| field(fields, name).ok_or_else(|| missing(name));
     let policy = get("policy")?;
@@ -170,7 +163,36 @@ fn verify<'a>(app: &App, fields: &'a [(String, String)]) -> Result<&'a str, S3Er
     }
     let day = date.get(..8).filter(|day| signed_scope == own_scope(day)).ok_or_else(mismatch)?;
     let right = app.objects.signer.signature(day, policy)?;
-    if right.as_bytes().ct_eq(signature.as_bytes()).into() { Ok(policy) } else { Err(mismatch()) }
+    if !bool::from(right.as_bytes().ct_eq(signature.as_bytes())) {
+        return Err(mismatch());
+    }
+    let expiration = policy::expiration(policy).ok_or_else(mismatch)?;
+    if expiration <= app.clock.signing_time() {
+        return Err(invalid("Policy expired."));
+    }
+    Ok((expiration, signing_date(date)?))
+}
+
+/// Compares the fields of a form with those that were signed for its target: each is there, and no other.
+fn check(signed: &[(&str, String)], bucket: &str, fields: &[(String, String)]) -> Result<(), S3Error> {
+    for (name, value) in signed {
+        let name = name.to_ascii_lowercase();
+        if field(fields, &name) != Some(value) {
+            return Err(invalid(&format!("Policy Condition failed: [\"eq\", \"${name}\"]")));
+        }
+    }
+    for (name, value) in fields {
+        // The bucket is what the address says; a field may repeat it.
+        let is_free = name.starts_with("x-ignore-") || (name == "bucket" && value == bucket);
+        if !is_free && !signed.iter().any(|(signed, _)| signed.eq_ignore_ascii_case(name)) {
+            return Err(invalid(&format!("Extra input fields: {name}")));
+        }
+    }
+    Ok(())
+}
+
+fn invalid(why: &str) -> S3Error {
+    S3Error::new(Code::AccessDenied, format!("Invalid according to Policy: {why}"))
 }
 
 fn malformed() -> S3Error {
@@ -186,5 +208,64 @@ fn broken(cause: multer::Error) -> S3Error {
             cause.downcast_ref::<BodyError>().copied().unwrap_or(BodyError::CutOff).into()
         }
         _ => malformed(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::sign::{Form, FormSigner};
+    use super::*;
+
+    fn sign(key: &str, mime: &str, size: u64) -> Vec<(&'static str, String)> {
+        let form = Form { bucket: "b", key, mime, size, target: Some("target") };
+        let signer = FormSigner { access_key: ACCESS_KEY, secret: "secret", region: "us-east-1" };
+        signer.sign(&form, Timestamp::MAX, Timestamp::UNIX_EPOCH).unwrap_or_default()
+    }
+
+    fn sent(signed: &[(&str, String)]) -> Vec<(String, String)> {
+        signed.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone())).collect()
+    }
+
+    fn judge(change: impl FnOnce(&mut Vec<(String, String)>)) -> Result<(), String> {
+        let signed = sign("samples/costs $5 \"$key\" ${filename}.txt", "text/plain", 7);
+        let mut fields = sent(&signed);
+        change(&mut fields);
+        check(&signed, "b", &fields).map_err(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn what_was_signed_is_allowed_and_a_refusal_names_the_field() {
+        let refused = |why: &str| Err(format!("AccessDenied: Invalid according to Policy: {why}"));
+        let condition = |name: &str| refused(&format!("Policy Condition failed: [\"eq\", \"${name}\"]"));
+        let push = |name: &str, value: &str| {
+            let field = (name.to_owned(), value.to_owned());
+            judge(|fields| fields.push(field))
+        };
+        assert_eq!(judge(|_| {}), Ok(()));
+        assert_eq!(judge(|fields| fields.reverse()), Ok(()));
+        assert_eq!(push("x-ignore-a", "b"), Ok(()));
+        assert_eq!(push("bucket", "b"), Ok(()));
+        assert_eq!(push("bucket", "c"), refused("Extra input fields: bucket"));
+        assert_eq!(push("acl", "public-read"), refused("Extra input fields: acl"));
+        assert_eq!(judge(|fields| fields.retain(|(name, _)| name != "key")), condition("key"));
+        assert_eq!(judge(|fields| fields.retain(|(name, _)| name == "key")), condition("content-type"));
+        assert_eq!(judge(|fields| fields.iter_mut().for_each(|field| field.1.push('x'))), condition("key"));
+    }
+
+    proptest! {
+        #[test]
+        fn a_form_allows_what_it_was_signed_for_and_nothing_else(
+            key in "\\PC{1,40}|[$\"\\\\{}\\[\\],a-z]{1,40}", mime in "\\PC{1,20}", size in any::<u64>(),
+            other in "\\PC{1,40}", other_size in any::<u64>(),
+        ) {
+            let fields = sent(&sign(&key, &mime, size));
+            let is_allowed = |key: &str, mime: &str, size| check(&sign(key, mime, size), "b", &fields).is_ok();
+            prop_assert!(is_allowed(&key, &mime, size));
+            prop_assert_eq!(is_allowed(&other, &mime, size), other == key);
+            prop_assert_eq!(is_allowed(&key, &other, size), other == mime);
+            prop_assert_eq!(is_allowed(&key, &mime, other_size), other_size == size);
+        }
     }
 }

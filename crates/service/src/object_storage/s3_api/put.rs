@@ -8,18 +8,16 @@ use axum::http::Response;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, IF_MATCH, IF_NONE_MATCH};
 use axum::http::request::Parts;
 use futures_util::TryStreamExt;
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 use subtle::ConstantTimeEq;
 use url::form_urlencoded;
 
-use super::sign::{ACCESS_KEY, SignedPut, TARGET_PARAMETER, mismatch, unknown_access_key};
+use super::sign::{ACCESS_KEY, SignedPut, TARGET_PARAMETER, mismatch, signing_date, unknown_access_key};
 use super::{Code, S3Error};
 use crate::Error;
 use crate::http::slow_clients::BodyError;
 use crate::lifecycle::app::App;
 use crate::object_storage::location;
-use crate::object_storage::uploads::{Claim, admit, receive};
+use crate::object_storage::uploads::{admit, receive};
 
 /// Stores the body as the object that the URL names.
 pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<Response<Body>, S3Error> {
@@ -36,8 +34,7 @@ pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<R
     };
     verify(app, &query, &sent)?;
     only_signed_headers(&head.headers)?;
-    let claim = Claim { target: sent.target, bucket: &location.bucket, key: &location.key, mime: sent.mime };
-    let target = admit(app, &claim).await?;
+    let target = admit(app, sent.target, &location.bucket).await?;
     let content_md5 = head.headers.contains_key("content-md5").then(|| text("content-md5"));
     let chunks = body.into_data_stream().map_err(|_| S3Error::from(BodyError::CutOff));
     let etag = receive(app, target, content_md5, chunks).await?;
@@ -60,8 +57,7 @@ fn verify(app: &App, query: &[(String, String)], sent: &SignedPut<'_>) -> Result
     if get("X-Amz-Credential")?.split('/').next() != Some(ACCESS_KEY) {
         return Err(unknown_access_key());
     }
-    let date = DateTime::strptime("%Y%m%dT%H%M%SZ", get("X-Amz-Date")?).map_err(|_| mismatch())?;
-    let date = date.to_zoned(TimeZone::UTC).map_err(|_| mismatch())?.timestamp();
+    let date = signing_date(get("X-Amz-Date")?)?;
     let life = Duration::from_secs(get("X-Amz-Expires")?.parse().map_err(|_| mismatch())?);
     if date.saturating_add(life).map_err(|_| mismatch())? <= app.clock.signing_time() {
         return Err(S3Error::new(Code::AccessDenied, "Request has expired"));

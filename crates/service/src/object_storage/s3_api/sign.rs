@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use rusty_s3::Method;
 use rusty_s3::signing::sign;
-use serde::Serializer;
+use serde::{Serialize, Serializer as _};
 use sha2::Sha256;
 use url::Url;
 
@@ -62,7 +64,8 @@ impl Signer {
     ) -> Result<Presigned> {
         let life = life.clamp(Duration::from_secs(1), MAX_LIFE);
         if target.size <= MAX_FORM_FILE {
-            return self.form(target, life, now);
+            let endpoint = format!("{}/{}", self.address, target.bucket);
+            return self.for_forms().presign(endpoint, &Form::of(target), life, now);
         }
         let size = target.size.to_string();
         let put = SignedPut { path, target: &target.id, mime: &target.mime, size: &size };
@@ -83,17 +86,14 @@ impl Signer {
         Ok(sign(&now, Method::Put, url, ACCESS_KEY, &self.secret, None, REGION, life, query, headers))
     }
 
-    fn form(&self, target: &Target, life: Duration, now: Timestamp) -> Result<Presigned> {
-        let endpoint = format!("{}/{}", self.address, target.bucket);
-        let form = Form {
-            endpoint: Url::parse(&endpoint).map_err(|cause| Error::new("signing an upload target", cause))?,
-            bucket: &target.bucket,
-            key: &target.key,
-            mime: &target.mime,
-            size: target.size,
-            target: Some(&target.id),
-        };
-        self.for_forms().presign(&form, life, now)
+    /// The fields of the form of a target, as they were signed at a time.
+    pub(super) fn form(
+        &self,
+        target: &Target,
+        expiration: Timestamp,
+        signed_at: Timestamp,
+    ) -> Result<Fields> {
+        self.for_forms().sign(&Form::of(target), expiration, signed_at)
     }
 
     fn for_forms(&self) -> FormSigner<'_> {
@@ -106,16 +106,24 @@ impl Signer {
     }
 }
 
+/// The fields of a form before its file.
+pub(super) type Fields = Vec<(&'static str, String)>;
+
 /// An upload by form: what its policy allows.
 pub(crate) struct Form<'a> {
-    /// The URL of the bucket.
-    pub(crate) endpoint: Url,
     pub(crate) bucket: &'a str,
     pub(crate) key: &'a str,
     pub(crate) mime: &'a str,
     pub(crate) size: u64,
     /// The identifier of the target, where the key does not say it.
     pub(crate) target: Option<&'a str>,
+}
+
+impl<'a> Form<'a> {
+    fn of(target: &'a Target) -> Self {
+        let Target { id, bucket, key, mime, size, .. } = target;
+        Self { bucket, key, mime, size: *size, target: Some(id) }
+    }
 }
 
 /// Signs policies of forms with the key of an object store.
@@ -126,24 +134,34 @@ pub(crate) struct FormSigner<'a> {
 }
 
 impl FormSigner<'_> {
-    /// Signs a form for so long.
-    pub(crate) fn presign(&self, form: &Form<'_>, life: Duration, now: Timestamp) -> Result<Presigned> {
+    /// Signs a form for so long. The endpoint is the URL of the bucket.
+    pub(crate) fn presign(
+        &self,
+        endpoint: String,
+        form: &Form<'_>,
+        life: Duration,
+        now: Timestamp,
+    ) -> Result<Presigned> {
+        let expiration = now.saturating_add(life).unwrap_or(now);
+        Ok(Presigned { endpoint, fields: fields(&self.sign(form, expiration, now)?)? })
+    }
+
+    pub(super) fn sign(&self, form: &Form<'_>, expiration: Timestamp, now: Timestamp) -> Result<Fields> {
         let day = now.strftime("%Y%m%d").to_string();
         let date = now.strftime("%Y%m%dT%H%M%SZ").to_string();
         let credential = format!("{}/{}", self.access_key, scope(&day, self.region));
         let mut all = vec![
-            ("key", form.key),
-            ("Content-Type", form.mime),
-            ("x-amz-algorithm", ALGORITHM),
-            ("x-amz-credential", credential.as_str()),
-            ("x-amz-date", date.as_str()),
+            ("key", form.key.to_owned()),
+            ("Content-Type", form.mime.to_owned()),
+            ("x-amz-algorithm", ALGORITHM.to_owned()),
+            ("x-amz-credential", credential),
+            ("x-amz-date", date),
         ];
-        all.extend(form.target.map(|target| (TARGET_FIELD, target)));
-        let expiration = now.saturating_add(life).unwrap_or(now);
+        all.extend(form.target.map(|target| (TARGET_FIELD, target.to_owned())));
         let policy = policy::write(form.bucket, &all, form.size, expiration);
         let signature = self.signature(&day, &policy)?;
-        all.extend([("policy", policy.as_str()), ("x-amz-signature", signature.as_str())]);
-        Ok(Presigned { endpoint: form.endpoint.to_string(), fields: fields(&all)? })
+        all.extend([("policy", policy), ("x-amz-signature", signature)]);
+        Ok(all)
     }
 
     fn signature(&self, day: &str, policy: &str) -> Result<String> {
@@ -166,6 +184,12 @@ pub(super) fn own_scope(day: &str) -> String {
     scope(day, REGION)
 }
 
+/// Reads the time of a signature.
+pub(super) fn signing_date(text: &str) -> Result<Timestamp, S3Error> {
+    let date = DateTime::strptime("%Y%m%dT%H%M%SZ", text).and_then(|date| date.to_zoned(TimeZone::UTC));
+    date.map(|date| date.timestamp()).map_err(|_| mismatch())
+}
+
 pub(super) fn mismatch() -> S3Error {
     let message = "The request signature we calculated does not match the signature you provided.";
     S3Error::new(Code::SignatureDoesNotMatch, message)
@@ -176,9 +200,11 @@ pub(super) fn unknown_access_key() -> S3Error {
 }
 
 /// The fields of a target: a JSON object as text, its members in this order.
-pub(crate) fn fields(members: &[(&str, &str)]) -> Result<String> {
+pub(crate) fn fields(members: &[(&str, impl Serialize)]) -> Result<String> {
     let failed = |cause| Error::new("writing the fields of an upload target", cause);
     let mut text = Vec::new();
-    serde_json::Serializer::new(&mut text).collect_map(members.iter().copied()).map_err(failed)?;
+    serde_json::Serializer::new(&mut text)
+        .collect_map(members.iter().map(|(name, value)| (name, value)))
+        .map_err(failed)?;
     String::from_utf8(text).map_err(|cause| Error::new("writing the fields of an upload target", cause))
 }
