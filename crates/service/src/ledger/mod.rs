@@ -2,12 +2,14 @@
 //! is a row, and every balance is a sum of rows that `audit` recomputes.
 
 mod money;
+mod movement;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use money::as_number;
 pub use money::{Money, NotMoney};
+pub(crate) use movement::{Movement, Side};
 
 use crate::Result;
 use crate::accounts::AccountId;

@@ -351,11 +351,7 @@ async fn dispatch(app: &App, expired: &mut ExpiredLeases) -> Result<bool> {
     dispatcher.claims.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let (ends, replies): (Vec<_>, Vec<_>) = ended.into_iter().map(|ended| (ended.end, ended.reply)).unzip();
     let now = app.clock.now();
-    let claimed = match ends.is_empty() {
-        true => app.database.claim(&slots, rules, now).await.map(|claims| (Vec::new(), claims)),
-        false => app.database.finish_and_claim(&ends, &slots, rules, now).await,
-    };
-    let claims = match claimed {
+    let claims = match app.database.finish_and_claim(&ends, &slots, rules, now).await {
         Ok((counts, claims)) => {
             expired.claimed(real_time);
             for (reply, counts) in replies.into_iter().zip(counts) {

@@ -16,7 +16,7 @@ use crate::controls::{Held, Replacement, Switch};
 use crate::lifecycle::app::App;
 use crate::lifecycle::config::Config;
 use crate::models::Models;
-use crate::queue::{Lease, Slot};
+use crate::queue::{Lease, NodeEnd, Slot};
 
 /// The unit in which memory of runs is reserved.
 const MEBIBYTE: u64 = 1 << 20;
@@ -268,6 +268,6 @@ impl LocalNode {
 
     /// Removes the node from those that serve models; the tasks that it had leased are released.
     pub(crate) async fn deregister(&self, app: &App) -> Result<()> {
-        app.database.node_left(&self.name, app.clock.now()).await
+        app.database.node_ended(&self.name, NodeEnd::Left, app.clock.now()).await
     }
 }

@@ -30,6 +30,7 @@ use crate::Result;
 use crate::database::{Database, QueueChange};
 use crate::lifecycle::app::App;
 use crate::models::Models;
+use crate::queue::NodeEnd;
 use crate::random::Randomness;
 use dispatcher::DispatchedTask;
 
@@ -65,7 +66,7 @@ pub(crate) async fn start(
     stop: &CancellationToken,
 ) -> Result<()> {
     // Where processes share the database, no node of an earlier one has this name.
-    app.database.node_gone(app.node.name(), app.clock.now()).await?;
+    app.database.node_ended(app.node.name(), NodeEnd::Died, app.clock.now()).await?;
     running.spawn(stop.clone().run_until_cancelled_owned(follow_changes(Arc::clone(app))));
     running.spawn(dispatcher::run(Arc::clone(app), stop.clone()));
     if app.config.workers == 0 {

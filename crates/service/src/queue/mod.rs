@@ -228,6 +228,15 @@ pub(crate) enum Claim {
     UnknownNode,
 }
 
+/// How a node has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NodeEnd {
+    /// It died: its leases count as attempts.
+    Died,
+    /// It left in order: its leases are released, and do not count.
+    Left,
+}
+
 /// What the store knows of tasks. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Queue: Send + Sync {
@@ -246,10 +255,21 @@ pub(crate) trait Queue: Send + Sync {
     /// Cancels a task that is still queued, and gives its price back.
     async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel>;
 
-    /// Leases a task for each slot, in one transaction: first one whose lease has expired, then one of the
-    /// account whose turn it is. Accounts take turns, however many tasks each has; the tasks of one account
-    /// are claimed in the order of their creation. A task that was leased too often fails instead.
-    async fn claim(&self, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Claim>>;
+    /// Ends tasks as `finish` does, then leases a task for each slot, in one commit where the engine has one writer:
+    /// first one whose lease has expired, then one of the account whose turn it is. Accounts take turns, however many
+    /// tasks each has; the tasks of one account are claimed in the order of their creation. A task that was leased too
+    /// often fails instead.
+    async fn finish_and_claim(
+        &self,
+        ends: &[End],
+        slots: &[Slot],
+        rules: LeaseRules,
+        now: Moment,
+    ) -> Result<(Vec<bool>, Vec<Claim>)>;
+    #[cfg(test)]
+    async fn claim(&self, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Claim>> {
+        self.finish_and_claim(&[], slots, rules, now).await.map(|(_, claims)| claims)
+    }
     /// Ends a lease in order: the task can be claimed at once, and the lease does not count as an attempt.
     async fn release(&self, node: &str, task: &str, attempt: i64, now: Moment) -> Result<()>;
     /// Fails the tasks whose lease expired before a moment and whose model no node seen since `live_since`
@@ -268,31 +288,13 @@ pub(crate) trait Queue: Send + Sync {
     /// Ends a task and moves its money; false when the lease is no longer the node's, and then nothing
     /// happens.
     async fn finish(&self, node: &str, task: &str, attempt: i64, end: &Ending, now: Moment) -> Result<bool>;
-    /// Ends tasks and claims others, all in one commit where the engine has one writer: `finish` for each end, then
-    /// `claim`.
-    async fn finish_and_claim(
-        &self,
-        ends: &[End],
-        slots: &[Slot],
-        rules: LeaseRules,
-        now: Moment,
-    ) -> Result<(Vec<bool>, Vec<Claim>)> {
-        let mut ended = Vec::new();
-        for End { node, task, attempt, ending } in ends {
-            ended.push(self.finish(node, task, *attempt, ending, now).await?);
-        }
-        Ok((ended, self.claim(slots, rules, now).await?))
-    }
-
     /// What has become of a lease, for a node that asks again.
     async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState>;
 
     /// Notes that a node is alive and which models it runs.
     async fn node_seen(&self, node: &str, models: &[String], now: Moment) -> Result<()>;
-    /// Forgets a node that died; what it had leased can be claimed at once.
-    async fn node_gone(&self, node: &str, now: Moment) -> Result<()>;
-    /// Forgets a node that ends in order; what it had leased is released.
-    async fn node_left(&self, node: &str, now: Moment) -> Result<()>;
+    /// Forgets a node that has ended; what it had leased can be claimed at once.
+    async fn node_ended(&self, node: &str, end: NodeEnd, now: Moment) -> Result<()>;
     /// Deletes the oldest tasks of each account up to the first one that has not ended before a moment. Their
     /// movements of money are added up. Returns how many tasks.
     async fn delete_ended_tasks(&self, ended_before: Moment, now: Moment) -> Result<usize>;

@@ -10,7 +10,7 @@ use proptest::test_runner::TestRunner;
 use super::{Engine, Fixture, MODEL};
 use crate::clock::Moment;
 use crate::ledger::{Credit, Money, Split};
-use crate::queue::{Cancel, Claim, Created, Ending, InsufficientBalance, LeaseRules, Slot, Status};
+use crate::queue::{Cancel, Claim, Created, Ending, InsufficientBalance, LeaseRules, NodeEnd, Slot, Status};
 
 /// How long a lease lives here, and how many of them a task gets.
 const LEASE: Duration = Duration::from_millis(100);
@@ -254,8 +254,8 @@ async fn take<E: Engine>(fixture: &mut Fixture<E>, expected: &mut Expected, step
         }
         Step::Gone { node, in_order } => {
             match in_order {
-                true => fixture.database.node_left(&name(node), now).await.unwrap(),
-                false => fixture.database.node_gone(&name(node), now).await.unwrap(),
+                true => fixture.database.node_ended(&name(node), NodeEnd::Left, now).await.unwrap(),
+                false => fixture.database.node_ended(&name(node), NodeEnd::Died, now).await.unwrap(),
             }
             for task in &mut expected.tasks {
                 if task.status == Status::Computing && task.node == node {

@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 use super::PostgresDatabase;
 use super::failure::{Outcome, read, transaction};
 use super::maintenance::left_to_postgres;
-use super::movements::{Movement, add_changes, lock, move_money, purses};
+use super::movements::{add_changes, lock, move_all, purses};
 use super::statements::{all, column, first, is_there};
 use super::values::{Json, signed};
 use crate::accounts::{AccountId, Scope};
@@ -18,7 +18,7 @@ use crate::admin::{
 };
 use crate::clock::Moment;
 use crate::database::records::record;
-use crate::ledger::{Money, Purse, Reason};
+use crate::ledger::{Money, Movement, Purse, Reason, Split};
 use crate::queue::Status;
 use crate::{Error, Result};
 
@@ -184,15 +184,9 @@ async fn refund(tx: &Transaction<'_>, task: &str, now: Moment) -> Outcome<Refund
     if earnings < amount {
         return Ok(Refund::EarningsTooSmall { earnings });
     }
-    for (purse, part) in [(Purse::Free, charged.free), (Purse::Balance, charged.balance)] {
-        let refunded = Movement {
-            amount: part,
-            from: Some((charged.publisher, Purse::Earnings)),
-            to: Some((charged.account, purse)),
-            reason: Reason::Refund,
-            task: Some(charged.sequence),
-        };
-        move_money(tx, refunded, now).await?;
-    }
+    let from = Some((charged.publisher, Purse::Earnings));
+    let price = Split { free: charged.free, balance: charged.balance };
+    let refund = Movement::of_return(from, charged.account, price, Reason::Refund);
+    move_all(tx, refund, Some(charged.sequence), now).await?;
     Ok(Refund::Done { account: charged.username, amount })
 }

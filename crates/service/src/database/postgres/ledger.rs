@@ -7,11 +7,11 @@ use futures_util::{StreamExt as _, stream};
 use super::PostgresDatabase;
 use super::audit::audit;
 use super::failure::{Outcome, read, statement, transaction};
-use super::movements::{Movement, Side, add_changes, keep_meter, lock, meter_storage, move_money, purses};
+use super::movements::{add_changes, keep_meter, lock, meter_storage, move_all, purses};
 use super::statements::{all, column, one};
 use crate::accounts::{AccountId, OPERATOR};
 use crate::clock::Moment;
-use crate::ledger::{Audit, Credit, Ledger, Money, Purse, Purses, Reason, StorageRate};
+use crate::ledger::{Audit, Credit, Ledger, Money, Movement, Purse, Purses, Reason, StorageRate};
 use crate::{Error, Result};
 
 /// How many old movements an account may have before they are added up.
@@ -93,42 +93,14 @@ async fn set_purses(
 ) -> Outcome {
     lock(tx, &[account]).await?;
     add_changes(tx, account).await?;
-    for (purse, wanted) in amounts {
-        let present = *purses(tx, account).await?.of(*purse);
-        let side = Some((account, *purse));
-        let (amount, from, to) = match *wanted >= present {
-            true => (difference(*wanted, present)?, None, side),
-            false => (difference(present, *wanted)?, side, None),
-        };
-        move_money(tx, Movement { amount, from, to, reason: Reason::Set, task: None }, now).await?;
-    }
-    Ok(())
+    let owned = purses(tx, account).await?;
+    move_all(tx, Movement::of_setting(account, owned, amounts)?, None, now).await
 }
 
 pub(super) async fn credit(tx: &Transaction<'_>, account: AccountId, credit: Credit, now: Moment) -> Outcome {
     lock(tx, &[account]).await?;
-    let given = |amount, purse| Movement {
-        amount,
-        from: None,
-        to: Some((account, purse)),
-        reason: Reason::Credit,
-        task: None,
-    };
-    match credit {
-        Credit::Free(amount) => move_money(tx, given(amount, Purse::Free), now).await,
-        Credit::Paid(amount) => {
-            move_money(tx, given(amount, Purse::Balance), now).await?;
-            let owed = purses(tx, account).await?.owed();
-            let settled = Movement {
-                amount: owed.min(amount),
-                from: Some((account, Purse::Balance)),
-                to: Some((account, Purse::Debt)),
-                reason: Reason::Settle,
-                task: None,
-            };
-            move_money(tx, settled, now).await
-        }
-    }
+    let owned = purses(tx, account).await?;
+    move_all(tx, Movement::of_credit(account, &owned, credit), None, now).await
 }
 
 /// Charges an account for what it stored up to now; false when that makes no smallest unit yet.
@@ -142,34 +114,10 @@ async fn charge_storage(
     let charge = meter.charge(rate);
     keep_meter(tx, account, &meter).await?;
     if charge.is_positive() {
-        bill(tx, account, charge, now).await?;
+        let operator = "SELECT id FROM accounts WHERE username = $1";
+        let operator: AccountId = one(tx, operator, &[&OPERATOR], column).await?;
+        let owned = purses(tx, account).await?;
+        move_all(tx, Movement::of_bill(account, &owned, operator, charge)?, None, now).await?;
     }
     Ok(charge.is_positive())
-}
-
-/// Takes a bill from free credits, then from the balance; the rest becomes debt.
-async fn bill(tx: &Transaction<'_>, account: AccountId, charge: Money, now: Moment) -> Outcome {
-    let operator: AccountId =
-        one(tx, "SELECT id FROM accounts WHERE username = $1", &[&OPERATOR], column).await?;
-    let to: Side = Some((operator, Purse::Revenue));
-    let part = |amount, purse| Movement {
-        amount,
-        from: Some((account, purse)),
-        to,
-        reason: Reason::Storage,
-        task: None,
-    };
-    let owned = purses(tx, account).await?;
-    let mut left = charge;
-    for (purse, present) in [(Purse::Free, owned.free), (Purse::Balance, owned.balance)] {
-        let amount = left.min(present);
-        move_money(tx, part(amount, purse), now).await?;
-        left = difference(left, amount)?;
-    }
-    move_money(tx, part(left, Purse::Debt), now).await
-}
-
-fn difference(amount: Money, less: Money) -> Result<Money> {
-    let difference = amount.checked_sub(less);
-    difference.ok_or_else(|| Error::new("moving money", "the difference of two amounts is too large"))
 }

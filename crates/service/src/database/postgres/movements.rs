@@ -9,10 +9,7 @@ use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::record;
-use crate::ledger::{Meter, Money, Purse, Purses, Reason};
-
-/// One side of a movement; None is the world outside.
-pub(super) type Side = Option<(AccountId, Purse)>;
+use crate::ledger::{Meter, Money, Movement, Purse, Purses, Side};
 
 /// Locks the purses of accounts, always in the same order, so that transactions wait for each other in no circle.
 pub(super) async fn lock(tx: &Transaction<'_>, accounts: &[AccountId]) -> Outcome {
@@ -56,20 +53,22 @@ pub(super) async fn add_changes(tx: &Transaction<'_>, account: AccountId) -> Out
     Ok(())
 }
 
-/// A movement of money.
-pub(super) struct Movement {
-    pub(super) amount: Money,
-    pub(super) from: Side,
-    pub(super) to: Side,
-    pub(super) reason: Reason,
-    /// The sequence of a task.
-    pub(super) task: Option<i64>,
+/// Moves amounts from one purse to another, for the task with this sequence if for one, and writes the rows that prove
+/// it. Nothing moves when an amount is zero.
+pub(super) async fn move_all(
+    tx: &Transaction<'_>,
+    movements: impl IntoIterator<Item = Movement>,
+    task: Option<i64>,
+    now: Moment,
+) -> Outcome {
+    for movement in movements {
+        move_money(tx, movement, task, now).await?;
+    }
+    Ok(())
 }
 
-/// Moves an amount from one purse to another and writes the row that proves it. Nothing moves when the amount is
-/// zero.
-pub(super) async fn move_money(tx: &Transaction<'_>, movement: Movement, now: Moment) -> Outcome {
-    let Movement { amount, from, to, reason, task } = movement;
+async fn move_money(tx: &Transaction<'_>, movement: Movement, task: Option<i64>, now: Moment) -> Outcome {
+    let Movement { amount, from, to, reason } = movement;
     if amount == Money::ZERO {
         return Ok(());
     }

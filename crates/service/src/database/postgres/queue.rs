@@ -15,8 +15,8 @@ use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::queue::{
-    ABANDONED, Cancel, Claim, Created, Ending, InsufficientBalance, LeaseRules, LeaseState, MAX_UNCLAIMED,
-    NewTask, Queue, Serving, Slot, Status, Task, TaskSummary,
+    ABANDONED, Cancel, Claim, Created, End, Ending, InsufficientBalance, LeaseRules, LeaseState, MAX_UNCLAIMED,
+    NewTask, NodeEnd, Queue, Serving, Slot, Status, Task, TaskSummary,
 };
 
 #[async_trait]
@@ -74,8 +74,18 @@ impl Queue for PostgresDatabase {
         read!(self, |db| read::depths(db))
     }
 
-    async fn claim(&self, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Claim>> {
-        self.claim_slots(slots, rules, now).await
+    async fn finish_and_claim(
+        &self,
+        ends: &[End],
+        slots: &[Slot],
+        rules: LeaseRules,
+        now: Moment,
+    ) -> Result<(Vec<bool>, Vec<Claim>)> {
+        let mut ended = Vec::new();
+        for End { node, task, attempt, ending } in ends {
+            ended.push(self.finish(node, task, *attempt, ending, now).await?);
+        }
+        Ok((ended, self.claim_slots(slots, rules, now).await?))
     }
 
     async fn release(&self, node: &str, task: &str, attempt: i64, now: Moment) -> Result<()> {
@@ -147,25 +157,15 @@ impl Queue for PostgresDatabase {
         transaction!(self, |tx| read::node_seen(tx, node, models, now))
     }
 
-    async fn node_gone(&self, node: &str, now: Moment) -> Result<()> {
+    async fn node_ended(&self, node: &str, end: NodeEnd, now: Moment) -> Result<()> {
         let expired = now.0 - 1;
+        let releases = i64::from(end == NodeEnd::Left);
         statement!(self, |db| run(
             db,
             "WITH gone AS (DELETE FROM nodes WHERE id = $1) \
-             UPDATE tasks SET lease_until = $2 WHERE status = 'computing' AND node = $1",
-            &[&node, &expired],
-        ))
-        .map(|_| ())
-    }
-
-    async fn node_left(&self, node: &str, now: Moment) -> Result<()> {
-        let expired = now.0 - 1;
-        statement!(self, |db| run(
-            db,
-            "WITH gone AS (DELETE FROM nodes WHERE id = $1) \
-             UPDATE tasks SET lease_until = $2, releases = releases + 1 \
+             UPDATE tasks SET lease_until = $2, releases = releases + $3 \
              WHERE status = 'computing' AND node = $1",
-            &[&node, &expired],
+            &[&node, &expired, &releases],
         ))
         .map(|_| ())
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use async_trait::async_trait;
 use rusqlite::{Connection, OpenFlags, params};
 
-use super::movements::{move_money, purses};
+use super::movements::{move_all, purses};
 use super::statements::{Statements as _, column};
 use super::values::{Json, Names};
 use super::{SqliteDatabase, connect};
@@ -15,7 +15,7 @@ use crate::admin::{
 };
 use crate::clock::Moment;
 use crate::database::records::record;
-use crate::ledger::{Money, Purse, Reason};
+use crate::ledger::{Money, Movement, Purse, Reason, Split};
 use crate::queue::Status;
 use crate::{Error, Result};
 
@@ -152,9 +152,8 @@ fn refund(db: &Connection, task: &str, now: Moment) -> Result<Refund> {
         return Ok(Refund::EarningsTooSmall { earnings });
     }
     let from = Some((charged.publisher, Purse::Earnings));
-    for (purse, part) in [(Purse::Free, charged.free), (Purse::Balance, charged.balance)] {
-        let to = Some((charged.account, purse));
-        move_money(db, part, from, to, Reason::Refund, Some(task), now)?;
-    }
+    let price = Split { free: charged.free, balance: charged.balance };
+    let refund = Movement::of_return(from, charged.account, price, Reason::Refund);
+    move_all(db, refund, Some(task), now)?;
     Ok(Refund::Done { account: charged.username, amount })
 }

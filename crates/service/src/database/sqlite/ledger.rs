@@ -8,12 +8,12 @@ use rusqlite::{Connection, Row, params};
 
 use super::SqliteDatabase;
 use super::group_commit::MAX_BATCH;
-use super::movements::{Side, keep_meter, meter_storage, move_money, purses, record};
-use super::statements::Statements as _;
+use super::movements::{keep_meter, meter_storage, move_all, purses, record};
+use super::statements::{Statements as _, column};
+use crate::Result;
 use crate::accounts::{AccountId, OPERATOR};
 use crate::clock::Moment;
-use crate::ledger::{Audit, Credit, Ledger, Money, Purse, Purses, Reason, StorageRate};
-use crate::{Error, Result};
+use crate::ledger::{Audit, Credit, Ledger, Money, Movement, Purse, Purses, Reason, Side, StorageRate};
 
 #[async_trait]
 impl Ledger for SqliteDatabase {
@@ -28,16 +28,8 @@ impl Ledger for SqliteDatabase {
     async fn set_purses(&self, account: AccountId, amounts: &[(Purse, Money)], now: Moment) -> Result<()> {
         let amounts = amounts.to_vec();
         self.write(move |db| {
-            for (purse, wanted) in amounts {
-                let present = *purses(db, account)?.of(purse);
-                let side = Some((account, purse));
-                if wanted >= present {
-                    move_money(db, difference(wanted, present)?, None, side, Reason::Set, None, now)?;
-                } else {
-                    move_money(db, difference(present, wanted)?, side, None, Reason::Set, None, now)?;
-                }
-            }
-            Ok(())
+            let owned = purses(db, account)?;
+            move_all(db, Movement::of_setting(account, owned, &amounts)?, None, now)
         })
         .await
     }
@@ -107,18 +99,19 @@ fn carry(db: &Connection, account: AccountId, before: Moment, now: Moment) -> Re
         // A sum of years can be larger than the largest amount.
         while sum > 0 {
             let amount = i64::try_from(sum).unwrap_or(i64::MAX);
-            record(db, Money::from_smallest(amount), from, to, Reason::Carried, None, now)?;
-            sum -= i128::from(amount);
+            let amount = Money::from_smallest(amount);
+            record(db, Movement { amount, from, to, reason: Reason::Carried }, None, now)?;
+            sum -= i128::from(amount.smallest());
         }
     }
     Ok(movements.len())
 }
 
 /// An amount with the purses that it came from and went to.
-type Movement = (i64, Side, Side);
+type Moved = (i64, Side, Side);
 
 /// Reads a movement from the first columns of a row.
-fn movement(row: &Row<'_>) -> rusqlite::Result<Movement> {
+fn movement(row: &Row<'_>) -> rusqlite::Result<Moved> {
     let side = |account: Option<AccountId>, purse: Option<Purse>| account.zip(purse);
     Ok((row.get(0)?, side(row.get(1)?, row.get(2)?), side(row.get(3)?, row.get(4)?)))
 }
@@ -205,18 +198,7 @@ const AUDITS: &[(&str, &str)] = &[
 ];
 
 pub(super) fn credit(db: &Connection, account: AccountId, credit: Credit, now: Moment) -> Result<()> {
-    match credit {
-        Credit::Free(amount) => {
-            move_money(db, amount, None, Some((account, Purse::Free)), Reason::Credit, None, now)
-        }
-        Credit::Paid(amount) => {
-            let balance = Some((account, Purse::Balance));
-            move_money(db, amount, None, balance, Reason::Credit, None, now)?;
-            let owed = purses(db, account)?.owed();
-            let debt = Some((account, Purse::Debt));
-            move_money(db, owed.min(amount), balance, debt, Reason::Settle, None, now)
-        }
-    }
+    move_all(db, Movement::of_credit(account, &purses(db, account)?, credit), None, now)
 }
 
 /// Charges an account for what it stored up to now; false when that makes no smallest unit yet.
@@ -225,26 +207,9 @@ fn charge_storage(db: &Connection, account: AccountId, rate: StorageRate, now: M
     let charge = meter.charge(rate);
     keep_meter(db, account, &meter)?;
     if charge.is_positive() {
-        bill(db, account, charge, now)?;
+        let operator = db.one("SELECT id FROM accounts WHERE username = ?", [OPERATOR], column)?;
+        let bill = Movement::of_bill(account, &purses(db, account)?, operator, charge)?;
+        move_all(db, bill, None, now)?;
     }
     Ok(charge.is_positive())
-}
-
-/// Takes a bill from free credits, then from the balance; the rest becomes debt.
-fn bill(db: &Connection, account: AccountId, charge: Money, now: Moment) -> Result<()> {
-    let operator = db.one("SELECT id FROM accounts WHERE username = ?", [OPERATOR], |row| row.get(0))?;
-    let to = Some((operator, Purse::Revenue));
-    let owned = purses(db, account)?;
-    let mut left = charge;
-    for (purse, present) in [(Purse::Free, owned.free), (Purse::Balance, owned.balance)] {
-        let part = left.min(present);
-        move_money(db, part, Some((account, purse)), to, Reason::Storage, None, now)?;
-        left = difference(left, part)?;
-    }
-    move_money(db, left, Some((account, Purse::Debt)), to, Reason::Storage, None, now)
-}
-
-fn difference(amount: Money, less: Money) -> Result<Money> {
-    let difference = amount.checked_sub(less);
-    difference.ok_or_else(|| Error::new("moving money", "the difference of two amounts is too large"))
 }

@@ -7,27 +7,17 @@ use super::statements::Statements as _;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::record;
-use crate::ledger::{Meter, Money, Purse, Purses, Reason};
+use crate::ledger::{Meter, Money, Movement, Purse, Purses, Side};
 use crate::{Error, Result};
-
-/// One side of a movement; None is the world outside.
-pub(super) type Side = Option<(AccountId, Purse)>;
 
 /// Moves an amount from one purse to another and writes the row that proves it. Nothing moves when the
 /// amount is zero.
-pub(super) fn move_money(
-    db: &Connection,
-    amount: Money,
-    from: Side,
-    to: Side,
-    reason: Reason,
-    task: Option<&str>,
-    now: Moment,
-) -> Result<()> {
+pub(super) fn move_money(db: &Connection, movement: Movement, task: Option<&str>, now: Moment) -> Result<()> {
+    let Movement { amount, from, to, .. } = movement;
     if amount == Money::ZERO {
         return Ok(());
     }
-    record(db, amount, from, to, reason, task, now)?;
+    record(db, movement, task, now)?;
     if let Some((account, purse)) = from {
         add(db, account, purse, -amount.smallest())?;
     }
@@ -37,16 +27,19 @@ pub(super) fn move_money(
     Ok(())
 }
 
-/// Writes the row of a movement, and leaves the purses as they are.
-pub(super) fn record(
+/// The same for several movements.
+pub(super) fn move_all(
     db: &Connection,
-    amount: Money,
-    from: Side,
-    to: Side,
-    reason: Reason,
+    movements: impl IntoIterator<Item = Movement>,
     task: Option<&str>,
     now: Moment,
 ) -> Result<()> {
+    movements.into_iter().try_for_each(|movement| move_money(db, movement, task, now))
+}
+
+/// Writes the row of a movement, and leaves the purses as they are.
+pub(super) fn record(db: &Connection, movement: Movement, task: Option<&str>, now: Moment) -> Result<()> {
+    let Movement { amount, from, to, reason } = movement;
     let account = |side: Side| side.map(|(account, _)| account);
     let purse = |side: Side| side.map(|(_, purse)| purse);
     db.run(

@@ -9,15 +9,15 @@ use async_trait::async_trait;
 use rusqlite::{Connection, params};
 
 use super::SqliteDatabase;
-use super::movements::move_money;
+use super::movements::{move_all, move_money};
 use super::statements::{Statements as _, column};
 use super::values::json;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::ledger::{Purse, Reason, Split};
+use crate::ledger::{Movement, Purse, Reason, Split};
 use crate::queue::{
-    Cancel, Claim, Created, End, Ending, InsufficientBalance, LeaseRules, LeaseState, NewTask, Queue,
-    Serving, Slot, Status, Task, TaskSummary,
+    Cancel, Claim, Created, End, Ending, InsufficientBalance, LeaseRules, LeaseState, NewTask, NodeEnd,
+    Queue, Serving, Slot, Status, Task, TaskSummary,
 };
 use crate::{Error, Result};
 
@@ -65,18 +65,33 @@ impl Queue for SqliteDatabase {
         self.all("SELECT status, tasks FROM task_counts", [], |row| row.try_into()).await
     }
 
-    async fn claim(&self, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Claim>> {
-        let looking = slots.to_vec();
-        // A look without the right to write, so that idle nodes do not delay writes.
-        let idle = self.read(move |db| match lease::is_there_work(db, &looking, rules, now)? {
-            true => Ok(None),
-            false => looking.iter().map(|slot| lease::no_task(db, slot)).collect::<Result<_, _>>().map(Some),
-        });
-        if let Some(claims) = idle.await? {
-            return Ok(claims);
+    async fn finish_and_claim(
+        &self,
+        ends: &[End],
+        slots: &[Slot],
+        rules: LeaseRules,
+        now: Moment,
+    ) -> Result<(Vec<bool>, Vec<Claim>)> {
+        let (ends, slots) = (ends.to_vec(), slots.to_vec());
+        if ends.is_empty() {
+            let looking = slots.clone();
+            // A look without the right to write, so that idle nodes do not delay writes.
+            let idle = self.read(move |db| match lease::is_there_work(db, &looking, rules, now)? {
+                true => Ok(None),
+                false => {
+                    looking.iter().map(|slot| lease::no_task(db, slot)).collect::<Result<_, _>>().map(Some)
+                }
+            });
+            if let Some(claims) = idle.await? {
+                return Ok((Vec::new(), claims));
+            }
         }
-        let slots = slots.to_vec();
-        self.write(move |db| lease::claim(db, &slots, rules, now)).await
+        self.write(move |db| {
+            let finish = |end: &End| lease::finish(db, &end.node, &end.task, end.attempt, &end.ending, now);
+            let ended = ends.iter().map(finish).collect::<Result<_, _>>()?;
+            Ok((ended, lease::claim(db, &slots, rules, now)?))
+        })
+        .await
     }
 
     async fn release(&self, node: &str, task: &str, attempt: i64, now: Moment) -> Result<()> {
@@ -107,22 +122,6 @@ impl Queue for SqliteDatabase {
         self.write(move |db| lease::finish(db, &node, &task, attempt, &end, now)).await
     }
 
-    async fn finish_and_claim(
-        &self,
-        ends: &[End],
-        slots: &[Slot],
-        rules: LeaseRules,
-        now: Moment,
-    ) -> Result<(Vec<bool>, Vec<Claim>)> {
-        let (ends, slots) = (ends.to_vec(), slots.to_vec());
-        self.write(move |db| {
-            let finish = |end: &End| lease::finish(db, &end.node, &end.task, end.attempt, &end.ending, now);
-            let ended = ends.iter().map(finish).collect::<Result<_, _>>()?;
-            Ok((ended, lease::claim(db, &slots, rules, now)?))
-        })
-        .await
-    }
-
     async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState> {
         let select = "SELECT status, output_format FROM tasks JOIN versions ON versions.id = tasks.version \
              WHERE tasks.id = ? AND node = ? AND attempt = ?";
@@ -147,14 +146,16 @@ impl Queue for SqliteDatabase {
         .await
     }
 
-    async fn node_gone(&self, node: &str, now: Moment) -> Result<()> {
+    async fn node_ended(&self, node: &str, end: NodeEnd, now: Moment) -> Result<()> {
         let node = node.to_owned();
-        self.write(move |db| node_ended(db, &node, 0, now)).await
-    }
-
-    async fn node_left(&self, node: &str, now: Moment) -> Result<()> {
-        let node = node.to_owned();
-        self.write(move |db| node_ended(db, &node, 1, now)).await
+        self.write(move |db| {
+            db.run("DELETE FROM nodes WHERE id = ?", [&node])?;
+            let expire = "UPDATE tasks SET lease_until = ?, releases = releases + ? \
+                          WHERE status = 'computing' AND node = ?";
+            db.run(expire, params![now.0 - 1, end == NodeEnd::Left, node])?;
+            Ok(())
+        })
+        .await
     }
 
     async fn delete_ended_tasks(&self, ended_before: Moment, now: Moment) -> Result<usize> {
@@ -171,15 +172,6 @@ impl Queue for SqliteDatabase {
         }
         Ok(deleted)
     }
-}
-
-/// Forgets a node and expires its leases, which count as released or not.
-fn node_ended(db: &Connection, node: &str, releases: i64, now: Moment) -> Result<()> {
-    db.run("DELETE FROM nodes WHERE id = ?", [node])?;
-    let expire =
-        "UPDATE tasks SET lease_until = ?, releases = releases + ? WHERE status = 'computing' AND node = ?";
-    db.run(expire, params![now.0 - 1, releases, node])?;
-    Ok(())
 }
 
 fn cancel(db: &Connection, account: AccountId, id: &str, now: Moment) -> Result<Cancel> {
@@ -217,19 +209,16 @@ fn hold(db: &Connection, task: &str) -> Result<Hold> {
 /// Gives what a task holds back to the purses that it came from.
 fn refund(db: &Connection, task: &str, now: Moment) -> Result<()> {
     let Hold { account, held, .. } = hold(db, task)?;
-    let from = Some((account, Purse::Held));
-    for (purse, part) in [(Purse::Free, held.free), (Purse::Balance, held.balance)] {
-        move_money(db, part, from, Some((account, purse)), Reason::Release, Some(task), now)?;
-    }
-    Ok(())
+    let released = Movement::of_return(Some((account, Purse::Held)), account, held, Reason::Release);
+    move_all(db, released, Some(task), now)
 }
 
 /// Pays what a task holds to the publisher of its model.
 fn charge(db: &Connection, task: &str, now: Moment) -> Result<()> {
     let Hold { account, publisher, held } = hold(db, task)?;
     let price = held.free.checked_add(held.balance);
-    let price = price.ok_or_else(|| Error::new("charging a task", "its price is too large"))?;
+    let amount = price.ok_or_else(|| Error::new("charging a task", "its price is too large"))?;
     let from = Some((account, Purse::Held));
     let to = Some((publisher, Purse::Earnings));
-    move_money(db, price, from, to, Reason::Charge, Some(task), now)
+    move_money(db, Movement { amount, from, to, reason: Reason::Charge }, Some(task), now)
 }

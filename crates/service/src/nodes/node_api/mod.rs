@@ -20,6 +20,7 @@ use self::key::NodeKey;
 use super::KnownNode;
 use crate::api::{ApiJson, ApiPath, Done, Failure, Success, observe, unknown_path, wrong_method};
 use crate::lifecycle::app::App;
+use crate::queue::NodeEnd;
 
 /// How many models a node may run.
 const MAX_MODELS: usize = 1_000;
@@ -99,7 +100,7 @@ async fn register(
 /// attempt.
 async fn goodbye(State(app): State<Arc<App>>, NodeKey(key): NodeKey, ApiPath(node): ApiPath<String>) -> Done {
     known(&app, &key, &node).await?;
-    app.database.node_left(&node, app.clock.now()).await?;
+    app.database.node_ended(&node, NodeEnd::Left, app.clock.now()).await?;
     app.node.outside.refresh(&app).await?;
     app.dispatcher.look_for_all();
     tracing::info!(node, key, "a node has left");

@@ -6,7 +6,7 @@ use super::super::movements::{move_money, purses};
 use super::super::statements::Statements as _;
 use crate::Result;
 use crate::clock::Moment;
-use crate::ledger::{Purse, Reason};
+use crate::ledger::{Movement, Purse, Reason};
 use crate::queue::{Created, InsufficientBalance, NewTask, Status, detail_of};
 
 pub(super) fn create(
@@ -66,9 +66,9 @@ pub(super) fn create(
         )?;
     }
     let to = Some((task.account, Purse::Held));
-    for (purse, part) in [(Purse::Free, held.free), (Purse::Balance, held.balance)] {
+    for (purse, amount) in [(Purse::Free, held.free), (Purse::Balance, held.balance)] {
         let from = Some((task.account, purse));
-        move_money(db, part, from, to, Reason::Reserve, Some(&task.id), now)?;
+        move_money(db, Movement { amount, from, to, reason: Reason::Reserve }, Some(&task.id), now)?;
     }
     Ok(created)
 }

@@ -1,0 +1,134 @@
+//! Movements of money: what a credit, a bill or a refund moves from one purse to another.
+
+use super::{Credit, Money, Purse, Purses, Reason, Split};
+use crate::accounts::AccountId;
+use crate::{Error, Result};
+
+/// One side of a movement; None is the world outside.
+pub(crate) type Side = Option<(AccountId, Purse)>;
+
+/// An amount that moves from one purse to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Movement {
+    pub(crate) amount: Money,
+    pub(crate) from: Side,
+    pub(crate) to: Side,
+    pub(crate) reason: Reason,
+}
+
+impl Movement {
+    /// A credit. What was paid in pays a debt first.
+    pub(crate) fn of_credit(account: AccountId, owned: &Purses, credit: Credit) -> Vec<Self> {
+        let given =
+            |amount, purse| Self { amount, from: None, to: Some((account, purse)), reason: Reason::Credit };
+        match credit {
+            Credit::Free(amount) => vec![given(amount, Purse::Free)],
+            Credit::Paid(amount) => {
+                let settled = Self {
+                    amount: amount.min(owned.owed()),
+                    from: Some((account, Purse::Balance)),
+                    to: Some((account, Purse::Debt)),
+                    reason: Reason::Settle,
+                };
+                vec![given(amount, Purse::Balance), settled]
+            }
+        }
+    }
+
+    /// A bill for storage: from free credits, then from the balance; the rest becomes debt.
+    pub(crate) fn of_bill(
+        account: AccountId,
+        owned: &Purses,
+        operator: AccountId,
+        charge: Money,
+    ) -> Result<Vec<Self>> {
+        let free = charge.min(owned.free);
+        let rest = difference(charge, free)?;
+        let balance = rest.min(owned.balance);
+        let debt = difference(rest, balance)?;
+        let to = Some((operator, Purse::Revenue));
+        let parts = [(Purse::Free, free), (Purse::Balance, balance), (Purse::Debt, debt)];
+        let part =
+            |(purse, amount)| Self { amount, from: Some((account, purse)), to, reason: Reason::Storage };
+        Ok(parts.map(part).to_vec())
+    }
+
+    /// What makes purses hold these amounts: the difference comes from outside, or goes there.
+    pub(crate) fn of_setting(
+        account: AccountId,
+        mut owned: Purses,
+        amounts: &[(Purse, Money)],
+    ) -> Result<Vec<Self>> {
+        let movement = |&(purse, wanted)| {
+            let present = std::mem::replace(owned.of(purse), wanted);
+            let side = Some((account, purse));
+            let (amount, from, to) = match wanted >= present {
+                true => (difference(wanted, present)?, None, side),
+                false => (difference(present, wanted)?, side, None),
+            };
+            Ok(Self { amount, from, to, reason: Reason::Set })
+        };
+        amounts.iter().map(movement).collect()
+    }
+
+    /// The price of a task that goes back to the purses which it was taken from.
+    pub(crate) fn of_return(from: Side, account: AccountId, price: Split, reason: Reason) -> [Self; 2] {
+        [(Purse::Free, price.free), (Purse::Balance, price.balance)].map(|(purse, amount)| Self {
+            amount,
+            from,
+            to: Some((account, purse)),
+            reason,
+        })
+    }
+}
+
+fn difference(amount: Money, less: Money) -> Result<Money> {
+    let difference = amount.checked_sub(less);
+    difference.ok_or_else(|| Error::new("moving money", "the difference of two amounts is too large"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ACCOUNT: AccountId = AccountId(1);
+    const OPERATOR: AccountId = AccountId(2);
+
+    fn money(units: i64) -> Money {
+        Money::from_smallest(units)
+    }
+
+    fn amounts(movements: &[Movement]) -> Vec<i64> {
+        movements.iter().map(|movement| movement.amount.smallest()).collect()
+    }
+
+    #[test]
+    fn what_was_paid_in_pays_a_debt_and_free_credits_do_not() {
+        let owned = Purses { debt: money(-3), ..Purses::default() };
+        for (paid, settled) in [(2, 2), (3, 3), (10, 3)] {
+            let credit = Movement::of_credit(ACCOUNT, &owned, Credit::Paid(money(paid)));
+            assert_eq!(amounts(&credit), [paid, settled]);
+        }
+        assert_eq!(amounts(&Movement::of_credit(ACCOUNT, &owned, Credit::Free(money(2)))), [2]);
+    }
+
+    #[test]
+    fn a_bill_is_paid_from_free_credits_then_from_the_balance_then_owed() -> Result<()> {
+        let owned = Purses { free: money(2), balance: money(3), ..Purses::default() };
+        for (charge, parts) in [(1, [1, 0, 0]), (4, [2, 2, 0]), (9, [2, 3, 4])] {
+            let bill = Movement::of_bill(ACCOUNT, &owned, OPERATOR, money(charge))?;
+            assert_eq!(amounts(&bill), parts);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_purse_that_is_set_twice_holds_the_last_amount() -> Result<()> {
+        let owned = Purses { free: money(2), ..Purses::default() };
+        let wanted = [(Purse::Free, money(5)), (Purse::Free, money(1))];
+        let set = Movement::of_setting(ACCOUNT, owned, &wanted)?;
+        assert_eq!(amounts(&set), [3, 4]);
+        assert_eq!((set[0].from, set[1].to), (None, None));
+        Ok(())
+    }
+}
