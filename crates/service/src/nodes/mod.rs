@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(crate) use dispatcher::Dispatcher;
 pub(crate) use local_node::LocalNode;
 pub(crate) use node_api::router;
-pub(crate) use registry::{KnownNode, NODE_RETENTION, Registry};
+pub(crate) use registry::{KnownNode, NODE_RETENTION, NodeKey, Registry};
 pub(crate) use run::Failed;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

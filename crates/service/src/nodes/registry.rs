@@ -11,6 +11,14 @@ use crate::clock::Moment;
 /// How long a node that says nothing is remembered.
 pub(crate) const NODE_RETENTION: Duration = Duration::from_hours(24);
 
+/// A key that nodes outside the process show.
+pub(crate) struct NodeKey {
+    pub(crate) name: String,
+    pub(crate) kept: KeptKey,
+    /// The models that its nodes may serve; None for any.
+    pub(crate) models: Option<Vec<String>>,
+}
+
 /// A node outside the process that has registered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KnownNode {
@@ -29,13 +37,11 @@ pub(crate) trait Registry: Send + Sync {
         models: Option<&[String]>,
         now: Moment,
     ) -> Result<bool>;
-    /// The models that the key of this name may serve; None for any.
-    async fn models_of_node_key(&self, name: &str) -> Result<Option<Vec<String>>>;
     /// Revokes a key and forgets its nodes; what they had leased can be claimed at once. False when there
     /// is no valid key of this name.
     async fn revoke_node_key(&self, name: &str, now: Moment) -> Result<bool>;
-    /// The valid key with this identifier, and its name.
-    async fn node_key(&self, id: &str) -> Result<Option<(KeptKey, String)>>;
+    /// The valid key with this identifier.
+    async fn node_key(&self, id: &str) -> Result<Option<NodeKey>>;
     /// Adds a node, and deletes those that were silent for long.
     async fn add_node(&self, node: &str, key: &str, models: &[String], now: Moment) -> Result<()>;
     /// A node, if it was registered with this key.

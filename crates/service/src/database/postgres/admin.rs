@@ -77,28 +77,22 @@ impl AdminDatabase for PostgresDatabase {
              ARRAY(SELECT model FROM node_models WHERE node = nodes.id ORDER BY model) \
              FROM node_keys FULL JOIN nodes ON nodes.key = node_keys.name \
              ORDER BY created_at NULLS FIRST, seen_at DESC";
-        let rows: Vec<(NodeOverview, Option<String>)> = read!(self, |db| all(db, select, &[], |row| {
+        read!(self, |db| all(db, select, &[], |row| {
             let node: Option<String> = row.try_get(1)?;
-            let registered: Vec<String> = row.try_get(6)?;
-            let allowed: Option<String> = row.try_get(5)?;
-            let models = node.is_some().then_some(registered);
-            let overview = NodeOverview {
+            let allowed: Option<Json<_>> = row.try_get(5)?;
+            let models = match node {
+                Some(_) => Some(row.try_get(6)?),
+                None => allowed.map(|models| models.0),
+            };
+            Ok(NodeOverview {
                 key: row.try_get(0)?,
                 models,
                 seen_at: row.try_get(2)?,
                 created_at: row.try_get(3)?,
                 revoked_at: row.try_get(4)?,
                 node,
-            };
-            Ok((overview, allowed))
-        }))?;
-        let named = rows.into_iter().map(|(overview, allowed)| {
-            let allowed = allowed.filter(|_| overview.node.is_none());
-            let allowed = allowed.map(|models| serde_json::from_str(&models)).transpose();
-            let allowed = allowed.map_err(|cause| Error::new("reading the models of a node", cause))?;
-            Ok(NodeOverview { models: overview.models.or(allowed), ..overview })
-        });
-        named.collect()
+            })
+        }))
     }
 
     async fn all_tasks(&self, filter: TaskFilter) -> Result<Vec<TaskOverview>> {

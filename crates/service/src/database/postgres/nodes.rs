@@ -6,11 +6,11 @@ use deadpool_postgres::Transaction;
 use super::PostgresDatabase;
 use super::failure::{Outcome, read, statement, transaction};
 use super::statements::{all, first, one, run};
-use super::values::{Hash, json};
+use super::values::{Hash, Json, json};
+use crate::Result;
 use crate::accounts::KeptKey;
 use crate::clock::Moment;
-use crate::nodes::{KnownNode, NODE_RETENTION, Registry};
-use crate::{Error, Result};
+use crate::nodes::{KnownNode, NODE_RETENTION, NodeKey, Registry};
 
 #[async_trait]
 impl Registry for PostgresDatabase {
@@ -33,15 +33,6 @@ impl Registry for PostgresDatabase {
         Ok(added > 0)
     }
 
-    async fn models_of_node_key(&self, name: &str) -> Result<Option<Vec<String>>> {
-        let select = "SELECT models FROM node_keys WHERE name = $1";
-        let models: Option<Option<String>> =
-            read!(self, |db| first(db, select, &[&name], |row| row.try_get::<_, Option<String>>(0)))?;
-        let read = |text: String| serde_json::from_str(&text);
-        let models = models.flatten().map(read).transpose();
-        models.map_err(|cause| Error::new("reading the models of a node key", cause))
-    }
-
     async fn revoke_node_key(&self, name: &str, now: Moment) -> Result<bool> {
         let expired = now.0 - 1;
         let revoked = statement!(self, |db| one(
@@ -58,11 +49,13 @@ impl Registry for PostgresDatabase {
         Ok(revoked > 0)
     }
 
-    async fn node_key(&self, id: &str) -> Result<Option<(KeptKey, String)>> {
-        let select = "SELECT id, hash, name FROM node_keys WHERE id = $1 AND revoked_at IS NULL";
+    async fn node_key(&self, id: &str) -> Result<Option<NodeKey>> {
+        let select = "SELECT id, hash, name, models FROM node_keys WHERE id = $1 AND revoked_at IS NULL";
         read!(self, |db| first(db, select, &[&id], |row| {
             let hash: Hash = row.try_get(1)?;
-            Ok((KeptKey { id: row.try_get(0)?, hash: hash.0 }, row.try_get(2)?))
+            let models: Option<Json<_>> = row.try_get(3)?;
+            let kept = KeptKey { id: row.try_get(0)?, hash: hash.0 };
+            Ok(NodeKey { kept, name: row.try_get(2)?, models: models.map(|models| models.0) })
         }))
     }
 

@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 
 use bytes::BytesMut;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
@@ -91,12 +92,12 @@ impl<'a> FromSql<'a> for Visibility {
     }
 }
 
-/// A JSON text.
-pub(super) struct Json(pub(super) Box<RawValue>);
+/// A value that is kept as a JSON text; by default that text.
+pub(super) struct Json<T = Box<RawValue>>(pub(super) T);
 
-impl<'a> FromSql<'a> for Json {
+impl<'a, T: DeserializeOwned> FromSql<'a> for Json<T> {
     fn from_sql(kind: &Type, raw: &'a [u8]) -> Outcome<Self> {
-        Ok(Self(RawValue::from_string(String::from_sql(kind, raw)?)?))
+        Ok(Self(serde_json::from_str(<&str>::from_sql(kind, raw)?)?))
     }
 
     fn accepts(kind: &Type) -> bool {

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OpenFlags, params};
 
 use super::movements::{move_all, purses};
 use super::statements::{Statements as _, column};
-use super::values::{Json, Names};
+use super::values::Json;
 use super::{SqliteDatabase, connect};
 use crate::accounts::{AccountId, Scope};
 use crate::admin::{
@@ -74,7 +74,7 @@ impl AdminDatabase for SqliteDatabase {
              FROM node_keys FULL JOIN nodes ON nodes.key = node_keys.name \
              ORDER BY created_at, seen_at DESC";
         self.all(select, [], |row| {
-            let models = row.get::<_, Option<Names>>(5)?.map(|names| names.0);
+            let models = row.get::<_, Option<Json<_>>>(5)?.map(|models| models.0);
             let (key, node, seen_at) = (row.get(0)?, row.get(1)?, row.get(2)?);
             Ok(NodeOverview { key, node, seen_at, models, created_at: row.get(3)?, revoked_at: row.get(4)? })
         })

@@ -5,11 +5,11 @@ use rusqlite::params;
 
 use super::SqliteDatabase;
 use super::statements::{Statements as _, column};
-use super::values::{Names, json};
+use super::values::{Json, json};
 use crate::Result;
 use crate::accounts::KeptKey;
 use crate::clock::Moment;
-use crate::nodes::{KnownNode, NODE_RETENTION, Registry};
+use crate::nodes::{KnownNode, NODE_RETENTION, NodeKey, Registry};
 
 #[async_trait]
 impl Registry for SqliteDatabase {
@@ -28,12 +28,6 @@ impl Registry for SqliteDatabase {
         Ok(added.await? > 0)
     }
 
-    async fn models_of_node_key(&self, name: &str) -> Result<Option<Vec<String>>> {
-        let select = "SELECT models FROM node_keys WHERE name = ?";
-        let models: Option<Option<Names>> = self.first(select, [name.to_owned()], column).await?;
-        Ok(models.flatten().map(|names| names.0))
-    }
-
     async fn revoke_node_key(&self, name: &str, now: Moment) -> Result<bool> {
         let name = name.to_owned();
         self.write(move |db| {
@@ -50,10 +44,13 @@ impl Registry for SqliteDatabase {
         .await
     }
 
-    async fn node_key(&self, id: &str) -> Result<Option<(KeptKey, String)>> {
-        let select = "SELECT id, hash, name FROM node_keys WHERE id = ? AND revoked_at IS NULL";
-        let read =
-            |row: &rusqlite::Row<'_>| Ok((KeptKey { id: row.get(0)?, hash: row.get(1)? }, row.get(2)?));
+    async fn node_key(&self, id: &str) -> Result<Option<NodeKey>> {
+        let select = "SELECT id, hash, name, models FROM node_keys WHERE id = ? AND revoked_at IS NULL";
+        let read = |row: &rusqlite::Row<'_>| {
+            let kept = KeptKey { id: row.get(0)?, hash: row.get(1)? };
+            let models: Option<Json<_>> = row.get(3)?;
+            Ok(NodeKey { kept, name: row.get(2)?, models: models.map(|models| models.0) })
+        };
         self.first(select, [id.to_owned()], read).await
     }
 

@@ -1,6 +1,7 @@
 //! How SQLite keeps the service's own types: identifiers, moments and amounts as integers, states as words.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::accounts::{AccountId, Scope};
@@ -63,20 +64,10 @@ impl FromSql for Visibility {
     }
 }
 
-/// A JSON text.
-pub(super) struct Json(pub(super) Box<RawValue>);
+/// A value that is kept as a JSON text; by default that text.
+pub(super) struct Json<T = Box<RawValue>>(pub(super) T);
 
-impl FromSql for Json {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        let read = RawValue::from_string(value.as_str()?.to_owned());
-        read.map(Self).map_err(|cause| FromSqlError::Other(Box::new(cause)))
-    }
-}
-
-/// Names, which are kept as a JSON array.
-pub(super) struct Names(pub(super) Vec<String>);
-
-impl FromSql for Names {
+impl<T: DeserializeOwned> FromSql for Json<T> {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         let read = serde_json::from_str(value.as_str()?);
         read.map(Self).map_err(|cause| FromSqlError::Other(Box::new(cause)))

@@ -8,13 +8,12 @@ use axum::http::header::CONTENT_TYPE;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::key::NodeKey;
 use super::output::{self, Outputs};
 use super::{known, lost};
 use crate::api::{ApiJson, ApiPath, Done, Failure, Success, is_mime};
 use crate::catalog::Format;
 use crate::lifecycle::app::App;
-use crate::nodes::OUTPUTS;
+use crate::nodes::{NodeKey, OUTPUTS};
 use crate::object_storage::OutputError;
 use crate::queue::{Ending, LeaseState};
 
@@ -31,7 +30,7 @@ pub(super) struct StoredFile {
 /// `output.png`.
 pub(super) async fn put_file(
     State(app): State<Arc<App>>,
-    NodeKey(key): NodeKey,
+    key: NodeKey,
     ApiPath((node, task, attempt, file)): ApiPath<(String, String, i64, String)>,
     request: Request,
 ) -> Done<StoredFile> {
@@ -85,7 +84,7 @@ enum Kind {
 /// the same response again.
 pub(super) async fn finish(
     State(app): State<Arc<App>>,
-    NodeKey(key): NodeKey,
+    key: NodeKey,
     ApiPath((node, task, attempt)): ApiPath<(String, String, i64)>,
     body: ApiJson<Finish>,
 ) -> Done {

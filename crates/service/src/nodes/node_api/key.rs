@@ -1,4 +1,4 @@
-//! Caller of the node API: the name behind the key of a node.
+//! Caller of the node API: the key of a node.
 
 use std::sync::Arc;
 
@@ -9,10 +9,9 @@ use axum::http::request::Parts;
 use crate::accounts::key_id;
 use crate::api::{Failure, sent_key};
 use crate::lifecycle::app::App;
+use crate::nodes::NodeKey;
 
-/// The name of the node key. A handler that takes one responds with 401 to everyone else.
-pub(super) struct NodeKey(pub(super) String);
-
+/// A handler that takes a key responds with 401 to everyone else.
 impl FromRequestParts<Arc<App>> for NodeKey {
     type Rejection = Failure;
 
@@ -23,7 +22,7 @@ impl FromRequestParts<Arc<App>> for NodeKey {
         };
         let text = sent_key(parts, "x-node-key").ok_or_else(refused)?;
         match app.database.node_key(&key_id(text)).await? {
-            Some((kept, name)) if kept.is_of(text) => Ok(Self(name)),
+            Some(key) if key.kept.is_of(text) => Ok(key),
             _ => Err(refused()),
         }
     }

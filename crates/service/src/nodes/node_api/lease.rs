@@ -12,12 +12,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio_util::sync::CancellationToken;
 
-use super::key::NodeKey;
 use super::{known, lost, unknown};
 use crate::api::{ApiJson, ApiPath, Done, Failure, Success, with_stored_json};
 use crate::catalog::{Format, Kind};
 use crate::lifecycle::app::App;
-use crate::nodes::DispatchedTask;
+use crate::nodes::{DispatchedTask, NodeKey};
 use crate::queue::{Lease, Slot};
 use crate::{Error, Result};
 
@@ -47,7 +46,7 @@ struct Leased<'a> {
 pub(super) async fn lease(
     State(app): State<Arc<App>>,
     Extension(stop): Extension<CancellationToken>,
-    NodeKey(key): NodeKey,
+    key: NodeKey,
     ApiPath(node): ApiPath<String>,
     body: ApiJson<LeaseRequest>,
 ) -> Result<Response, Failure> {
@@ -111,7 +110,7 @@ fn with_current_urls<'a>(app: &App, lease: &'a Lease) -> Result<Cow<'a, str>> {
 /// Prolongs a lease, up to twice the time that a run may take.
 pub(super) async fn heartbeat(
     State(app): State<Arc<App>>,
-    NodeKey(key): NodeKey,
+    key: NodeKey,
     ApiPath((node, task, attempt)): ApiPath<(String, String, i64)>,
 ) -> Done {
     known(&app, &key, &node).await?;

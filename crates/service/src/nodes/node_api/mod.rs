@@ -16,8 +16,7 @@ use axum::{Extension, Router};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use self::key::NodeKey;
-use super::KnownNode;
+use super::{KnownNode, NodeKey};
 use crate::api::{ApiJson, ApiPath, Done, Failure, Success, observe, unknown_path, wrong_method};
 use crate::lifecycle::app::App;
 use crate::queue::NodeEnd;
@@ -67,7 +66,7 @@ struct Registered {
 /// ran before it died is no longer its business.
 async fn register(
     State(app): State<Arc<App>>,
-    NodeKey(key): NodeKey,
+    key: NodeKey,
     body: ApiJson<Registration>,
 ) -> Done<Registered> {
     let models = body.value.models;
@@ -77,7 +76,7 @@ async fn register(
     if models.iter().any(|model| model.contains('\0')) {
         return Err(Failure::unprocessable("the name of a model has no NUL"));
     }
-    if let Some(allowed) = app.database.models_of_node_key(&key).await?
+    if let Some(allowed) = &key.models
         && let Some(other) = models.iter().find(|model| !allowed.contains(model))
     {
         let other: String = other.chars().take(80).collect();
@@ -85,9 +84,9 @@ async fn register(
         return Err(Failure::unprocessable(message));
     }
     let node = format!("node-{}", app.random.word(16)?);
-    app.database.add_node(&node, &key, &models, app.clock.now()).await?;
+    app.database.add_node(&node, &key.name, &models, app.clock.now()).await?;
     app.node.outside.refresh(&app).await?;
-    tracing::info!(node, key, ?models, "a node has registered");
+    tracing::info!(node, key = key.name, ?models, "a node has registered");
     Ok(Success::data(Registered {
         node,
         lease_seconds: app.config.lease.as_secs_f64(),
@@ -98,18 +97,18 @@ async fn register(
 
 /// Forgets a node that ends in order; what it was running goes to others at once, and does not count as an
 /// attempt.
-async fn goodbye(State(app): State<Arc<App>>, NodeKey(key): NodeKey, ApiPath(node): ApiPath<String>) -> Done {
+async fn goodbye(State(app): State<Arc<App>>, key: NodeKey, ApiPath(node): ApiPath<String>) -> Done {
     known(&app, &key, &node).await?;
     app.database.node_ended(&node, NodeEnd::Left, app.clock.now()).await?;
     app.node.outside.refresh(&app).await?;
     app.dispatcher.look_for_all();
-    tracing::info!(node, key, "a node has left");
+    tracing::info!(node, key = key.name, "a node has left");
     Ok(Success::done("goodbye"))
 }
 
 /// The node, if it registered with this key; and it is alive.
-async fn known(app: &App, key: &str, node: &str) -> Result<KnownNode, Failure> {
-    let known = app.database.known_node(node, key).await?;
+async fn known(app: &App, key: &NodeKey, node: &str) -> Result<KnownNode, Failure> {
+    let known = app.database.known_node(node, &key.name).await?;
     let known = known.ok_or_else(|| unknown(node))?;
     // Noting it each time would keep the disk busy for nothing.
     let now = app.clock.now();
