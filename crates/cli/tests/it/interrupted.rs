@@ -2,7 +2,6 @@
 
 #![cfg(unix)]
 
-use std::io::{BufRead, BufReader};
 use std::process::{Child, Output};
 use std::time::{Duration, Instant};
 
@@ -39,13 +38,6 @@ fn wait_until(mut is_so: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// Waits until the command has written a line with these words.
-fn read_until(process: &mut Child, words: &str) {
-    let stderr = BufReader::new(process.stderr.as_mut().expect("it is piped"));
-    let line = stderr.lines().map_while(Result::ok).find(|line| line.contains(words));
-    assert!(line.is_some(), "nothing says {words:?}");
-}
-
 fn requests(local: &Local, operation: &str) -> usize {
     let controls = local.service().controls().expect("they are on");
     let operation: inferstore_service::Operation =
@@ -74,9 +66,8 @@ fn ctrl_c_ends_a_download_and_names_the_task_that_is_paid() {
     let local = Local::with_controls();
     local.fault(json!({"effect": "drip_body", "bytes": 1, "pause_ms": 100, "operation": "getObject"}));
     let words = "run haze-removal input_image=@hazy.png --poll 0.1 -o out.png";
-    let mut run = local.command(words).spawn().expect("it starts");
-    read_until(&mut run, "task: success");
-    std::thread::sleep(Duration::from_millis(300));
+    let run = local.command(words).spawn().expect("it starts");
+    assert!(wait_until(|| requests(&local, "getObject") > 0));
     let output = interrupt(run);
     assert_eq!(output.status.code(), Some(exit::DETACHED.into()), "{output:?}");
     let report = text(&output.stdout);
@@ -132,4 +123,23 @@ fn a_batch_that_is_interrupted_prints_the_tasks_that_go_on() {
     let tasks = local.cli.call("task list -q").stdout;
     let is_printed = |task| printed.lines().any(|line| line == task);
     assert!(tasks.lines().count() == 2 && tasks.lines().all(is_printed), "{printed}");
+}
+
+#[test]
+fn ctrl_c_during_the_downloads_of_a_batch_reports_what_is_paid() {
+    let local = Local::with_controls();
+    pictures(local.cli.folder.path(), 2);
+    local.fault(json!({"effect": "drip_body", "bytes": 1, "pause_ms": 100, "operation": "getObject"}));
+    let words = "run haze-removal p000.png p001.png -o out --poll 0.1 --cancel-on-interrupt --json";
+    let run = local.command(words).spawn().expect("it starts");
+    assert!(wait_until(|| requests(&local, "getObject") >= 2));
+    let output = interrupt(run);
+    assert_eq!(output.status.code(), Some(exit::DETACHED.into()), "{output:?}");
+    let records: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    for record in records.as_array().expect("a list") {
+        assert!(record["status"] == "not_saved" && record["cost"] == "0.01", "{record}");
+        assert!(record["task"].is_string() && record["output"].is_object(), "{record}");
+    }
+    assert!(text(&output.stderr).contains("0 queued tasks were canceled"), "{output:?}");
+    assert_eq!(requests(&local, "cancelTask"), 0, "what has succeeded cannot be canceled");
 }

@@ -48,24 +48,15 @@ struct Batch {
     progress: Mutex<Progress>,
     /// A failure that every further file would meet.
     stopped: AtomicBool,
-    /// The tasks whose outputs are not here yet, by the key of their file.
+    /// The files whose tasks may have been created, and which have not ended yet, by their key.
     waiting: Mutex<BTreeMap<String, Waiting>>,
 }
 
-/// A task whose outputs are not here yet.
+/// A file that has not ended yet.
 struct Waiting {
-    place: usize,
-    file: String,
-    /// None while it is created.
-    task: Option<TaskId>,
+    /// What Ctrl-C reports of it.
+    so_far: Ended,
     uploaded: Vec<String>,
-}
-
-impl Waiting {
-    fn of(ended: &Ended, task: Option<&TaskId>, uploaded: &[String]) -> Self {
-        let (place, file) = (ended.place, ended.file.clone());
-        Self { place, file, task: task.cloned(), uploaded: uploaded.to_vec() }
-    }
 }
 
 /// Runs the model on each file, or only checks that it could.
@@ -181,7 +172,7 @@ impl Batch {
         let runs = stream::iter(runs).map(|(place, (file, name))| async move {
             let mut ended = Ended { place, file, ..Ended::default() };
             ended.failure = self.one(&mut ended, name, session).await.err();
-            self.waiting().retain(|_, waiting| waiting.place != place);
+            self.waiting().retain(|_, waiting| waiting.so_far.place != place);
             self.progress().counted(&ended.file);
             ended
         });
@@ -202,20 +193,23 @@ impl Batch {
     /// Leaves the tasks that were waited for alone, or cancels those that are still queued. Another Ctrl-C ends that.
     async fn leave(&self, waiting: BTreeMap<String, Waiting>, ctrl_c: &mut CtrlC) -> Vec<Ended> {
         let mut left = Vec::new();
-        for Waiting { place, file, task, .. } in waiting.values() {
-            let (file, task) = (file.clone(), task.clone());
-            let status = if task.is_some() { Status::Unfinished } else { Status::Unknown };
-            left.push(Ended { place: *place, file, task, status, ..Ended::default() });
+        let mut unfinished = Vec::new();
+        for (key, Waiting { so_far, uploaded }) in waiting {
+            // A task whose create was interrupted is not known.
+            if let (Status::Unfinished, Some(task)) = (so_far.status, so_far.task.clone()) {
+                unfinished.push((so_far.place, key, task, uploaded));
+            }
+            left.push(so_far);
         }
         if !self.plan.options.cancel_on_interrupt {
             return left;
         }
-        let cancels = stream::iter(waiting).map(|(key, waiting)| async move {
-            // One that runs goes on, and one whose create was interrupted is not known.
-            self.plan.client.task(waiting.task?).cancel().await.ok()?;
+        let cancels = stream::iter(unfinished).map(|(place, key, task, uploaded)| async move {
+            // One that runs goes on.
+            self.plan.client.task(task).cancel().await.ok()?;
             // Without the line, the next start reads that the task is canceled.
             let _ = self.journal().write(&key, Step::Failed("canceled".to_owned()));
-            Some((waiting.place, waiting.uploaded))
+            Some((place, uploaded))
         });
         let mut cancels = std::pin::pin!(cancels.buffer_unordered(usize::from(self.plan.options.jobs)));
         loop {
@@ -235,6 +229,12 @@ impl Batch {
                 () = self.delete(uploaded) => {}
             }
         }
+    }
+
+    /// Notes what Ctrl-C reports of a file from now on.
+    fn note(&self, key: &str, ended: &Ended, uploaded: &[String]) {
+        let waiting = Waiting { so_far: ended.without_failure(), uploaded: uploaded.to_vec() };
+        self.waiting().insert(key.to_owned(), waiting);
     }
 
     fn waiting(&self) -> MutexGuard<'_, BTreeMap<String, Waiting>> {
@@ -312,6 +312,7 @@ impl Batch {
         ended.cost.clone_from(&outcome.cost);
         ended.output = outcome.output.clone();
         ended.status = Status::NotSaved;
+        self.note(&key, ended, &uploaded);
         self.state(&file, "downloading");
         let names = Names { input: Some(name), model: Some(self.plan.model.clone()) };
         let outputs = self.save(&key, &outcome, &uploaded, own, &names, session).await;
@@ -321,6 +322,7 @@ impl Batch {
         let done = Step::Done { task: outcome.task, cost, outputs, output: outcome.output };
         self.journal().write(&key, done)?;
         ended.status = Status::Success;
+        self.note(&key, ended, &uploaded);
         self.delete(uploaded).await;
         Ok(())
     }
@@ -337,7 +339,7 @@ impl Batch {
         prepared.require_serving = self.plan.options.require_serving;
         let uploaded = prepared.uploaded.clone();
         ended.status = Status::Unknown;
-        self.waiting().insert(key.to_owned(), Waiting::of(ended, None, &uploaded));
+        self.note(key, ended, &uploaded);
         match self.plan.client.adopt_or_start(prepared).await {
             Ok(task) => {
                 let task = task.id().clone();
@@ -363,7 +365,7 @@ impl Batch {
 
     /// Waits for the task of a file.
     async fn wait(&self, ended: &mut Ended, key: &str, task: TaskId, uploaded: &[String]) -> Result<Outcome> {
-        self.waiting().insert(key.to_owned(), Waiting::of(ended, Some(&task), uploaded));
+        self.note(key, ended, uploaded);
         let options = self.plan.options.wait.clone();
         let wait = self.plan.client.task(task.clone()).wait();
         let wait = wait.model(&*self.plan.model).deadline(options.deadline);
@@ -378,6 +380,7 @@ impl Batch {
             Err(error) => error,
         };
         ended.status = status_after(&error);
+        self.note(key, ended, uploaded);
         if matches!(error, Error::TaskFailed(_)) && self.is_balance_too_small().await {
             self.stopped.store(true, Ordering::Relaxed);
         }

@@ -62,6 +62,20 @@ pub(super) struct Ended {
 }
 
 impl Ended {
+    pub(super) fn without_failure(&self) -> Self {
+        Self {
+            place: self.place,
+            file: self.file.clone(),
+            status: self.status,
+            task: self.task.clone(),
+            cost: self.cost.clone(),
+            output: self.output.clone(),
+            outputs: self.outputs.clone(),
+            was_done: self.was_done,
+            failure: None,
+        }
+    }
+
     /// Where the outputs are, or what they are if they are no files.
     fn shown(&self) -> Vec<String> {
         if !self.outputs.is_empty() {
