@@ -77,13 +77,14 @@ impl Journal {
                     .with_hint("choose a folder for -o on a file system with locks"));
             }
         }
-        let mut text = String::new();
-        file.read_to_string(&mut text).map_err(|error| failed(&error))?;
-        // A kill can cut the last line short.
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).map_err(|error| failed(&error))?;
+        // A kill can cut the last line short, even inside a character.
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        text.truncate(whole);
         let mut steps = BTreeMap::new();
-        for (number, line) in text.get(..whole).unwrap_or_default().lines().enumerate() {
-            let (key, step) = serde_json::from_str(line).map_err(|error| {
+        for (number, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
+            let (key, step) = serde_json::from_slice(line.trim_ascii_end()).map_err(|error| {
                 // The parser sees one line alone, and calls it the first.
                 let cause = error.to_string();
                 let cause = cause.rsplit_once(" at line ").map_or(&*cause, |(cause, _)| cause);
@@ -183,12 +184,17 @@ mod tests {
         journal.write("a", Step::Failed("first".to_owned()))?;
         journal.write("a", Step::Failed("second".to_owned()))?;
         assert!(Journal::open(folder.path()).is_err(), "one process has it");
-        let cut = journal.file.write_all(br#"["b",{"Failed":"cut"#);
-        assert!(cut.is_ok());
         drop(journal);
+        // The second one is cut inside a character.
+        for half in [br#"["b",{"Failed":"cut"#.as_slice(), b"[\"b\",{\"Failed\":\"\xc3"] {
+            let mut journal = Journal::open(folder.path())?;
+            assert!(journal.file.write_all(half).is_ok());
+            drop(journal);
+            let journal = Journal::open(folder.path())?;
+            assert!(matches!(journal.step("a"), Some(Step::Failed(why)) if why == "second"));
+            assert!(journal.step("b").is_none());
+        }
         let mut journal = Journal::open(folder.path())?;
-        assert!(matches!(journal.step("a"), Some(Step::Failed(why)) if why == "second"));
-        assert!(journal.step("b").is_none());
         journal.write("b", Step::Failed("whole".to_owned()))?;
         drop(journal);
         assert!(Journal::open(folder.path())?.step("b").is_some());
