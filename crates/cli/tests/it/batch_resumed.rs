@@ -17,6 +17,14 @@ fn tasks(local: &Local) -> usize {
     local.cli.call("task list --all -q").stdout.lines().count()
 }
 
+/// Removes from the journal that outputs were saved.
+fn forget_done(local: &Local) {
+    let journal = local.cli.path("out/inferstore-batch.jsonl");
+    let text = std::fs::read_to_string(&journal).expect("it is there");
+    let kept: Vec<&str> = text.lines().filter(|line| !line.contains(r#"{"Done""#)).collect();
+    std::fs::write(&journal, kept.join("\n") + "\n").expect("it can be written");
+}
+
 #[test]
 fn a_batch_whose_creates_were_refused_asks_again_within_the_limits_of_the_next_start() {
     let local = Local::with_controls();
@@ -83,13 +91,52 @@ fn an_output_that_was_saved_just_before_a_kill_is_not_saved_twice() {
     pictures(local.cli.folder.path(), 2);
     let run = "run haze-removal p000.png p001.png -o out --settle 1s";
     assert_eq!(local.cli.call(run).code, exit::DONE);
-    let journal = local.cli.path("out/inferstore-batch.jsonl");
-    let text = std::fs::read_to_string(&journal).expect("it is there");
-    let kept: Vec<&str> = text.lines().filter(|line| !line.contains(r#"{"Done""#)).collect();
-    std::fs::write(&journal, kept.join("\n") + "\n").expect("it can be written");
+    forget_done(&local);
     assert_eq!(local.cli.call(run).code, exit::DONE);
     let outputs = names_in(&local.cli.folder.path().join("out"));
     assert_eq!((outputs.len(), tasks(&local)), (3, 2), "{outputs:?}");
+}
+
+#[test]
+fn an_output_that_a_kill_left_unsaved_replaces_no_file_that_has_come_to_its_place() {
+    let local = Local::start();
+    let folder = local.cli.folder.path();
+    for name in ["x", "y"] {
+        std::fs::create_dir(folder.join(name)).expect("it can be made");
+    }
+    picture(&folder.join("x/c.png"), "x");
+    std::fs::copy(local.cli.path("hazy.png"), local.cli.path("y/c.png")).expect("it can be copied");
+    pictures(folder, 2);
+    let first = "run haze-removal x/c.png p000.png -o out --settle 1s";
+    assert_eq!(local.cli.call(first).code, exit::DONE);
+    // As if the kill had come between the journal and the move of the outputs.
+    forget_done(&local);
+    let saved = local.cli.path("out/c-haze-removal.png");
+    let of_x = std::fs::read(&saved).expect("it is there");
+    std::fs::remove_file(&saved).expect("it is there");
+    assert_eq!(local.cli.call("run haze-removal y/c.png p001.png -o out --settle 1s").code, exit::DONE);
+    let of_y = std::fs::read(&saved).expect("it has the place");
+    assert!(of_x != of_y, "pictures that differ");
+
+    let ended = local.cli.call(first);
+    assert_eq!((ended.code, tasks(&local)), (exit::DONE, 4), "{ended}");
+    assert!(std::fs::read(&saved).is_ok_and(|content| content == of_y), "the output of y was replaced");
+    let numbered = std::fs::read(local.cli.path("out/c-haze-removal-2.png"));
+    assert!(numbered.is_ok_and(|content| content == of_x), "{ended}");
+    assert_eq!(names_in(&folder.join("out")).len(), 5, "{:?}", names_in(&folder.join("out")));
+}
+
+#[test]
+fn one_of_several_outputs_that_was_removed_is_saved_again_beside_the_others() {
+    let local = Local::start();
+    pictures(local.cli.folder.path(), 2);
+    let run = "run color-harmonization p000.png p001.png template=v_shape angle=30 -o out";
+    assert_eq!(local.cli.call(run).code, exit::DONE);
+    let out = local.cli.folder.path().join("out");
+    let names = names_in(&out);
+    std::fs::remove_file(out.join("p001-color-harmonization-output_hue.png")).expect("it is there");
+    assert_eq!(local.cli.call(run).code, exit::DONE);
+    assert_eq!((names_in(&out), tasks(&local)), (names, 2));
 }
 
 #[test]

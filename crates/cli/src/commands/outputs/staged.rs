@@ -1,7 +1,8 @@
 //! Outputs of a batch: downloaded into a folder beside their destination, then moved there, so that the journal knows
 //! each path before anything is at it.
 
-use std::io::{self, ErrorKind};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use inferstore::Outcome;
@@ -60,14 +61,14 @@ impl Delivery {
         Ok(Staged { folder, files })
     }
 
-    /// Where the outputs go. Nothing that exists is replaced, unless that was asked for or it is one of `own`, which
-    /// an earlier start saved.
+    /// Where the outputs go: to no path at which something is, unless it may be replaced or is the output itself,
+    /// which an earlier start saved at one of the paths `own`.
     pub(crate) fn destinations(&self, staged: &Staged, own: &[PathBuf]) -> Result<Vec<PathBuf>> {
         let mut chosen: Vec<PathBuf> = Vec::new();
         for file in &staged.files {
             let mut path = file.wanted.clone();
             let mut number = 1;
-            while chosen.contains(&path) || !self.may_replace(&path, own) {
+            while chosen.contains(&path) || !self.is_free(&path, file, own) {
                 if !file.is_numbered {
                     let headline = format!("{} exists already", path.display());
                     return Err(Failure::new(exit::FAILED, headline).with_hint(
@@ -84,22 +85,50 @@ impl Delivery {
         Ok(chosen)
     }
 
-    fn may_replace(&self, path: &Path, own: &[PathBuf]) -> bool {
+    fn is_free(&self, path: &Path, file: &StagedFile, own: &[PathBuf]) -> bool {
         let exists = std::fs::symlink_metadata(path).is_ok();
-        !exists || (path.is_file() && (self.overwrite || own.iter().any(|own| own == path)))
+        !exists || (path.is_file() && self.overwrite) || file.is_saved(path, own)
     }
 
-    /// Moves the outputs to the destinations that were chosen for them.
+    /// Moves the outputs to the destinations that were chosen for them, unless they are there already.
     pub(crate) fn save_staged(&self, staged: &Staged, destinations: &[PathBuf], own: &[PathBuf]) -> Result {
         for (file, destination) in staged.files.iter().zip(destinations) {
-            let may_replace = self.overwrite || own.contains(destination);
-            move_to(&file.path, destination, may_replace).map_err(|error| {
+            if file.is_saved(destination, own) {
+                continue;
+            }
+            move_to(&file.path, destination, self.overwrite).map_err(|error| {
                 Failure::local_failure(format!("{} cannot be written", destination.display()), error)
             })?;
         }
         // A staging folder that cannot be removed does no harm.
         let _ = std::fs::remove_dir_all(&staged.folder);
         Ok(())
+    }
+}
+
+impl StagedFile {
+    /// Whether an earlier start saved the output at this path, which is one of `own`. After a kill before the move,
+    /// another file may have come to the path.
+    fn is_saved(&self, path: &Path, own: &[PathBuf]) -> bool {
+        own.iter().any(|own| own == path) && has_same_content(&self.path, path).unwrap_or(false)
+    }
+}
+
+fn has_same_content(one: &Path, other: &Path) -> io::Result<bool> {
+    let mut one = BufReader::new(File::open(one)?);
+    let mut other = BufReader::new(File::open(other)?);
+    loop {
+        let first = one.fill_buf()?;
+        let second = other.fill_buf()?;
+        let length = first.len().min(second.len());
+        if length == 0 {
+            return Ok(first.len() == second.len());
+        }
+        if first.get(..length) != second.get(..length) {
+            return Ok(false);
+        }
+        one.consume(length);
+        other.consume(length);
     }
 }
 

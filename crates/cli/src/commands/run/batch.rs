@@ -281,6 +281,7 @@ impl Batch {
                     ended.output = output;
                     return Ok(());
                 }
+                own = outputs;
                 (task, Vec::new())
             }
             Some(Step::Saving { task, uploaded, outputs }) => {
@@ -398,7 +399,7 @@ impl Batch {
         Err(failure)
     }
 
-    /// Saves the outputs, and returns their paths. Those that an earlier start saved may be replaced.
+    /// Saves the outputs, and returns their paths. Those that an earlier start saved at the paths `own` stay there.
     async fn save(
         &self,
         key: &str,
