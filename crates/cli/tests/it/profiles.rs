@@ -159,6 +159,19 @@ fn serve_keeps_a_profile_local_that_a_person_has_made() {
 
 #[cfg(unix)]
 #[test]
+fn serve_asks_no_password_manager_for_the_key_of_another_service() {
+    let cli = Cli::new();
+    let asked = cli.path("asked");
+    let key_command = ["sh", "-c", &format!("touch {asked}; echo a-key")];
+    let profile = json!({"base_url": "https://host.example/api/v1", "key_command": key_command});
+    let profiles = json!({"profiles": {"local": profile}});
+    std::fs::write(cli.path("profiles.json"), profiles.to_string()).expect("it can be written");
+    assert!(serve_once(&cli, "data").contains("the profile local-2 leads here"));
+    assert!(!std::fs::exists(asked).expect("it can be asked"), "its key_command has run");
+}
+
+#[cfg(unix)]
+#[test]
 fn a_login_that_waits_for_the_key_loses_no_profile_of_another_command() {
     let cli = Cli::new();
     let mut slow = Command::new(env!("CARGO_BIN_EXE_inferstore"))

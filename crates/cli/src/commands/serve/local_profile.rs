@@ -64,9 +64,11 @@ async fn stored(service: LocalService<'_>, session: &Session) -> Result<Option<S
             continue;
         }
         let is_of_folder = data_dir.is_some() && profile.data_dir == data_dir;
-        // A key goes to no other host, and to no service on another folder.
-        let may_fit = is_of_folder || (profile.data_dir.is_none() && has_host(&profile, base_url));
-        let stored = session.key_of(&candidate, &profile).ok().filter(|_| may_fit).map(|key| key.value);
+        // A key goes to no other host, and to no service on another folder; nor is its command run for one.
+        if !is_of_folder && (profile.data_dir.is_some() || !has_host(&profile, base_url)) {
+            continue;
+        }
+        let stored = session.key_of(&candidate, &profile).ok().map(|key| key.value);
         let stored = accepted(base_url, stored, session).await?;
         if is_of_folder || (stored.is_some() && name.is_none()) {
             name = Some(candidate);
