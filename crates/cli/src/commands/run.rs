@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use inferstore::types::{ModelVersioning, TaskId, UploadFolder};
 use inferstore::{Client, Decimal, Error, Inputs, ViolationKind};
 use serde_json::{Map, Value};
@@ -89,8 +89,8 @@ pub(crate) struct RunOptions {
     #[arg(long, conflicts_with = "detach")]
     delete_inputs: bool,
     /// Upload files among the inputs into this folder
-    #[arg(long, value_name = "FOLDER", default_value = "samples", value_parser = PossibleValuesParser::new(UploadFolder::ALL.iter().map(UploadFolder::as_str)), hide_short_help = true)]
-    folder: String,
+    #[arg(long, value_name = "FOLDER", default_value = "samples", value_parser = upload_folder(), hide_short_help = true)]
+    folder: UploadFolder,
     /// Upload files for this organization, with a key of personal scope
     #[arg(long, value_name = "USERNAME", hide_short_help = true)]
     org: Option<String>,
@@ -114,6 +114,11 @@ Examples:
   inferstore run haze-removal street.jpg -o - | convert - street.webp
   inferstore run haze-removal -i input_image=URL --deadline 5m --max-cost 0.10
   inferstore run haze-removal --input-json inputs.json --detach -q";
+
+fn upload_folder() -> impl TypedValueParser<Value = UploadFolder> {
+    let words = UploadFolder::ALL.iter().map(UploadFolder::as_str);
+    PossibleValuesParser::new(words).try_map(|word| word.parse())
+}
 
 /// What is run, and how.
 struct Run {
@@ -213,7 +218,7 @@ fn configured(client: &Client, model: &str, inputs: Inputs, options: &RunOptions
         .allow_undeclared(options.allow_undeclared)
         .require_serving(options.require_serving)
         .delete_inputs_after(options.delete_inputs)
-        .upload_folder(options.folder.parse().unwrap_or(UploadFolder::Samples))
+        .upload_folder(options.folder)
         .org_username(options.org.clone());
     match &options.max_cost {
         Some(max_cost) => run.max_cost(max_cost.clone()),
