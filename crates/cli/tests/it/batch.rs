@@ -194,31 +194,42 @@ fn a_run_whose_output_cannot_be_saved_is_reported_with_what_it_cost() {
 #[test]
 fn a_batch_of_200_files_that_is_killed_ten_times_is_paid_once() {
     const FILES: usize = 200;
-    const KILLS: u64 = 10;
+    const KILLS: usize = 10;
     let local = Local::start();
     let folder = local.cli.folder.path();
     let names = pictures(folder, FILES);
     let run = format!("run haze-removal {} -o out -j 16 --settle 2s --poll 0.2", names.join(" "));
     let start = || local.command(&run).spawn().expect("it starts");
-    // A seed that differs from run to run; a failure prints it.
-    let seed = u64::from(std::process::id());
-    for kill in 0..KILLS {
+    let journal = folder.join("out/inferstore-batch.jsonl");
+    let lines = || std::fs::read_to_string(&journal).unwrap_or_default();
+    let seed = fastrand::u64(..);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut hits = 0;
+    for _ in 0..KILLS {
+        // At any step: after some lines of the journal, and a moment later.
+        let wanted = lines().lines().count() + random.usize(..40);
+        let pause = Duration::from_millis(random.u64(..20));
         let mut batch = start();
-        let millis =
-            100 + (seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(kill * 1_442_695_040)) % 400;
-        std::thread::sleep(Duration::from_millis(millis));
+        while lines().lines().count() < wanted && batch.try_wait().expect("it can be asked").is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(pause);
         // It may have ended already.
         let _ = batch.kill();
-        batch.wait().expect("it ends");
+        let was_killed = batch.wait().expect("it ends").code().is_none();
+        let text = lines();
+        let is_running = text.matches(r#"{"Prepared""#).count() > text.matches(r#"{"Done""#).count();
+        hits += usize::from(was_killed && is_running);
     }
+    assert!(hits > 0, "seed {seed}: no kill came during the work");
     let ended = start().wait_with_output().expect("it ends");
     assert!(ended.status.success(), "seed {seed}: {}", String::from_utf8_lossy(&ended.stderr));
     let tasks = local.cli.call("task list --all -q").stdout;
-    assert_eq!(tasks.lines().count(), FILES, "seed {seed}");
+    assert_eq!(tasks.lines().count(), FILES, "seed {seed}, {hits} hits");
     let outputs = names_in(&folder.join("out"));
     let outputs = outputs.iter().filter(|name| name.ends_with("-haze-removal.png"));
-    assert_eq!(outputs.count(), FILES, "seed {seed}");
+    assert_eq!(outputs.count(), FILES, "seed {seed}, {hits} hits");
     let balance = local.cli.call("balance --json").stdout;
     let balance: serde_json::Value = serde_json::from_str(&balance).expect("it is JSON");
-    assert_eq!(balance["free_balance"], "3", "200 runs of 0.01: {balance}");
+    assert_eq!(balance["free_balance"], "3", "seed {seed}: 200 runs of 0.01: {balance}");
 }

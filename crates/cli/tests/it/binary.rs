@@ -1,8 +1,8 @@
 //! The real binary: as a process, with real signals.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use inferstore_cli::exit;
@@ -237,20 +237,26 @@ fn the_access_log_names_route_status_and_account_and_no_secret() {
 #[test]
 fn requests_in_progress_are_finished_and_a_second_signal_ends_at_once() {
     for signals in [1, 2] {
-        let served = Served::start(&["--ephemeral"]);
+        let mut served = Served::start(&["--ephemeral"]);
         let url = served.ready["base_url"].as_str().expect("it is printed");
         let host = url.trim_start_matches("http://").trim_end_matches("/api/v1");
         let key = served.ready["api_key"].as_str().expect("it is printed");
         let mut stream = TcpStream::connect(host).expect("it listens");
         let head = format!(
             "POST /api/v1/api-key/model/list HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n\
-             content-type: application/json\r\ncontent-length: 2\r\n\r\n{{"
+             content-type: application/json\r\ncontent-length: 2\r\nexpect: 100-continue\r\n\r\n"
         );
         stream.write_all(head.as_bytes()).expect("it is sent");
-        std::thread::sleep(Duration::from_millis(300));
-        for _ in 0..signals {
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        let mut goes_on = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
+        stream.read_exact(&mut goes_on).expect("the body is read");
+        assert!(goes_on.starts_with(b"HTTP/1.1 100 "), "{}", text(&goes_on));
+        stream.write_all(b"{").expect("it is sent");
+        let mut log = lines_of(&mut served.process);
+        send("TERM", served.process.id());
+        line_with(&mut log, "requests in progress are finished");
+        if signals == 2 {
             send("TERM", served.process.id());
-            std::thread::sleep(Duration::from_millis(300));
         }
         let mut response = String::new();
         if signals == 1 {
@@ -258,14 +264,25 @@ fn requests_in_progress_are_finished_and_a_second_signal_ends_at_once() {
             stream.read_to_string(&mut response).expect("a response");
             assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
         }
-        let mut process = served.process;
-        let status = process.wait().expect("it ends");
+        let status = served.process.wait().expect("it ends");
         assert_eq!(status.success(), signals == 1);
     }
 }
 
+/// The lines of standard error. The pipe is closed when they are dropped.
+fn lines_of(process: &mut Child) -> Lines<BufReader<ChildStderr>> {
+    BufReader::new(process.stderr.take().expect("it is piped")).lines()
+}
+
+/// Waits for a line with these words.
+fn line_with(lines: &mut Lines<BufReader<ChildStderr>>, words: &str) -> String {
+    let line = lines.map_while(Result::ok).find(|line| line.contains(words));
+    assert!(line.is_some(), "no line says {words:?}");
+    line.unwrap_or_default()
+}
+
 /// Starts a run on a model that no node serves, and waits until its task is there.
-fn stuck_run(served: &Served, cli: &Cli, arguments: &str) -> Child {
+fn stuck_run(served: &Served, cli: &Cli, arguments: &str) -> (Child, Lines<BufReader<ChildStderr>>) {
     let mut run = served
         .call(&format!("run face-mesh -i input=@hazy.png{arguments}"))
         .current_dir(cli.folder.path())
@@ -273,10 +290,9 @@ fn stuck_run(served: &Served, cli: &Cli, arguments: &str) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .expect("it starts");
-    let stderr = BufReader::new(run.stderr.as_mut().expect("it is piped"));
-    let created = stderr.lines().map_while(Result::ok).find(|line| line.ends_with("created"));
-    assert!(created.is_some(), "no task was created");
-    run
+    let mut lines = lines_of(&mut run);
+    line_with(&mut lines, "created");
+    (run, lines)
 }
 
 fn status(served: &Served, task: &str) -> String {
@@ -289,27 +305,27 @@ fn status(served: &Served, task: &str) -> String {
 fn ctrl_c_detaches_and_a_second_one_cancels() {
     let (served, cli) = (Served::start(&["--ephemeral"]), Cli::new());
 
-    let run = stuck_run(&served, &cli, "");
+    let (run, mut lines) = stuck_run(&served, &cli, "");
     send("INT", run.id());
+    let hint = line_with(&mut lines, "inferstore task wait ");
     let detached = run.wait_with_output().expect("it ends");
     assert_eq!(detached.status.code(), Some(exit::DETACHED.into()), "{detached:?}");
     let task = text(&detached.stdout);
-    assert!(
-        text(&detached.stderr).contains(&format!("inferstore task wait {}", task.trim())),
-        "{detached:?}"
-    );
+    assert!(hint.contains(&format!("inferstore task wait {}", task.trim())), "{hint}");
     assert_eq!(status(&served, task.trim()), "in_queue");
 
-    let run = stuck_run(&served, &cli, "");
+    let (run, mut lines) = stuck_run(&served, &cli, "");
     send("INT", run.id());
-    std::thread::sleep(Duration::from_millis(500));
+    line_with(&mut lines, "Ctrl-C again cancels it");
     send("INT", run.id());
+    line_with(&mut lines, "was canceled");
     let canceled = run.wait_with_output().expect("it ends");
     assert_eq!(canceled.status.code(), Some(exit::TASK_CANCELED.into()), "{canceled:?}");
     assert_eq!(status(&served, text(&canceled.stdout).trim()), "canceled");
 
-    let run = stuck_run(&served, &cli, " --cancel-on-interrupt");
+    let (run, mut lines) = stuck_run(&served, &cli, " --cancel-on-interrupt");
     send("INT", run.id());
+    line_with(&mut lines, "was canceled");
     let canceled = run.wait_with_output().expect("it ends");
     assert_eq!(canceled.status.code(), Some(exit::TASK_CANCELED.into()), "{canceled:?}");
 
@@ -323,11 +339,12 @@ fn ctrl_c_detaches_and_a_second_one_cancels() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("it starts");
-    while queued().lines().count() < before + 2 {
-        std::thread::sleep(Duration::from_millis(50));
+    let journal = cli.path("out/inferstore-batch.jsonl");
+    let begun = Instant::now();
+    while std::fs::read_to_string(&journal).unwrap_or_default().matches(r#"{"Started""#).count() < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the journal has not both tasks");
+        std::thread::sleep(Duration::from_millis(20));
     }
-    // The journal has both a moment later.
-    std::thread::sleep(Duration::from_millis(500));
     send("INT", batch.id());
     let canceled = batch.wait_with_output().expect("it ends");
     assert_eq!(canceled.status.code(), Some(exit::DETACHED.into()), "{canceled:?}");

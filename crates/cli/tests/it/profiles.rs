@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 #[cfg(unix)]
 use std::process::{Command, Stdio};
 #[cfg(unix)]
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use inferstore_cli::exit;
 #[cfg(unix)]
@@ -182,10 +182,17 @@ fn a_login_that_waits_for_the_key_loses_no_profile_of_another_command() {
         .stderr(Stdio::null())
         .spawn()
         .expect("the command starts");
-    std::thread::sleep(Duration::from_millis(500));
+    // Spaces around the key are not part of it: once this one is read, the command waits for the key.
+    let mut typed = slow.stdin.take().expect("it is piped");
+    typed.write_all(b" ").expect("it can be typed");
+    let begun = Instant::now();
+    while rustix::io::ioctl_fionread(&typed).expect("a pipe") > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the command does not ask for the key");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     let quick = cli.call("login https://quick.example --no-check --profile quick --api-key a-key");
     assert_eq!(quick.code, exit::DONE, "{quick}");
-    slow.stdin.take().expect("it is piped").write_all(b"a-key\n").expect("it can be typed");
+    typed.write_all(b"a-key\n").expect("it can be typed");
     assert!(slow.wait().expect("it ends").success());
     assert_eq!(cli.call("profile list -q").stdout, "quick\nslow\n");
 }
