@@ -10,7 +10,7 @@ const HIGHEST: [&str; 4] = ["maximum", "maxLength", "maxItems", "maxProperties"]
 
 /// How a limit changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Became {
+enum LimitChange {
     Tighter,
     Looser,
     /// Neither, so worse than both.
@@ -21,27 +21,27 @@ impl Comparison {
     pub(super) fn limits(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
         for keyword in LOWEST {
             // A lower limit is the negative of an upper one.
-            let became = tighter(bound(old, keyword).map(negative), bound(new, keyword).map(negative));
-            self.limit(old, new, keyword, became, direction);
+            let change = tighter(bound(old, keyword).map(negative), bound(new, keyword).map(negative));
+            self.limit(old, new, keyword, change, direction);
         }
         for keyword in HIGHEST {
-            let became = tighter(bound(old, keyword), bound(new, keyword));
-            self.limit(old, new, keyword, became, direction);
+            let change = tighter(bound(old, keyword), bound(new, keyword));
+            self.limit(old, new, keyword, change, direction);
         }
         let unique = match (old.is_true("uniqueItems"), new.is_true("uniqueItems")) {
-            (false, true) => Some(Became::Tighter),
-            (true, false) => Some(Became::Looser),
+            (false, true) => Some(LimitChange::Tighter),
+            (true, false) => Some(LimitChange::Looser),
             _ => None,
         };
         self.limit(old, new, "uniqueItems", unique, direction);
         for keyword in ["pattern", "multipleOf"] {
-            let became = match (old.value.get(keyword), new.value.get(keyword)) {
+            let change = match (old.value.get(keyword), new.value.get(keyword)) {
                 (was, is) if was == is => None,
-                (None, _) => Some(Became::Tighter),
-                (_, None) => Some(Became::Looser),
-                _ => Some(Became::Another),
+                (None, _) => Some(LimitChange::Tighter),
+                (_, None) => Some(LimitChange::Looser),
+                _ => Some(LimitChange::Another),
             };
-            self.limit(old, new, keyword, became, direction);
+            self.limit(old, new, keyword, change, direction);
         }
     }
 
@@ -50,19 +50,19 @@ impl Comparison {
         old: &Node<'_>,
         new: &Node<'_>,
         keyword: &str,
-        became: Option<Became>,
+        change: Option<LimitChange>,
         direction: Direction,
     ) {
-        let Some(became) = became else { return };
+        let Some(change) = change else { return };
         let place = &new.place.at(keyword);
         let message = transition(&format!("`{keyword}`"), &old.value[keyword], &new.value[keyword]);
-        match (became, direction) {
-            (Became::Looser, Direction::Request) | (Became::Tighter, Direction::Response) => {
+        match (change, direction) {
+            (LimitChange::Looser, Direction::Request) | (LimitChange::Tighter, Direction::Response) => {
                 let clients = with_another_type(old, new, keyword);
                 let ends = if clients.is_empty() { "" } else { ": its type differs" };
                 self.breaks_only(clients, place, format!("{message}{ends}"));
             }
-            (Became::Another, Direction::Request) => {
+            (LimitChange::Another, Direction::Request) => {
                 self.breaks(place, format!("{message}: values that were allowed may be refused"));
             }
             (_, Direction::Request) => {
@@ -117,15 +117,15 @@ fn negative((value, exclusive): Bound) -> Bound {
 }
 
 /// Compares two upper limits.
-fn tighter(was: Option<Bound>, is: Option<Bound>) -> Option<Became> {
+fn tighter(was: Option<Bound>, is: Option<Bound>) -> Option<LimitChange> {
     match (was, is) {
         (None, None) => None,
-        (None, Some(_)) => Some(Became::Tighter),
-        (Some(_), None) => Some(Became::Looser),
+        (None, Some(_)) => Some(LimitChange::Tighter),
+        (Some(_), None) => Some(LimitChange::Looser),
         (Some(was), Some(is)) if was == is => None,
         (Some(was), Some(is)) => {
             let is_tighter = is.0 < was.0 || (is.0 == was.0 && is.1);
-            Some(if is_tighter { Became::Tighter } else { Became::Looser })
+            Some(if is_tighter { LimitChange::Tighter } else { LimitChange::Looser })
         }
     }
 }

@@ -7,20 +7,21 @@ use super::clients::of;
 use super::node::{Node, side_by_side};
 
 /// One alternative: the schemes that are needed together, each with its scopes.
-type Way = BTreeMap<String, BTreeSet<String>>;
+type Alternative = BTreeMap<String, BTreeSet<String>>;
 
 impl Comparison {
     pub(super) fn security(&mut self, old: &Node<'_>, new: &Node<'_>) {
-        let (old_ways, new_ways) = (ways(old), ways(new));
-        for way in &old_ways {
-            if !new_ways.iter().any(|other| asks_no_more(other, way)) {
-                let message = format!("{} is no longer enough: calls with it are refused", shown(way));
+        let (old_alternatives, new_alternatives) = (alternatives(old), alternatives(new));
+        for alternative in &old_alternatives {
+            if !new_alternatives.iter().any(|other| is_no_stricter(other, alternative)) {
+                let message =
+                    format!("{} is no longer enough: calls with it are refused", shown(alternative));
                 self.breaks(&new.place, message);
             }
         }
-        for way in &new_ways {
-            if !old_ways.iter().any(|other| asks_no_more(other, way)) {
-                self.allows(&new.place, format!("{} is enough now", shown(way)));
+        for alternative in &new_alternatives {
+            if !old_alternatives.iter().any(|other| is_no_stricter(other, alternative)) {
+                self.allows(&new.place, format!("{} is enough now", shown(alternative)));
             }
         }
     }
@@ -67,26 +68,29 @@ fn is_same(old: &Node<'_>, new: &Node<'_>, keyword: &str) -> bool {
 }
 
 /// No requirement at all is one alternative: no credentials.
-fn ways(requirements: &Node<'_>) -> Vec<Way> {
-    let scopes = |way: &Node<'_>, name: &str| way.texts(name).into_iter().map(str::to_owned).collect();
-    let ways: Vec<Way> = requirements
+fn alternatives(requirements: &Node<'_>) -> Vec<Alternative> {
+    let scopes =
+        |alternative: &Node<'_>, name: &str| alternative.texts(name).into_iter().map(str::to_owned).collect();
+    let alternatives: Vec<Alternative> = requirements
         .items()
-        .map(|way| way.keys().map(|name| (name.to_owned(), scopes(&way, name))).collect())
+        .map(|alternative| {
+            alternative.keys().map(|name| (name.to_owned(), scopes(&alternative, name))).collect()
+        })
         .collect();
-    if ways.is_empty() { vec![Way::new()] } else { ways }
+    if alternatives.is_empty() { vec![Alternative::new()] } else { alternatives }
 }
 
 /// Whether credentials for `enough` are accepted where `asked` is required.
-fn asks_no_more(asked: &Way, enough: &Way) -> bool {
+fn is_no_stricter(asked: &Alternative, enough: &Alternative) -> bool {
     asked.iter().all(|(name, scopes)| enough.get(name).is_some_and(|brought| scopes.is_subset(brought)))
 }
 
-fn shown(way: &Way) -> String {
-    if way.is_empty() {
+fn shown(alternative: &Alternative) -> String {
+    if alternative.is_empty() {
         return "no authorization".to_owned();
     }
     let scheme = |(name, scopes): (&String, &BTreeSet<String>)| {
         if scopes.is_empty() { name.clone() } else { format!("{name} ({scopes:?})") }
     };
-    way.iter().map(scheme).collect::<Vec<_>>().join(" with ")
+    alternative.iter().map(scheme).collect::<Vec<_>>().join(" with ")
 }
