@@ -2,6 +2,7 @@
 
 use super::clients::{OPENAPI_GENERATOR, PROGENITOR, RESPONSE_UNIONS, of};
 use super::node::{Node, headers_side_by_side, side_by_side};
+use super::parameters::serialization_by_default;
 use super::{Comparison, Direction};
 
 impl Comparison {
@@ -89,7 +90,9 @@ impl Comparison {
         self.content(old, new, direction);
         for (name, was, is) in headers_side_by_side(&old.at("headers"), &new.at("headers")) {
             match (was, is) {
-                (Some(was), Some(is)) => self.response_header(name, &was.resolved(), &is.resolved()),
+                (Some(was), Some(is)) => {
+                    self.received(&format!("header {name}"), &was.resolved(), &is.resolved());
+                }
                 (Some(was), None) => {
                     self.breaks(&was.place, format!("the header {name} is gone: code that reads it breaks"));
                 }
@@ -99,18 +102,23 @@ impl Comparison {
         }
     }
 
-    fn response_header(&mut self, name: &str, old: &Node<'_>, new: &Node<'_>) {
-        self.words(old, new, &["description", "example", "examples"]);
-        self.deprecation(old, new);
-        match (old.is_true("required"), new.is_true("required")) {
-            (true, false) => {
-                let message = format!("the header {name} may be absent: code that relies on it breaks");
-                self.breaks(&new.place, message);
+    /// How the parts of a form are written.
+    fn encoding(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
+        for (name, was, is) in side_by_side(&old.at("encoding"), &new.at("encoding")) {
+            let (was, is) = (was.unwrap_or_else(|| old.at(name)), is.unwrap_or_else(|| new.at(name)));
+            self.extensions(&was, &is, &[]);
+            let place = is.place.clone();
+            let same = |keyword: &str| was.value.get(keyword) == is.value.get(keyword);
+            let [was, is] = [&was, &is].map(|part| serialization_by_default(part, "form"));
+            if !same("contentType") || !same("headers") || was != is {
+                let effect = if direction == Direction::Request {
+                    "requests mean something else"
+                } else {
+                    "code that reads it breaks"
+                };
+                self.breaks(&place, format!("the part {name} is written otherwise: {effect}"));
             }
-            (false, true) => self.allows(&new.place, format!("the header {name} is always there now")),
-            _ => {}
         }
-        self.schema(&old.at("schema"), &new.at("schema"), Direction::Response);
     }
 
     /// The media types of a body.
@@ -122,6 +130,7 @@ impl Comparison {
                 (Some(was), Some(is)) => {
                     self.words(&was, &is, &["example", "examples"]);
                     self.extensions(&was, &is, &[]);
+                    self.encoding(&was, &is, direction);
                     self.schema(&was.at("schema"), &is.at("schema"), direction);
                 }
                 (Some(was), None) if direction == Direction::Request => {

@@ -99,26 +99,26 @@ enum Direction {
 /// Compares two documents. Only a [`Tree`] knows the order of properties.
 pub fn compare<D: Clone + Into<Tree>>(old: &D, new: &D) -> Changes {
     let [old, new] = [old, new].map(|document| without_single_all_of(&document.clone().into()));
-    let mut comparison = Comparison { unchanged: unchanged_components(&old, &new), ..Comparison::default() };
+    let mut comparison = Comparison { unchanged: unchanged_targets(&old, &new), ..Comparison::default() };
     comparison.documents(&Node::root(&old), &Node::root(&new));
     Changes { list: comparison.changes, operations: comparison.operations }
 }
 
-fn unchanged_components(old: &Tree, new: &Tree) -> BTreeSet<String> {
-    let mut unchanged: BTreeMap<String, &Tree> = BTreeMap::new();
-    for (section, members) in old["components"].members() {
-        let others = &new["components"][section];
-        let same = members.members().filter(|(name, value)| value.is_same_in_order(&others[name]));
-        unchanged.extend(same.map(|(name, value)| (format!("#/components/{section}/{name}"), value)));
-    }
+/// The references of either document to what is the same in both, with all that it refers to in turn.
+fn unchanged_targets(old: &Tree, new: &Tree) -> BTreeSet<String> {
+    let all: BTreeSet<&str> = references(old).chain(references(new)).collect();
+    let same = |reference| {
+        let target = old.pointer(reference)?;
+        new.pointer(reference).filter(|other| target.is_same_in_order(other)).map(|_| (reference, target))
+    };
+    let mut unchanged: BTreeMap<&str, &Tree> = all.into_iter().filter_map(same).collect();
     loop {
-        let is_changed = |value: &Tree| references(value).any(|reference| !unchanged.contains_key(reference));
-        let changed = unchanged.iter().filter(|(_, value)| is_changed(value));
-        let changed: Vec<String> = changed.map(|(reference, _)| reference.clone()).collect();
-        if changed.is_empty() {
-            return unchanged.into_keys().collect();
+        let before = unchanged.len();
+        let known: BTreeSet<&str> = unchanged.keys().copied().collect();
+        unchanged.retain(|_, target| references(target).all(|reference| known.contains(reference)));
+        if unchanged.len() == before {
+            return known.into_iter().map(str::to_owned).collect();
         }
-        unchanged.retain(|reference, _| !changed.contains(reference));
     }
 }
 
@@ -134,7 +134,7 @@ fn references(value: &Tree) -> Box<dyn Iterator<Item = &str> + '_> {
 struct Comparison {
     changes: Vec<Change>,
     operations: BTreeSet<String>,
-    /// References to components that are the same in both documents, with all that they refer to.
+    /// References to what is the same in both documents, with all that it refers to.
     unchanged: BTreeSet<String>,
     /// What the changes that are found now concern.
     operation: Option<String>,
@@ -181,9 +181,14 @@ impl Comparison {
     /// Whether the two may differ, and have yet to be compared for this operation and direction.
     fn is_new(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) -> bool {
         let pair = (ptr::from_ref(old.value).addr(), ptr::from_ref(new.value).addr(), direction);
+        !self.is_unchanged(Some(old), Some(new)) && self.compared.insert(pair)
+    }
+
+    /// Whether both are the same, with all that they refer to.
+    fn is_unchanged(&self, old: Option<&Node<'_>>, new: Option<&Node<'_>>) -> bool {
+        let (Some(old), Some(new)) = (old, new) else { return old.is_none() && new.is_none() };
         let is_known = |reference: &str| self.unchanged.contains(reference);
-        let is_unchanged = old.value.is_same_in_order(new.value) && references(old.value).all(is_known);
-        !is_unchanged && self.compared.insert(pair)
+        old.value.is_same_in_order(new.value) && references(old.value).all(is_known)
     }
 
     /// Reports which of the keywords, all of them texts for people, differ.

@@ -86,9 +86,14 @@ impl<'a> Node<'a> {
         list.iter().filter_map(Tree::as_str).collect()
     }
 
+    /// The member of its document.
+    pub(super) fn of_document(&self, key: &str) -> Self {
+        Self::root(self.document).at(key)
+    }
+
     /// The schemas that its document names.
     pub(super) fn document_schemas(&self) -> Self {
-        Self::root(self.document).at("components").at("schemas")
+        self.of_document("components").at("schemas")
     }
 
     /// The name of the component that it refers to.

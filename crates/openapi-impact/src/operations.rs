@@ -11,7 +11,6 @@ pub const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head
 
 /// An operation with what its path adds to it.
 pub(super) struct Operation<'a> {
-    document: Node<'a>,
     pub(super) path_item: Node<'a>,
     pub(super) node: Node<'a>,
     path: &'a str,
@@ -19,6 +18,11 @@ pub(super) struct Operation<'a> {
 }
 
 impl<'a> Operation<'a> {
+    /// The operation of a path item, whose reference is resolved.
+    fn new(path_item: &Node<'a>, path: &'a str, method: &'static str) -> Option<Self> {
+        Some(Self { node: path_item.get(method)?, path_item: path_item.clone(), path, method })
+    }
+
     /// Its name in reports.
     fn id(&self) -> String {
         self.node.text("operationId").map_or_else(|| format!("{} {}", self.method, self.path), str::to_owned)
@@ -30,14 +34,13 @@ impl<'a> Operation<'a> {
 
     /// The names of the path parameters, in the order of the path.
     pub(super) fn path_names(&self) -> Vec<&'a str> {
-        let parts = self.path.split('/');
-        parts.filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect()
+        self.path.split('{').skip(1).filter_map(|part| Some(part.split_once('}')?.0)).collect()
     }
 
     /// The keyword of the operation, else of its path, else of the document.
     fn nearest(&self, keyword: &str) -> Node<'a> {
-        let around = [&self.node, &self.path_item, &self.document];
-        around.iter().find_map(|node| node.get(keyword)).unwrap_or_else(|| self.document.at(keyword))
+        let around = [&self.node, &self.path_item];
+        around.iter().find_map(|node| node.get(keyword)).unwrap_or_else(|| self.node.of_document(keyword))
     }
 }
 
@@ -46,7 +49,7 @@ impl Comparison {
         let (old_paths, new_paths) = (old.at("paths"), new.at("paths"));
         self.about(None);
         self.shadowed_paths(&old_paths, &new_paths);
-        let (old, new) = (operations(old, &old_paths), operations(new, &new_paths));
+        let (old, new) = (operations(&old_paths), operations(&new_paths));
         let old_nodes: Vec<Node<'_>> = old.values().map(|operation| operation.node.clone()).collect();
         let new_nodes: Vec<Node<'_>> = new.values().map(|operation| operation.node.clone()).collect();
         self.operation_collisions(&old_nodes, &new_nodes);
@@ -138,14 +141,10 @@ impl Comparison {
             let (Some(was), Some(is)) = (was, is) else { continue };
             for (url, was, is) in side_by_side(&was.resolved(), &is.resolved()) {
                 let (Some(was), Some(is)) = (was, is) else { continue };
+                let (was, is) = (was.resolved(), is.resolved());
                 for method in METHODS {
-                    match (was.get(method), is.get(method)) {
-                        (Some(was), Some(is)) => {
-                            self.words(&was, &is, &["summary", "description"]);
-                            self.request_body(&was, &is, Direction::Response);
-                            let (was, is) = (was.at("responses"), is.at("responses"));
-                            self.responses(&was, &is, Direction::Request);
-                        }
+                    match (Operation::new(&was, url, method), Operation::new(&is, url, method)) {
+                        (Some(was), Some(is)) => self.callback(&was, &is),
                         (None, None) => {}
                         _ => {
                             let message =
@@ -156,6 +155,15 @@ impl Comparison {
                 }
             }
         }
+    }
+
+    fn callback(&mut self, old: &Operation<'_>, new: &Operation<'_>) {
+        self.callback_parameters(old, new);
+        let (old, new) = (&old.node, &new.node);
+        self.words(old, new, &["summary", "description"]);
+        self.callback_security(&old.at("security"), &new.at("security"));
+        self.request_body(old, new, Direction::Response);
+        self.responses(&old.at("responses"), &new.at("responses"), Direction::Request);
     }
 
     /// The tags of an operation name modules or classes of generated clients.
@@ -179,7 +187,7 @@ impl Comparison {
 
 /// The operations of a document that have arguments.
 pub(super) fn with_arguments<'a>(document: &Node<'a>) -> Vec<Node<'a>> {
-    let all = operations(document, &document.at("paths")).into_values();
+    let all = operations(&document.at("paths")).into_values();
     let has_arguments = |operation: &Operation<'_>| {
         let is_listed = |node: &Node<'_>| !node.at("parameters").value.items().is_empty();
         operation.node.has("requestBody") || is_listed(&operation.node) || is_listed(&operation.path_item)
@@ -188,27 +196,24 @@ pub(super) fn with_arguments<'a>(document: &Node<'a>) -> Vec<Node<'a>> {
 }
 
 /// All operations of a document by route.
-fn operations<'a>(document: &Node<'a>, paths: &Node<'a>) -> BTreeMap<(String, &'static str), Operation<'a>> {
+fn operations<'a>(paths: &Node<'a>) -> BTreeMap<(String, &'static str), Operation<'a>> {
     let all = paths.members().flat_map(|(path, path_item)| {
-        METHODS.iter().filter_map(move |method| {
-            let node = path_item.get(method)?;
-            let (document, path_item) = (document.clone(), path_item.clone());
-            Some(Operation { document, path_item, node, path, method })
-        })
+        let path_item = path_item.resolved();
+        METHODS.iter().filter_map(move |method| Operation::new(&path_item, path, method))
     });
     all.map(|operation| (operation.route(), operation)).collect()
 }
 
 /// The path with `{}` for every parameter: names of path parameters do not travel.
 fn without_names(path: &str) -> String {
-    let nameless = |part: &str| if part.starts_with('{') { "{}".to_owned() } else { part.to_owned() };
-    path.split('/').map(nameless).collect::<Vec<_>>().join("/")
+    let mut pieces = path.split('{');
+    let first = pieces.next().unwrap_or_default().to_owned();
+    pieces.fold(first, |path, piece| path + "{}" + piece.split_once('}').map_or(piece, |(_, rest)| rest))
 }
 
 /// Whether calls of the old path may reach the new one, which is more specific.
 fn shadows(new: &str, old: &str) -> bool {
+    let (new, old) = (without_names(new), without_names(old));
     let (new, old): (Vec<&str>, Vec<&str>) = (new.split('/').collect(), old.split('/').collect());
-    let is_parameter = |part: &str| part.starts_with('{');
-    let covers = |(new, old): (&&str, &&str)| is_parameter(old) || (new == old && !is_parameter(new));
-    new.len() == old.len() && new.iter().zip(&old).all(covers)
+    new.len() == old.len() && new.iter().zip(&old).all(|(new, old)| *old == "{}" || new == old)
 }

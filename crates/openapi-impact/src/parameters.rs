@@ -82,6 +82,43 @@ impl Comparison {
         }
     }
 
+    /// The parameters of a call that the service makes: they are received.
+    pub(super) fn callback_parameters(&mut self, old: &Operation<'_>, new: &Operation<'_>) {
+        let (old, new) = (by_key(old), by_key(new));
+        for (key, was) in &old {
+            match new.get(key) {
+                Some(is) => self.received(&named(is), was, is),
+                None => {
+                    self.breaks(&was.place, format!("the {} is gone: code that reads it breaks", named(was)));
+                }
+            }
+        }
+        for (_, is) in new.iter().filter(|(key, _)| !old.contains_key(*key)) {
+            self.allows(&is.place, format!("the {} is new", named(is)));
+        }
+    }
+
+    /// A header of a response, or a parameter of a callback.
+    pub(super) fn received(&mut self, name: &str, old: &Node<'_>, new: &Node<'_>) {
+        self.words(old, new, &["description", "example", "examples"]);
+        self.extensions(old, new, &[]);
+        self.deprecation(old, new);
+        match (old.is_true("required"), new.is_true("required")) {
+            (true, false) => {
+                self.breaks(&new.place, format!("the {name} may be absent: code that relies on it breaks"));
+            }
+            (false, true) => self.allows(&new.place, format!("the {name} is always there now")),
+            _ => {}
+        }
+        if serialization(old) != serialization(new) {
+            self.breaks(&new.place, format!("the {name} is serialized otherwise: code that reads it breaks"));
+        }
+        if let (Some(old), Some(new)) = (old.get("schema"), new.get("schema")) {
+            self.schema(&old, &new, Direction::Response);
+        }
+        self.content(old, new, Direction::Response);
+    }
+
     fn parameter(&mut self, old: &Node<'_>, new: &Node<'_>) {
         self.words(old, new, &["description", "example", "examples"]);
         self.extensions(old, new, &[]);
@@ -170,10 +207,18 @@ fn is_required(key: &Key, parameters: &BTreeMap<Key, Node<'_>>) -> bool {
     parameters.get(key).is_some_and(|parameter| parameter.is_true("required"))
 }
 
-/// How a value is written into the request, with the defaults of OpenAPI.
+/// How a parameter or a header is written, with the defaults of OpenAPI.
 fn serialization<'a>(parameter: &Node<'a>) -> (bool, &'a str, bool, bool) {
     let is_form = matches!(parameter.text("in"), Some("query" | "cookie"));
-    let style = parameter.text("style").unwrap_or(if is_form { "form" } else { "simple" });
+    serialization_by_default(parameter, if is_form { "form" } else { "simple" })
+}
+
+/// The same for what is written in that style unless it says otherwise.
+pub(super) fn serialization_by_default<'a>(
+    parameter: &Node<'a>,
+    style: &'a str,
+) -> (bool, &'a str, bool, bool) {
+    let style = parameter.text("style").unwrap_or(style);
     let explode = parameter.get("explode").map_or(style == "form", |explode| explode.value.is(true));
     (parameter.has("content"), style, explode, parameter.is_true("allowReserved"))
 }

@@ -22,7 +22,7 @@ pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T> {
 /// Reads a document that can be compared.
 ///
 /// # Errors
-/// When the file cannot be read, is no OpenAPI 3 document, or has a reference without a target.
+/// When the file cannot be read, is no OpenAPI 3.0 document, or has a reference without a target.
 pub fn load(path: &Path) -> Result<Tree> {
     let shown = path.display();
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
@@ -35,8 +35,8 @@ pub fn load(path: &Path) -> Result<Tree> {
         }
     };
     ensure!(
-        document["openapi"].as_str().is_some_and(|version| version.starts_with("3.")),
-        "{shown} is not an OpenAPI 3 document; it has no `openapi: 3.…`"
+        document["openapi"].as_str().is_some_and(|version| version.starts_with("3.0.")),
+        "{shown} is not an OpenAPI 3.0 document; it has no `openapi: 3.0.…`"
     );
     ensure!(document["paths"].is_map(), "{shown} has no `paths`; there is nothing to compare");
     if let Some(reference) = broken_reference(&document, &document) {

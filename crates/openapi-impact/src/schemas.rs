@@ -96,7 +96,7 @@ impl Comparison {
         self.parts(old, new, direction);
         for (keyword, was, is) in side_by_side(old, new) {
             let unknown = !COMPARED.contains(&keyword) && !keyword.starts_with("x-");
-            if unknown && was.map(|was| was.value) != is.map(|is| is.value) {
+            if unknown && !self.is_unchanged(was.as_ref(), is.as_ref()) {
                 let message =
                     format!("`{keyword}` differs: there is no rule for it, so it may break anything");
                 self.breaks(&new.place.at(keyword), message);
@@ -106,11 +106,15 @@ impl Comparison {
 
     fn properties(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
         let (old_required, new_required) = (old.texts("required"), new.texts("required"));
+        // A required one that does not travel this way is only an argument of constructors.
+        let closed = if direction == Request { "readOnly" } else { "writeOnly" };
+        let travels = |property: &Node<'_>| !property.holder(closed).is_true(closed);
         for (name, was, is) in side_by_side(&old.at("properties"), &new.at("properties")) {
             let required = new_required.contains(name);
             match (was, is) {
                 (Some(was), Some(is)) => {
-                    self.required_property(&is, old_required.contains(name), required, direction);
+                    let was_required = old_required.contains(name) && travels(&was);
+                    self.required_property(&is, was_required, required && travels(&is), direction);
                     self.schema(&was, &is, direction);
                 }
                 (Some(was), None) => {
@@ -119,6 +123,10 @@ impl Comparison {
                         &was.place,
                         format!("the property {name} is gone: code that {breaks} it breaks"),
                     );
+                }
+                (None, Some(is)) if direction == Request && required && !travels(&is) => {
+                    let message = format!("the property {name} is new and required: constructors take it");
+                    self.breaks_only(of(&[OPTIONALS, CONSTRUCTORS]), &is.place, message);
                 }
                 (None, Some(is)) if direction == Request && required => {
                     let message =

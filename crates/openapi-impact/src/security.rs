@@ -26,6 +26,18 @@ impl Comparison {
         }
     }
 
+    /// What the service proves itself with when it calls: its receiver checks what it knows.
+    pub(super) fn callback_security(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        let (was, is) = (alternatives(old), alternatives(new));
+        for alternative in is.iter().filter(|alternative| !was.contains(alternative)) {
+            let message = format!("calls may come with {}: receivers refuse them", shown(alternative));
+            self.breaks(&new.place, message);
+        }
+        for alternative in was.iter().filter(|alternative| !is.contains(alternative)) {
+            self.allows(&new.place, format!("no call comes with {} any more", shown(alternative)));
+        }
+    }
+
     pub(super) fn security_schemes(&mut self, old: &Node<'_>, new: &Node<'_>) {
         for (name, was, is) in side_by_side(&old.at("securitySchemes"), &new.at("securitySchemes")) {
             match (was, is) {

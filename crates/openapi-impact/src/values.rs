@@ -1,7 +1,7 @@
 //! Which values a schema stands for: type, format, null, words, defaults.
 
 use super::clients::{
-    Clients, NEWTYPES, OPTIONALS, OWN, of, other_than_own, refusing_new_words, typing_format,
+    Clients, NEWTYPES, NUMBERS, OPTIONALS, OWN, of, other_than_own, refusing_new_words, typing_format,
     with_named_types,
 };
 use super::names::words;
@@ -82,6 +82,15 @@ impl Comparison {
             }
             _ => {
                 let message = transition("the type", &old.value["type"], &new.value["type"]);
+                let (narrow, wide) = if direction == Request { (old, new) } else { (new, old) };
+                if narrow.text("type") == Some("integer") && wide.text("type") == Some("number") {
+                    self.breaks_only(
+                        of(&[NUMBERS]),
+                        &place.at("type"),
+                        format!("{message}: its type differs"),
+                    );
+                    return true;
+                }
                 self.breaks(&place.at("type"), format!("{message}: {}", consequence(direction)));
             }
         }
@@ -89,6 +98,10 @@ impl Comparison {
     }
 
     pub(super) fn formats(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
+        if old.value.get("type") != new.value.get("type") {
+            // `int64` is no number, and `double` no integer.
+            return;
+        }
         let (was, is) = (format(old), format(new));
         let place = &new.place.at("format");
         let format_transition = |was: Option<&str>, is: Option<&str>| {

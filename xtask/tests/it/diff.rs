@@ -173,12 +173,14 @@ fn what_cannot_be_compared_ends_with_2_and_a_reason() {
     folder.write("good.yaml", &real_document());
     folder.write("broken.yaml", "openapi: [");
     folder.write("other.yaml", "name: value\n");
+    folder.write("later.yaml", "openapi: 3.1.0\npaths: {}\n");
     folder.write("switch.yaml", "openapi: 3.0.3\npaths: {}\nx-states: {Off: 0}\n");
     folder.write("loose.yaml", &replaced(&published(), "parameters/TaskId\"", "parameters/Task\""));
     for (arguments, reason) in [
         (["good.yaml", "absent.yaml"], "cannot read absent.yaml"),
         (["broken.yaml", "good.yaml"], "broken.yaml:1:"),
-        (["other.yaml", "good.yaml"], "other.yaml is not an OpenAPI 3 document"),
+        (["other.yaml", "good.yaml"], "other.yaml is not an OpenAPI 3.0 document"),
+        (["good.yaml", "later.yaml"], "later.yaml is not an OpenAPI 3.0 document"),
         (["good.yaml", "loose.yaml"], "loose.yaml: there is no #/components/parameters/Task"),
         (["switch.yaml", "good.yaml"], "switch.yaml: a key is a boolean, a number or null in YAML"),
         (["good.yaml", "--fast"], "unexpected argument '--fast'"),
