@@ -18,7 +18,7 @@ use syn::visit_mut::VisitMut;
 use syn::{Field, Fields, File, ImplItem, Item, ItemMod, ItemStruct, parse_quote};
 
 use crate::lower::Lowered;
-use crate::validate::{members, operations};
+use crate::validate::{members, operations, target};
 
 /// Edits progenitor's output in place.
 pub(crate) fn polish(file: &mut File, lowered: &Lowered) -> Result<()> {
@@ -93,7 +93,7 @@ fn sent(document: &Value) -> BTreeSet<String> {
                     && let Some(name) = reference.rsplit('/').next()
                     && found.insert(name.to_owned())
                 {
-                    open.extend(reference.strip_prefix('#').and_then(|pointer| document.pointer(pointer)));
+                    open.extend(target(document, reference));
                 }
                 open.extend(map.values());
             }
@@ -227,8 +227,4 @@ fn describe_fields(item: &mut ItemStruct, descriptions: &BTreeMap<String, String
         field.attrs.insert(0, parse_quote!(#[doc = #description]));
     }
     Ok(())
-}
-
-pub(crate) fn snake_case(camel: &str) -> String {
-    camel.chars().flat_map(|c| c.is_uppercase().then_some('_').into_iter().chain(c.to_lowercase())).collect()
 }

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use openapi_impact::snake_case;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use serde_json::Value;
 
-use crate::polish::snake_case;
-use crate::validate::{members, operations};
+use crate::validate::{items, members, operations, resolved};
 
 /// The words of `x-safety`, each with its variant of `Safety` in `crates/api`.
 pub(crate) const SAFETIES: [(&str, &str); 3] =
@@ -60,10 +60,11 @@ fn maxima(document: &Value) -> Vec<TokenStream> {
     });
     let parameters = operations(document).flat_map(|(.., shared, operation)| {
         let owner = operation["operationId"].as_str().unwrap_or_default();
-        let all = [&operation["parameters"], shared].into_iter().filter_map(Value::as_array).flatten();
+        let all = parameters(document, shared, operation);
         all.filter_map(move |parameter| Some((owner, parameter["name"].as_str()?, &parameter["schema"])))
     });
     let maxima = properties.chain(parameters).filter_map(|(owner, name, schema)| {
+        let schema = resolved(document, schema);
         let maximum = schema["maximum"].as_u64().filter(|_| schema["type"] == "integer")?;
         let constant = format_ident!("MAX_{}_{}", constant_case(owner), constant_case(name));
         let text = format!("The largest accepted `{name}` of `{owner}`.");
@@ -89,9 +90,7 @@ fn reserved_names(document: &Value) -> Vec<TokenStream> {
     for (path, _, shared, operation) in operations(document) {
         let Some((folder, last)) = path.rsplit_once('/') else { continue };
         let Some(name) = parameter_name(last) else { continue };
-        let all = [&operation["parameters"], shared].into_iter().filter_map(Value::as_array).flatten();
-        let parameters = all.map(|parameter| resolved(document, parameter));
-        let Some(kind) = parameters
+        let Some(kind) = parameters(document, shared, operation)
             .filter(|parameter| parameter["in"] == "path" && parameter["name"] == name)
             .find_map(|parameter| parameter["schema"]["$ref"].as_str()?.rsplit('/').next())
         else {
@@ -117,12 +116,41 @@ fn parameter_name(segment: &str) -> Option<&str> {
     segment.strip_prefix('{')?.strip_suffix('}')
 }
 
-fn resolved<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
-    let target = value["$ref"].as_str().and_then(|reference| document.pointer(reference.strip_prefix('#')?));
-    target.unwrap_or(value)
+/// The parameters of an operation, with those of its path.
+fn parameters<'a>(
+    document: &'a Value,
+    shared: &'a Value,
+    operation: &'a Value,
+) -> impl Iterator<Item = &'a Value> {
+    items(&operation["parameters"]).chain(items(shared)).map(|parameter| resolved(document, parameter))
 }
 
 /// `PresignRequest` and `presignRequest` as `PRESIGN_REQUEST`.
 fn constant_case(name: &str) -> String {
-    snake_case(name).trim_start_matches('_').to_uppercase()
+    snake_case(name).to_uppercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_maximum_behind_a_reference_becomes_a_constant() {
+        let reference = |section: &str| json!({"$ref": format!("#/components/{section}/Size")});
+        let document = json!({
+            "paths": {"/a": {"get": {"operationId": "listFiles", "parameters": [reference("parameters")]}}},
+            "components": {
+                "parameters": {"Size": {"name": "size", "in": "query", "schema": reference("schemas")}},
+                "schemas": {
+                    "Size": {"type": "integer", "maximum": 2000},
+                    "Page": {"properties": {"size": reference("schemas")}},
+                },
+            },
+        });
+        let maxima: Vec<String> = maxima(&document).iter().map(ToString::to_string).collect();
+        assert!(maxima[0].contains("MAX_PAGE_SIZE : u32 = 2_000"), "{maxima:?}");
+        assert!(maxima[1].contains("MAX_LIST_FILES_SIZE : u32 = 2_000"), "{maxima:?}");
+    }
 }

@@ -1,6 +1,7 @@
 //! The vocabularies of the document as Rust enums: closed ones (`enum`) for requests, open ones
 //! (`x-extensible-enum`), which keep an unknown word, for responses.
 
+use openapi_impact::pascal_case;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use serde_json::Value;
@@ -102,13 +103,4 @@ fn meanings(description: &str) -> (String, Vec<(&str, &str)>) {
         }
     }
     (text.join("\n").trim().to_owned(), meanings)
-}
-
-fn pascal_case(word: &str) -> String {
-    word.split(|c: char| !c.is_alphanumeric())
-        .map(|part| {
-            let mut letters = part.chars();
-            letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
-        })
-        .collect()
 }

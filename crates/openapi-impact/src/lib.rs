@@ -11,6 +11,7 @@
 //! (see [`Clients`]) where it depends on the generator.
 
 mod bodies;
+mod case;
 mod clients;
 mod collisions;
 mod limits;
@@ -34,6 +35,7 @@ use std::ptr;
 use clients::{OPENAPI_GENERATOR, of};
 use node::{Node, without_single_all_of};
 
+pub use case::{pascal_case, snake_case};
 pub use clients::Clients;
 pub use operations::METHODS;
 pub use place::Place;

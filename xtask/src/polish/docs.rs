@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use openapi_impact::snake_case;
 use serde_json::Value;
 use syn::visit_mut::VisitMut;
 use syn::{Attribute, Meta, parse_quote};
 
-use super::snake_case;
 use crate::validate::operations;
 
 /// How many characters a line of documentation has at most.

@@ -59,12 +59,25 @@ pub(crate) fn members(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
     value.as_object().into_iter().flat_map(Map::iter).map(|(key, value)| (key.as_str(), value))
 }
 
-fn items(value: &Value) -> impl Iterator<Item = &Value> {
+pub(crate) fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
 fn texts(value: &Value) -> impl Iterator<Item = &str> {
     items(value).filter_map(Value::as_str)
+}
+
+/// The target of a reference, or the value itself. No reference leads back to itself: a step has checked that.
+pub(crate) fn resolved<'a>(root: &'a Value, mut value: &'a Value) -> &'a Value {
+    while let Some(target) = value["$ref"].as_str().and_then(|reference| target(root, reference)) {
+        value = target;
+    }
+    value
+}
+
+/// What a reference leads to.
+pub(crate) fn target<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
+    root.pointer(reference.strip_prefix('#')?)
 }
 
 /// The end of a message about a word that is not known, if one of the known ones is much like it.

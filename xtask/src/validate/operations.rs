@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::rust_names::{has_one_capital_a_word, is_rust_name};
-use super::{Check, did_you_mean, items, members, operations, texts};
+use super::{Check, did_you_mean, items, members, operations, resolved, texts};
 use crate::document::Place;
 
 const FAILURES: [&str; 3] = ["401", "4XX", "5XX"];
@@ -98,8 +98,8 @@ impl<'a> Check<'a> {
     }
 
     fn path_parameters(&mut self, path: &str, place: &Place, shared: &'a Value, operation: &'a Value) {
-        let own: Vec<&Value> = items(&operation["parameters"]).map(|one| self.resolve(one)).collect();
-        let all = items(shared).map(|one| self.resolve(one)).chain(own.iter().copied());
+        let own: Vec<&Value> = items(&operation["parameters"]).map(|one| resolved(self.root, one)).collect();
+        let all = items(shared).map(|one| resolved(self.root, one)).chain(own.iter().copied());
         let declared: BTreeSet<&str> =
             all.filter(|one| one["in"] == "path").filter_map(|one| one["name"].as_str()).collect();
         let mut seen = BTreeSet::new();
@@ -133,7 +133,7 @@ impl<'a> Check<'a> {
         if parameter["in"] == "header" && name.eq_ignore_ascii_case(HEADER_OF_THE_GENERATOR) {
             self.wrong(place.at("name"), format!("the client removes the header {name}; choose another"));
         }
-        let kind = self.resolve(&parameter["schema"])["type"].as_str().unwrap_or("any value");
+        let kind = resolved(self.root, &parameter["schema"])["type"].as_str().unwrap_or("any value");
         if parameter["in"] != "query" && !["string", "integer", "number", "boolean"].contains(&kind) {
             let message =
                 format!("in the path or a header, it must be a text, a number or a boolean, not {kind}");
@@ -157,7 +157,7 @@ impl<'a> Check<'a> {
                 format!("must declare one success response as 200 and as 2XX, and declares {found}");
             self.wrong(place.clone(), message);
         }
-        let success = self.resolve(&responses["2XX"]);
+        let success = resolved(self.root, &responses["2XX"]);
         for (kind, _) in members(&success["content"]).filter(|(kind, _)| *kind != JSON) {
             self.wrong(place.at("2XX"), format!("a success must be {JSON} alone, not {kind}"));
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Check, did_you_mean, items, members, reference_to, shape};
+use super::{Check, did_you_mean, items, members, reference_to, shape, target};
 use crate::document::Place;
 
 /// The sections of the components whose entries must be of use.
@@ -82,18 +82,6 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The target of a reference, or the value itself.
-    pub(super) fn resolve(&self, mut value: &'a Value) -> &'a Value {
-        while let Some(target) = value["$ref"].as_str().and_then(|reference| self.target(reference)) {
-            value = target;
-        }
-        value
-    }
-
-    pub(super) fn target(&self, reference: &str) -> Option<&'a Value> {
-        self.root.pointer(reference.strip_prefix('#')?)
-    }
-
     /// A component that is itself by way of others would be followed forever.
     pub(super) fn rings(&mut self) {
         let mut reported = BTreeSet::new();
@@ -111,7 +99,7 @@ impl<'a> Check<'a> {
                         );
                     }
                     if seen.insert(reference) {
-                        open.extend(self.target(reference));
+                        open.extend(target(self.root, reference));
                     }
                 }
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Check, items, members, operations, texts};
+use super::{Check, items, members, operations, target, texts};
 use crate::document::Place;
 
 /// Keywords that would make a client refuse a real response.
@@ -57,7 +57,7 @@ impl<'a> Check<'a> {
     /// The target of a reference with its place, or the value itself with its own. References do not lead
     /// back to themselves: an earlier step has checked that.
     fn followed(&self, value: &'a Value, place: Place) -> (&'a Value, Place) {
-        match value["$ref"].as_str().and_then(|reference| Some((reference, self.target(reference)?))) {
+        match value["$ref"].as_str().and_then(|reference| Some((reference, target(self.root, reference)?))) {
             Some((reference, target)) => {
                 let keys: Vec<&str> = reference.trim_start_matches("#/").split('/').collect();
                 self.followed(target, Place::of(&keys))

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use openapi_impact::snake_case;
 use serde_json::Value;
 use syn::visit::{self, Visit};
 use syn::{File, FnArg, ImplItem, ImplItemFn, Item, ItemMod, ItemStruct, Pat};
 
 use super::operations;
 use crate::document::{Mistake, Place};
-use crate::polish::snake_case;
 
 /// Whether the name can be turned from one case into another and back.
 pub(super) fn has_one_capital_a_word(name: &str) -> bool {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::rust_names::{has_one_capital_a_word, is_rust_name};
-use super::{Check, did_you_mean, members, texts};
+use super::{Check, did_you_mean, members, resolved, texts};
 use crate::document::Place;
 use crate::words::{OPEN, OTHER, Words};
 
@@ -136,7 +136,7 @@ impl<'a> Check<'a> {
         if part["$ref"].is_null() || has_properties(schema) {
             return self.wrong(here, "must hold one $ref, and nothing to merge it with");
         }
-        let (own, other) = (schema["type"].as_str(), self.resolve(part)["type"].as_str());
+        let (own, other) = (schema["type"].as_str(), resolved(self.root, part)["type"].as_str());
         if let (Some(own), Some(other)) = (own, other)
             && own != other
         {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use jsonschema::error::{TypeKind, ValidationError, ValidationErrorKind as Kind};
 use jsonschema::paths::Location;
+use openapi_impact::snake_case;
 use serde_json::{Map, Value};
 
 use super::{Check, did_you_mean, members, texts};
@@ -167,16 +168,7 @@ fn place(location: &Location) -> Place {
 fn name(error: &ValidationError<'_>) -> String {
     let segments: Vec<String> = error.schema_path().segments().map(|segment| segment.to_string()).collect();
     let definition = segments.len().checked_sub(2).and_then(|at| segments.get(at));
-    let mut name = String::new();
-    let mut was_lowercase = false;
-    for letter in definition.map_or("document", String::as_str).chars() {
-        if letter.is_uppercase() && was_lowercase {
-            name.push(' ');
-        }
-        name.extend(letter.to_lowercase());
-        was_lowercase = letter.is_lowercase();
-    }
-    name
+    definition.map_or_else(|| "document".to_owned(), |name| snake_case(name).replace('_', " "))
 }
 
 fn type_name(error: &ValidationError<'_>) -> String {
