@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Check, items, members, operations, target, texts};
+use super::{Check, items, members, operations, resolved, target, texts};
 use crate::document::Place;
 
 /// Keywords that would make a client refuse a real response.
@@ -66,6 +66,14 @@ impl<'a> Check<'a> {
         }
     }
 
+    /// Whether null is a value. A schema without a type permits it when all that it is composed of do.
+    fn may_be_null(&self, schema: &'a Value) -> bool {
+        let schema = resolved(self.root, schema);
+        let has_no_type = schema.get("type").is_none();
+        schema["nullable"] == true
+            || has_no_type && items(&schema["allOf"]).all(|part| self.may_be_null(part))
+    }
+
     fn response_schema(&mut self, schema: &'a Value, place: Place, seen: &mut BTreeSet<Place>) {
         let (schema, place) = self.followed(schema, place);
         if !seen.insert(place.clone()) {
@@ -74,6 +82,9 @@ impl<'a> Check<'a> {
         for limit in LIMITS.iter().filter(|limit| schema.get(**limit).is_some()) {
             self.wrong(place.at(limit), "a response has no limits, which would make clients refuse it");
         }
+        if schema.get("enum").is_some() {
+            self.wrong(place.at("enum"), "a response can hold other words; list these in x-extensible-enum");
+        }
         if schema["properties"].is_object() {
             if schema["additionalProperties"] != true {
                 self.wrong(place.clone(), "a response can grow; add additionalProperties: true");
@@ -81,9 +92,7 @@ impl<'a> Check<'a> {
             let required: BTreeSet<&str> = texts(&schema["required"]).collect();
             for (name, property) in members(&schema["properties"]) {
                 let here = place.at("properties").at(name);
-                let (target, _) = self.followed(property, here.clone());
-                let may_be_null = target["nullable"] == true || target.get("type").is_none();
-                if !required.contains(name) && !may_be_null {
+                if !required.contains(name) && !self.may_be_null(property) {
                     self.wrong(here.clone(), "an optional property of a response needs nullable: true");
                 }
                 self.response_schema(property, here, seen);

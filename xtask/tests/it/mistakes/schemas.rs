@@ -196,6 +196,16 @@ pub(super) const MISTAKES: &[Mistake] = &[
         "          nullable: true\n          description: The wallet",
         "          nullable: true\n          maxLength: 42\n          description: The wallet",
     ),
+    (
+        "a described reference of a response that cannot be null",
+        "type: string\n          nullable: true\n          description: The wallet",
+        "allOf: [{$ref: \"#/components/schemas/ModelId\"}]\n          description: The wallet",
+    ),
+    (
+        "a closed vocabulary in a response",
+        "      x-extensible-enum: [success, fail]",
+        "      enum: [success, fail]",
+    ),
     ("too few names of words", "[ShortRange, FullRange]", "[ShortRange]"),
     ("names of words that are a text", "[ShortRange, FullRange]", "ShortRange"),
     (
