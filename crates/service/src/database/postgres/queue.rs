@@ -15,8 +15,8 @@ use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::queue::{
-    ABANDONED, Cancel, Claim, Created, End, Ending, InsufficientBalance, LeaseRules, LeaseState, MAX_UNCLAIMED,
-    NewTask, NodeEnd, Queue, Serving, Slot, Status, Task, TaskSummary,
+    ABANDONED, Cancel, Claim, Created, End, Ending, InsufficientBalance, LeaseRules, LeaseState,
+    MAX_UNCLAIMED, NewTask, NodeEnd, Queue, Serving, Slot, Status, Task, TaskSummary,
 };
 
 #[async_trait]
