@@ -213,10 +213,34 @@ async fn send<T: DeserializeOwned>(request: RequestBuilder) -> Result<Option<T>,
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
 
     /// In the process that a test starts: the service that it calls.
     const CHILD_SERVICE: &str = "INFERSTORE_TEST_SERVICE";
+
+    #[tokio::test]
+    async fn a_404_ends_a_lease_when_it_comes_from_the_service_and_not_from_a_proxy()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let of_proxy = "<html>no such page</html>";
+        let of_service = r#"{"status":"fail","message":"the lease is over"}"#;
+        for (body, is_gone) in [(of_proxy, false), (of_service, true)] {
+            let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
+            let url = format!("http://{}", listener.local_addr()?);
+            tokio::spawn(async move {
+                let (mut stream, _) = listener.accept().await?;
+                stream.read(&mut [0; 4096]).await?;
+                let head = format!("HTTP/1.1 404 Not Found\r\ncontent-length: {}\r\n\r\n", body.len());
+                stream.write_all((head + body).as_bytes()).await
+            });
+            let settings = json!({ "service": url, "models": { "a": { "command": ["true"] } } });
+            let config = Config::from_json(&settings.to_string())?;
+            let refused = Service::new(&config, &NodeKey::new("key"))?.goodbye("node").await;
+            assert_eq!(matches!(refused, Err(Refusal::Gone)), is_gone, "{refused:?}");
+        }
+        Ok(())
+    }
 
     #[tokio::test]
     async fn the_key_of_a_node_on_the_machine_of_its_service_goes_through_no_proxy()

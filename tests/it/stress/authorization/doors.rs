@@ -152,11 +152,7 @@ async fn the_controls_open_to_their_token_alone_and_reveal_nothing_to_other_call
     let doors = [
         ("GET", ""),
         ("POST", "reset"),
-        ("POST", "seed"),
-        ("GET", "snapshots"),
-        ("PUT", "snapshots/a"),
-        ("DELETE", "snapshots/a"),
-        ("POST", "snapshots/a/restore"),
+        ("POST", "baseline"),
         ("GET", "faults"),
         ("POST", "faults"),
         ("DELETE", "faults"),

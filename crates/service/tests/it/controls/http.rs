@@ -105,19 +105,15 @@ async fn without_the_token_every_request_is_refused_alike_and_changes_nothing() 
             None,
             Some("Bearer wrong"),
             Some("the right one"),
-            Some("Bearer the right one "),
+            Some("Bearer the right one, and more"),
             Some("Bearer "),
         ] {
             let url = format!("{}{path}", bench.controls.url());
             let mut request = bench.http.request(Method::from_bytes(method.as_bytes())?, url);
             if let Some(sent) = sent {
-                request = request.header("authorization", sent.trim_end());
+                request = request.header("authorization", sent);
             }
-            // Trailing spaces do not come through HTTP, so that one is right after all.
-            let expected = sent == Some("Bearer the right one ");
-            if !expected {
-                assert_eq!(request.send().await?.status().as_u16(), 401, "{method} {path} {sent:?}");
-            }
+            assert_eq!(request.send().await?.status().as_u16(), 401, "{method} {path} {sent:?}");
         }
     }
     assert_eq!(bench.tasks().await?, 1);

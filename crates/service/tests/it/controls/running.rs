@@ -113,6 +113,22 @@ async fn a_clock_set_ahead_lets_targets_expire_and_storage_be_billed() -> Outcom
 }
 
 #[tokio::test]
+async fn the_header_date_and_the_times_of_tasks_are_by_one_clock() -> Outcome {
+    let bench = Bench::start().await?;
+    bench.controls.advance_clock(Duration::from_hours(1)).await?;
+    let task = bench.create().await?;
+    let created_at: jiff::Timestamp =
+        bench.task(&task).await?["created_at"].as_str().unwrap_or_default().parse()?;
+    let url = format!("{}/api-key/balance", bench.service.base_url());
+    let response = bench.http.get(url).header("x-api-key", &bench.key).send().await?;
+    let date = response.headers().get("date").ok_or("a response has a date")?.to_str()?;
+    let date: jiff::Timestamp = httpdate::parse_http_date(date)?.try_into()?;
+    let difference = date.duration_since(created_at).abs();
+    assert!(difference < jiff::SignedDuration::from_mins(1), "{difference:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_lease_that_runs_out_gives_the_task_to_another_worker_and_it_is_billed_once() -> Outcome {
     let bench = Bench::start().await?;
     let before = bench.balance().await?;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use inferstore_service::Service;
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 use super::support::{Outcome, api, ask, config};
@@ -63,5 +64,8 @@ async fn when_there_are_too_many_connections_the_one_that_was_idle_longest_is_cl
         idle.push(newcomer);
         ask(&mut first, REQUEST).await?;
     }
+    // The first one that was idle was closed.
+    let closed = tokio::time::timeout(Duration::from_secs(30), idle[0].read(&mut [0; 1])).await?;
+    assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
     Ok(())
 }

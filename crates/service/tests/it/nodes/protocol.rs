@@ -213,7 +213,7 @@ async fn a_task_whose_last_node_died_fails_and_costs_nothing() -> Outcome {
     controls.advance_clock(grace).await?;
     let ended = bench.task(&task).await?;
     let message = ended["message"].as_str().unwrap_or_default();
-    assert!(ended["status"] == "failed" && message.contains("no other node serves"), "{ended}");
+    assert!(ended["status"] == "failed" && message.contains("no other node took"), "{ended}");
     assert_eq!(bench.get("/api-key/balance").await?, before);
     assert_eq!(bench.service.audit().await?.faults, [""; 0]);
     Ok(())
