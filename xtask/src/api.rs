@@ -4,7 +4,7 @@
 //! The items come from the JSON of rustdoc, which is unstable: `RUSTC_BOOTSTRAP` unlocks it in a stable rustdoc.
 //! Only rustdoc gets that variable. If cargo had it, every build script that reads it would run again.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::env;
 use std::fmt::Write as _;
 use std::fs;
@@ -13,11 +13,14 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
 use public_api::PublicItem;
+use serde_json::Value;
 
-use crate::package::PUBLISHED;
+use crate::package::{PUBLISHED, list};
 use inferstore_contract::tools::{absolute, cargo, must};
 
 const SNAPSHOT: &str = "public-api.txt";
+/// The end of the line of a trait method that implementations may leave out.
+const DEFAULT: &str = " { … }";
 /// Set where cargo runs this program in place of rustdoc.
 pub(crate) const AS_RUSTDOC: &str = "XTASK_AS_RUSTDOC";
 
@@ -87,8 +90,23 @@ fn public_api(root: &Path, package: &str) -> Result<String> {
     let is_repeated = |item: &PublicItem, text: &str| {
         text.starts_with("pub fn ") && item.parent_id().is_some_and(|id| implementations.contains(&id))
     };
-    let listed = items.iter().filter(|(item, text)| is_listed(text) && !is_repeated(item, text));
-    Ok(listed.map(|(_, text)| format!("{text}\n")).collect())
+    let has_default = provided_methods(&json)?;
+    let line = |(item, text): &(&PublicItem, String)| {
+        let end = if has_default.contains(&item.id().0) { DEFAULT } else { "" };
+        format!("{text}{end}\n")
+    };
+    Ok(items.iter().filter(|(item, text)| is_listed(text) && !is_repeated(item, text)).map(line).collect())
+}
+
+/// The identifiers of the methods of traits that have a default implementation, which public-api does not list.
+fn provided_methods(json: &Path) -> Result<HashSet<u32>> {
+    let text = fs::read_to_string(json).with_context(|| format!("cannot read {}", json.display()))?;
+    let json: Value = serde_json::from_str(&text).context("rustdoc wrote no JSON")?;
+    let traits = json["index"].as_object().into_iter().flatten();
+    let items = traits.flat_map(|(_, item)| list(&item["inner"]["trait"]["items"])).filter_map(Value::as_u64);
+    let has_body =
+        |id: &u64| json["index"][id.to_string()]["inner"]["function"]["has_body"].as_bool() == Some(true);
+    Ok(items.filter(has_body).filter_map(|id| u32::try_from(id).ok()).collect())
 }
 
 /// The compiler implements auto traits: only the lack of one of the usual three is listed.
@@ -117,23 +135,29 @@ pub(crate) fn rustdoc() -> ExitCode {
 struct Changes<'a> {
     removed: Vec<&'a str>,
     added: Vec<&'a str>,
+    is_breaking: bool,
 }
 
 impl<'a> Changes<'a> {
     fn between(old: &'a str, new: &'a str) -> Self {
+        let holders = holders(old);
         let old: BTreeSet<&str> = old.lines().collect();
         let new: BTreeSet<&str> = new.lines().collect();
-        Self {
-            removed: old.difference(&new).copied().collect(),
-            added: new.difference(&old).copied().collect(),
-        }
+        let removed: Vec<_> = old.difference(&new).copied().collect();
+        let added: Vec<_> = new.difference(&old).copied().collect();
+        // What implements an auto trait again has lost the line that says it does not.
+        let is_lost = |item: &&str| !implemented_trait(item).is_some_and(|name| name.contains('!'));
+        let is_breaking =
+            removed.iter().any(is_lost) || added.iter().any(|item| breaks_when_added(item, &holders));
+        Self { removed, added, is_breaking }
     }
 
     fn verdict(&self) -> String {
-        match (self.removed.len(), self.added.len()) {
-            (0, 0) => "no change".to_owned(),
-            (0, added) => format!("compatible, {added} added"),
-            (removed, added) => format!("breaking, {removed} removed or changed, {added} added"),
+        let (removed, added) = (self.removed.len(), self.added.len());
+        match (removed + added, self.is_breaking) {
+            (0, _) => "no change".to_owned(),
+            (_, true) => format!("breaking, {removed} removed or changed, {added} added"),
+            (_, false) => format!("compatible, {added} added"),
         }
     }
 
@@ -141,6 +165,77 @@ impl<'a> Changes<'a> {
         let removed = self.removed.iter().map(|item| format!("- {item}\n"));
         removed.chain(self.added.iter().map(|item| format!("+ {item}\n"))).collect()
     }
+}
+
+/// What holds other items, by the words in front of its path, and whether all that it holds is known to users.
+type Holders = BTreeMap<String, (&'static str, bool)>;
+
+/// The words in front of the path of an item. A field and a variant have only the first one.
+const WORDS: [&str; 12] =
+    ["pub", "const", "async", "unsafe", "auto", "struct", "enum", "union", "trait", "fn", "type", "static"];
+
+fn holders(api: &str) -> Holders {
+    let mut holders = Holders::new();
+    for item in api.lines() {
+        let Some((kind, path)) = declared(item) else { continue };
+        let is_open = item.starts_with("#[non_exhaustive]");
+        let parent = path.rsplit_once("::").and_then(|(parent, _)| holders.get_mut(parent));
+        match (kind, parent) {
+            // It is constructed and matched by its fields only when it has public ones.
+            ("struct" | "union", _) if !is_open => _ = holders.insert(path, ("closed", false)),
+            ("struct" | "union" | "enum" | "trait", _) => _ = holders.insert(path, (kind, !is_open)),
+            ("pub", Some(("enum", _))) => _ = holders.insert(path, ("variant", !is_open)),
+            ("pub", Some(("closed", is_exhaustive))) => *is_exhaustive = true,
+            _ => {}
+        }
+    }
+    holders
+}
+
+/// Whether code that uses the old API breaks when this comes: an auto trait is lost, a trait asks for more, a type
+/// that code may construct or match completely has another field or variant.
+fn breaks_when_added(item: &str, old: &Holders) -> bool {
+    if let Some(name) = implemented_trait(item) {
+        let kind = item.split_once(" for ").map(|(_, kind)| path(kind));
+        return name.contains('!') && kind.is_some_and(|kind| old.contains_key(&kind));
+    }
+    let Some((kind, path)) = declared(item) else { return false };
+    match (path.rsplit_once("::").and_then(|(parent, _)| old.get(parent)), kind) {
+        (Some(("trait", _)), _) => !item.ends_with(DEFAULT),
+        (Some((_, is_exhaustive)), "pub") => *is_exhaustive,
+        _ => false,
+    }
+}
+
+/// The last word in front of the path of an item, and the path.
+fn declared(item: &str) -> Option<(&'static str, String)> {
+    let mut rest = item;
+    while let Some((_, after)) = rest.strip_prefix("#[").and_then(|rest| rest.split_once("] ")) {
+        rest = after;
+    }
+    let mut kind = None;
+    while let Some((word, after)) = rest.split_once(' ')
+        && let Some(known) = WORDS.iter().find(|known| **known == word)
+    {
+        (kind, rest) = (Some(*known), after);
+    }
+    Some((kind?, path(rest)))
+}
+
+/// The path that a text begins with, without generics.
+fn path(text: &str) -> String {
+    let mut path = String::new();
+    let mut depth = 0;
+    for letter in text.chars() {
+        match letter {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            '(' | ' ' if depth == 0 => break,
+            _ if depth == 0 => path.push(letter),
+            _ => {}
+        }
+    }
+    path.trim_end_matches(':').to_owned()
 }
 
 /// The last tagged version.
@@ -160,13 +255,13 @@ impl Release {
         Ok(Some(Self { tag: tag.trim().to_owned(), current }))
     }
 
-    /// Fails when an item of the release is gone or changed, and the version is still compatible with it.
+    /// Fails when something breaks since the release, and the version is still compatible with it.
     fn check(&self, root: &Path, file: &Path, now: &str) -> Result<()> {
         let place = format!("{}:{}", self.tag, file.display());
         let old = git(root, &["show", &place])?.with_context(|| format!("there is no {place}"))?;
         let changes = Changes::between(&old, now);
         ensure!(
-            changes.removed.is_empty() || !is_compatible(self.tag.trim_start_matches('v'), &self.current),
+            !changes.is_breaking || !is_compatible(self.tag.trim_start_matches('v'), &self.current),
             "{} has changed since {}: {}; version {} does not permit that\n{}",
             file.display(),
             self.tag,
@@ -206,6 +301,42 @@ mod tests {
         let changed = Changes::between("pub fn f()\n", "pub fn f(u8)\n");
         assert_eq!(changed.verdict(), "breaking, 1 removed or changed, 1 added");
         assert_eq!(changed.lines(), "- pub fn f()\n+ pub fn f(u8)\n");
+    }
+
+    #[test]
+    fn what_is_added_breaks_where_users_implement_construct_or_match_all_of_it() {
+        const OLD: &str = "\
+            pub struct a::Open\npub fn a::Open::f(&self)\n\
+            pub struct a::Plain<T>\npub a::Plain::x: T\n\
+            #[non_exhaustive] pub struct a::Later\npub a::Later::x: u8\n\
+            pub enum a::Closed\npub a::Closed::One(u8)\npub a::Closed::Two\n\
+            #[non_exhaustive] pub enum a::Growing\npub a::Growing::One\npub a::Growing::One::x: u8\n\
+            pub trait a::Tr<T>: core::marker::Send\n";
+        for (added, is_breaking) in [
+            ("impl !core::marker::Send for a::Open", true),
+            ("impl<T> !core::marker::Sync for a::Plain<T>", true),
+            ("impl !core::marker::Send for a::New", false),
+            ("impl core::clone::Clone for a::Open", false),
+            ("pub a::Open::x: u8", false),
+            ("pub fn a::Plain<T>::g(&self)", false),
+            ("pub a::Plain::y: alloc::vec::Vec<u8>", true),
+            ("pub a::Later::y: u8", false),
+            ("pub a::Closed::Three(u8)", true),
+            ("pub a::Closed::Two::x: u8", true),
+            ("pub a::Growing::Two", false),
+            ("pub a::Growing::One::y: u8", true),
+            ("pub async fn a::Tr<T>::f(&self) -> u8", true),
+            ("pub fn a::Tr::f(&self) -> u8 { … }", false),
+            ("pub const a::Tr::NAME: &'static str", true),
+            ("pub enum a::Other", false),
+            ("pub fn a::f()", false),
+        ] {
+            let new = format!("{OLD}{added}\n");
+            let changes = Changes::between(OLD, &new);
+            assert_eq!((changes.is_breaking, changes.removed.len()), (is_breaking, 0), "{added}");
+            assert_eq!(changes.verdict().starts_with("breaking"), is_breaking, "{added}");
+        }
+        assert!(!Changes::between("impl !core::marker::Send for a::Open\n", "").is_breaking);
     }
 
     #[test]
