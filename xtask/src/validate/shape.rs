@@ -168,7 +168,11 @@ fn place(location: &Location) -> Place {
 fn name(error: &ValidationError<'_>) -> String {
     let segments: Vec<String> = error.schema_path().segments().map(|segment| segment.to_string()).collect();
     let definition = segments.len().checked_sub(2).and_then(|at| segments.get(at));
-    definition.map_or_else(|| "document".to_owned(), |name| snake_case(name).replace('_', " "))
+    match definition {
+        None => "document".to_owned(),
+        Some(extension) if extension.starts_with("x-") => extension.clone(),
+        Some(name) => snake_case(name).replace('_', " "),
+    }
 }
 
 fn type_name(error: &ValidationError<'_>) -> String {
