@@ -1,50 +1,30 @@
 //! Where and when something was measured.
 
-use std::fmt::{self, Display};
 use std::fs;
 use std::process::Command;
 use std::thread;
 
-use serde::Serialize;
-
 /// Makers of processors. Other names may be those of a private machine.
 const MAKERS: [&str; 4] = ["Intel", "AMD", "ARM", "Apple"];
 
-/// What the figures depend on. Unknown facts are left out.
-#[derive(Serialize)]
-pub(super) struct Machine {
-    date: String,
-    facts: Vec<(String, String)>,
-}
-
-impl Machine {
-    pub(super) fn read() -> Self {
-        let memory = value("/proc/meminfo", "MemTotal", ':');
-        let memory = memory.and_then(|text| text.trim_end_matches(" kB").parse().ok());
-        let facts = [
-            ("cores", thread::available_parallelism().map(|cores| cores.to_string()).ok()),
-            ("processor", value("/proc/cpuinfo", "model name", ':')),
-            ("memory", memory.map(|kib: f64| format!("{:.0} GiB", kib / 1024.0 / 1024.0))),
-            ("system", value("/etc/os-release", "PRETTY_NAME", '=')),
-            ("Rust", version("rustc")),
-            ("curl", version("curl")),
-            ("Node.js", version("node")),
-            ("valgrind", version("valgrind")),
-        ];
-        let known = facts.into_iter().filter_map(|(name, fact)| Some((name.to_owned(), fact?)));
-        let is_public = |(name, fact): &(String, String)| {
-            name != "processor" || MAKERS.iter().any(|maker| fact.contains(maker))
-        };
-        let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
-        Self { date, facts: known.filter(is_public).collect() }
-    }
-}
-
-impl Display for Machine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let facts: Vec<String> = self.facts.iter().map(|(name, fact)| format!("{name} {fact}")).collect();
-        write!(f, "{}, {}", self.date, facts.join(", "))
-    }
+/// The date, and what the figures depend on. Unknown facts are left out.
+pub(super) fn machine() -> String {
+    let memory = value("/proc/meminfo", "MemTotal", ':');
+    let memory = memory.and_then(|text| text.trim_end_matches(" kB").parse().ok());
+    let processor = value("/proc/cpuinfo", "model name", ':');
+    let facts = [
+        ("cores", thread::available_parallelism().map(|cores| cores.to_string()).ok()),
+        ("processor", processor.filter(|name| MAKERS.iter().any(|maker| name.contains(maker)))),
+        ("memory", memory.map(|kib: f64| format!("{:.0} GiB", kib / 1024.0 / 1024.0))),
+        ("system", value("/etc/os-release", "PRETTY_NAME", '=')),
+        ("Rust", version("rustc")),
+        ("curl", version("curl")),
+        ("Node.js", version("node")),
+        ("valgrind", version("valgrind")),
+    ];
+    let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+    let facts = facts.into_iter().filter_map(|(name, fact)| Some(format!(", {name} {}", fact?)));
+    date + &facts.collect::<String>()
 }
 
 /// The value of a name in a file of the system.

@@ -4,20 +4,14 @@
 mod machine;
 mod page;
 
-use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use inferstore_measure::{ROW_MARK, ROWS_VARIABLE, Row};
-use serde::Serialize;
 
 use inferstore_contract::tools::{Set, Tools, absolute, cargo, is_installed, must};
-use machine::Machine;
-
-/// What was measured last of each part, for programs.
-const SCOREBOARD: &str = "target/scoreboard.json";
 
 /// A part of the scoreboard.
 struct Part {
@@ -76,56 +70,39 @@ const PRISM: Set<'static> = Set { name: "prism", npm: &["@stoplight/prism-cli@5.
 /// The object store that comes with s3s. Newer ones need a newer compiler.
 const S3S_FS: &str = "0.14.1";
 
-/// Measure everything beside what one would use instead; write target/scoreboard.json.
+/// Measure everything beside what one would use instead.
 #[derive(clap::Args)]
 pub(crate) struct Job {
     /// Some parts instead of all.
     #[arg(value_name = "PART", value_parser = PARTS.map(|part| part.name))]
     parts: Vec<String>,
-    /// Also write docs/scoreboard.md; what it has of the other parts stays.
+    /// Write docs/scoreboard.md. What it has of other parts stays, and of parts with a program that fails.
     #[arg(long)]
     publish: bool,
 }
 
-/// What was measured.
-#[derive(Default, Serialize)]
-struct Scoreboard {
-    parts: Vec<Measured>,
-}
-
-#[derive(Serialize)]
+/// A part all of whose programs have measured.
 struct Measured {
     name: &'static str,
-    machine: Machine,
-    rows: Vec<Entry>,
-}
-
-#[derive(Serialize)]
-struct Entry {
-    row: Row,
+    machine: String,
+    rows: Vec<Row>,
 }
 
 impl Job {
     pub(crate) fn run(&self, root: &Path) -> Result<String> {
-        let path = root.join(SCOREBOARD);
-        let mut scoreboard = Scoreboard::default();
+        let mut measured = Vec::new();
         let mut failures = Vec::new();
         for part in
             PARTS.iter().filter(|part| self.parts.is_empty() || self.parts.iter().any(|p| p == part.name))
         {
             progress(&format!("measuring: {}", part.name))?;
-            let mut rows = Vec::new();
-            if let Err(failure) = part.measure(root, &mut rows, &mut failures) {
-                failures.push(format!("{}: {failure:#}", part.name));
-                continue;
+            match part.measure(root) {
+                Ok(rows) => measured.push(Measured { name: part.name, machine: machine::machine(), rows }),
+                Err(failure) => failures.push(format!("{}: {failure:#}", part.name)),
             }
-            let rows = rows.into_iter().map(|row| Entry { row }).collect();
-            scoreboard.parts.push(Measured { name: part.name, machine: Machine::read(), rows });
-            fs::write(&path, serde_json::to_string_pretty(&scoreboard)?)
-                .with_context(|| format!("cannot write {}", path.display()))?;
             // After each part: a run that is ended early has published what it measured.
             if self.publish {
-                page::write(root, &scoreboard)?;
+                page::write(root, &measured)?;
             }
         }
         ensure!(failures.is_empty(), "{}", failures.join("\n"));
@@ -134,26 +111,35 @@ impl Job {
 }
 
 impl Part {
-    /// Runs every program, also after one that fails. What was measured before a failure is kept.
-    fn measure(&self, root: &Path, rows: &mut Vec<Row>, failures: &mut Vec<String>) -> Result<()> {
+    fn measure(&self, root: &Path) -> Result<Vec<Row>> {
         let missing: Vec<&str> =
             self.needs.iter().copied().filter(|program| !is_installed(program)).collect();
         ensure!(missing.is_empty(), "this needs {}; install it and try again", missing.join(" and "));
         if self.name == "service" {
             install_peers_of_the_service(root)?;
         }
+        self.rows(|program| run(root, program))
+    }
+
+    /// The rows of all programs. Every program runs, also after one that fails; then there are none, and the page
+    /// keeps those that it has.
+    fn rows(&self, run: impl Fn(&str) -> Result<Vec<Row>>) -> Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        let mut failures = Vec::new();
         for program in self.programs {
-            progress(&format!("  {program}"))?;
-            if let Err(failure) = run(root, program, rows) {
-                failures.push(format!("{}: {failure:#}", self.name));
+            match run(program) {
+                Ok(measured) => rows.extend(measured),
+                Err(failure) => failures.push(format!("{failure:#}")),
             }
         }
-        Ok(())
+        ensure!(failures.is_empty(), "{}", failures.join("; "));
+        Ok(rows)
     }
 }
 
-/// Runs one program, passes its output on, and keeps its rows.
-fn run(root: &Path, name: &str, rows: &mut Vec<Row>) -> Result<()> {
+/// Runs one program, passes its output on, and returns its rows.
+fn run(root: &Path, name: &str) -> Result<Vec<Row>> {
+    progress(&format!("  {name}"))?;
     let mut command = if name.ends_with(".py") { Command::new("python3") } else { cargo() };
     // Without a package, all benchmarks share one build of everything.
     if name.ends_with(".py") {
@@ -168,22 +154,27 @@ fn run(root: &Path, name: &str, rows: &mut Vec<Row>) -> Result<()> {
     command.env(ROWS_VARIABLE, "json").stdout(Stdio::piped());
     command.current_dir(absolute(&root.join("."))?);
     let mut process = command.spawn().with_context(|| format!("cannot start {name}"))?;
-    let before = rows.len();
-    for line in BufReader::new(process.stdout.take().context("the program has no output")?).lines() {
-        let line = line.with_context(|| format!("cannot read the output of {name}"))?;
+    let output = process.stdout.take().context("the program has no output")?;
+    let rows = read_rows(&mut BufReader::new(output));
+    let status = process.wait().context("cannot wait for the program")?;
+    let rows = rows.with_context(|| format!("{name} wrote no row"))?;
+    ensure!(status.success(), "{name} failed, see above");
+    ensure!(!rows.is_empty(), "{name} measured nothing");
+    Ok(rows)
+}
+
+/// Reads to the end, whatever comes: a program whose output is not read does not end.
+fn read_rows(output: &mut impl BufRead) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for line in output.split(b'\n') {
+        let line = line.context("cannot read its output")?;
+        let line = String::from_utf8_lossy(&line);
         match line.strip_prefix(ROW_MARK) {
             None => progress(&format!("    {line}"))?,
-            Some(json) => {
-                rows.push(
-                    serde_json::from_str(json).with_context(|| format!("{name} wrote no row: {json}"))?,
-                );
-            }
+            Some(json) => rows.push(serde_json::from_str(json).with_context(|| json.to_owned())),
         }
     }
-    let status = process.wait().context("cannot wait for the program")?;
-    ensure!(status.success(), "{name} failed, see above");
-    ensure!(rows.len() > before, "{name} measured nothing");
-    Ok(())
+    rows.into_iter().collect()
 }
 
 /// Installs what the service is measured beside, once.
@@ -202,4 +193,36 @@ fn install_peers_of_the_service(root: &Path) -> Result<()> {
 /// Measuring takes minutes.
 fn progress(line: &str) -> Result<()> {
     writeln!(io::stderr(), "{line}").context("cannot write to standard error")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROW: &str = r#"row: {"group": "client", "what": "a", "against": "b", "unit": "s", "better": "lower",
+        "ours": [1.0], "theirs": [2.0], "command": "c"}"#;
+
+    #[test]
+    fn output_is_read_to_its_end_also_after_a_row_that_cannot_be_read() {
+        let row = ROW.replace('\n', " ");
+        let read = |text: &str| read_rows(&mut text.as_bytes()).map(|rows| rows.len());
+        assert_eq!(read(&format!("building\n{row}\n{row}\n")).ok(), Some(2));
+        let text = format!("row: {{}}\n\u{fffd}\n{row}\n");
+        let mut output = text.as_bytes();
+        assert!(read_rows(&mut output).is_err());
+        assert!(output.is_empty());
+    }
+
+    #[test]
+    fn every_program_of_a_part_runs_and_one_that_fails_leaves_no_rows() {
+        let part = Part { name: "client", needs: &[], programs: &["first", "second", "third"] };
+        let row = || read_rows(&mut ROW.replace('\n', " ").as_bytes());
+        assert_eq!(part.rows(|_| row()).map(|rows| rows.len()).ok(), Some(3));
+        let one_fails =
+            part.rows(|name| if name == "second" { anyhow::bail!("{name} failed") } else { row() });
+        assert_eq!(
+            one_fails.map_err(|error| error.to_string()).map(|rows| rows.len()),
+            Err("second failed".to_owned())
+        );
+    }
 }

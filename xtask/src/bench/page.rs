@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use inferstore_measure::{Row, figure, median};
 
-use super::{PARTS, Scoreboard};
+use super::{Measured, PARTS};
 
 const PAGE: &str = "docs/scoreboard.md";
 
@@ -22,30 +22,29 @@ spread is that of the worst round and of the best. The command in the last
 column measures the row again.
 ";
 
-pub(super) fn write(root: &Path, scoreboard: &Scoreboard) -> Result<()> {
+pub(super) fn write(root: &Path, measured: &[Measured]) -> Result<()> {
     let path = root.join(PAGE);
     let old = fs::read_to_string(&path).unwrap_or_default();
-    fs::write(&path, page(scoreboard, &old)).with_context(|| format!("cannot write {}", path.display()))
+    fs::write(&path, page(measured, &old)).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// The page, with the parts of the old one that were not measured.
-fn page(scoreboard: &Scoreboard, old: &str) -> String {
+fn page(measured: &[Measured], old: &str) -> String {
     let mut text = HEAD.to_owned();
     for name in PARTS.map(|part| part.name) {
-        let Some(part) = scoreboard.parts.iter().find(|part| part.name == name) else {
+        let Some(part) = measured.iter().find(|part| part.name == name) else {
             let kept = old.split("\n## ").find(|part| part.lines().next() == Some(name));
             text.extend(kept.map(|part| format!("\n## {}\n", part.trim_end())));
             continue;
         };
-        let rows = || part.rows.iter().map(|entry| &entry.row);
         // Writing to a text does not fail.
         let _ = writeln!(text, "\n## {}\n\nMeasured on {}.\n", part.name, part.machine);
         let _ = writeln!(text, "| work | beside | ours | theirs | ratio | spread | | again |");
         let _ = writeln!(text, "|---|---|--:|--:|--:|---|---|---|");
-        for row in rows() {
+        for row in &part.rows {
             let _ = writeln!(text, "{}", line(row));
         }
-        for row in rows() {
+        for row in &part.rows {
             let Row { what, against, .. } = row;
             if let Some(note) = &row.note {
                 let _ = write!(text, "\n**{what}**, beside {against} ({}): {note}\n", row.verdict());
@@ -80,6 +79,6 @@ mod tests {
     #[test]
     fn the_parts_that_were_not_measured_stay() {
         let published = include_str!("../../../docs/scoreboard.md");
-        assert_eq!(page(&Scoreboard::default(), published), published);
+        assert_eq!(page(&[], published), published);
     }
 }
