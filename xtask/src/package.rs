@@ -28,7 +28,11 @@ pub(crate) fn task(root: &Path) -> Result<String> {
 
 /// What cargo knows of all packages, with every feature.
 pub(crate) fn metadata(root: &Path) -> Result<Value> {
-    let metadata = cargo_prints(root, &["metadata", "--format-version", "1", "--locked", "--all-features"])?;
+    read_metadata(root, &["metadata", "--format-version", "1", "--locked", "--all-features"])
+}
+
+pub(crate) fn read_metadata(root: &Path, arguments: &[&str]) -> Result<Value> {
+    let metadata = cargo_prints(root, arguments)?;
     serde_json::from_str(&metadata).context("cannot read the metadata of cargo")
 }
 

@@ -1,14 +1,17 @@
 //! The rules of the repository as a program.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
 
 use crate::document::Document;
 use crate::generate::HASH_LABEL;
+use crate::package::{self, list};
 
 /// A longer file has more than one topic.
 const MAX_LINES: usize = 600;
@@ -55,6 +58,9 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("crates/measure", &[]),
 ];
 
+/// The layers of the client: each imports only those before it.
+const LAYERS: [&str; 6] = ["memory", "transport", "resources", "files", "inputs", "run"];
+
 /// Marks of the machine that something was written on.
 const MACHINE_PATHS: [&str; 3] = ["/home/", "/root/", "/Users/"];
 
@@ -63,10 +69,11 @@ type Rule = (&'static str, fn(&Files) -> Vec<String>);
 
 pub(crate) fn tidy(root: &Path) -> Result<String> {
     let files = Files::read(root)?;
-    let rules: [Rule; 6] = [
+    let rules: [Rule; 7] = [
         ("a hand-written Rust file has at most 600 lines", files_are_short),
         ("a Rust file begins with a line that says what it is for", files_say_what_they_are_for),
         ("crates use each other only in the agreed directions", crates_keep_their_directions),
+        ("a layer of the client imports only those below it", client_keeps_its_layers),
         ("every snapshot belongs to a test", snapshots_belong_to_tests),
         ("the generated file carries the hash of the document", generated_file_fits_the_document),
         ("nothing names a path of one machine", no_machine_paths),
@@ -84,6 +91,8 @@ pub(crate) fn tidy(root: &Path) -> Result<String> {
 /// The texts of the repository, by path: what git tracks or would track.
 struct Files {
     texts: BTreeMap<String, String>,
+    /// What cargo knows of the workspace.
+    metadata: Value,
 }
 
 impl Files {
@@ -100,11 +109,17 @@ impl Files {
             String::from_utf8_lossy(&output.stderr)
         );
         let names = String::from_utf8(output.stdout).context("git lists a file whose name is not UTF-8")?;
-        // What cannot be read as text is a picture, or deleted and not yet committed.
-        let texts = names
-            .split_terminator('\0')
-            .filter_map(|name| Some((name.to_owned(), fs::read_to_string(root.join(name)).ok()?)));
-        Ok(Self { texts: texts.collect() })
+        let mut texts = BTreeMap::new();
+        for name in names.split_terminator('\0') {
+            match fs::read(root.join(name)) {
+                Ok(bytes) => _ = texts.insert(name.to_owned(), String::from_utf8_lossy(&bytes).into_owned()),
+                // Deleted and not yet committed.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error).with_context(|| format!("cannot read {name}")),
+            }
+        }
+        let arguments = ["metadata", "--format-version", "1", "--no-deps", "--offline"];
+        Ok(Self { texts, metadata: package::read_metadata(root, &arguments)? })
     }
 
     fn rust(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -133,21 +148,23 @@ fn files_say_what_they_are_for(files: &Files) -> Vec<String> {
 }
 
 fn crates_keep_their_directions(files: &Files) -> Vec<String> {
-    let workspace: Vec<&str> =
-        files.ending("Cargo.toml").filter_map(|(_, text)| package_name(text)).collect();
+    let packages = list(&files.metadata["packages"]);
+    let root = files.metadata["workspace_root"].as_str().unwrap_or_default();
     let mut broken = Vec::new();
-    for (name, text) in files.ending("/Cargo.toml") {
-        let folder = name.trim_end_matches("/Cargo.toml");
+    for package in packages {
+        let manifest = package["manifest_path"].as_str().unwrap_or_default();
+        let manifest = manifest.trim_start_matches(root).trim_start_matches('/');
+        let folder = manifest.trim_end_matches("/Cargo.toml");
         let allowed =
             DIRECTIONS.iter().find(|(known, _)| *known == folder).map_or(&[][..], |(_, allowed)| allowed);
-        for (number, line) in text.lines().enumerate() {
-            if let Some(used) = dependency(line)
-                && workspace.contains(&used)
-                && !allowed.contains(&used)
-            {
-                broken.push(format!("{name}:{} uses {used}", number + 1));
-            }
-        }
+        let used: BTreeSet<&str> = list(&package["dependencies"])
+            .iter()
+            .filter_map(|dependency| dependency["name"].as_str())
+            .collect();
+        let is_refused = |used: &&&str| {
+            !allowed.contains(*used) && packages.iter().any(|package| package["name"] == **used)
+        };
+        broken.extend(used.iter().filter(is_refused).map(|used| format!("{manifest} uses {used}")));
     }
     // Two readings of the document that check each other: the service may not take the types of the other one.
     let shares = |(name, text): &(&str, &str)| {
@@ -158,18 +175,19 @@ fn crates_keep_their_directions(files: &Files) -> Vec<String> {
     broken
 }
 
-/// The dependency that the line of a manifest declares: `name.workspace = true`,
-/// `name = { path = "…" }` or `[dependencies.name]`.
-fn dependency(line: &str) -> Option<&str> {
-    if let Some((_, name)) = line.trim_end_matches(']').split_once("dependencies.") {
-        return Some(name);
+fn client_keeps_its_layers(files: &Files) -> Vec<String> {
+    let mut broken = Vec::new();
+    for (name, text) in files.rust() {
+        let layer = name.strip_prefix("crates/client/src/").and_then(|path| path.split(['/', '.']).next());
+        let Some(own) = LAYERS.iter().position(|known| Some(*known) == layer) else { continue };
+        for (number, line) in text.lines().enumerate() {
+            let imports = line.split("crate::").skip(1);
+            let modules = imports.filter_map(|import| import.split(|c: char| !c.is_alphanumeric()).next());
+            let above = modules.filter(|module| LAYERS[own + 1..].contains(module));
+            broken.extend(above.map(|module| format!("{name}:{} imports {module}", number + 1)));
+        }
     }
-    let declares = line.contains("workspace = true") || line.contains("path =");
-    line.split(['.', ' ', '=']).next().filter(|_| declares)
-}
-
-fn package_name(manifest: &str) -> Option<&str> {
-    manifest.lines().find_map(|line| line.strip_prefix("name = ")).map(|name| name.trim_matches('"'))
+    broken
 }
 
 /// insta names a snapshot file `<binary>__<modules>__<snapshot>.snap`, in a folder beside the file of
@@ -181,8 +199,6 @@ fn snapshots_belong_to_tests(files: &Files) -> Vec<String> {
             let Some((folder, file)) = name.rsplit_once("/snapshots/") else { return true };
             let parts: Vec<&str> = file.trim_end_matches(".snap").split("__").collect();
             let [_, modules @ .., snapshot] = &parts[..] else { return true };
-            // A test with a snapshot for each of some numbers names what stands before them.
-            let snapshot = snapshot.trim_end_matches(|last: char| last.is_ascii_digit());
             !modules.iter().chain(&["main", "lib", "mod"]).any(|module| {
                 files.texts.get(&format!("{folder}/{module}.rs")).is_some_and(|text| names(text, snapshot))
             })
@@ -191,9 +207,13 @@ fn snapshots_belong_to_tests(files: &Files) -> Vec<String> {
         .collect()
 }
 
+/// Whether the text has the snapshot as a literal, as a function, as the test that a macro makes, or, for one of some
+/// numbers, as a format.
 fn names(text: &str, snapshot: &str) -> bool {
-    let mut words = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
-    words.any(|word| word.trim_end_matches(|last: char| last.is_ascii_digit()) == snapshot)
+    let format = snapshot.trim_end_matches(|last: char| last.is_ascii_digit());
+    let forms = [format!("\"{snapshot}\""), format!("fn {snapshot}("), format!("!({snapshot},")];
+    forms.iter().any(|form| text.contains(form))
+        || format != snapshot && text.contains(&format!("\"{format}{{"))
 }
 
 fn generated_file_fits_the_document(files: &Files) -> Vec<String> {

@@ -13,6 +13,11 @@ fn clean_tree(name: &str) -> Folder {
     let manifest = |name: &str, dependencies: &str| {
         format!("[package]\nname = \"{name}\"\n\n[dependencies]\n{dependencies}")
     };
+    folder.write(
+        "Cargo.toml",
+        "[workspace]\nmembers = [\"crates/*\"]\n\n[workspace.dependencies]\nserde = \"1\"\n\
+         inferstore = { path = \"crates/client\" }\ninferstore-api = { path = \"crates/api\" }\n",
+    );
     folder.write("openapi/inferstore.yaml", DOCUMENT);
     folder.write(
         "crates/api/src/generated.rs",
@@ -21,10 +26,16 @@ fn clean_tree(name: &str) -> Folder {
     folder.write("crates/api/Cargo.toml", &manifest("inferstore-api", "serde.workspace = true\n"));
     folder.write("crates/api/src/lib.rs", &format!("//! The raw client.\n{}", "mod a {}\n".repeat(399)));
     folder.write("crates/client/Cargo.toml", &manifest("inferstore", "inferstore-api.workspace = true\n"));
+    folder.write("crates/client/src/lib.rs", "//! The client.\nmod files;\n");
+    folder.write("crates/client/src/files/upload.rs", "//! Uploads.\nuse crate::transport::Error;\n");
     folder.write("tests/it/main.rs", "//! Tests.\nmod wire;\n");
-    folder.write("tests/it/wire.rs", "//! What is sent.\nfn get_task() {}\n// \"a_snapshot\"\n");
+    folder.write(
+        "tests/it/wire.rs",
+        "//! What is sent.\nfn get_task() {}\n// \"a_snapshot\", format!(\"terminal_{columns}\")\n",
+    );
     folder.write("tests/it/snapshots/it__wire__get_task.snap", "");
     folder.write("tests/it/snapshots/it__wire__a_snapshot.snap", "");
+    folder.write("tests/it/snapshots/it__wire__terminal_80.snap", "");
     folder.write("README.md", "# Inferstore\n");
     folder.write(".gitignore", "/target\n");
     folder.write("target/ignored.rs", "fn ignored() {}\n");
@@ -45,7 +56,7 @@ fn assert_broken(folder: &Folder, place: &str, rule: &str) {
 #[test]
 fn a_tree_that_keeps_the_rules_passes() {
     let report = tidy(&clean_tree("tidy_clean")).succeeded();
-    assert_eq!(report, "11 files keep 6 rules\n");
+    assert_eq!(report, "15 files keep 7 rules\n");
 }
 
 #[test]
@@ -83,15 +94,18 @@ fn a_crate_that_uses_one_it_may_not_is_reported_however_it_spells_it() {
     let spellings = [
         "inferstore.workspace = true\n",
         "inferstore = { workspace = true, features = [\"tls\"] }\n",
+        "inferstore.workspace=true\n",
+        "inferstore={workspace=true}\n",
         "inferstore = { path = \"../client\" }\n",
-        "[dependencies.inferstore]\n",
-        "[target.'cfg(unix)'.dev-dependencies.inferstore]\n",
+        "raw = { package = \"inferstore\", path = \"../client\" }\n",
+        "[dependencies.inferstore]\nworkspace = true\n",
+        "[target.'cfg(unix)'.dev-dependencies.inferstore]\nworkspace = true\n",
     ];
     for (index, spelling) in spellings.iter().enumerate() {
         let folder = clean_tree(&format!("tidy_direction_{index}"));
         let manifest = folder.read("crates/api/Cargo.toml");
         folder.write("crates/api/Cargo.toml", &replaced(&manifest, "serde.workspace = true\n", spelling));
-        assert_broken(&folder, "crates/api/Cargo.toml:5 uses inferstore", rule);
+        assert_broken(&folder, "crates/api/Cargo.toml uses inferstore", rule);
     }
 }
 
@@ -100,15 +114,50 @@ fn a_crate_that_is_not_listed_may_use_none() {
     let folder = clean_tree("tidy_newcomer");
     let text = "[package]\nname = \"newcomer\"\n\n[dependencies]\ninferstore-api.workspace = true\n";
     folder.write("crates/newcomer/Cargo.toml", text);
+    folder.write("crates/newcomer/src/lib.rs", "//! New.\n");
     let rule = "crates use each other only in the agreed directions";
-    assert_broken(&folder, "crates/newcomer/Cargo.toml:5 uses inferstore-api", rule);
+    assert_broken(&folder, "crates/newcomer/Cargo.toml uses inferstore-api", rule);
+}
+
+#[test]
+fn a_layer_of_the_client_that_imports_one_above_it_is_reported() {
+    let rule = "a layer of the client imports only those below it";
+    for (index, (file, import)) in [
+        ("crates/client/src/files/upload.rs", "use crate::run::Run;\n"),
+        ("crates/client/src/memory.rs", "fn f(_: crate::transport::Retry) {}\n"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let folder = clean_tree(&format!("tidy_layer_{index}"));
+        folder.write(file, &format!("//! A layer.\n{import}"));
+        let module = import.split("::").nth(1).expect("it imports a module");
+        assert_broken(&folder, &format!("{file}:2 imports {module}"), rule);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_reported_and_one_that_is_no_text_is_not() {
+    let folder = clean_tree("tidy_unreadable");
+    std::fs::write(folder.path("picture.png"), [0xff, 0xd8]).expect("a file can be written");
+    tidy(&folder).succeeded();
+    std::os::unix::fs::symlink("loop", folder.path("loop")).expect("a link can be made");
+    let message = tidy(&folder).failed();
+    assert!(message.starts_with("error: cannot read loop: "), "{message}");
 }
 
 #[test]
 fn a_snapshot_that_no_test_names_is_reported() {
     let rule = "every snapshot belongs to a test";
-    for (index, snapshot) in
-        ["it__wire__get_tas.snap", "it__gone__get_task.snap", "get_task.snap"].iter().enumerate()
+    for (index, snapshot) in [
+        "it__wire__get_tas.snap",
+        "it__wire__sent.snap",
+        "it__wire__a_snapshot_7.snap",
+        "it__gone__get_task.snap",
+        "get_task.snap",
+    ]
+    .iter()
+    .enumerate()
     {
         let folder = clean_tree(&format!("tidy_snapshot_{index}"));
         let place = format!("tests/it/snapshots/{snapshot}");
