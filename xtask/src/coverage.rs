@@ -13,7 +13,7 @@ const BUILD: &str = "target/coverage";
 const REPORT: &str = "target/coverage.txt";
 
 /// Files that are no product: tests, and code that a generator writes and its authors test.
-const EXCLUDED: &str = r"/(tests|benches)/|/tests\.rs$|/generated\.rs$";
+const EXCLUDED: &str = r"/(tests|benches|conformance)/|[/_]tests\.rs$|/generated\.rs$";
 
 /// Report which lines of each file the tests run; runs all tests.
 #[derive(clap::Args)]
