@@ -60,7 +60,6 @@ fn mistakes(permitted: &Permitted, metadata: &Value) -> Vec<String> {
     let members = package::list(&metadata["workspace_members"]).iter().filter_map(Value::as_str).collect();
     let shipped = package::shipped(metadata, members);
     let mut mistakes = Vec::new();
-    let mut unused = permitted.versions.clone();
     let mut versions = BTreeMap::<&str, Vec<&str>>::new();
     for package in package::list(&metadata["packages"]) {
         let text = |key: &str| package[key].as_str().unwrap_or_default();
@@ -68,12 +67,8 @@ fn mistakes(permitted: &Permitted, metadata: &Value) -> Vec<String> {
         if !is_permitted(text("license"), &|license| permitted.permits(name, license)) {
             mistakes.push(format!("the license of {name} {version}: {:?}", text("license")));
         }
-        let pinned = |(other, start): &(String, String)| {
-            other == name && format!("{version}.").starts_with(&format!("{start}."))
-        };
-        if permitted.versions.iter().any(pinned) {
-            unused.retain(|one| !pinned(one));
-        } else if shipped.contains(text("id")) {
+        let is_skipped = permitted.versions.iter().any(|skip| is_version(skip, package));
+        if !is_skipped && shipped.contains(text("id")) {
             versions.entry(name).or_default().push(version);
         }
     }
@@ -81,8 +76,20 @@ fn mistakes(permitted: &Permitted, metadata: &Value) -> Vec<String> {
     mistakes.extend(
         second.map(|(name, versions)| format!("more than one version of {name}: {}", versions.join(", "))),
     );
-    mistakes.extend(unused.iter().map(|(name, version)| format!("a line without a use: {name}@{version}")));
+    // A line is of use as long as there is another version beside the one that it skips.
+    let is_used = |skip: &&(String, String)| {
+        let all = || package::list(&metadata["packages"]).iter().filter(|package| package["name"] == skip.0);
+        all().any(|package| is_version(skip, package)) && !all().all(|package| is_version(skip, package))
+    };
+    let unused = permitted.versions.iter().filter(|skip| !is_used(skip));
+    mistakes.extend(unused.map(|(name, version)| format!("a line without a use: {name}@{version}")));
     mistakes
+}
+
+/// Whether the package is of that name, and of a version with that beginning.
+fn is_version((name, start): &(String, String), package: &Value) -> bool {
+    let version = package["version"].as_str().unwrap_or_default();
+    package["name"] == *name && format!("{version}.").starts_with(&format!("{start}."))
 }
 
 /// Whether an SPDX expression can be satisfied. It is read as alternatives that are all needed, which refuses some
@@ -129,6 +136,9 @@ skip = [
         };
         let permitted = Permitted::read(TEXT);
         assert_eq!(mistakes(&permitted, &metadata(&packages)), Vec::<String>::new());
+        let other = packages.remove(3);
+        assert_eq!(mistakes(&permitted, &metadata(&packages)), ["a line without a use: c@0.2"]);
+        packages.push(other);
         packages.remove(2);
         packages.push(package("d", "1.0.0", "MPL-2.0"));
         packages.push(package("d", "2.0.0", "MIT AND GPL-3.0"));
