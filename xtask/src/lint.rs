@@ -34,7 +34,7 @@ pub(crate) fn lint(root: &Path) -> Result<String> {
     for (name, run) in runs {
         let output = run.with_context(|| format!("cannot run {name}"))?;
         if output.status.success() {
-            report.push_str(&format!("{name}: nothing to complain about\n"));
+            report.push_str(&format!("{name}: passed\n"));
         } else {
             report.push_str(&format!("{name}:\n{}", output_of(&output)));
             failed.push(name);

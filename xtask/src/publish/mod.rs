@@ -11,6 +11,7 @@ mod view31;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -127,12 +128,13 @@ fn keep(root: &Path, version: &str, text: &str) -> Result<String> {
     match fs::read_to_string(&path) {
         Ok(kept) if kept == text => Ok(format!("{shown} holds it already\n")),
         Ok(_) => bail!("{shown} is another document of that version; raise info.version"),
-        Err(_) => {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
             let folder = path.parent().unwrap_or(root);
             let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, text));
             written.with_context(|| format!("cannot write {shown}"))?;
             Ok(format!("{shown} written; commit it\n"))
         }
+        Err(error) => Err(error).with_context(|| format!("cannot read {shown}")),
     }
 }
 
@@ -185,9 +187,26 @@ impl Scratch {
 
 fn remove(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
             Err(error).with_context(|| format!("cannot remove {}", folder.display()))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_version_that_is_not_there_is_written() -> Result<()> {
+        let root = std::env::temp_dir().join(format!("publish_keep_{}", std::process::id()));
+        remove(&root)?;
+        fs::create_dir_all(root.join("openapi/published/2.0.0.yaml"))?;
+        assert!(keep(&root, "1.0.0", "a").is_ok_and(|report| report.contains("written")));
+        assert!(keep(&root, "1.0.0", "a").is_ok_and(|report| report.contains("already")));
+        assert!(keep(&root, "1.0.0", "b").is_err_and(|error| error.to_string().contains("another document")));
+        assert!(keep(&root, "2.0.0", "a").is_err_and(|error| error.to_string().contains("cannot read")));
+        remove(&root)
     }
 }
