@@ -108,9 +108,10 @@ fn nearest_command(error: &clap::Error) -> Option<String> {
 
 /// Prints the help, the version, or what is wrong with the arguments.
 fn usage_error(error: &clap::Error, output: &Output) -> u8 {
-    let text = match output.has_color(error.use_stderr()) {
-        true => error.render().ansi().to_string(),
-        false => error.render().to_string(),
+    let text = if output.has_color(error.use_stderr()) {
+        error.render().ansi().to_string()
+    } else {
+        error.render().to_string()
     };
     if error.use_stderr() {
         output.note(text.trim_end());

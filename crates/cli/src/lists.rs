@@ -79,7 +79,8 @@ where
     Fetched: Future<Output = Result<Page<T>, Error>>,
 {
     let size = u32::try_from(limit).unwrap_or(MAX_PAGE).clamp(1, MAX_PAGE);
-    let (number, skipped) = (offset / u64::from(size) + 1, offset % u64::from(size));
+    let number = offset / u64::from(size) + 1;
+    let skipped = offset % u64::from(size);
     let mut listed = page(session, fetch(number, size)).await?;
     let wanted = usize::try_from(skipped.saturating_add(limit)).unwrap_or(usize::MAX);
     for number in number + 1.. {

@@ -148,9 +148,10 @@ impl Profiles {
 
     pub(crate) fn unknown(&self, name: &str) -> Failure {
         let known: Vec<&str> = self.profiles.keys().map(String::as_str).collect();
-        let hint = match known.is_empty() {
-            true => "`inferstore login` stores one".to_owned(),
-            false => format!("{}there are: {}", did_you_mean(name, known.iter().copied()), known.join(", ")),
+        let hint = if known.is_empty() {
+            "`inferstore login` stores one".to_owned()
+        } else {
+            format!("{}there are: {}", did_you_mean(name, known.iter().copied()), known.join(", "))
         };
         Failure::usage(format!("there is no profile {name:?}")).with_hint(hint)
     }

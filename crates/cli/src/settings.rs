@@ -176,10 +176,7 @@ impl Session {
         let given_url = flag(&self.global.base_url, "--base-url").or_else(|| variable(BASE_URL_VARIABLE));
         let given_key = flag(&key, "--api-key").or_else(|| variable(API_KEY_VARIABLE));
         let is_complete = given_url.is_some() && given_key.is_some();
-        let profile = match is_complete && self.profile_name().is_none() {
-            true => None,
-            false => self.profile()?,
-        };
+        let profile = if is_complete && self.profile_name().is_none() { None } else { self.profile()? };
         let of_profile = || {
             let (name, profile) = profile.as_ref()?;
             Some(Setting { value: profile.base_url.clone(), source: format!("the profile {name}") })

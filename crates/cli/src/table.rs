@@ -117,9 +117,10 @@ impl Table {
             let cell = |&(column, width): &(usize, usize)| {
                 let cell = row.get(column).cloned().unwrap_or_default();
                 let is_shortened = matches!(self.columns.get(column), Some((_, Fit::Shorten)));
-                let text = match is_shortened {
-                    true => truncate_str(cell.shown(look), width, "…").into_owned(),
-                    false => cell.shown(look).to_owned(),
+                let text = if is_shortened {
+                    truncate_str(cell.shown(look), width, "…").into_owned()
+                } else {
+                    cell.shown(look).to_owned()
                 };
                 let padding = " ".repeat(width.saturating_sub(measure_text_width(&text)));
                 format!("{}{padding}", cell.painted(&text, look))

@@ -314,9 +314,10 @@ enum Task {
 pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Result {
     let folder = session.environment.folder.join(&arguments.data_dir);
     let mut admin = AdminClient::open(&folder).await.map_err(|error| {
-        let hint = match error.is_folder_taken() {
-            true => "the service has no admin socket, or is starting: try again, or stop it",
-            false => error.hint().unwrap_or("correct what is named and try again"),
+        let hint = if error.is_folder_taken() {
+            "the service has no admin socket, or is starting: try again, or stop it"
+        } else {
+            error.hint().unwrap_or("correct what is named and try again")
         };
         let code = if folder.is_dir() { exit::FAILED } else { exit::USAGE };
         Failure::new(code, error.to_string()).with_hint(hint)
@@ -329,9 +330,11 @@ pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Resul
 impl From<AdminError> for Failure {
     fn from(error: AdminError) -> Self {
         let code = if error.is_not_found() { exit::INPUT } else { exit::FAILED };
-        Self::new(code, error.to_string()).with_hint(match error.is_outcome_unknown() {
-            true => "it may have been done all the same: list what it changes before you try again",
-            false => "nothing was changed; correct what is named and try again",
-        })
+        let hint = if error.is_outcome_unknown() {
+            "it may have been done all the same: list what it changes before you try again"
+        } else {
+            "nothing was changed; correct what is named and try again"
+        };
+        Self::new(code, error.to_string()).with_hint(hint)
     }
 }

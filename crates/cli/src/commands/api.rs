@@ -98,9 +98,10 @@ impl Request {
     fn of_page(&self, page: Option<&Page>) -> Result<(String, Option<Box<RawValue>>)> {
         let mut fields: Vec<(String, String)> = self.fields.clone();
         if let Some(page) = page {
-            let paging = match self.path.contains("/storage/upload/") {
-                true => [("page", page.number + 1), ("pageSize", u64::from(MAX_PAGE))],
-                false => [("offset", page.records), ("limit", u64::from(MAX_PAGE))],
+            let paging = if self.path.contains("/storage/upload/") {
+                [("page", page.number + 1), ("pageSize", u64::from(MAX_PAGE))]
+            } else {
+                [("offset", page.records), ("limit", u64::from(MAX_PAGE))]
             };
             let paging: Vec<_> = paging.into_iter().filter(|(name, _)| !self.has_field(name)).collect();
             fields.extend(paging.into_iter().map(|(name, value)| (name.to_owned(), value.to_string())));

@@ -111,7 +111,8 @@ impl<'a> Demo<'a> {
 
         self.title("Uploads, straight to object storage")?;
         let drawn = landscape::bitmap();
-        let (hazy, dark) = (File::bytes("hazy.png", HAZY), File::bytes("dark.png", DARK));
+        let hazy = File::bytes("hazy.png", HAZY);
+        let dark = File::bytes("dark.png", DARK);
         let hazy = self.upload("hazy.png", hazy, "as a form, because it is small").await?;
         let dark = self.upload("dark.png", dark, "as a form, because it is small").await?;
         let large = File::bytes("landscape.bmp", drawn);

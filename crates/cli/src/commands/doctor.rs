@@ -106,10 +106,7 @@ async fn resolve(url: &str) -> Result<(String, String)> {
     };
     let found = lookup_host(&place).await.map_err(|error| failed(error.to_string()))?;
     let found: Vec<String> = found.map(|address| address.ip().to_string()).collect();
-    match found.is_empty() {
-        true => Err(failed("it has no address".to_owned())),
-        false => Ok((place, found.join(", "))),
-    }
+    if found.is_empty() { Err(failed("it has no address".to_owned())) } else { Ok((place, found.join(", "))) }
 }
 
 async fn connect(place: &str) -> Result<((), String)> {

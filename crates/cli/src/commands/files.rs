@@ -143,7 +143,8 @@ async fn upload(arguments: UploadArguments, client: &Client, session: &Session) 
     }
     let folder = client.folder(folder);
     let mut progress = Progress::new(&session.output);
-    let (mut report, mut records) = (Report::default(), Vec::new());
+    let mut report = Report::default();
+    let mut records = Vec::new();
     report.table = Table::new([("TYPE", Fit::Drop(1)), ("SIZE", Fit::Drop(2)), ("URL", Fit::Keep)]);
     let mut failures = Vec::new();
     let files = files(&paths, recursive, session)?;
@@ -224,12 +225,10 @@ fn check_names(files: &[(PathBuf, Option<String>)]) -> Result {
         let own = || path.file_name().map(|name| name.to_string_lossy().into_owned());
         let Some(name) = name.clone().or_else(own) else { continue };
         if let Some(other) = names.insert(name.clone(), path) {
-            let (one, other) = (other.display(), path.display());
-            return Err(Failure::new(
-                exit::INPUT,
-                format!("{one} and {other} would both be stored as {name:?}"),
-            )
-            .with_hint("upload them one by one, with --name; nothing was sent"));
+            let headline =
+                format!("{} and {} would both be stored as {name:?}", other.display(), path.display());
+            return Err(Failure::new(exit::INPUT, headline)
+                .with_hint("upload them one by one, with --name; nothing was sent"));
         }
     }
     Ok(())
@@ -272,7 +271,8 @@ async fn delete(arguments: DeleteArguments, client: &Client, session: &mut Sessi
             return Err(Failure::usage("nothing was deleted").with_hint("--yes deletes without asking"));
         }
     }
-    let (mut deleted, mut failures) = (Vec::new(), Vec::new());
+    let mut deleted = Vec::new();
+    let mut failures = Vec::new();
     for url in urls {
         match client.storage().delete(url.as_str()).await {
             Ok(()) => deleted.push(url),

@@ -157,9 +157,10 @@ fn completed(given: &str) -> String {
         return DEFAULT_URL.to_owned();
     }
     let is_local = ["localhost", "127.", "[::1]"].iter().any(|host| given.starts_with(host));
-    let url = match given.contains("://") {
-        true => given.to_owned(),
-        false => format!("{}://{given}", if is_local { "http" } else { "https" }),
+    let url = if given.contains("://") {
+        given.to_owned()
+    } else {
+        format!("{}://{given}", if is_local { "http" } else { "https" })
     };
     let has_path = url.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
     if has_path { url } else { url + ROOT }

@@ -20,10 +20,7 @@ pub(crate) struct Arguments {
 pub(crate) fn command() -> Option<Vec<OsString>> {
     // The file of a running program may be replaced by an update; this leads to the program that runs.
     let own = std::path::Path::new("/proc/self/exe");
-    let program = match own.exists() {
-        true => own.to_owned(),
-        false => std::env::current_exe().ok()?,
-    };
+    let program = if own.exists() { own.to_owned() } else { std::env::current_exe().ok()? };
     Some(vec![program.into_os_string(), OsString::from("model-worker")])
 }
 

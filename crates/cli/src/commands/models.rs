@@ -163,15 +163,14 @@ async fn list(arguments: ListArguments, client: &Client, session: &Session) -> R
     let query = ModelListRequest { search, sort, filter_by, limit: Some(limit), ..Default::default() };
     let models = client.models();
     let page = |offset| models.page(ModelListRequest { offset: Some(offset), ..query.clone() });
-    let listed = match all {
-        true => lists::all(session, offset, page).await?,
-        false => lists::page(session, page(offset)).await?,
+    let listed = if all {
+        lists::all(session, offset, page).await?
+    } else {
+        lists::page(session, page(offset)).await?
     };
     let models: Vec<&ModelSummary> = listed.records.iter().map(|(model, _)| model).collect();
-    let serving = match session.output.is_terminal() {
-        true => serving_of(&models, client).await,
-        false => BTreeMap::new(),
-    };
+    let serving =
+        if session.output.is_terminal() { serving_of(&models, client).await } else { BTreeMap::new() };
     let mut columns = vec![("ID", Fit::Keep), ("PRICE", Fit::Keep)];
     columns.extend((!serving.is_empty()).then_some(("SERVED", Fit::Keep)));
     columns.extend([("OWNER", Fit::Drop(1)), ("DESCRIPTION", Fit::Shorten)]);

@@ -65,10 +65,7 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
     let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).with_ansi(false);
     // Where a log is already kept, it is used.
     let _ = log.try_init();
-    let file = match arguments.path.is_dir() {
-        true => arguments.path.join(SETTINGS),
-        false => arguments.path.clone(),
-    };
+    let file = if arguments.path.is_dir() { arguments.path.join(SETTINGS) } else { arguments.path.clone() };
     let service = arguments.service.as_deref().map(str::parse).transpose();
     let service = service.map_err(|error| usage(format!("--service is not a URL: {error}")))?;
     let mut config = Config::read_for(&file, service.as_ref()).map_err(|error| usage(error.to_string()))?;

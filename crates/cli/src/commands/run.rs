@@ -156,14 +156,12 @@ async fn begin(
     let client = session.client_with_settle(options.settle)?;
     let is_asking = collected.is_empty() && session.environment.stdin_is_terminal;
     let needs_version = is_asking || !collected.loose.is_empty() || options.outputs.out.is_some();
-    let version = match needs_version {
-        true => Some(declared(&model, &client).await?),
-        false => None,
-    };
+    let version = if needs_version { Some(declared(&model, &client).await?) } else { None };
     let outputs = version.as_ref().map(file_outputs);
-    let delivery = match options.dry_run {
-        true => options.outputs.check_dry(outputs.as_deref(), &session)?,
-        false => options.outputs.check(outputs.as_deref(), &session)?,
+    let delivery = if options.dry_run {
+        options.outputs.check_dry(outputs.as_deref(), &session)?
+    } else {
+        options.outputs.check(outputs.as_deref(), &session)?
     };
     let Collected { inputs, files, loose, given, identity: others } = collected;
     if loose.len() > 1 {

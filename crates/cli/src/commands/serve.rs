@@ -293,9 +293,10 @@ fn print_addresses(
     output.note(format!("object storage: {}", service.storage_url()));
     for (name, value) in further_listeners(service) {
         // A tester's program needs both lines of the controls.
-        match name.starts_with("controls") {
-            true => output.data(format!("export INFERSTORE_{}={value}", name.to_uppercase()))?,
-            false => output.note(format!("{}: {value}", name.replace('_', " "))),
+        if name.starts_with("controls") {
+            output.data(format!("export INFERSTORE_{}={value}", name.to_uppercase()))?;
+        } else {
+            output.note(format!("{}: {value}", name.replace('_', " ")));
         }
     }
     if let Some(url) = console_url {
@@ -364,9 +365,10 @@ fn read_key(file: &Path) -> Result<String> {
 }
 
 fn config(arguments: Arguments, first_key: Option<String>, session: &Session) -> Config {
-    let mut config = match arguments.ephemeral {
-        true => Config::ephemeral(),
-        false => Config::folder(session.environment.folder.join(&arguments.data_dir)),
+    let mut config = if arguments.ephemeral {
+        Config::ephemeral()
+    } else {
+        Config::folder(session.environment.folder.join(&arguments.data_dir))
     };
     config.api = SocketAddr::new(arguments.host, arguments.port);
     config.storage = SocketAddr::new(arguments.host, arguments.storage_port);

@@ -222,9 +222,10 @@ async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> R
     progress.end();
     let outcome = outcome?;
     let mut report = outcome_report(&outcome, session.payload());
-    let names = match arguments.outputs.is_used() {
-        true => names_of(&client.task(outcome.task.clone()).get().await?, client).await?,
-        false => Names::default(),
+    let names = if arguments.outputs.is_used() {
+        names_of(&client.task(outcome.task.clone()).get().await?, client).await?
+    } else {
+        Names::default()
     };
     let saved = delivery.deliver(&outcome, &names, session).await;
     if !delivery.is_stdout(&outcome) {

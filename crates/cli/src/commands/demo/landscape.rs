@@ -55,7 +55,8 @@ fn color(x: f32, y: f32) -> [u8; 3] {
         None if sun < 0.055 => [1.0, 0.93, 0.72],
         None => {
             let glow = 0.35 * (-6.0 * sun).exp();
-            let (above, below) = ([0.23, 0.35, 0.66], [0.97, 0.62, 0.42]);
+            let above = [0.23, 0.35, 0.66];
+            let below = [0.97, 0.62, 0.42];
             std::array::from_fn(|part| above[part] + (below[part] - above[part]) * (y / 0.6) + glow)
         }
     };

@@ -129,10 +129,13 @@ impl Batch {
             check_sheet(sheet, &journal, plan.options.outputs.overwrite, session)?;
         }
         plan.client.tasks().claim(journal.tasks());
-        let progress = Mutex::new(Progress::new(&session.output));
-        let journal = Mutex::new(journal);
-        let (stopped, waiting) = (AtomicBool::new(false), Mutex::default());
-        Ok(Self { plan, journal, progress, stopped, waiting })
+        Ok(Self {
+            plan,
+            journal: Mutex::new(journal),
+            progress: Mutex::new(Progress::new(&session.output)),
+            stopped: AtomicBool::new(false),
+            waiting: Mutex::default(),
+        })
     }
 
     async fn execute(self, files: Vec<String>, session: &Session) -> Result {
@@ -196,7 +199,9 @@ impl Batch {
         let mut unfinished = Vec::new();
         for (key, Waiting { so_far, uploaded }) in waiting {
             // A task whose create was interrupted is not known.
-            if let (Status::Unfinished, Some(task)) = (so_far.status, so_far.task.clone()) {
+            if so_far.status == Status::Unfinished
+                && let Some(task) = so_far.task.clone()
+            {
                 unfinished.push((so_far.place, key, task, uploaded));
             }
             left.push(so_far);
@@ -412,8 +417,9 @@ impl Batch {
         let delivery = &self.plan.delivery;
         let staged = delivery.stage(outcome, names, session).await?;
         let outputs = delivery.destinations(&staged, &own)?;
-        let (task, uploaded) = (outcome.task.clone(), uploaded.to_vec());
-        self.journal().write(key, Step::Saving { task, uploaded, outputs: outputs.clone() })?;
+        let task = outcome.task.clone();
+        let step = Step::Saving { task, uploaded: uploaded.to_vec(), outputs: outputs.clone() };
+        self.journal().write(key, step)?;
         delivery.save_staged(&staged, &outputs, &own)?;
         Ok(outputs)
     }
@@ -442,7 +448,8 @@ impl Batch {
     /// Whether the balance does not cover another task. A service may fail a task for that instead of refusing it.
     async fn is_balance_too_small(&self) -> bool {
         let client = &self.plan.client;
-        let (account, model) = (client.account(), client.model(&*self.plan.model));
+        let account = client.account();
+        let model = client.model(&*self.plan.model);
         let (Ok(balance), Ok(model)) = tokio::join!(account.balance(), model.get()) else { return false };
         let held: Decimal = [balance.balance, balance.free_balance].into_iter().flatten().sum();
         model.price.is_some_and(|price| held < price)
@@ -479,9 +486,10 @@ fn check_sheet(sheet: &Path, journal: &Journal, overwrite: bool, session: &Sessi
     };
     let is_own = written == Some(&sheet_of(sheet, session));
     let exists = session.environment.folder.join(sheet).exists();
-    match exists && !overwrite && !is_own {
-        true => Err(crate::commands::outputs::exists(&sheet.display().to_string())),
-        false => Ok(()),
+    if exists && !overwrite && !is_own {
+        Err(crate::commands::outputs::exists(&sheet.display().to_string()))
+    } else {
+        Ok(())
     }
 }
 

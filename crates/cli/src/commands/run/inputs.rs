@@ -65,9 +65,10 @@ pub(super) fn collect(
     }
     let mut named = options.input.clone();
     for word in &options.words {
-        match is_named(word) {
-            true => named.push(word.parse().map_err(|problem: String| usage(word, &problem))?),
-            false => collected.loose.push(word.strip_prefix('@').unwrap_or(word).to_owned()),
+        if is_named(word) {
+            named.push(word.parse().map_err(|problem: String| usage(word, &problem))?);
+        } else {
+            collected.loose.push(word.strip_prefix('@').unwrap_or(word).to_owned());
         }
     }
     let mut seen = BTreeMap::new();

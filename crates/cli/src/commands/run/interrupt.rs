@@ -48,9 +48,14 @@ pub(super) struct Interrupts {
 
 impl Interrupts {
     pub(super) fn new(cancels_at_once: bool) -> Self {
-        let signals = CtrlC::new();
-        let (has_begun, is_creating, is_pending) = (false, false, false);
-        Self { cancels_at_once, signals, has_begun, is_creating, task: None, is_pending }
+        Self {
+            cancels_at_once,
+            signals: CtrlC::new(),
+            has_begun: false,
+            is_creating: false,
+            task: None,
+            is_pending: false,
+        }
     }
 
     /// Ends at the next Ctrl-C.

@@ -36,9 +36,10 @@ pub(super) async fn store(service: LocalService<'_>, session: &Session) -> Strin
                 .iter()
                 .any(|name| session.environment.variable(name).is_some());
             let other = if name == LOCAL { "" } else { " (local is of another service)" };
-            let warning = match has_variables && is_current {
-                true => format!(" (unset {BASE_URL_VARIABLE} and {API_KEY_VARIABLE}, which come before it)"),
-                false => String::new(),
+            let warning = if has_variables && is_current {
+                format!(" (unset {BASE_URL_VARIABLE} and {API_KEY_VARIABLE}, which come before it)")
+            } else {
+                String::new()
             };
             format!(
                 "the profile {name} leads here{other}{warning}; in another terminal: inferstore models list{option}"

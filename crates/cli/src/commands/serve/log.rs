@@ -79,11 +79,9 @@ impl Log {
 }
 
 fn targets(filter: Option<&str>, is_verbose: bool) -> Result<Targets> {
-    let filter = filter.unwrap_or(match is_verbose {
-        // A target names everything that begins like it: all crates of ours.
-        true => "warn,inferstore=debug",
-        false => "warn,inferstore=info",
-    });
+    // A target names everything that begins like it: all crates of ours.
+    let default = if is_verbose { "warn,inferstore=debug" } else { "warn,inferstore=info" };
+    let filter = filter.unwrap_or(default);
     filter.parse().map_err(|error| {
         Failure::usage(format!("{FILTER_VARIABLE} is not a filter: {error}"))
             .with_hint("for example `warn` or `info,inferstore_service=debug`")
