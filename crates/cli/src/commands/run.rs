@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use inferstore::types::{ModelVersioning, TaskId, UploadFolder};
+use inferstore::types::{ModelVersioning, UploadFolder};
 use inferstore::{Client, Decimal, Error, Inputs, ViolationKind};
 use serde_json::{Map, Value};
 
@@ -133,20 +133,11 @@ struct Run {
 }
 
 pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
-    begin(arguments.model, Map::new(), arguments.options, session).await
+    again(arguments.model, Map::new(), arguments.options, session).await
 }
 
-/// Runs a model with the inputs of an earlier run.
+/// Runs a model with the inputs of an earlier run, if there was one, and those of the command line before them.
 pub(crate) async fn again(
-    model: String,
-    earlier: Map<String, Value>,
-    options: RunOptions,
-    session: Session,
-) -> Result {
-    begin(model, earlier, options, session).await
-}
-
-async fn begin(
     model: String,
     earlier: Map<String, Value>,
     options: RunOptions,
@@ -187,14 +178,10 @@ async fn begin(
             .with_hint("give them as name=value, or name=@path for a file"));
     }
     if run.options.dry_run {
-        run.dry(&session).await
-    } else if run.options.detach {
-        run.warn_if_offline(&session).await;
-        run.detached(&session).await
-    } else {
-        run.warn_if_offline(&session).await;
-        run.followed(&session).await
+        return run.dry(&session).await;
     }
+    warn_if_offline(&run.model, &run.client, &session).await;
+    if run.options.detach { run.detached(&session).await } else { run.followed(&session).await }
 }
 
 async fn declared(model: &str, client: &Client) -> Result<ModelVersioning> {
@@ -227,11 +214,6 @@ fn configured(client: &Client, model: &str, inputs: Inputs, options: &RunOptions
 impl Run {
     fn run(&self) -> inferstore::Run {
         configured(&self.client, &self.model, self.inputs.clone(), &self.options)
-    }
-
-    /// Warns when no node serves the model: the task would stay in the queue.
-    async fn warn_if_offline(&self, session: &Session) {
-        warn_if_offline(&self.model, &self.client, session).await;
     }
 
     /// Shows what the model wants, if it cannot be run without inputs.
@@ -361,15 +343,14 @@ impl Run {
         for url in outcome.stored_inputs.iter().filter(|_| self.options.delete_inputs) {
             session.output.note(format!("an input is still stored: inferstore files delete {url}"));
         }
-        saved.map(drop).map_err(|failure| failure.with_hint(paid(&outcome.task)))
+        saved.map(drop).map_err(|failure| {
+            let task = &outcome.task;
+            failure.with_hint(format!("the run is paid; its outputs: inferstore task show {task} -o PATH"))
+        })
     }
 }
 
-fn paid(task: &TaskId) -> String {
-    format!("the run is paid; its outputs: inferstore task show {task} -o PATH")
-}
-
-/// Warns when no node serves the model.
+/// Warns when no node serves the model: the task would stay in the queue.
 async fn warn_if_offline(model: &str, client: &Client, session: &Session) {
     let serving = client.model(model).serving().await;
     if serving.is_ok_and(|serving| serving.serving == Some(false)) {

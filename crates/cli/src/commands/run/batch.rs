@@ -48,14 +48,15 @@ struct Batch {
     progress: Mutex<Progress>,
     /// A failure that every further file would meet.
     stopped: AtomicBool,
-    /// The files whose tasks may have been created, and which have not ended yet, by their key.
-    waiting: Mutex<BTreeMap<String, Waiting>>,
+    /// The files whose tasks may have been created, and which have not ended yet, by their place.
+    waiting: Mutex<BTreeMap<usize, Waiting>>,
 }
 
 /// A file that has not ended yet.
 struct Waiting {
     /// What Ctrl-C reports of it.
     so_far: Ended,
+    key: String,
     uploaded: Vec<String>,
 }
 
@@ -175,7 +176,7 @@ impl Batch {
         let runs = stream::iter(runs).map(|(place, (file, name))| async move {
             let mut ended = Ended { place, file, ..Ended::default() };
             ended.failure = self.one(&mut ended, name, session).await.err();
-            self.waiting().retain(|_, waiting| waiting.so_far.place != place);
+            self.waiting().remove(&place);
             self.progress().counted(&ended.file);
             ended
         });
@@ -194,55 +195,40 @@ impl Batch {
     }
 
     /// Leaves the tasks that were waited for alone, or cancels those that are still queued. Another Ctrl-C ends that.
-    async fn leave(&self, waiting: BTreeMap<String, Waiting>, ctrl_c: &mut CtrlC) -> Vec<Ended> {
-        let mut left = Vec::new();
-        let mut unfinished = Vec::new();
-        for (key, Waiting { so_far, uploaded }) in waiting {
-            // A task whose create was interrupted is not known.
-            if so_far.status == Status::Unfinished
-                && let Some(task) = so_far.task.clone()
-            {
-                unfinished.push((so_far.place, key, task, uploaded));
-            }
-            left.push(so_far);
-        }
-        if !self.plan.options.cancel_on_interrupt {
-            return left;
-        }
-        let cancels = stream::iter(unfinished).map(|(place, key, task, uploaded)| async move {
-            // One that runs goes on.
-            self.plan.client.task(task).cancel().await.ok()?;
-            // Without the line, the next start reads that the task is canceled.
-            let _ = self.journal().write(&key, Step::Failed("canceled".to_owned()));
-            Some((place, uploaded))
-        });
-        let mut cancels = std::pin::pin!(cancels.buffer_unordered(usize::from(self.plan.options.jobs)));
-        loop {
-            let canceled = tokio::select! {
-                biased;
-                () = ctrl_c.next() => return left,
-                canceled = cancels.next() => canceled,
-            };
-            let Some(canceled) = canceled else { return left };
-            let Some((place, uploaded)) = canceled else { continue };
-            for ended in left.iter_mut().filter(|ended| ended.place == place) {
-                ended.status = Status::Canceled;
-            }
+    async fn leave(&self, waiting: BTreeMap<usize, Waiting>, ctrl_c: &mut CtrlC) -> Vec<Ended> {
+        let mut left: Vec<Waiting> = waiting.into_values().collect();
+        if self.plan.options.cancel_on_interrupt {
+            let cancels = stream::iter(&mut left)
+                .for_each_concurrent(usize::from(self.plan.options.jobs), |waiting| self.cancel(waiting));
             tokio::select! {
                 biased;
-                () = ctrl_c.next() => return left,
-                () = self.delete(uploaded) => {}
+                () = ctrl_c.next() => {}
+                () = cancels => {}
             }
+        }
+        left.into_iter().map(|waiting| waiting.so_far).collect()
+    }
+
+    /// Cancels the task of a file if it is still queued. One that runs goes on.
+    async fn cancel(&self, Waiting { so_far, key, uploaded }: &mut Waiting) {
+        // A task whose create was interrupted is not known.
+        let Some(task) = so_far.task.clone().filter(|_| so_far.status == Status::Unfinished) else { return };
+        if self.plan.client.task(task).cancel().await.is_ok() {
+            so_far.status = Status::Canceled;
+            // Without the line, the next start reads that the task is canceled.
+            let _ = self.journal().write(key, Step::Failed("canceled".to_owned()));
+            self.delete(std::mem::take(uploaded)).await;
         }
     }
 
     /// Notes what Ctrl-C reports of a file from now on.
     fn note(&self, key: &str, ended: &Ended, uploaded: &[String]) {
-        let waiting = Waiting { so_far: ended.without_failure(), uploaded: uploaded.to_vec() };
-        self.waiting().insert(key.to_owned(), waiting);
+        let waiting =
+            Waiting { so_far: ended.without_failure(), key: key.to_owned(), uploaded: uploaded.to_vec() };
+        self.waiting().insert(ended.place, waiting);
     }
 
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<String, Waiting>> {
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<usize, Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

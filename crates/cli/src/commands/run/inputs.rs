@@ -1,6 +1,6 @@
 //! The inputs of a run: words of the command line, files, standard input, JSON.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::io::Read;
 
@@ -30,8 +30,8 @@ pub(super) struct Collected {
     pub(super) files: BTreeMap<String, String>,
     /// Files and URLs without the name of an input.
     pub(super) loose: Vec<String>,
-    /// All inputs of the command line as they were given.
-    pub(super) given: BTreeMap<String, String>,
+    /// The names of all inputs of the command line.
+    pub(super) given: BTreeSet<String>,
     /// All inputs, with the path, size and time of their files, and those of an earlier run: what makes a batch the
     /// same batch.
     pub(super) identity: BTreeMap<String, serde_json::Value>,
@@ -58,7 +58,7 @@ pub(super) fn collect(
         let fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(&text)
             .map_err(|error| not_read(format!("{path} is no JSON object: {error}")))?;
         for (name, value) in fields {
-            collected.given.insert(name.clone(), value.to_string());
+            collected.given.insert(name.clone());
             collected.identity.insert(name.clone(), json(&value));
             collected.inputs = collected.inputs.set(name, value);
         }
@@ -81,7 +81,7 @@ pub(super) fn collect(
             return Err(Failure::usage(format!("the input {name} is given twice: {first} and {shown}"))
                 .with_hint("several files are a batch: inferstore run MODEL a.png b.png -o outputs/"));
         }
-        collected.given.insert(name.clone(), shown);
+        collected.given.insert(name.clone());
         let (inputs, identity) = match value {
             Given::Text(text) => (collected.inputs.set(name.clone(), &text), text.into()),
             Given::File(path) => {
@@ -178,11 +178,11 @@ pub(super) fn attach_path(inputs: Inputs, name: String, given: &str, session: &S
 /// The one input that takes a file without a name, of those that the command line does not give.
 pub(super) fn file_input(
     version: Option<&ModelVersioning>,
-    given: &BTreeMap<String, String>,
+    given: &BTreeSet<String>,
     loose: &[String],
 ) -> Result<String> {
     let takes = models::files(version.and_then(|version| version.input_format.as_ref()));
-    let open: Vec<&String> = takes.iter().filter(|name| !given.contains_key(*name)).collect();
+    let open: Vec<&String> = takes.iter().filter(|name| !given.contains(*name)).collect();
     let word = loose.first().map(String::as_str).unwrap_or_default();
     match &open[..] {
         [one] => Ok((*one).clone()),
