@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use inferstore::run_program;
+use inferstore::{printed_key, run_program};
 
 use crate::environment::Environment;
 
 /// How long a program may take, with a person who unlocks the keyring.
-const TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The name under which all entries are.
 const SERVICE: &str = "inferstore";
@@ -70,7 +70,7 @@ impl Keyring {
         run_program(&store, &input, TIMEOUT)?;
         let (command, _) = self.call(entry, &Action::Read);
         // `security` reads commands, and ends well however they end.
-        match read(&command)? == key {
+        match printed_key(&command, TIMEOUT)? == key {
             true => Ok(command),
             false => Err("it has another key than was stored".to_owned()),
         }
@@ -106,13 +106,6 @@ impl Keyring {
         let command = [&*self.program].into_iter().chain(words).chain(entry);
         (command.map(str::to_owned).collect(), input)
     }
-}
-
-/// The key that a command prints, on its first line.
-pub(crate) fn read(command: &[String]) -> Result<String, String> {
-    let output = run_program(command, "", TIMEOUT)?;
-    let key = output.lines().next().unwrap_or_default().trim();
-    if key.is_empty() { Err("it printed no key".to_owned()) } else { Ok(key.to_owned()) }
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -154,25 +147,7 @@ mod tests {
     #[test]
     fn a_program_that_stores_nothing_is_found_out() {
         let keyring = Keyring::new("true".to_owned());
-        assert_eq!(keyring.store(ENTRY, "the-key"), Err("it printed no key".to_owned()));
-    }
-
-    #[test]
-    fn a_command_prints_the_key_or_says_why_it_cannot() {
-        assert_eq!(read(&sh("echo ' the-key '; echo of mine")), Ok("the-key".to_owned()));
-        assert_eq!(read(&sh("sleep 60 & echo the-key")), Ok("the-key".to_owned()), "an agent stays behind");
-        let locked = read(&sh("printf 'in a \\033[31mlocked collection' >&2; exit 1"));
-        assert!(
-            locked.is_err_and(|problem| problem.contains("locked collection") && !problem.contains('\u{1b}'))
-        );
-        for (command, expected) in [
-            (&sh("exit 1")[..], "sh has failed"),
-            (&sh("exit 0"), "it printed no key"),
-            (&["/nowhere/pass".to_owned()], "does not start"),
-            (&[], "names no program"),
-        ] {
-            assert!(read(command).is_err_and(|problem| problem.contains(expected)), "{expected}");
-        }
+        assert_eq!(keyring.store(ENTRY, "the-key"), Err("true printed no key".to_owned()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Which service a command calls with which key: flags, then the environment, then profiles.
 
 use clap::Args;
-use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client, PROFILE_VARIABLE};
+use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client, PROFILE_VARIABLE, printed_key};
 use serde_json::value::RawValue;
 
 use crate::complete;
@@ -208,7 +208,7 @@ impl Session {
             None => "its key_command",
         };
         let command = profile.key_command.as_deref().unwrap_or_default();
-        let value = keyring::read(command).map_err(|problem| {
+        let value = printed_key(command, keyring::TIMEOUT).map_err(|problem| {
             let headline = format!("the key of the profile {name} cannot be read from {place}: {problem}");
             let hint = "unlock the keyring; `inferstore login --no-keyring` stores the key in the file";
             Failure::new(exit::KEY, headline).with_hint(hint)

@@ -85,10 +85,10 @@ pub use inferstore_api::{
     ApiKey, Decimal, KindParts, ModelKind, Sample, Timestamp, UnknownVariant, kind_parts, types,
 };
 pub use inputs::{Input, Inputs};
-// Of the command, which runs the programs of keyrings. Nothing is promised of it.
-#[doc(hidden)]
-pub use profile::run_program;
+// Of the command, which runs the programs of keyrings. Nothing is promised of them.
 pub use profile::{CONFIG_VARIABLE, PROFILE_VARIABLE};
+#[doc(hidden)]
+pub use profile::{printed_key, run_program};
 /// The HTTP client of this crate, for the types in [`ClientBuilder`] and [`middleware`].
 pub use reqwest;
 pub use resources::{Account, FileQuery, Folder, Listing, Model, Models, Page, Storage, Task, Tasks};

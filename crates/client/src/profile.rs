@@ -83,8 +83,12 @@ fn read_from(path: &Path, name: Option<String>) -> Result<(String, ApiKey)> {
     Ok((base_url, ApiKey::new(key)))
 }
 
-/// The key that a command prints, on its first line.
-fn printed_key(command: &[String], timeout: Duration) -> Result<String, String> {
+/// Returns the key that a command prints on its first line.
+///
+/// # Errors
+///
+/// Those of [`run_program`]; when it prints none.
+pub fn printed_key(command: &[String], timeout: Duration) -> Result<String, String> {
     let printed = run_program(command, "", timeout)?;
     match printed.lines().next().unwrap_or_default().trim() {
         "" => Err(format!("{} printed no key", command.first().map_or("", String::as_str))),
