@@ -10,9 +10,7 @@ use axum::extract::Request;
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, RANGE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use inferstore::Client;
-use inferstore::middleware::{BoxFuture, Middleware, Next};
-use inferstore::reqwest::{self, Url};
+use inferstore::reqwest::Url;
 use inferstore::types::StorageFile;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tempfile::TempPath;
@@ -84,12 +82,15 @@ impl App {
 
     async fn fetch(&self, id: &str) -> Result<Kept> {
         let url = self.linked(id)?;
-        let may_fetch = is_local(self.client.base_url()) != Some(false) || is_local(&url) == Some(false);
-        if !may_fetch {
-            let text = "The file is said to be in the local network, unlike the service.";
-            return Err(Failure::new(StatusCode::FORBIDDEN, "The request is refused", text));
+        let mut download = self.client.download(&url).max_size(MAX_OUTPUT).deadline(DOWNLOAD_TIMEOUT);
+        // A service elsewhere must not make this machine read its local network.
+        if is_local(self.client.base_url()) == Some(false) {
+            if is_local(&url) != Some(false) {
+                let text = "The file is said to be in the local network, unlike the service.";
+                return Err(Failure::new(StatusCode::FORBIDDEN, "The request is refused", text));
+            }
+            download = download.url_filter(refuse_local);
         }
-        let download = self.downloads.download(&url).max_size(MAX_OUTPUT).deadline(DOWNLOAD_TIMEOUT);
         let download = download.to_file(self.folder.join(random_id()?)).await?;
         let path = Arc::new(TempPath::try_from_path(download.path)?);
         let name = name_of(&url).to_owned();
@@ -101,34 +102,12 @@ impl App {
     }
 }
 
-/// The client for the files of a service. A service elsewhere must not make this machine read its local network.
-pub(crate) fn downloads(client: &Client) -> std::io::Result<Client> {
-    if is_local(client.base_url()) != Some(false) {
-        return Ok(client.clone());
+/// Refuses local addresses.
+fn refuse_local(url: &Url) -> std::result::Result<(), &'static str> {
+    if is_local(url.as_str()) == Some(false) {
+        return Ok(());
     }
-    // Downloads carry no key.
-    let client = Client::builder(client.base_url(), random_id()?).allow_insecure_http(true);
-    client.middleware(OtherMachines).build().map_err(std::io::Error::other)
-}
-
-/// Refuses requests to local addresses. Each redirect is a request of its own.
-pub(crate) struct OtherMachines;
-
-impl Middleware for OtherMachines {
-    fn handle<'a>(
-        &'a self,
-        request: reqwest::Request,
-        next: Next<'a>,
-    ) -> BoxFuture<'a, reqwest::Result<reqwest::Response>> {
-        if is_local(request.url().as_str()) == Some(false) {
-            return next.run(request);
-        }
-        let text =
-            "<Error><Message>the address is in the local network, unlike the service</Message></Error>";
-        let mut refusal = axum::http::Response::new(text);
-        *refusal.status_mut() = StatusCode::FORBIDDEN;
-        Box::pin(async { Ok(refusal.into()) })
-    }
+    Err("the address is in the local network, unlike the service")
 }
 
 /// Whether a URL names this machine or its network. Names that DNS leads there are not recognized.

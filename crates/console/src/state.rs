@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use inferstore::{Client, PollInterval};
 use tokio_util::sync::CancellationToken;
 
-use crate::files::{Kept, downloads};
+use crate::files::Kept;
 use crate::guard::Guard;
 use crate::runs::Runs;
 
@@ -22,8 +22,6 @@ const MAX_LINKS: u64 = 10_000;
 /// Everything that requests share.
 pub(crate) struct App {
     pub(crate) client: Client,
-    /// For the files of the service.
-    pub(crate) downloads: Client,
     /// How often the status of a run is read.
     pub(crate) poll: PollInterval,
     pub(crate) guard: Guard,
@@ -42,7 +40,6 @@ pub(crate) struct App {
 impl App {
     pub(crate) fn new(client: Client, port: u16, poll: PollInterval, folder: PathBuf) -> io::Result<Self> {
         Ok(Self {
-            downloads: downloads(&client)?,
             client,
             poll,
             guard: Guard::new(port)?,

@@ -58,7 +58,11 @@ pub struct Download {
     deadline: Option<Duration>,
     max_size: Option<u64>,
     overwrite: bool,
+    url_filter: UrlFilter,
 }
+
+/// Why a URL is not requested.
+type UrlFilter = fn(&Url) -> Result<(), &'static str>;
 
 /// A downloaded file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,7 +105,8 @@ impl fmt::Debug for Download {
 
 impl Download {
     pub(crate) fn new(core: Arc<Core>, url: impl Into<String>) -> Self {
-        Self { core, url: url.into(), deadline: None, max_size: None, overwrite: false }
+        let url_filter: UrlFilter = |_| Ok(());
+        Self { core, url: url.into(), deadline: None, max_size: None, overwrite: false, url_filter }
     }
 
     /// Limits the whole download, all attempts and the delays between them included.
@@ -117,6 +122,12 @@ impl Download {
     /// Replaces an existing regular file. Anything else is never replaced.
     pub fn overwrite(self, overwrite: bool) -> Self {
         Self { overwrite, ..self }
+    }
+
+    /// Fails with the reason that the filter returns for the URL or for a redirect, before it is requested. A URL that
+    /// a stranger chose may lead into the local network. Default: every URL is requested.
+    pub fn url_filter(self, url_filter: fn(&Url) -> Result<(), &'static str>) -> Self {
+        Self { url_filter, ..self }
     }
 
     /// Downloads to this path. The file appears when it is complete. Await the result, or read its events.
@@ -233,10 +244,9 @@ impl Download {
         };
         let host = url.host_str().unwrap_or_default().to_owned();
         Ok(Transfer {
-            core: self.core,
+            download: self,
             url,
             host,
-            max_size: self.max_size,
             deadline,
             events,
             response: None,
@@ -250,11 +260,10 @@ impl Download {
 
 /// Reads a URL chunk by chunk, over as many requests as it takes.
 struct Transfer {
-    core: Arc<Core>,
+    download: Download,
     url: Url,
     /// The name of the download in errors: the part of the URL that grants no access.
     host: String,
-    max_size: Option<u64>,
     deadline: Deadline,
     events: Sink<DownloadEvent>,
     response: Option<Response>,
@@ -284,7 +293,7 @@ impl Transfer {
 
     /// The next bytes, or `None` at the end of the content.
     async fn next(&mut self) -> Result<Option<Bytes>> {
-        let core = Arc::clone(&self.core);
+        let core = Arc::clone(&self.download.core);
         let mut attempts = core.retries.start("download", self.deadline);
         loop {
             let error = match self.attempt().await {
@@ -305,12 +314,12 @@ impl Transfer {
             Some(response) => response,
             None => self.request().await?,
         };
-        let bytes = self.within(self.core.timeouts.transfer, response.chunk()).await?;
+        let bytes = self.within(self.download.core.timeouts.transfer, response.chunk()).await?;
         let Some(bytes) = bytes else {
             if self.total.is_some_and(|total| total != self.received) {
                 return Err(self.error(FileErrorKind::Transport, "the content is incomplete"));
             }
-            self.core.retries.succeeded();
+            self.download.core.retries.succeeded();
             return Ok(None);
         };
         let received = self.received + bytes.len() as u64;
@@ -335,7 +344,8 @@ impl Transfer {
             return Err(self.error(FileErrorKind::Changed, "the content changed, or cannot be resumed"));
         }
         if !status.is_success() {
-            let redactor = self.core.redactor.with_target(&self.url, &[]).with_target(response.url(), &[]);
+            let redactor =
+                self.download.core.redactor.with_target(&self.url, &[]).with_target(response.url(), &[]);
             return Err(files::rejected(&self.host, response, &redactor).await);
         }
         if status == StatusCode::PARTIAL_CONTENT {
@@ -352,10 +362,11 @@ impl Transfer {
     }
 
     async fn follow_redirects(&self) -> Result<Response, FileError> {
-        let storage = &self.core.storage;
-        let response_timeout = self.core.timeouts.transfer.max(self.core.timeouts.read);
+        let storage = &self.download.core.storage;
+        let response_timeout = self.download.core.timeouts.transfer.max(self.download.core.timeouts.read);
         let mut url = self.url.clone();
         for _ in 0..=MAX_REDIRECTS {
+            (self.download.url_filter)(&url).map_err(|reason| self.error(FileErrorKind::Rejected, reason))?;
             // A compressed content would have another length.
             let mut request = storage.http.get(url.clone()).header(ACCEPT_ENCODING, "identity");
             if let Some(etag) = self.etag.as_ref().filter(|_| self.received > 0) {
@@ -383,7 +394,7 @@ impl Transfer {
     }
 
     fn too_large(&self, size: u64) -> Option<FileError> {
-        let max_size = self.max_size.filter(|max_size| size > *max_size)?;
+        let max_size = self.download.max_size.filter(|max_size| size > *max_size)?;
         Some(self.error(FileErrorKind::TooLarge, format!("the content has more than {max_size} bytes")))
     }
 

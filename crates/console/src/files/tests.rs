@@ -6,13 +6,16 @@ use std::io::ErrorKind;
 use std::net::TcpListener;
 
 use inferstore::middleware::{BoxFuture, Middleware, Next};
-use inferstore::{Client, reqwest};
+use inferstore::{Client, ClientBuilder, reqwest};
 
-use super::OtherMachines;
 use crate::state::App;
 
 fn console_of(base_url: &str) -> App {
-    let client = Client::builder(base_url, "a key").allow_insecure_http(true).build().expect("a client");
+    console(Client::builder(base_url, "a key").allow_insecure_http(true))
+}
+
+fn console(client: ClientBuilder) -> App {
+    let client = client.build().expect("a client");
     App::new(client, 0, inferstore::PollInterval::Adaptive, std::env::temp_dir()).expect("a console")
 }
 
@@ -76,9 +79,9 @@ impl Middleware for Redirecting {
 #[tokio::test]
 async fn a_redirect_into_the_local_network_is_not_followed() {
     for target in ["http://192.168.0.1/a.png", "http://localhost./a.png", "http://[::1]:9/a.png"] {
-        let mut elsewhere = console_of("https://api.example/api/v1");
-        let client = Client::builder("https://api.example/api/v1", "a key").middleware(OtherMachines);
-        elsewhere.downloads = client.middleware(Redirecting(target)).build().expect("a client");
+        // The file is read with the settings of the given client, its middleware included.
+        let client = Client::builder("https://api.example/api/v1", "a key").middleware(Redirecting(target));
+        let elsewhere = console(client);
         let text = refusal(&elsewhere, "http://files.example/a.png").await;
         assert!(text.contains("in the local network"), "{target}: {text}");
     }
