@@ -17,9 +17,6 @@ use crate::transport::deadline::Deadline;
 use crate::transport::redact::Redactor;
 use crate::transport::retry;
 
-/// How much of an error response is read to find its message, in bytes.
-const MAX_ERROR_BODY: usize = 16 * 1024;
-
 /// The longest message and code of a store, in characters.
 const MAX_MESSAGE: usize = 300;
 const MAX_CODE: usize = 80;
@@ -54,23 +51,22 @@ async fn rejected(file: &str, response: Response, redactor: &Redactor) -> FileEr
     let status = response.status();
     let retry_after = retry::retry_after(response.headers());
     // Every exchange with object storage is bounded by its own deadline as a whole.
-    let body = read_error_body(response, MAX_ERROR_BODY, Deadline::never()).await;
+    let body = read_error_body(response, Deadline::never()).await;
     let (code, message) = parse(&String::from_utf8_lossy(&body));
     let kind = kind(status, code.as_deref().unwrap_or_default());
-    let code = code.map(|code| redactor.foreign(&code, MAX_CODE));
     let message = message.map(|message| redactor.foreign(&message, MAX_MESSAGE));
     let mut text = format!("object storage answered {}", status.as_u16());
     if status.is_redirection() {
         text.push_str(", and this redirect is not followed");
     }
-    if let Some(code) = &code {
-        text.push_str(&format!(" ({code})"));
+    if let Some(code) = code {
+        text.push_str(&format!(" ({})", redactor.foreign(&code, MAX_CODE)));
     }
     if let Some(message) = message.filter(|message| !message.is_empty()) {
         text.push_str(&format!(": {message}"));
     }
     let error = FileError::new(file, kind, text);
-    FileError { status: Some(status.as_u16()), code, retry_after, ..error }
+    FileError { status: Some(status.as_u16()), retry_after, ..error }
 }
 
 fn kind(status: StatusCode, code: &str) -> FileErrorKind {

@@ -63,23 +63,18 @@ impl Storage {
     /// [`Error::Api`] when there is no such file, which is also the case after a delete whose response
     /// was lost.
     pub fn delete(&self, download_url: impl Into<String>) -> BoxFuture<'static, Result<()>> {
-        self.clone().delete_url(download_url.into()).boxed()
-    }
-
-    async fn delete_url(self, url: String) -> Result<()> {
-        let file = FileUrl::new(url);
-        // Before the call: a lost response may have been a success.
-        self.core.memory.uploads.forget_value(file.url.as_str());
-        self.core.call(operations::DELETE_FILE).send(|api| api.delete_file(&file)).await.map(drop)
+        let core = Arc::clone(&self.core);
+        let file = FileUrl::new(download_url);
+        async move {
+            // Before the call: a lost response may have been a success.
+            core.memory.uploads.forget_value(file.url.as_str());
+            core.call(operations::DELETE_FILE).send(|api| api.delete_file(&file)).await.map(drop)
+        }
+        .boxed()
     }
 }
 
 impl Folder {
-    /// The name, as it was given.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// The name as a folder that can be listed.
     fn listable(&self) -> Result<FolderName> {
         if limits::RESERVED_FOLDER_NAMES.contains(&self.name.as_str()) {

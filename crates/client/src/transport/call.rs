@@ -23,7 +23,7 @@ use crate::transport::retry::{self, Attempts, Failure};
 const MAX_EXCERPT: usize = 2_000;
 
 /// How much of the body of a failure is read to find its message, in bytes.
-pub(crate) const MAX_ERROR_BODY: usize = 64 * 1024;
+const MAX_ERROR_BODY: usize = 64 * 1024;
 
 /// How long reading the body of a failure may take; the failure is known without it.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -207,7 +207,7 @@ impl Fault {
         let status = response.status().as_u16();
         let request_id = request_id(response.headers(), redactor);
         let retry_after = retry::retry_after(response.headers());
-        let body = read_error_body(response, MAX_ERROR_BODY, deadline).await;
+        let body = read_error_body(response, deadline).await;
         let context = CallContext {
             status: Some(status),
             request_id,
@@ -259,17 +259,13 @@ fn request_id(headers: &HeaderMap, redactor: &Redactor) -> Option<String> {
 }
 
 /// The beginning of a body, however slowly it comes and however it ends.
-pub(crate) async fn read_error_body(
-    mut response: reqwest::Response,
-    limit: usize,
-    deadline: Deadline,
-) -> Vec<u8> {
+pub(crate) async fn read_error_body(mut response: reqwest::Response, deadline: Deadline) -> Vec<u8> {
     let deadline = Deadline::after(Some(ERROR_BODY_TIMEOUT)).or_earlier(deadline);
     let mut body = Vec::new();
-    while body.len() < limit
+    while body.len() < MAX_ERROR_BODY
         && let Some(Ok(Some(chunk))) = deadline.timeout(response.chunk()).await
     {
-        body.extend_from_slice(&chunk[..chunk.len().min(limit - body.len())]);
+        body.extend_from_slice(&chunk[..chunk.len().min(MAX_ERROR_BODY - body.len())]);
     }
     body
 }

@@ -24,8 +24,6 @@ pub struct FileError {
     pub message: String,
     /// The HTTP status of object storage, if it responded.
     pub status: Option<u16>,
-    /// The error code of object storage, such as `EntityTooLarge`.
-    pub code: Option<String>,
     /// The delay that object storage asked for in `Retry-After`.
     pub retry_after: Option<Duration>,
     pub(crate) source: Option<Box<dyn StdError + Send + Sync>>,
@@ -72,7 +70,6 @@ impl FileError {
             kind,
             message: message.into(),
             status: None,
-            code: None,
             retry_after: None,
             source: None,
         }

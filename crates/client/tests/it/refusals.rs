@@ -105,7 +105,7 @@ async fn the_message_of_a_store_is_found_in_a_response_of_some_length() -> Resul
     let service = ScriptedService::new();
     let _ = service.model("m");
     let client = service.client_builder().retry(Retry::none()).build()?;
-    for (length, is_found) in [(15_000, true), (20_000, false)] {
+    for (length, is_found) in [(60_000, true), (70_000, false)] {
         let padding = "x".repeat(length);
         let message = "<Message>it has more than 5 GiB</Message>";
         let body = format!("<Error><!-- {padding} --><Code>EntityTooLarge</Code>{message}</Error>");
