@@ -1,12 +1,11 @@
 //! JSON as text, with every digit as the service wrote it: on one line, indented and colored, reduced to
 //! fields, or filtered by jq.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::value::RawValue;
 
 use crate::failure::{Failure, Result};
-use crate::fields;
 use crate::table::painted;
 
 /// What begins a new line when JSON is indented.
@@ -124,25 +123,36 @@ fn visible(scalar: &str) -> String {
     text
 }
 
-/// The object with these fields alone, in this order. A documented field that it leaves out is null.
-pub(crate) fn select(record: &str, fields: &[String]) -> Result<String> {
-    let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(record).map_err(|_| {
-        Failure::usage("this output has no fields").with_hint("leave the fields of --json out")
-    })?;
-    let mut selected = Vec::new();
-    for field in fields {
-        let name = serde_json::Value::from(field.as_str());
-        match members.get(field) {
-            Some(value) => selected.push(format!("{name}:{value}")),
-            None if fields::is_documented(field) => selected.push(format!("{name}:null")),
-            None => {
-                let known: Vec<&str> = members.keys().map(String::as_str).collect();
-                return Err(Failure::usage(format!("there is no field {field:?}"))
-                    .with_hint(format!("the fields are: {}", known.join(", "))));
-            }
-        }
+/// The objects with these fields alone, in this order. A field that another of the records has, or that is documented
+/// for them, is null where it is left out; any other field is an error.
+pub(crate) fn select(records: &[String], fields: &[String], documented: &[&str]) -> Result<Vec<String>> {
+    let members = |record: &String| {
+        serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(record).map_err(|_| {
+            Failure::usage("this output has no fields").with_hint("leave the fields of --json out")
+        })
+    };
+    let records: Vec<_> = records.iter().map(members).collect::<Result<_>>()?;
+    let known: BTreeSet<&str> = records
+        .iter()
+        .flat_map(BTreeMap::keys)
+        .map(String::as_str)
+        .chain(documented.iter().copied())
+        .collect();
+    // A list without records shows nothing of its fields.
+    let unknown = fields.iter().find(|field| !records.is_empty() && !known.contains(field.as_str()));
+    if let Some(field) = unknown {
+        let known: Vec<&str> = known.into_iter().collect();
+        return Err(Failure::usage(format!("there is no field {field:?}"))
+            .with_hint(format!("the fields are: {}", known.join(", "))));
     }
-    Ok(format!("{{{}}}", selected.join(",")))
+    let selected = records.iter().map(|record| {
+        let members = fields.iter().map(|field| {
+            let value = record.get(field).map_or("null", |value| value.get());
+            format!("{}:{value}", serde_json::Value::from(field.as_str()))
+        });
+        format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+    });
+    Ok(selected.collect())
 }
 
 /// The values that a jq expression makes of the JSON; texts without quotes, as `jq -r` prints them.
@@ -207,9 +217,19 @@ mod tests {
     #[test]
     fn fields_are_selected_in_the_order_that_was_asked_for() {
         let fields = |fields: &[&str]| fields.iter().map(|field| (*field).to_owned()).collect::<Vec<_>>();
-        assert_eq!(select(RECORD, &fields(&["d", "a b"])).ok().as_deref(), Some(r#"{"d":[ ],"a b":1.50}"#));
-        let unknown = select(RECORD, &fields(&["e"])).err().and_then(|failure| failure.hint);
-        assert_eq!(unknown.as_deref(), Some("the fields are: a b, c, d"));
+        let select = |records: &[&str], names: &[&str]| {
+            let records: Vec<String> = records.iter().map(|record| (*record).to_owned()).collect();
+            select(&records, &fields(names), &["documented"])
+        };
+        let selected =
+            |records: &[&str], names: &[&str]| select(records, names).ok().map(|all| all.join("\n"));
+        assert_eq!(selected(&[RECORD], &["d", "a b"]).as_deref(), Some(r#"{"d":[ ],"a b":1.50}"#));
+        assert_eq!(selected(&[RECORD], &["documented"]).as_deref(), Some(r#"{"documented":null}"#));
+        let of_one = selected(&[r#"{"a":1,"b":2}"#, r#"{"a":3}"#], &["b"]);
+        assert_eq!(of_one.as_deref(), Some("{\"b\":2}\n{\"b\":null}"));
+        assert_eq!(selected(&[], &["e"]).as_deref(), Some(""), "an empty list shows no fields");
+        let unknown = select(&[RECORD], &["e"]).err().and_then(|failure| failure.hint);
+        assert_eq!(unknown.as_deref(), Some("the fields are: a b, c, d, documented"));
     }
 
     #[cfg(feature = "jq")]

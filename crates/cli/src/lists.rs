@@ -3,6 +3,7 @@
 use inferstore::types::TaskRecord;
 use inferstore::{Client, Error, Page};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::failure::Result;
@@ -148,7 +149,7 @@ pub(crate) async fn newest_tasks(client: &Client, offset: u64, limit: u32) -> Re
     Ok(records)
 }
 
-impl<T> Listed<T> {
+impl<T: DeserializeOwned> Listed<T> {
     /// The list in every format. `field` is the name that the service has for its records.
     pub(crate) fn report(self, field: &str, table: Table, quiet: impl Fn(&T) -> String) -> Report {
         let shown = self.records.len();
@@ -163,6 +164,7 @@ impl<T> Listed<T> {
             None => format!("{shown} shown"),
         };
         let table = if shown == 0 { Table::default() } else { table };
-        Report { table, below: Some(below), json, records: Some(texts), quiet }
+        let below = Some(below);
+        Report { table, below, json, records: Some(texts), quiet, ..Report::default() }.of_type::<T>()
     }
 }

@@ -8,11 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use clap::ValueEnum;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::environment::Environment;
 use crate::exit;
 use crate::failure::{Failure, Result};
+use crate::fields;
 use crate::json;
 use crate::table::{Look, Table, painted, printable};
 
@@ -41,6 +43,8 @@ pub(crate) struct Report {
     pub(crate) json: String,
     /// The records, if it is a list.
     pub(crate) records: Option<Vec<String>>,
+    /// The documented fields of the records or the payload, which may be left out.
+    pub(crate) fields: &'static [&'static str],
     /// Identifiers or URLs, one a line.
     pub(crate) quiet: Vec<String>,
 }
@@ -50,6 +54,11 @@ impl Report {
     pub(crate) fn of_one(table: Table, payload: Option<Box<RawValue>>, quiet: impl Into<String>) -> Self {
         let json = payload.map(|payload| payload.to_string()).unwrap_or_default();
         Self { table, json, quiet: vec![quiet.into()], ..Self::default() }
+    }
+
+    /// The report, whose records or payload are of this type.
+    pub(crate) fn of_type<T: DeserializeOwned>(self) -> Self {
+        Self { fields: fields::of::<T>(), ..self }
     }
 }
 
@@ -183,17 +192,18 @@ impl Output {
                 }
             }
             Format::Json => {
-                if let Some(json) = self.selected(report)? {
-                    self.json(&json)?;
+                if report.json.is_empty() {
+                    return Ok(());
+                }
+                let selected = self.selected(report)?;
+                match (self.has_fields(), &report.records) {
+                    (false, _) => self.json(&report.json)?,
+                    (true, None) => self.json(&selected.concat())?,
+                    (true, Some(_)) => self.json(&format!("[{}]", selected.join(",")))?,
                 }
             }
             Format::Jsonl => {
-                let whole = (!report.json.is_empty()).then(|| report.json.clone());
-                for record in report.records.clone().unwrap_or_else(|| whole.into_iter().collect()) {
-                    let record = match self.fields.is_empty() {
-                        true => record,
-                        false => json::select(&record, &self.fields)?,
-                    };
+                for record in self.selected(report)? {
                     match &self.jq {
                         Some(_) => self.json(&record)?,
                         None => self.data(json::on_one_line(&record))?,
@@ -228,20 +238,14 @@ impl Output {
         }
     }
 
-    /// The JSON of a report with the fields that were asked for.
-    fn selected(&self, report: &Report) -> Result<Option<String>> {
-        if report.json.is_empty() {
-            return Ok(None);
+    /// The records of a report, or its payload alone, with the fields that were asked for.
+    fn selected(&self, report: &Report) -> Result<Vec<String>> {
+        let whole = (!report.json.is_empty()).then(|| report.json.clone());
+        let records = report.records.clone().unwrap_or_else(|| whole.into_iter().collect());
+        match self.has_fields() {
+            true => json::select(&records, &self.fields, report.fields),
+            false => Ok(records),
         }
-        if self.fields.is_empty() {
-            return Ok(Some(report.json.clone()));
-        }
-        let Some(records) = &report.records else {
-            return json::select(&report.json, &self.fields).map(Some);
-        };
-        let records: Vec<String> =
-            records.iter().map(|record| json::select(record, &self.fields)).collect::<Result<_>>()?;
-        Ok(Some(format!("[{}]", records.join(","))))
     }
 
     /// Whether standard output, or standard error, has color.

@@ -1,7 +1,7 @@
 //! `inferstore balance`.
 
 use clap::Args;
-use inferstore::Decimal;
+use inferstore::{Decimal, types};
 
 use crate::failure::Result;
 use crate::output::Report;
@@ -28,9 +28,6 @@ pub(crate) async fn execute(_: &Arguments, session: &Session) -> Result {
         ("earnings", shown(&balance.earnings)),
         ("wallet", balance.wallet_address.clone()),
     ]);
-    session.output.report(&Report::of_one(
-        table,
-        session.payload(),
-        shown(&balance.balance).unwrap_or_default(),
-    ))
+    let report = Report::of_one(table, session.payload(), shown(&balance.balance).unwrap_or_default());
+    session.output.report(&report.of_type::<types::AccountBalance>())
 }

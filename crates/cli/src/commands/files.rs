@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueHint};
-use inferstore::types::{MimeCategory, StorageFile, UploadFolder};
+use inferstore::types::{MimeCategory, StorageFile, StorageStatistics, UploadFolder};
 use inferstore::{Client, Error, File, FileQuery, UploadedFile};
 use serde_json::json;
 
@@ -351,7 +351,8 @@ async fn stats(client: &Client, session: &Session) -> Result {
     let bytes = statistics.total_size.and_then(|bytes| u64::try_from(bytes).ok());
     let files = statistics.total_files.map(|count| count.to_string());
     let table = Table::of_fields([("files", files.clone()), ("size", bytes.map(size))]);
-    session.output.report(&Report::of_one(table, session.payload(), files.unwrap_or_default()))
+    let report = Report::of_one(table, session.payload(), files.unwrap_or_default());
+    session.output.report(&report.of_type::<StorageStatistics>())
 }
 
 async fn download(arguments: DownloadArguments, client: &Client, session: &Session) -> Result {

@@ -85,7 +85,8 @@ Formats:
   --format jsonl   one line for each record of a list
   --format quiet   identifiers, URLs or paths alone; -q for short
   --json           the same as --format json
-  --json=id,price  these fields alone; of a list, an array of records
+  --json=id,price  these fields alone; of a list, an array of records. A documented field that is left out
+                   is null; one that these data do not have is an error, which names the fields
   --jq EXPRESSION  the JSON filtered by jq: --jq '.records[].task_id'
 
 Data go to standard output, everything else to standard error.

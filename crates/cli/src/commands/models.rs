@@ -7,7 +7,9 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use futures_util::StreamExt;
 use futures_util::stream;
-use inferstore::types::{Descriptor, DescriptorType, ModelFilter, ModelListRequest, ModelSort, ModelSummary};
+use inferstore::types::{
+    self, Descriptor, DescriptorType, ModelFilter, ModelListRequest, ModelSort, ModelSummary,
+};
 use inferstore::{Client, Decimal, Error};
 
 use crate::complete;
@@ -232,18 +234,19 @@ async fn show(id: &str, client: &Client, session: &Session) -> Result<Report, Er
             table.add([Cell::from(name), cell]);
         }
     }
-    Ok(Report::of_one(table, session.payload(), model.id.to_string()))
+    Ok(Report::of_one(table, session.payload(), model.id.to_string()).of_type::<types::ModelDetail>())
 }
 
 async fn declared(id: &str, client: &Client, session: &Session) -> Result<Report, Error> {
     let version = client.model(id).versioning().await?;
-    Ok(Report {
+    let report = Report {
         table: schema::table(&version),
         below: Some(format!("\n{}", schema::example(id, &version))),
         json: session.payload().map(|payload| payload.to_string()).unwrap_or_default(),
         quiet: version.commit_hash.into_iter().collect(),
-        records: None,
-    })
+        ..Report::default()
+    };
+    Ok(report.of_type::<types::ModelVersioning>())
 }
 
 async fn cost(id: &str, client: &Client, session: &Session) -> Result<Report, Error> {
@@ -253,7 +256,7 @@ async fn cost(id: &str, client: &Client, session: &Session) -> Result<Report, Er
         ("symbol", cost.symbol.clone()),
         ("unit", cost.unit.clone()),
     ]);
-    Ok(Report::of_one(table, session.payload(), amount(cost.cost.as_ref())))
+    Ok(Report::of_one(table, session.payload(), amount(cost.cost.as_ref())).of_type::<types::TaskCost>())
 }
 
 async fn serving(id: &str, client: &Client, session: &Session) -> Result<Report, Error> {
@@ -261,7 +264,7 @@ async fn serving(id: &str, client: &Client, session: &Session) -> Result<Report,
     let word = if serving.serving == Some(true) { "yes" } else { "no" };
     let waiting = serving.consumers.map(|count| count.to_string());
     let table = Table::of_fields([("serving", Some(word.to_owned())), ("consumers", waiting)]);
-    Ok(Report::of_one(table, session.payload(), word))
+    Ok(Report::of_one(table, session.payload(), word).of_type::<types::ServingStatus>())
 }
 
 #[cfg(feature = "codegen")]

@@ -184,7 +184,7 @@ async fn show(arguments: ShowArguments, client: &Client, session: &Session) -> R
     for (name, value) in outputs(&output) {
         table.add([format!("out {name}"), value]);
     }
-    let mut report = Report::of_one(table, payload, task.task_id.to_string());
+    let mut report = Report::of_one(table, payload, task.task_id.to_string()).of_type::<types::TaskDetail>();
     let mut is_written = false;
     if arguments.outputs.is_used() && task.status == Some(TaskStatus::Success) {
         let outcome = client.task(task.task_id.as_str()).wait().await?;
@@ -251,7 +251,7 @@ pub(crate) fn outcome_report(outcome: &inferstore::Outcome, payload: Option<Box<
         urls
     };
     let json = payload.map(|payload| payload.to_string()).unwrap_or_default();
-    Report { table, json, quiet, ..Report::default() }
+    Report { table, json, quiet, ..Report::default() }.of_type::<types::TaskDetail>()
 }
 
 /// The fields of an output; an output that has none is one itself.

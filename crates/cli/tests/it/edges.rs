@@ -229,6 +229,15 @@ fn a_documented_field_that_a_response_leaves_out_is_null() {
     let shown = local.cli.call("task show @last --json=status,message");
     assert_eq!(shown.stdout, "{\"status\":\"success\",\"message\":null}\n", "{shown}");
     assert_eq!(local.cli.call("task show @last --json=status,mesage").code, exit::USAGE);
+    let listed = local.cli.call("task list --json=status,message");
+    assert_eq!(listed.code, exit::USAGE, "a record of a list has no message: {listed}");
+    let listed = local.cli.call("task list --json=status,price --format jsonl");
+    assert!(
+        listed.code == exit::USAGE && listed.stderr.contains("the fields are: cost, created_at"),
+        "{listed}"
+    );
+    let balance = local.cli.call("balance --json=price");
+    assert!(balance.code == exit::USAGE && balance.stderr.contains("free_balance"), "{balance}");
 }
 
 #[test]

@@ -157,7 +157,7 @@ pub(super) fn report(ended: &[Ended], total: usize, session: &Session) -> Result
     let records: Vec<String> = ended.iter().map(|ended| ended.record().to_string()).collect();
     let json = format!("[{}]", records.join(","));
     let quiet = ended.iter().flat_map(Ended::shown).collect();
-    session.output.report(&Report { table, below, json, records: Some(records), quiet })
+    session.output.report(&Report { table, below, json, records: Some(records), quiet, ..Report::default() })
 }
 
 /// The failure of the batch, with the tasks that may go on: JSON has them in its records.
