@@ -3,6 +3,7 @@
 
 import {
   AccountApi,
+  ColorExtractionInputToJSON,
   Configuration,
   ModelSort,
   ModelsApi,
@@ -89,7 +90,8 @@ async function main(): Promise<Record<string, unknown>> {
   const small = await upload(`${run}.png`, "image/png", new Uint8Array(SMALL_PNG));
   const large = await upload(`${run}.mp4`, "video/mp4", new Uint8Array(LARGE_FILE_SIZE));
 
-  const requestBody = { input: small };
+  // The body is sent as it is: a typed input is converted to the names on the wire.
+  const requestBody = ColorExtractionInputToJSON({ input: small });
   const created = (await tasks.createTask({ id: MODEL, requestBody })).data.data;
   const task = await wait(created);
   const history = (await tasks.listTasks({ limit: 100, offset: 0 })).data;
