@@ -24,14 +24,23 @@ pub fn checked_inputs(
     check(declared, &given, false).map(|checked| checked.values)
 }
 
-/// Parses a presigned target: its address, and the fields of its form; `None` when the bytes are the body.
-pub fn upload_target(presigned: PresignedUpload) -> Result<(String, Option<Vec<(String, String)>>), String> {
+/// The target of an upload.
+#[derive(Debug)]
+pub struct UploadTarget {
+    /// The address.
+    pub url: String,
+    /// The fields of the form; `None` when the bytes are the body.
+    pub fields: Option<Vec<(String, String)>>,
+}
+
+/// Parses a presigned target.
+pub fn upload_target(presigned: PresignedUpload) -> Result<UploadTarget, String> {
     let target = Target::read(presigned, "image/png", &Redactor::default())?;
     let fields = match target.method {
         UploadMethod::Form { fields } => Some(fields),
         UploadMethod::Put { .. } => None,
     };
-    Ok((target.url.into(), fields))
+    Ok(UploadTarget { url: target.url.into(), fields })
 }
 
 /// Returns the content type and the body of an upload by form.

@@ -1,6 +1,6 @@
 //! Presigned answers, as the client reads them: the endpoint on the first line, then the fields.
 
-use inferstore::fuzzed::upload_target;
+use inferstore::fuzzed::{UploadTarget, upload_target};
 use serde_json::{Value, json};
 
 use crate::first_line;
@@ -13,12 +13,10 @@ pub fn upload_targets(data: &[u8]) {
     let answer = json!({ "endpoint": endpoint, "fields": fields, "download_url": "https://files.test/a" });
     let answer = serde_json::from_value(answer).expect("all of it is there");
     match upload_target(answer) {
-        Ok((url, form)) => {
-            assert!(url.starts_with("http://") || url.starts_with("https://"), "{url}");
-            assert_eq!(form.is_none(), endpoint.contains("X-Amz-Algorithm"), "{url}");
-            if let Some(form) = form {
-                are_as_written(&fields, &form);
-            }
+        Ok(target) => {
+            assert!(target.url.starts_with("http://") || target.url.starts_with("https://"), "{target:?}");
+            assert_eq!(target.fields.is_none(), endpoint.contains("X-Amz-Algorithm"), "{target:?}");
+            are_as_written(&fields, &target);
         }
         Err(problem) => {
             // Words of ours and a position, whatever was there: nothing of it, for it may be a secret.
@@ -28,10 +26,11 @@ pub fn upload_targets(data: &[u8]) {
     }
 }
 
-fn are_as_written(text: &str, fields: &[(String, String)]) {
+fn are_as_written(text: &str, target: &UploadTarget) {
+    let Some(fields) = &target.fields else { return };
     // An object keeps the last of equal names, and no order.
     let Ok(Value::Object(written)) = serde_json::from_str(text) else {
-        assert!(text.trim().is_empty() && fields.is_empty(), "{fields:?}");
+        assert!(text.trim().is_empty() && fields.is_empty(), "{target:?}");
         return;
     };
     let named = |name: &String| fields.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value);
