@@ -161,7 +161,7 @@ pub(crate) async fn show(app: &App, id: &str, query: &Words, request: Request) -
     Ok(response)
 }
 
-/// The type to serve a file as, a text of this program: no text of a stranger becomes a header.
+/// The type to serve a file as, a text of this program: no foreign text becomes a header.
 fn served_type(mime: &str) -> &'static str {
     let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let is_text = essence.starts_with("text/") || essence == "application/json";

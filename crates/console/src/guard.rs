@@ -37,7 +37,7 @@ impl Guard {
     }
 
     /// Whether the host is this console under an IP address or `localhost`. Only other names can be made to
-    /// lead here by the DNS of a stranger.
+    /// lead here by DNS.
     fn is_own_host(&self, host: &str) -> bool {
         let (name, port) = host.rsplit_once(':').unwrap_or((host, "80"));
         let name = name.trim_start_matches('[').trim_end_matches(']');

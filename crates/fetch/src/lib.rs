@@ -247,8 +247,8 @@ mod tests {
 
     type Outcome<T = ()> = Result<T, Box<dyn StdError>>;
 
-    /// Answers one request, and returns its head.
-    async fn answer(listener: &TcpListener, response: &str) -> std::io::Result<(String, TcpStream)> {
+    /// Responds to one request, and returns its head.
+    async fn respond(listener: &TcpListener, response: &str) -> std::io::Result<(String, TcpStream)> {
         let (mut stream, _) = listener.accept().await?;
         let mut head = vec![0; 8_192];
         let length = stream.read(&mut head).await?;
@@ -267,7 +267,7 @@ mod tests {
         listener: TcpListener,
         response: &'static str,
     ) -> JoinHandle<std::io::Result<(String, TcpStream)>> {
-        tokio::spawn(async move { answer(&listener, response).await })
+        tokio::spawn(async move { respond(&listener, response).await })
     }
 
     #[tokio::test]
@@ -302,7 +302,7 @@ mod tests {
         let (first, url) = listener().await?;
         let (second, other) = listener().await?;
         let redirect = format!("HTTP/1.1 302 Found\r\nlocation: {other}\r\ncontent-length: 0\r\n\r\n");
-        let redirected = tokio::spawn(async move { answer(&first, &redirect).await });
+        let redirected = tokio::spawn(async move { respond(&first, &redirect).await });
         let served = serve(second, "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfile");
         let marked = Url::parse(&url.as_str().replace("secret", "first"))?;
         assert_eq!(read(&client(|_| None).build()?, marked, 10).await?, b"file");

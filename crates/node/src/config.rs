@@ -111,7 +111,7 @@ pub enum RunnerConfig {
         /// How many MiB of address space each of its processes may have.
         memory_mib: Option<u64>,
     },
-    /// A server that answers to cog's `POST /predictions`.
+    /// A server that responds to cog's `POST /predictions`.
     Cog {
         /// Its address.
         server: Url,

@@ -145,8 +145,8 @@ mod tests {
         Ok(())
     }
 
-    /// Answers one request with this.
-    async fn answer(listener: &tokio::net::TcpListener, response: String) -> std::io::Result<()> {
+    /// Responds to one request with this.
+    async fn respond(listener: &tokio::net::TcpListener, response: String) -> std::io::Result<()> {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
         let (mut stream, _) = listener.accept().await?;
         let _ = stream.read(&mut [0; 4096]).await?;
@@ -167,10 +167,10 @@ mod tests {
         let bytes = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nbytes".to_owned();
         let url = format!("{storage}files/token/samples/a.txt");
         let gatherer = Gatherer::new(&storage)?;
-        let (fetched, redirected, answered) =
-            tokio::join!(gatherer.fetch(&url, &storage), answer(&service, moved), answer(&store, bytes));
+        let (fetched, redirected, responded) =
+            tokio::join!(gatherer.fetch(&url, &storage), respond(&service, moved), respond(&store, bytes));
         redirected?;
-        answered?;
+        responded?;
         assert_eq!(fetched?, b"bytes");
         Ok(())
     }
@@ -186,7 +186,7 @@ mod tests {
                 "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nbytes",
                 "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
             ] {
-                answer(&store, response.to_owned()).await?;
+                respond(&store, response.to_owned()).await?;
             }
             std::io::Result::Ok(())
         };

@@ -58,7 +58,7 @@ pub(crate) async fn run(
     true
 }
 
-/// Prolongs the lease until it is lost. A service that does not answer has taken nothing away yet.
+/// Prolongs the lease until it is lost. A service that does not respond has taken nothing away yet.
 async fn keep_alive(node: &Node, registered: &Registered, lease: &Lease) {
     let third = Duration::from_secs_f64((lease.lease_seconds / 3.0).max(0.01));
     // One that gets no response leaves time for another one before the lease ends.

@@ -123,7 +123,7 @@ impl Service {
         self.post(&format!("/{node}/lease"), &body, wait + CALL_TIMEOUT).await
     }
 
-    pub(crate) async fn goodbye(&self, node: &str) -> Result<(), Refusal> {
+    pub(crate) async fn deregister(&self, node: &str) -> Result<(), Refusal> {
         self.post::<Value>(&format!("/{node}/goodbye"), &json!({}), CALL_TIMEOUT).await.map(drop)
     }
 
@@ -236,7 +236,7 @@ mod tests {
             });
             let settings = json!({ "service": url, "models": { "a": { "command": ["true"] } } });
             let config = Config::from_json(&settings.to_string())?;
-            let refused = Service::new(&config, &NodeKey::new("key"))?.goodbye("node").await;
+            let refused = Service::new(&config, &NodeKey::new("key"))?.deregister("node").await;
             assert_eq!(matches!(refused, Err(Refusal::Gone)), is_gone, "{refused:?}");
         }
         Ok(())

@@ -31,7 +31,7 @@ pub(crate) struct Node {
 /// releases the others.
 ///
 /// # Errors
-/// When the settings cannot be used, or the service refuses the key. A service that does not answer is no
+/// When the settings cannot be used, or the service refuses the key. A service that does not respond is no
 /// error: the node tries again until it does.
 pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> + Send) -> Result<(), Error> {
     let service = Service::new(&config, &key)?;
@@ -66,8 +66,8 @@ pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> 
             }
         };
         let registered = node.registered().await;
-        if let Err(refusal) = node.service.goodbye(&registered.node).await {
-            tracing::warn!(?refusal, "the service did not hear our goodbye");
+        if let Err(refusal) = node.service.deregister(&registered.node).await {
+            tracing::warn!(?refusal, "the node cannot be deregistered; its leases expire");
         }
         ended
     };

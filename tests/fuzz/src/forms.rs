@@ -8,7 +8,7 @@ use inferstore_service::fuzzed::{Form, form};
 use crate::first_line;
 
 /// How much of a form is kept before its file.
-const MOST_IN_FIELDS: usize = 64 * 1024;
+const MAX_FIELD_BYTES: usize = 64 * 1024;
 
 /// No body makes the reader panic or keep more than it may. It reads the same however the body is cut into
 /// pieces, and what the client writes is read as it was meant.
@@ -26,7 +26,7 @@ pub fn forms(data: &[u8]) {
     }
     if let Ok(form) = whole {
         let size: usize = form.fields.iter().map(|(name, value)| name.len() + value.len()).sum();
-        assert!(size <= MOST_IN_FIELDS && form.fields.len() <= 32);
+        assert!(size <= MAX_FIELD_BYTES && form.fields.len() <= 32);
         let mut names: Vec<&String> = form.fields.iter().map(|(name, _)| name).collect();
         names.sort_unstable();
         names.dedup();

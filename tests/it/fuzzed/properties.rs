@@ -10,7 +10,7 @@ use proptest::sample::{Index, select};
 use super::corpus::kept;
 
 /// The whole corpus is small enough to be read and to be checked out by everyone.
-const LARGEST_CORPUS: usize = 200 * 1024;
+const MAX_CORPUS_BYTES: usize = 200 * 1024;
 
 #[test]
 fn the_kept_corpus_holds() {
@@ -23,7 +23,7 @@ fn the_kept_corpus_holds() {
             assert!(catch_unwind(AssertUnwindSafe(|| target(&bytes))).is_ok(), "corpus/{name}/{entry}");
         }
     }
-    assert!(size <= LARGEST_CORPUS, "{size} bytes are more than anyone reads");
+    assert!(size <= MAX_CORPUS_BYTES, "{size} bytes are more than anyone reads");
 }
 
 /// What readers look for, which bytes drawn at random seldom hit.

@@ -19,7 +19,7 @@ use crate::support::{file, png, run, run_file};
 /// places. Processors and versions of libraries round differently, and then a line may move by a pixel.
 const MEAN: f64 = 0.5;
 const FAR: u8 = 24;
-const MOST_FAR: f64 = 0.002;
+const MAX_DIFFERENCE: f64 = 0.002;
 
 fn check(name: &str, picture: &DynamicImage) {
     let path: PathBuf =
@@ -35,7 +35,7 @@ fn check(name: &str, picture: &DynamicImage) {
     let far = share(differences.clone().filter(|difference| *difference > FAR).count() as f64);
     let mean = share(differences.map(f64::from).sum());
     assert!(
-        mean <= MEAN && far <= MOST_FAR,
+        mean <= MEAN && far <= MAX_DIFFERENCE,
         "{name} differs from its golden picture by {mean:.2} on average and by more than {FAR} at {far:.4} of it"
     );
 }

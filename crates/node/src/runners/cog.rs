@@ -42,11 +42,11 @@ impl Cog {
             };
             given.insert(name, value);
         }
-        let answer = self.server.post("/predictions", &json!({ "input": given })).await?;
-        match answer["status"].as_str() {
-            Some("succeeded") => outputs(lease, &answer["output"]),
+        let response = self.server.post("/predictions", &json!({ "input": given })).await?;
+        match response["status"].as_str() {
+            Some("succeeded") => outputs(lease, &response["output"]),
             _ => {
-                let said = answer["error"].as_str().unwrap_or("without a message");
+                let said = response["error"].as_str().unwrap_or("without a message");
                 Err(Failed::model(format!("the model failed: {said}")))
             }
         }

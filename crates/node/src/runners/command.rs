@@ -40,7 +40,7 @@ pub(crate) struct Command {
 pub(super) struct Given<'a> {
     task: &'a str,
     model: &'a str,
-    /// Where it may write; relative paths in its answer begin here.
+    /// Where it may write; relative paths in its output begin here.
     folder: &'a Path,
     /// Files by path.
     inputs: BTreeMap<String, Box<RawValue>>,
@@ -68,14 +68,14 @@ impl Command {
         let (_scratch, folder) = scratch().await?;
         let given = given(lease, &folder, inputs).await?;
         let given = serde_json::to_vec(&given).map_err(|cause| here("writing the inputs", &cause))?;
-        let (status, answer, tail) = self.talk(&given, &folder).await?;
+        let (status, written, tail) = self.talk(&given, &folder).await?;
         if !status.success() {
             return Err(failed(&format!("the command ended with {status}"), &tail));
         }
-        let answer: BTreeMap<String, Value> = serde_json::from_slice(&answer).map_err(|cause| {
+        let written: BTreeMap<String, Value> = serde_json::from_slice(&written).map_err(|cause| {
             failed(&format!("the command did not write a JSON object of outputs: {cause}"), &tail)
         })?;
-        collect(&folder, lease, answer).await
+        collect(&folder, lease, written).await
     }
 
     /// Starts the program, says what is given, and waits for its end. Dropping the future ends it and all
@@ -106,12 +106,12 @@ impl Command {
                 let _ = stdin.write_all(given).await;
             }
         };
-        let answer = async move {
-            let mut answer = Vec::new();
+        let written = async move {
+            let mut written = Vec::new();
             if let Some(stdout) = stdout {
-                stdout.take(MAX_RESPONSE + 1).read_to_end(&mut answer).await?;
+                stdout.take(MAX_RESPONSE + 1).read_to_end(&mut written).await?;
             }
-            std::io::Result::Ok(answer)
+            std::io::Result::Ok(written)
         };
         let tail = async move {
             match stderr {
@@ -119,13 +119,13 @@ impl Command {
                 None => String::new(),
             }
         };
-        let ((), answer, tail) = tokio::join!(say, answer, tail);
-        let answer = answer.map_err(|cause| here("reading what the command wrote", &cause))?;
-        if answer.len() as u64 > MAX_RESPONSE {
+        let ((), written, tail) = tokio::join!(say, written, tail);
+        let written = written.map_err(|cause| here("reading what the command wrote", &cause))?;
+        if written.len() as u64 > MAX_RESPONSE {
             return Err(Failed::limit(format!("the command wrote more than {MAX_RESPONSE} bytes")));
         }
         let status = child.wait().await.map_err(|cause| here("waiting for the command", &cause))?;
-        Ok((status, answer, tail))
+        Ok((status, written, tail))
     }
 }
 
@@ -204,10 +204,10 @@ async fn lay_out(folder: &Path, inputs: Inputs) -> Result<BTreeMap<String, Box<R
 pub(super) async fn collect(
     folder: &Path,
     lease: &Lease,
-    answer: BTreeMap<String, Value>,
+    written: BTreeMap<String, Value>,
 ) -> Result<Outputs, Failed> {
     let mut outputs = Outputs::new();
-    for (name, value) in answer {
+    for (name, value) in written {
         let Some(declared) = lease.output_format.get(&name).filter(|declared| declared.is_file()) else {
             outputs.insert(name, Output::Value(value));
             continue;

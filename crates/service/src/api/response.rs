@@ -152,7 +152,8 @@ impl From<Error> for Failure {
     fn from(cause: Error) -> Self {
         tracing::error!(%cause, "a request failed inside the service");
         if cause.is_of_the_disk() {
-            let message = "the service cannot write to its disk now; try again later, or tell its operator";
+            let message =
+                "the service cannot write to its disk now; try again later, or contact its operator";
             return Self::new(StatusCode::INSUFFICIENT_STORAGE, message);
         }
         if cause.is_unavailable() {

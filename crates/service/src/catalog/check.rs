@@ -22,7 +22,7 @@ impl Inputs {
 }
 
 /// How many violations a refusal names.
-const MOST_VIOLATIONS: usize = 20;
+const MAX_VIOLATIONS: usize = 20;
 /// How many digits a number may have behind the point, as the document has it.
 const MAX_FRACTION_DIGITS: usize = 18;
 
@@ -57,8 +57,8 @@ pub(crate) fn check_inputs(declared: &Format, inputs: &Inputs) -> Result<(), Vec
     if violations.is_empty() {
         return Ok(());
     }
-    let more = violations.len().saturating_sub(MOST_VIOLATIONS);
-    violations.truncate(MOST_VIOLATIONS);
+    let more = violations.len().saturating_sub(MAX_VIOLATIONS);
+    violations.truncate(MAX_VIOLATIONS);
     if more > 0 {
         violations.push(format!("and {more} more like these"));
     }

@@ -13,13 +13,13 @@ use crate::ledger::Money;
 use crate::{Error, Result};
 
 /// How many parameters a model may have on either side.
-const MOST_PARAMETERS: usize = 100;
+const MAX_PARAMETERS: usize = 100;
 /// `/model/list` is how the catalog is searched.
 const RESERVED: &str = "list";
 /// How long an identifier or the name of a parameter may be.
-const LONGEST_NAME: usize = 100;
+const MAX_NAME_LENGTH: usize = 100;
 /// How long a description may be.
-const LONGEST_DESCRIPTION: usize = 10_000;
+const MAX_DESCRIPTION_LENGTH: usize = 10_000;
 
 /// Who sees a model and may run it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,11 +148,11 @@ impl ModelSpec {
         if self.id == RESERVED {
             return Err(format!("{RESERVED:?} is a path of its own; take another identifier"));
         }
-        if self.name.trim().is_empty() || self.name.len() > LONGEST_NAME {
-            return Err(format!("a model needs a name of at most {LONGEST_NAME} bytes"));
+        if self.name.trim().is_empty() || self.name.len() > MAX_NAME_LENGTH {
+            return Err(format!("a model needs a name of at most {MAX_NAME_LENGTH} bytes"));
         }
-        if self.description.len() > LONGEST_DESCRIPTION {
-            return Err(format!("a description has at most {LONGEST_DESCRIPTION} bytes"));
+        if self.description.len() > MAX_DESCRIPTION_LENGTH {
+            return Err(format!("a description has at most {MAX_DESCRIPTION_LENGTH} bytes"));
         }
         if self.price < Money::ZERO {
             return Err("a price is not below zero".to_owned());
@@ -166,8 +166,8 @@ impl ModelSpec {
 pub(crate) fn checked_formats(inputs: &str, outputs: &str) -> Result<(Format, Format), String> {
     let read = |which: &str, text: &str| -> Result<Format, String> {
         let format: Format = serde_json::from_str(text).map_err(|cause| format!("the {which}: {cause}"))?;
-        if format.parameters().count() > MOST_PARAMETERS {
-            return Err(format!("the {which}: more than {MOST_PARAMETERS} parameters"));
+        if format.parameters().count() > MAX_PARAMETERS {
+            return Err(format!("the {which}: more than {MAX_PARAMETERS} parameters"));
         }
         for (name, descriptor) in format.parameters() {
             check_descriptor(name, descriptor).map_err(|why| format!("the {which}: {name:?} {why}"))?;
@@ -184,7 +184,7 @@ pub(crate) fn checked_formats(inputs: &str, outputs: &str) -> Result<(Format, Fo
 
 fn check_descriptor(name: &str, descriptor: &Descriptor) -> Result<(), &'static str> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
-    if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(plain) {
+    if name.is_empty() || name.len() > MAX_NAME_LENGTH || !name.chars().all(plain) {
         return Err("is no name of a parameter: it has letters, digits, _ and -");
     }
     if descriptor.mime_type.is_some() && descriptor.kind != Kind::File {
@@ -244,7 +244,7 @@ fn is_slug(id: &str) -> bool {
     let letters = |part: &str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
     };
-    id.len() <= LONGEST_NAME && id.split('-').all(letters)
+    id.len() <= MAX_NAME_LENGTH && id.split('-').all(letters)
 }
 
 #[cfg(test)]

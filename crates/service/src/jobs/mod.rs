@@ -56,7 +56,7 @@ async fn bill_storage(app: &App) -> Result<()> {
     Ok(())
 }
 
-/// Fails tasks whose node fell silent and whose model no live node serves, so that their price does not stay
+/// Fails tasks whose node stopped responding and whose model no live node serves, so that their price does not stay
 /// reserved.
 async fn fail_abandoned(app: &App) -> Result<()> {
     let now = app.clock.now();

@@ -47,7 +47,7 @@ enum Step {
     Die {
         node: u8,
     },
-    /// A node says goodbye, or its process is known to have ended.
+    /// A node deregisters, or its process is known to have ended.
     Gone {
         node: u8,
         in_order: bool,

@@ -233,7 +233,7 @@ impl Folder {
         self.sub_folders.lock().unwrap_or_else(PoisonError::into_inner).extend(known);
         self.sync(&self.blobs)?;
         self.sync(folder)?;
-        // The data folder may be new as well. Its parent may belong to somebody else, and refuse.
+        // The data folder may be new as well. Its parent may belong to another user, and refuse.
         let folder = std::path::absolute(folder)?;
         for ancestor in folder.ancestors().skip(1).take(2) {
             let _ = self.sync(ancestor);
@@ -241,8 +241,8 @@ impl Folder {
         tempfile::tempfile_in(&self.incoming)?.metadata()?.modified()
     }
 
-    /// Returns the entries of a folder that are of this kind and whose names fit. The others belong to somebody
-    /// else: they are ignored, and the first of them is logged.
+    /// Returns the entries of a folder that are of this kind and whose names fit. The others belong to another program:
+    /// they are ignored, and the first of them is logged.
     fn entries(
         &self,
         folder: &Path,
@@ -283,7 +283,7 @@ impl Folder {
         let _ = fs::remove_dir(self.orphans_of(day));
     }
 
-    /// Creates the folder of a blob. It is synced before anybody uses it, also when two blobs come at once.
+    /// Creates the folder of a blob. It is synced before its first use, also when two blobs come at once.
     fn ensure_sub_folder(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.blobs.join(sub_folder(name));
         let mut synced = self.sub_folders.lock().unwrap_or_else(PoisonError::into_inner);

@@ -59,7 +59,7 @@ async fn serve(State(app): State<Arc<App>>, request: Request) -> Response<Body> 
     if let Ok(id) = HeaderValue::from_str(&id) {
         headers.insert(HeaderName::from_static("x-amz-request-id"), id);
     }
-    // Objects are whatever somebody uploaded: a browser must not guess that one is a page, and what is a page
+    // Objects are whatever accounts upload: a browser must not guess that one is a page, and what is a page
     // has no origin and runs no script.
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
