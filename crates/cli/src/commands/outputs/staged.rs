@@ -110,7 +110,8 @@ impl StagedFile {
     /// Whether an earlier start saved the output at this path, which is one of `own`. After a kill before the move,
     /// another file may have come to the path.
     fn is_saved(&self, path: &Path, own: &[PathBuf]) -> bool {
-        own.iter().any(|own| own == path) && has_same_content(&self.path, path).unwrap_or(false)
+        let is_own = path.is_file() && own.iter().any(|own| own == path);
+        is_own && has_same_content(&self.path, path).unwrap_or(false)
     }
 }
 
