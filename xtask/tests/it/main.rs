@@ -8,6 +8,7 @@ mod generate;
 mod mistakes;
 mod polish;
 mod publish;
+mod release;
 mod support;
 mod tidy;
 mod tools;
