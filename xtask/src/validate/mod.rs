@@ -1,5 +1,5 @@
-//! What must hold before the document can be generated from. The three linters know OpenAPI; this
-//! knows what the generator needs, and names the place of a mistake instead of panicking on it.
+//! What must hold before the document can be generated from. The three linters know OpenAPI, such as tags, security
+//! and defaults; this knows what the generator needs, and names the place of a mistake instead of panicking on it.
 
 mod operations;
 mod references;

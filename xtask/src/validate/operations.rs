@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::rust_names::{has_one_capital_a_word, is_rust_name};
-use super::{Check, did_you_mean, items, members, operations, resolved, texts};
+use super::{Check, items, members, operations, resolved};
 use crate::document::Place;
 
 const FAILURES: [&str; 3] = ["401", "4XX", "5XX"];
@@ -22,12 +22,9 @@ impl<'a> Check<'a> {
         for (path, method, shared, operation) in operations(root) {
             let place = Place::of(&["paths", path, method]);
             self.operation_id(&place, operation, &mut seen);
-            self.tags(&place, operation);
-            self.security(&place, operation);
             self.path_parameters(path, &place, shared, operation);
             self.responses(&place.at("responses"), &operation["responses"]);
         }
-        self.security(&Place::root(), root);
         for (parameter, place) in self.all("parameters") {
             self.parameter(parameter, &place);
         }
@@ -47,9 +44,6 @@ impl<'a> Check<'a> {
         let mut seen: BTreeMap<String, &str> = BTreeMap::new();
         for (path, _) in members(&self.root["paths"]) {
             let place = Place::of(&["paths", path]);
-            if !path.starts_with('/') {
-                self.wrong(place.clone(), "a path must begin with a slash");
-            }
             let Some(template) = Template::read(path) else {
                 self.wrong(place, "the braces in the path do not pair up");
                 continue;
@@ -74,43 +68,10 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn tags(&mut self, place: &Place, operation: &'a Value) {
-        let declared = || items(&self.root["tags"]).filter_map(|tag| tag["name"].as_str());
-        let unknown: Vec<String> = texts(&operation["tags"])
-            .filter(|tag| !declared().any(|known| known == *tag))
-            .map(|tag| format!("the tag {tag} is not declared under tags{}", did_you_mean(tag, declared())))
-            .collect();
-        for message in unknown {
-            self.wrong(place.at("tags"), message);
-        }
-    }
-
-    fn security(&mut self, place: &Place, holder: &'a Value) {
-        let known = &self.root["components"]["securitySchemes"];
-        for (index, choice) in items(&holder["security"]).enumerate() {
-            for (name, _) in members(choice).filter(|(name, _)| known.get(name).is_none()) {
-                self.wrong(
-                    place.at("security").at(index),
-                    format!("{name} is not declared under components/securitySchemes"),
-                );
-            }
-        }
-    }
-
     fn path_parameters(&mut self, path: &str, place: &Place, shared: &'a Value, operation: &'a Value) {
-        let own: Vec<&Value> = items(&operation["parameters"]).map(|one| resolved(self.root, one)).collect();
-        let all = items(shared).map(|one| resolved(self.root, one)).chain(own.iter().copied());
+        let all = items(shared).chain(items(&operation["parameters"])).map(|one| resolved(self.root, one));
         let declared: BTreeSet<&str> =
             all.filter(|one| one["in"] == "path").filter_map(|one| one["name"].as_str()).collect();
-        let mut seen = BTreeSet::new();
-        for (index, name) in own.iter().map(|one| one["name"].as_str()).enumerate() {
-            if !seen.insert(name) {
-                self.wrong(
-                    place.at("parameters").at(index),
-                    format!("the parameter {} is declared twice", name.unwrap_or_default()),
-                );
-            }
-        }
         // Braces that do not pair up have been reported.
         let Some(Template { names, .. }) = Template::read(path) else { return };
         let only = |one: &BTreeSet<&str>, other: &BTreeSet<&str>| {

@@ -68,16 +68,6 @@ pub(super) const MISTAKES: &[Mistake] = &[
         "exclusiveMinimum: true",
     ),
     (
-        "a default of another type",
-        "maximum: 100\n            default: 10",
-        "maximum: 100\n            default: ten",
-    ),
-    (
-        "a default out of bounds",
-        "maximum: 100\n            default: 10",
-        "maximum: 100\n            default: 200",
-    ),
-    (
         "properties that are a list",
         "      properties:\n        total_files:",
         "      properties: []\n      x-was:\n        total_files:",
