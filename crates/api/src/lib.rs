@@ -20,12 +20,12 @@
 //! - amounts are a [`Decimal`], exact to the last digit;
 //! - a [`Timestamp`] keeps a stamp that it cannot read;
 //! - enumerations that the service may extend keep words that the document does not know;
-//! - an answer that leaves a field out, sets it to null, adds one, or sends a number as a string is
+//! - a response that leaves a field out, sets it to null, adds one, or sends a number as a string is
 //!   read all the same, as long as it says which thing it is about;
 //! - the [`ApiKey`] and the target of an upload (a [`Secret`]) cannot be printed.
 //!
 //! This crate sends each request once and decides nothing. A status outside 2xx arrives as
-//! [`Error::UnexpectedResponse`] with its headers and body. An answer that cannot be read arrives as
+//! [`Error::UnexpectedResponse`] with its headers and body. A response that cannot be read arrives as
 //! [`Error::InvalidResponsePayload`]; its `Debug` and `Display` print the body, so do not log that
 //! one for `create_presigned_upload`.
 //!
