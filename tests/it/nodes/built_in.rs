@@ -8,6 +8,7 @@ use inferstore_service::{Config, Service};
 
 use crate::client::Quickly;
 use crate::client::on_the_service::audited;
+use crate::support::kinds;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_model-worker");
 
@@ -54,10 +55,10 @@ const VIDEO: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff\
     !\xf9\x04\0\x0a\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02L\x01\0;";
 
 /// A legal input of every kind of the catalog.
-fn inputs() -> [(&'static str, Inputs); 15] {
+fn inputs() -> Vec<(&'static str, Inputs)> {
     let one = |name: &str| Inputs::new().file(name, picture(96));
     let two = |first: &str, second: &str| one(first).file(second, picture(96));
-    [
+    vec![
         ("image-blending", two("bg_img", "obj_img").file("mask_img", picture(96)).set("method", "Poisson")),
         ("color-harmonization", one("input_image").set("template", "v_shape").set("angle", 30)),
         (
@@ -86,6 +87,7 @@ fn inputs() -> [(&'static str, Inputs); 15] {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_kind_of_the_catalog_runs_on_a_fresh_service() {
+    assert_eq!(inputs().len(), kinds::count());
     for is_in_process in [false, true] {
         let change = |config: &mut Config| {
             if is_in_process {

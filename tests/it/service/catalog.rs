@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{MODEL, an_input, start, start_with_fixtures};
 use crate::support::caller::Caller;
 use crate::support::deployment::Deployment;
+use crate::support::kinds;
 
 const LIST: &str = "/api-key/model/list";
 
@@ -166,7 +167,7 @@ async fn filters_choose_by_publisher_by_owner_and_by_access() {
 
     let of = async |caller: &Caller, filter: &str| list(caller, json!({ "filter_by": filter })).await;
     let official = of(&stranger, "official").await;
-    assert_eq!(official.len(), 15);
+    assert_eq!(official.len(), kinds::count());
     assert_eq!(of(&stranger, "community").await, open);
     assert_eq!(of(&stranger, "public").await, [&official[..], &open.map(str::to_owned)].concat());
     assert_eq!(of(&stranger, "permission").await, of(&stranger, "public").await);

@@ -56,7 +56,6 @@ fn declared(descriptor: &Value) -> BTreeMap<&'static str, Value> {
 #[tokio::test]
 async fn the_catalog_declares_the_kinds_as_the_document_describes_them() {
     let (_service, caller) = start().await;
-    let mut seen = 0;
     for kind in kinds() {
         let (name, input, output) = (kind.name, kind.input, kind.output);
         let version = caller.get(&format!("/api-key/model/{name}/versioning")).await.data().clone();
@@ -80,9 +79,7 @@ async fn the_catalog_declares_the_kinds_as_the_document_describes_them() {
             let samples = descriptor["samples"].as_array().expect("every input has samples");
             assert!(!samples.is_empty() && samples.iter().all(Value::is_string), "{name} {parameter}");
         }
-        seen += 1;
     }
-    assert_eq!(seen, 15);
 }
 
 #[tokio::test]

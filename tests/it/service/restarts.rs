@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::MODEL;
 use super::runs::{client, created, ended, uploaded};
 use crate::support::caller::Caller;
+use crate::support::kinds;
 use crate::support::picture::red_and_blue;
 
 /// Known beforehand, so that it outlives the process.
@@ -54,7 +55,7 @@ async fn prices_are_exact_and_a_restart_keeps_what_the_operator_changed() {
     let cost = data(&caller, &format!("{model}/task/cost")).await;
     assert_eq!(cost["cost"].to_string(), "1e-9");
     let list = caller.post("/api-key/model/list", &json!({ "limit": 100 })).await;
-    assert_eq!(list.data()["total"], 15);
+    assert_eq!(list.data()["total"], kinds::count());
     service.shutdown().await;
 }
 

@@ -23,6 +23,11 @@ pub(crate) fn kinds() -> impl Iterator<Item = KindSchemas> {
     })
 }
 
+/// How many kinds the document has. `description::kinds` holds that to the catalog.
+pub(crate) fn count() -> usize {
+    kinds().count()
+}
+
 impl KindSchemas {
     /// An input object for every legal value of every property: the first one has the first value of
     /// each, every other one differs from it in one property.

@@ -19,8 +19,7 @@ pub(crate) async fn show(app: &App, query: &Words) -> Result<Response> {
         search: (!search.is_empty()).then(|| search.to_owned()),
         sort: sort.parse::<ModelSort>().ok(),
         filter_by: filter.parse::<ModelFilter>().ok(),
-        limit: Some(PAGE),
-        offset: Some((number - 1_u64).saturating_mul(PAGE.into())),
+        ..page_of_models(number)
     };
     let models = within(app.client.models().page(request)).await?;
     let serving = models.records.iter().map(|model| {
@@ -45,6 +44,12 @@ pub(crate) async fn show(app: &App, query: &Words) -> Result<Response> {
         (pager(pages, number, |one| format!("/?q={}&sort={sort}&filter={filter}&page={one}", segment(search))))
     };
     Ok(page("Models", "/", body))
+}
+
+/// Returns the request for a page of all models, counted from 1.
+fn page_of_models(number: u64) -> ModelListRequest {
+    let offset = (number - 1).saturating_mul(PAGE.into());
+    ModelListRequest { limit: Some(PAGE), offset: Some(offset), ..Default::default() }
 }
 
 fn card(model: &ModelSummary, serving: Option<bool>) -> Markup {
