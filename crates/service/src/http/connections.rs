@@ -13,6 +13,9 @@ use tokio_util::sync::CancellationToken;
 /// How often a listener of a full service looks for idle connections again.
 const EVICTION_INTERVAL: Duration = Duration::from_millis(50);
 
+/// A connection that is idle for less than this may have sent a request that was not read yet.
+const MIN_IDLE: Duration = Duration::from_millis(200);
+
 /// The interval between two warnings.
 const WARNING_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -165,6 +168,7 @@ impl Connections {
         let open = self.open();
         let mut idle: Vec<_> =
             open.values().filter_map(|connection| Some((connection.idle_since()?, connection))).collect();
+        idle.retain(|(since, _)| since.elapsed() >= MIN_IDLE);
         idle.sort_unstable_by_key(|(since, _)| *since);
         for (_, connection) in idle.into_iter().take(self.max.div_ceil(64)) {
             connection.evict();
@@ -176,7 +180,7 @@ impl Connections {
         self.open().len()
     }
 
-    /// Whether the last warning about connections is long enough ago; strangers cause them.
+    /// Whether the last warning about connections is long enough ago; anyone can cause them.
     pub(crate) fn may_warn(&self) -> bool {
         let mut last = self.last_warning.lock().unwrap_or_else(PoisonError::into_inner);
         let is_due = last.is_none_or(|last| last.elapsed() >= WARNING_INTERVAL);
@@ -209,6 +213,17 @@ mod tests {
         assert!(!younger.connection.evicted.is_cancelled());
         assert_eq!(connections.count(), 3);
         drop((request, newcomer));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_whose_request_may_not_have_been_read_yet_is_not_closed() {
+        let connections = Connections::new(1);
+        let newcomer = connections.admit().await;
+        connections.evict_idle();
+        assert!(!newcomer.connection.evicted.is_cancelled());
+        tokio::time::advance(MIN_IDLE).await;
+        connections.evict_idle();
+        assert!(newcomer.connection.evicted.is_cancelled());
     }
 
     #[tokio::test(start_paused = true)]
