@@ -230,7 +230,7 @@ mod tests {
             let url = format!("http://{}", listener.local_addr()?);
             tokio::spawn(async move {
                 let (mut stream, _) = listener.accept().await?;
-                stream.read(&mut [0; 4096]).await?;
+                while stream.read(&mut [0; 4096]).await? == 0 {}
                 let head = format!("HTTP/1.1 404 Not Found\r\ncontent-length: {}\r\n\r\n", body.len());
                 stream.write_all((head + body).as_bytes()).await
             });
