@@ -432,4 +432,23 @@ mod tests {
         let after = back.after(second * 10);
         assert_eq!(expired.before(after, lease), after);
     }
+
+    #[test]
+    fn as_many_waiting_slots_are_selected_as_tasks_were_queued() {
+        let dispatcher = Dispatcher::default();
+        let models: Arc<[String]> = ["a".to_owned()].into();
+        let slot = || Slot { node: "node".to_owned(), models: Arc::clone(&models), max_running: u32::MAX };
+        let _tickets: Vec<_> = (0..5).map(|_| dispatcher.enqueue(Some(slot()), "node", true, None)).collect();
+        for waiter in &mut dispatcher.waiting().slots {
+            waiter.is_due = false;
+        }
+        dispatcher.task_queued("a");
+        dispatcher.task_queued("a");
+        dispatcher.task_queued("of another model");
+        let (selected, _) = dispatcher.select(None, MAX_BATCH);
+        assert_eq!(selected.len(), 2);
+        assert_eq!(dispatcher.idle_slots(), 3);
+        let (selected, _) = dispatcher.select(None, MAX_BATCH);
+        assert!(selected.is_empty(), "a queued task is looked for once");
+    }
 }

@@ -99,3 +99,32 @@ async fn check_url(app: &App, name: &str, url: &str, lease: &OfLease<'_>) -> Res
 fn missing(name: &str) -> Failure {
     Failure::unprocessable(format!("the output {name} is missing"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_the_name_of_an_output_a_short_plain_end_and_a_declared_type() -> Result<(), crate::Error> {
+        let declared = r#"{
+            "picture": {"type": "file", "position": 0, "mime_type": ["image/*"]},
+            "text": {"type": "string", "position": 1}
+        }"#;
+        let declared = Format::kept(declared)?;
+        let longest = format!("picture.{}", "a".repeat(19));
+        for (file, mime, is_accepted) in [
+            ("picture.png", "image/png", true),
+            ("picture.tar.gz", "IMAGE/webp; q=1", true),
+            (&*longest, "image/png", true),
+            (&*format!("{longest}a"), "image/png", false),
+            (&*format!("{longest}{}", "a".repeat(20)), "image/png", false),
+            ("picture.p-g", "image/png", false),
+            ("text.txt", "text/plain", false),
+            ("other.png", "image/png", false),
+            ("picture.txt", "text/plain", false),
+        ] {
+            assert_eq!(check_file(&declared, file, mime).is_ok(), is_accepted, "{file} {mime}");
+        }
+        Ok(())
+    }
+}
