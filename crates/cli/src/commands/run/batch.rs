@@ -159,13 +159,17 @@ impl Batch {
         ended.sort_by_key(|ended| ended.place);
         summary::report(&ended, total, session)?;
         #[cfg(feature = "show")]
-        self.write_contact_sheet(&ended, session)?;
+        let contact_sheet = self.write_contact_sheet(&ended, session);
         if is_interrupted {
             let headline = format!("interrupted; {tasks}");
             let hint = "the same command continues, and pays nothing twice".to_owned();
             return Err(summary::failure_of(&ended, exit::DETACHED, headline, hint, session.output.format));
         }
-        summary::result(&ended, session.output.format)
+        summary::result(&ended, session.output.format)?;
+        // What the files cost matters more than the sheet.
+        #[cfg(feature = "show")]
+        contact_sheet?;
+        Ok(())
     }
 
     /// Runs all files, until they have ended or Ctrl-C comes.
