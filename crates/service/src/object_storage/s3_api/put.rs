@@ -35,6 +35,10 @@ pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<R
     verify(app, &query, &sent)?;
     only_signed_headers(&head.headers)?;
     let target = admit(app, sent.target, &location.bucket).await?;
+    // A signed URL is parsed, which resolves `./`: another spelling of the path has the same signature.
+    if location.key != target.key {
+        return Err(mismatch());
+    }
     let content_md5 = head.headers.contains_key("content-md5").then(|| text("content-md5"));
     let chunks = body.into_data_stream().map_err(|_| S3Error::from(BodyError::CutOff));
     let etag = receive(app, target, content_md5, chunks).await?;

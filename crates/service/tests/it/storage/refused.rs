@@ -1,7 +1,11 @@
 //! Uploads that must be refused, with the codes of S3, and nothing left of them.
 
+use std::time::Duration;
+
 use futures_util::stream;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use super::support::{Bench, Outcome, Target, Verdict, file_part, pattern, verdict};
 
@@ -15,6 +19,29 @@ fn refused(status: u16, code: &str) -> Verdict {
 fn wrong(signature: &str) -> String {
     let last = if signature.ends_with('0') { '1' } else { '0' };
     format!("{}{last}", signature.get(..63).unwrap_or_default())
+}
+
+#[tokio::test]
+async fn a_put_to_another_spelling_of_the_signed_path_is_refused() -> Outcome {
+    let bench = Bench::start().await?;
+    let target = bench.presign("put.bin", "x/y", LARGE).await?;
+    let (host, path) =
+        target.endpoint.trim_start_matches("http://").split_once('/').ok_or("a URL with a path")?;
+    let (path, query) = path.split_once('?').ok_or("a signed URL")?;
+    let (folder, name) = path.rsplit_once('/').ok_or("a path with a folder")?;
+    for spelling in ["./", "%2e/", "x/../", "%2e%2e/"] {
+        let mut stream = TcpStream::connect(host).await?;
+        let head = format!(
+            "PUT /{folder}/{spelling}{name}?{query} HTTP/1.1\r\nhost: {host}\r\ncontent-type: x/y\r\n\
+             content-length: {LARGE}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await?;
+        let mut response = vec![0; 1024];
+        let read = tokio::time::timeout(Duration::from_secs(10), stream.read(&mut response)).await??;
+        let response = String::from_utf8_lossy(&response[..read]).into_owned();
+        assert!(response.starts_with("HTTP/1.1 403 "), "{spelling}: {response}");
+    }
+    Ok(())
 }
 
 #[tokio::test]
