@@ -195,7 +195,14 @@ impl Output {
                 if report.json.is_empty() {
                     return Ok(());
                 }
-                let selected = self.selected(report)?;
+                let selected = match self.selected(report) {
+                    // What was done is shown all the same: it may have been paid.
+                    Err(failure) if report.fields.is_empty() => {
+                        self.json(&report.json)?;
+                        return Err(failure);
+                    }
+                    selected => selected?,
+                };
                 match (self.has_fields(), &report.records) {
                     (false, _) => self.json(&report.json)?,
                     (true, None) => self.json(&selected.concat())?,
@@ -242,10 +249,7 @@ impl Output {
     fn selected(&self, report: &Report) -> Result<Vec<String>> {
         let whole = (!report.json.is_empty()).then(|| report.json.clone());
         let records = report.records.clone().unwrap_or_else(|| whole.into_iter().collect());
-        match self.has_fields() {
-            true => json::select(&records, &self.fields, report.fields),
-            false => Ok(records),
-        }
+        if self.has_fields() { json::select(&records, &self.fields, report.fields) } else { Ok(records) }
     }
 
     /// Whether standard output, or standard error, has color.

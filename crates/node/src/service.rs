@@ -193,8 +193,10 @@ async fn send<T: DeserializeOwned>(request: RequestBuilder) -> Result<Option<T>,
     let failure = serde_json::from_str::<Failure>(&text).ok();
     // A proxy returns 404, too, while the service restarts.
     let is_of_service = failure.is_some();
-    let message =
-        || failure.map_or_else(|| format!("the service responded with {status}"), |failure| failure.message);
+    let message = || match failure {
+        Some(failure) => failure.message,
+        None => format!("{status}, which is not the response of a listener for nodes"),
+    };
     match status {
         status if status.is_success() => match serde_json::from_str::<Response<T>>(&text) {
             Ok(response) => Ok(response.data),

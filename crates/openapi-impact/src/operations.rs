@@ -215,5 +215,28 @@ fn without_names(path: &str) -> String {
 fn shadows(new: &str, old: &str) -> bool {
     let (new, old) = (without_names(new), without_names(old));
     let (new, old): (Vec<&str>, Vec<&str>) = (new.split('/').collect(), old.split('/').collect());
-    new.len() == old.len() && new.iter().zip(&old).all(|(new, old)| *old == "{}" || new == old)
+    let covers = |old: &str, new: &str| match (old.split_once("{}"), old.rsplit_once("{}")) {
+        (Some((before, _)), Some((_, after))) => new.starts_with(before) && new.ends_with(after),
+        _ => new == old,
+    };
+    new.len() == old.len() && new.iter().zip(&old).all(|(new, old)| covers(old, new))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shadows;
+
+    #[test]
+    fn a_path_covers_another_one_when_its_parameters_take_values_of_it() {
+        for (new, old, covers) in [
+            ("/tasks/all", "/tasks/{id}", true),
+            ("/tasks/all:cancel", "/tasks/{id}:cancel", true),
+            ("/files/index.json", "/files/{name}.json", true),
+            ("/tasks/all:start", "/tasks/{id}:cancel", false),
+            ("/tasks/{id}:start", "/tasks/{id}:cancel", false),
+            ("/tasks/all/runs", "/tasks/{id}", false),
+        ] {
+            assert_eq!(shadows(new, old), covers, "{new} {old}");
+        }
+    }
 }

@@ -15,9 +15,14 @@ fn repository(name: &str, failing: &str) -> Folder {
     let folder = Folder::new(name);
     folder.write("Cargo.toml", MANIFEST);
     folder.write("CHANGELOG.md", CHANGELOG);
+    folder.write("Cargo.lock", "");
+    folder.write("other.txt", "");
     folder.write(".gitignore", "/bin\n/target\n");
     folder.write(".ci/release", &repository_file(".ci/release"));
-    folder.write("bin/cargo", &format!("#!/bin/sh\n[ \"$1\" != {failing} ]\n"));
+    folder.write(
+        "bin/cargo",
+        &format!("#!/bin/sh\n[ \"$1\" != {failing} ] || {{ echo edited > other.txt; exit 1; }}\n"),
+    );
     for program in [".ci/release", "bin/cargo"] {
         let permissions = PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(folder.path(program), permissions).expect("a program can be run");
@@ -50,16 +55,20 @@ fn a_version_that_is_not_new_is_refused() {
 }
 
 #[test]
-fn a_step_that_fails_leaves_every_file_as_it_was() {
+fn a_step_that_fails_takes_back_what_the_recipe_wrote_and_no_edit_that_was_made_meanwhile() {
     let folder = repository("release_fails", "package");
     let said = release(&folder, "0.2.0");
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(said.out.contains("+version = \"0.2.0\""), "{said:?}");
-    assert_eq!(said.err, "the release is not prepared; every file is as it was\n");
+    assert_eq!(
+        said.err,
+        "the release is not prepared; Cargo.toml Cargo.lock CHANGELOG.md are as they were\n"
+    );
     assert_eq!(
         (folder.read("Cargo.toml").as_str(), folder.read("CHANGELOG.md").as_str()),
         (MANIFEST, CHANGELOG)
     );
+    assert_eq!(folder.read("other.txt"), "edited\n");
 }
 
 #[test]

@@ -124,8 +124,8 @@ impl Download {
         Self { overwrite, ..self }
     }
 
-    /// Fails with the reason that the filter returns for the URL or for a redirect, before it is requested. A URL that
-    /// a stranger chose may lead into the local network. Default: every URL is requested.
+    /// Fails with the reason that the filter returns for the URL or for a redirect, before it is requested. A
+    /// foreign URL may lead into the local network. Default: every URL is requested.
     pub fn url_filter(self, url_filter: fn(&Url) -> Result<(), &'static str>) -> Self {
         Self { url_filter, ..self }
     }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 /// How often a listener of a full service looks for idle connections again.
 const EVICTION_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A connection that is idle for less than this may have sent a request that was not read yet.
+/// A new connection may have sent a request that was not read yet, for so long.
 const MIN_IDLE: Duration = Duration::from_millis(200);
 
 /// The interval between two warnings.
@@ -86,10 +86,15 @@ impl Connection {
         Some(RequestGuard(Arc::clone(self)))
     }
 
-    /// Since when the connection has waited for a request; None while one is worked on.
+    /// Since when the connection has waited for a request; None while one is worked on, or may not have been read yet.
     fn idle_since(&self) -> Option<Instant> {
         let state = self.state();
-        matches!(state.phase, Phase::Head | Phase::Idle).then_some(state.since)
+        let is_idle = match state.phase {
+            Phase::Head => state.since.elapsed() >= MIN_IDLE,
+            Phase::Idle => true,
+            Phase::Request | Phase::Evicted => false,
+        };
+        is_idle.then_some(state.since)
     }
 
     /// Closes the connection unless a request has begun.
@@ -168,7 +173,6 @@ impl Connections {
         let open = self.open();
         let mut idle: Vec<_> =
             open.values().filter_map(|connection| Some((connection.idle_since()?, connection))).collect();
-        idle.retain(|(since, _)| since.elapsed() >= MIN_IDLE);
         idle.sort_unstable_by_key(|(since, _)| *since);
         for (_, connection) in idle.into_iter().take(self.max.div_ceil(64)) {
             connection.evict();

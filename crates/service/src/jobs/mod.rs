@@ -13,9 +13,13 @@ use crate::clock::Moment;
 use crate::ledger::StorageRate;
 use crate::lifecycle::app::App;
 use crate::object_storage::SETTLING_INTERVAL;
+use crate::queue::Abandoned;
 
 /// The longest interval between two looks at expired leases.
 const MAX_LEASE_INTERVAL: Duration = Duration::from_mins(1);
+
+/// How long a task whose lease has expired waits at most for a node that says that it serves its model.
+const MAX_UNCLAIMED: Duration = Duration::from_hours(24);
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -56,14 +60,19 @@ async fn bill_storage(app: &App) -> Result<()> {
     Ok(())
 }
 
-/// Fails tasks whose node stopped responding and whose model no live node serves, so that their price does not stay
+/// Fails tasks whose node stopped responding and that no live node takes over, so that their price does not stay
 /// reserved.
 async fn fail_abandoned(app: &App) -> Result<()> {
     let now = app.clock.now();
+    let expired_before = now.before(app.config.lease_grace);
     let live_since = now.before(app.config.lease);
-    let failed = app.database.fail_abandoned(now.before(app.config.lease_grace), live_since, now).await?;
+    // Neither downtime nor what a tester sets the clock ahead by is time in which a node could take a task over.
+    let had_time = app.started.elapsed() > MAX_UNCLAIMED + app.config.lease_grace;
+    let unclaimed_before = if had_time { expired_before.before(MAX_UNCLAIMED) } else { Moment(i64::MIN) };
+    let which = Abandoned { expired_before, live_since, unclaimed_before };
+    let failed = app.database.fail_abandoned(which, now).await?;
     if failed > 0 {
-        tracing::warn!(failed, "tasks fail because no node serves their models any more");
+        tracing::warn!(failed, "tasks fail because no node took them over");
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! What every part of a running service shares.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use inferstore_fetch::Fetcher;
 use tokio::sync::Semaphore;
@@ -22,6 +23,8 @@ use crate::random::Randomness;
 pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) clock: Clock,
+    /// When this service was started.
+    pub(crate) started: Instant,
     pub(crate) random: Randomness,
     pub(crate) database: Arc<dyn Database>,
     pub(crate) objects: Arc<Objects>,

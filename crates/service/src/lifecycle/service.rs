@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use futures_util::future::BoxFuture;
 use inferstore_fetch::Fetcher;
@@ -171,6 +172,7 @@ impl Service {
             account_requests: AccountLimit::new(limits.max_requests),
             uploads: AccountLimit::new(limits.max_requests),
             admin_requests: TaskTracker::new(),
+            started: Instant::now(),
             request_rate: config.request_rate.map(RateLimit::new),
             config,
             clock,
@@ -289,9 +291,12 @@ impl Service {
     /// Ends the service in order: no new connections, requests in progress end, everything is on disk.
     pub async fn shutdown(self) {
         self.stop.cancel();
+        let deadline = Instant::now() + self.app.config.shutdown_timeout;
         self.running.wait().await;
         self.app.admin_requests.close();
-        let _ = tokio::time::timeout(self.app.config.shutdown_timeout, self.app.admin_requests.wait()).await;
+        if tokio::time::timeout_at(deadline.into(), self.app.admin_requests.wait()).await.is_err() {
+            tracing::warn!("requests of the operator are ended: the shutdown timeout is over");
+        }
         if self.is_key_read.load(Ordering::Relaxed)
             && let Err(cause) = self.api_key_shown().await
         {

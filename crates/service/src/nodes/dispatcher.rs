@@ -320,6 +320,11 @@ impl ExpiredLeases {
         }
     }
 
+    /// Whether it is some time since a claim: shorter than what counts as an outage less the backstop.
+    fn is_quiet(&self, now: Moment, lease: Duration) -> bool {
+        self.last_claim < now.before(lease / 8)
+    }
+
     fn claimed(&mut self, now: Moment) {
         self.last_claim = now;
     }
@@ -334,12 +339,17 @@ async fn dispatch(app: &App, expired: &mut ExpiredLeases) -> Result<bool> {
     #[cfg(feature = "controls")]
     let max = if app.node.is_scripted() { 1 } else { max };
     let (selected, ended) = dispatcher.select(claiming.slot.as_ref(), max);
+    let real_time = app.clock.real_time();
+    let expired_before = expired.before(real_time, app.config.lease);
     if selected.is_empty() && ended.is_empty() {
+        if expired.is_quiet(real_time, app.config.lease) {
+            // Nothing to claim is no outage while the database can be written.
+            app.database.check_writer().await?;
+            expired.claimed(real_time);
+        }
         return Ok(false);
     }
     let slots: Vec<Slot> = selected.iter().map(|candidate| candidate.slot.clone()).collect();
-    let real_time = app.clock.real_time();
-    let expired_before = expired.before(real_time, app.config.lease);
     let rules = LeaseRules {
         length: app.config.lease,
         attempts: app.config.lease_attempts,

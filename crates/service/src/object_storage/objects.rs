@@ -142,12 +142,15 @@ impl Objects {
 
 /// How long a running task waits for an object store that cannot be reached, or for room on the disk.
 const MAX_OUTAGE: Duration = Duration::from_mins(2);
+/// The first pause before another attempt; it doubles up to the longest.
 const OUTAGE_POLL: Duration = Duration::from_secs(1);
+const MAX_OUTAGE_POLL: Duration = Duration::from_secs(15);
 
 /// Tries again while the object store or the database cannot be reached or the disk is full: a task that runs does not
 /// fail for that. What an attempt writes may be written twice.
 pub(crate) async fn outlast_outage<T, F: Future<Output = Result<T>>>(attempt: impl Fn() -> F) -> Result<T> {
     let until = Instant::now() + MAX_OUTAGE;
+    let mut pause = OUTAGE_POLL;
     loop {
         match attempt().await {
             Err(cause)
@@ -155,7 +158,8 @@ pub(crate) async fn outlast_outage<T, F: Future<Output = Result<T>>>(attempt: im
                     && Instant::now() < until =>
             {
                 tracing::warn!(%cause, "a task waits for its files");
-                tokio::time::sleep(OUTAGE_POLL).await;
+                tokio::time::sleep(pause.min(until - Instant::now())).await;
+                pause = MAX_OUTAGE_POLL.min(pause * 2);
             }
             done => return done,
         }
@@ -187,15 +191,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_task_waits_two_minutes_for_room_on_the_disk_and_no_longer() {
+        let begun = Instant::now();
         let attempts = AtomicU32::new(0);
         let full = || Error::keeping("storing an output", io::Error::from(ErrorKind::StorageFull));
         let becomes_free = outlast_outage(|| async {
-            match attempts.fetch_add(1, Ordering::Relaxed) {
-                ..100 => Err(full()),
-                _ => Ok("stored"),
-            }
+            attempts.fetch_add(1, Ordering::Relaxed);
+            if begun.elapsed() < Duration::from_secs(100) { Err(full()) } else { Ok("stored") }
         });
         assert_eq!(becomes_free.await.ok(), Some("stored"));
+        assert!(attempts.into_inner() < 15, "an attempt may fetch a whole file again");
         let attempts = AtomicU32::new(0);
         let is_lost = outlast_outage(|| async {
             match attempts.fetch_add(1, Ordering::Relaxed) {

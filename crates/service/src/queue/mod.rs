@@ -184,9 +184,16 @@ pub(crate) struct End {
     pub(crate) ending: Ending,
 }
 
-/// How long a task whose lease has expired waits at most for another node. A node may be alive and serve other models
-/// while what runs this one is broken.
-pub(crate) const MAX_UNCLAIMED: Duration = Duration::from_hours(24);
+/// Which tasks are abandoned: their lease expired before a moment, and no node is there that takes them over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Abandoned {
+    pub(crate) expired_before: Moment,
+    /// A node that was seen since then is there, and takes over tasks of its models.
+    pub(crate) live_since: Moment,
+    /// What expired before that was taken over by none: a node may be alive and serve other models while what runs this
+    /// one is broken.
+    pub(crate) unclaimed_before: Moment,
+}
 
 /// How claims behave.
 #[derive(Debug, Clone, Copy)]
@@ -272,10 +279,8 @@ pub(crate) trait Queue: Send + Sync {
     }
     /// Ends a lease in order: the task can be claimed at once, and the lease does not count as an attempt.
     async fn release(&self, node: &str, task: &str, attempt: i64, now: Moment) -> Result<()>;
-    /// Fails the tasks whose lease expired before a moment and whose model no node seen since `live_since`
-    /// serves, or that no node has claimed for [`MAX_UNCLAIMED`] since then, and gives their prices back. Returns how
-    /// many.
-    async fn fail_abandoned(&self, expired_before: Moment, live_since: Moment, now: Moment) -> Result<usize>;
+    /// Fails the tasks that are abandoned, and gives their prices back. Returns how many.
+    async fn fail_abandoned(&self, which: Abandoned, now: Moment) -> Result<usize>;
     /// Prolongs a lease; false when it is no longer the node's, or began before the oldest that is prolonged.
     async fn heartbeat(
         &self,

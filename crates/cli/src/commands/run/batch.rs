@@ -157,15 +157,20 @@ impl Batch {
             ended.extend(left);
         }
         ended.sort_by_key(|ended| ended.place);
-        summary::report(&ended, total, session)?;
+        let reported = summary::report(&ended, total, session);
         #[cfg(feature = "show")]
         let contact_sheet = self.write_contact_sheet(&ended, session);
+        #[cfg(feature = "show")]
+        if let Err(failure) = &contact_sheet {
+            session.output.note(&failure.headline);
+        }
         if is_interrupted {
             let headline = format!("interrupted; {tasks}");
             let hint = "the same command continues, and pays nothing twice".to_owned();
             return Err(summary::failure_of(&ended, exit::DETACHED, headline, hint, session.output.format));
         }
         summary::result(&ended, session.output.format)?;
+        reported?;
         // What the files cost matters more than the sheet.
         #[cfg(feature = "show")]
         contact_sheet?;

@@ -67,7 +67,7 @@ macro_rules! conformance {
                 a_released_lease_is_free_at_once_and_does_not_count
                 a_text_holds_any_character_and_finds_nothing_else
                 a_task_that_no_live_node_serves_fails_and_its_money_is_released
-                a_task_that_no_node_claims_again_fails_after_a_day_although_a_node_says_that_it_serves_the_model
+                a_task_that_no_node_takes_over_for_long_fails_although_a_node_says_that_it_serves_the_model
                 a_lease_that_expired_in_an_outage_is_left_to_its_node
                 retention_deletes_the_oldest_tasks_and_every_balance_still_adds_up;
             targets: a_target_is_pending_until_it_has_stored_its_file_or_is_void

@@ -7,7 +7,7 @@ use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::ledger::{Credit, Money};
 use crate::queue::{
-    Cancel, Claim, Created, Ending, InsufficientBalance, Lease, LeaseRules, NewTask, Slot, Status,
+    Abandoned, Cancel, Claim, Created, Ending, InsufficientBalance, Lease, LeaseRules, NewTask, Slot, Status,
 };
 
 const NOW: Moment = Moment(1_000_000);
@@ -164,12 +164,13 @@ pub(crate) async fn a_task_that_no_live_node_serves_fails_and_its_money_is_relea
     let later = NOW.after(Duration::from_secs(1_000));
 
     // The model is served, so the next claim takes the task.
-    let failed = fixture.database.fail_abandoned(later, NOW, later).await.unwrap();
-    assert_eq!(failed, 0);
-    let failed = fixture.database.fail_abandoned(NOW, later, later).await.unwrap();
-    assert_eq!(failed, 0, "the lease has not expired for long");
-    let failed = fixture.database.fail_abandoned(later, later, later).await.unwrap();
-    assert_eq!(failed, 1);
+    let fail = async |expired_before, live_since| {
+        let which = Abandoned { expired_before, live_since, unclaimed_before: Moment(0) };
+        fixture.database.fail_abandoned(which, later).await.unwrap()
+    };
+    assert_eq!(fail(later, NOW).await, 0);
+    assert_eq!(fail(NOW, later).await, 0, "the lease has not expired for long");
+    assert_eq!(fail(later, later).await, 1);
     let task = fixture.database.task(fixture.customer, &task.id).await.unwrap().unwrap();
     assert_eq!(task.status, Status::Failed);
     assert!(task.message.unwrap().contains("no other node took the task over"));
@@ -177,7 +178,7 @@ pub(crate) async fn a_task_that_no_live_node_serves_fails_and_its_money_is_relea
     assert_eq!(fixture.database.audit().await.unwrap().faults, [""; 0]);
 }
 
-pub(crate) async fn a_task_that_no_node_claims_again_fails_after_a_day_although_a_node_says_that_it_serves_the_model(
+pub(crate) async fn a_task_that_no_node_takes_over_for_long_fails_although_a_node_says_that_it_serves_the_model(
     engine: impl Engine,
 ) {
     let fixture = Fixture::new(engine).await;
@@ -185,13 +186,14 @@ pub(crate) async fn a_task_that_no_node_claims_again_fails_after_a_day_although_
     let task = fixture.task(Money::from_smallest(4));
     fixture.database.create_task(&task, InsufficientBalance::Refuse, 10, NOW).await.unwrap();
     fixture.claim_one(NOW).await.unwrap();
-    let day = Duration::from_hours(24);
-    let fail_abandoned = async |expired_before| {
-        // The node is alive all the time.
-        fixture.database.fail_abandoned(expired_before, NOW, expired_before).await.unwrap()
+    let later = NOW.after(RULES.length * 100);
+    // The node is alive all the time.
+    let fail_abandoned = async |unclaimed_before| {
+        let which = Abandoned { expired_before: later, live_since: NOW, unclaimed_before };
+        fixture.database.fail_abandoned(which, later).await.unwrap()
     };
-    assert_eq!(fail_abandoned(NOW.after(day)).await, 0);
-    assert_eq!(fail_abandoned(NOW.after(day * 2)).await, 1);
+    assert_eq!(fail_abandoned(NOW.after(RULES.length)).await, 0);
+    assert_eq!(fail_abandoned(later).await, 1);
     assert_eq!(fixture.database.purses(fixture.customer).await.unwrap().balance.smallest(), 10);
 }
 

@@ -15,8 +15,8 @@ use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::queue::{
-    ABANDONED, Cancel, Claim, Created, End, Ending, InsufficientBalance, LeaseRules, LeaseState,
-    MAX_UNCLAIMED, NewTask, NodeEnd, Queue, Serving, Slot, Status, Task, TaskSummary,
+    ABANDONED, Abandoned, Cancel, Claim, Created, End, Ending, InsufficientBalance, LeaseRules, LeaseState,
+    NewTask, NodeEnd, Queue, Serving, Slot, Status, Task, TaskSummary,
 };
 
 #[async_trait]
@@ -99,14 +99,15 @@ impl Queue for PostgresDatabase {
         .map(|_| ())
     }
 
-    async fn fail_abandoned(&self, expired_before: Moment, live_since: Moment, now: Moment) -> Result<usize> {
+    async fn fail_abandoned(&self, which: Abandoned, now: Moment) -> Result<usize> {
+        let Abandoned { expired_before, live_since, unclaimed_before } = which;
         let abandoned: Vec<end::Expired> = read!(self, |db| all(
             db,
             "SELECT id, node, attempt FROM tasks \
              WHERE status = 'computing' AND lease_until < $1 AND (lease_until < $3 OR NOT EXISTS \
              (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
               WHERE node_models.model = tasks.model AND seen_at >= $2)) LIMIT 1000",
-            &[&expired_before, &live_since, &expired_before.before(MAX_UNCLAIMED)],
+            &[&expired_before, &live_since, &unclaimed_before],
             end::Expired::read,
         ))?;
         let mut failed = 0;

@@ -16,8 +16,8 @@ use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::ledger::{Movement, Purse, Reason, Split};
 use crate::queue::{
-    Cancel, Claim, Created, End, Ending, InsufficientBalance, LeaseRules, LeaseState, NewTask, NodeEnd,
-    Queue, Serving, Slot, Status, Task, TaskSummary,
+    Abandoned, Cancel, Claim, Created, End, Ending, InsufficientBalance, LeaseRules, LeaseState, NewTask,
+    NodeEnd, Queue, Serving, Slot, Status, Task, TaskSummary,
 };
 use crate::{Error, Result};
 
@@ -100,8 +100,8 @@ impl Queue for SqliteDatabase {
         self.run(release, (now.0 - 1, task.to_owned(), node.to_owned(), attempt)).await.map(drop)
     }
 
-    async fn fail_abandoned(&self, expired_before: Moment, live_since: Moment, now: Moment) -> Result<usize> {
-        self.write(move |db| lease::fail_abandoned(db, expired_before, live_since, now)).await
+    async fn fail_abandoned(&self, which: Abandoned, now: Moment) -> Result<usize> {
+        self.write(move |db| lease::fail_abandoned(db, which, now)).await
     }
 
     async fn heartbeat(

@@ -55,8 +55,9 @@ async fn when_there_are_too_many_connections_the_one_that_was_idle_longest_is_cl
     for _ in 0..6 {
         idle.push(TcpStream::connect(api(&service)).await?);
     }
-    // Used again, so it is not the one that is idle longest.
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    // Longer than a new connection may take to send its request. The first one is used again, so it is not the one that
+    // is idle longest.
+    tokio::time::sleep(Duration::from_millis(300)).await;
     ask(&mut first, REQUEST).await?;
     for _ in 0..6 {
         let mut newcomer = TcpStream::connect(api(&service)).await?;

@@ -9,9 +9,7 @@ use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::record;
-use crate::queue::{
-    ABANDONED, Claim, Ending, Lease, LeaseRules, MAX_UNCLAIMED, Slot, detail_of, not_survived,
-};
+use crate::queue::{ABANDONED, Abandoned, Claim, Ending, Lease, LeaseRules, Slot, detail_of, not_survived};
 
 /// The lowest turn of an account that has tasks of a model and runs fewer tasks than it may: one step in an
 /// index for each model, however many tasks are queued, and one for each account that is at its limit.
@@ -120,19 +118,14 @@ fn claim_one(db: &Connection, slot: &Slot, rules: LeaseRules, now: Moment) -> Re
     }
 }
 
-/// Fails the tasks that expired before a moment and whose model no node seen since then serves, or that no node has
-/// claimed for long.
-pub(super) fn fail_abandoned(
-    db: &Connection,
-    expired_before: Moment,
-    live_since: Moment,
-    now: Moment,
-) -> Result<usize> {
+/// Fails the tasks that are abandoned.
+pub(super) fn fail_abandoned(db: &Connection, which: Abandoned, now: Moment) -> Result<usize> {
+    let Abandoned { expired_before, live_since, unclaimed_before } = which;
     let abandoned: Vec<String> = db.all(
         "SELECT id FROM tasks WHERE status = 'computing' AND lease_until < ?1 AND (lease_until < ?3 OR NOT EXISTS \
          (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
           WHERE node_models.model = tasks.model AND seen_at >= ?2)) LIMIT 1000",
-        params![expired_before, live_since, expired_before.before(MAX_UNCLAIMED)],
+        params![expired_before, live_since, unclaimed_before],
         |row| row.get(0),
     )?;
     for id in &abandoned {
