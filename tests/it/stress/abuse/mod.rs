@@ -58,7 +58,7 @@ async fn honest_clients_are_served_while_a_crowd_is_slow_and_the_crowd_is_discon
 
 #[tokio::test(flavor = "multi_thread")]
 async fn more_connections_than_the_limit_wait_and_each_is_served() {
-    let harness = Harness::open(&[("client_timeout", 300), ("connections", 32)]).await;
+    let harness = Harness::open(&[("client_timeout", 2_000), ("connections", 32)]).await;
     let idle = Intensity::of_this_run().times(200, 2_000);
     let mut waiting = Vec::new();
     for number in 0..idle {

@@ -64,15 +64,21 @@ async fn a_request_inside_another_is_never_carried_out() {
     for host in [&harness.api, &harness.storage, &harness.nodes, &harness.operations] {
         for (what, rest, most) in &shapes {
             let bytes = format!("POST /outer HTTP/1.1\r\nhost: x\r\n{rest}");
-            let reply = raw::exchange(host, bytes.as_bytes(), true).await;
+            let is_plain = host == &harness.api && matches!(*what, "a body" | "chunks" | "no body");
+            let mut reply = raw::exchange(host, bytes.as_bytes(), true).await;
+            // On a machine with much to do the time for a request may be over before it is read.
+            for _ in 0..10 {
+                if is_plain && answers(reply.as_ref()) < *most {
+                    reply = raw::exchange(host, bytes.as_bytes(), true).await;
+                }
+            }
             let count = answers(reply.as_ref());
             // A listener that refuses a request may close the connection before the next.
             assert!(count <= *most, "{what} at {host}: {count} answers: {reply:?}");
             let reported = reply.map(|reply| reply.text).unwrap_or_default();
             assert!(*most == 2 || !reported.contains("smuggled"), "{what} at {host}: {reported}");
             // Otherwise the counts above would hold of a listener that never responds.
-            let is_plain = matches!(*what, "a body" | "chunks" | "no body");
-            assert!(!is_plain || count == *most || host != &harness.api, "{what} at {host}: {count} answers");
+            assert!(!is_plain || count == *most, "{what} at {host}: {count} answers");
         }
     }
     harness.serve_the_honest(1).await;
