@@ -88,7 +88,11 @@ impl Job {
         let folder = output.join("mutants.out");
         let outcomes = match fs::read_to_string(folder.join("outcomes.json")) {
             Ok(outcomes) => serde_json::from_str(&outcomes).context("cargo-mutants wrote no JSON")?,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok("no mutants to try\n".to_owned()),
+            // A part may have none; files that were named have.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                ensure!(self.files.is_empty(), "there is nothing to change in {}", self.files.join(", "));
+                return Ok("no mutants to try\n".to_owned());
+            }
             Err(error) => return Err(error).context("cannot read the outcomes of cargo-mutants"),
         };
         let missed = fs::read_to_string(folder.join("missed.txt"));

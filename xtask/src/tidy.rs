@@ -113,8 +113,8 @@ impl Files {
         for name in names.split_terminator('\0') {
             match fs::read(root.join(name)) {
                 Ok(bytes) => _ = texts.insert(name.to_owned(), String::from_utf8_lossy(&bytes).into_owned()),
-                // Deleted and not yet committed.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                // Deleted and not yet committed, or another checkout below this one.
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::IsADirectory) => {}
                 Err(error) => return Err(error).with_context(|| format!("cannot read {name}")),
             }
         }
@@ -165,6 +165,16 @@ fn crates_keep_their_directions(files: &Files) -> Vec<String> {
             !allowed.contains(*used) && packages.iter().any(|package| package["name"] == **used)
         };
         broken.extend(used.iter().filter(is_refused).map(|used| format!("{manifest} uses {used}")));
+    }
+    // Cargo reports the packages of the workspace alone.
+    let is_reported =
+        |name: &str| packages.iter().any(|package| package["manifest_path"] == format!("{root}/{name}"));
+    for (name, text) in files.ending("/Cargo.toml").filter(|(name, _)| !is_reported(name)) {
+        for (number, line) in text.lines().enumerate() {
+            if line.replace(' ', "").contains("path=\"..") {
+                broken.push(format!("{name}:{} uses a path out of its folder", number + 1));
+            }
+        }
     }
     // Two readings of the document that check each other: the service may not take the types of the other one.
     let shares = |(name, text): &(&str, &str)| {

@@ -150,8 +150,7 @@ struct ModelEntry {
 }
 
 /// Whether the program of a command is there.
-pub(crate) fn check_program(of: &str, command: &[String], folder: Option<&Path>) -> Result<(), Error> {
-    let Some(program) = command.first() else { return Ok(()) };
+pub(crate) fn check_program(of: &str, program: &str, folder: Option<&Path>) -> Result<(), Error> {
     let is_there = if program.contains('/') {
         folder.unwrap_or(Path::new(".")).join(program).is_file()
     } else {
@@ -282,12 +281,16 @@ impl Config {
     /// Checks that the program of every command is there, before a task needs it.
     pub(crate) fn check_programs(&self) -> Result<(), Error> {
         for (id, model) in &self.models {
-            if let RunnerConfig::Command { command, folder, .. } = &model.runner {
-                check_program(&format!("the model {id}"), command, folder.as_deref())?;
+            if let RunnerConfig::Command { command, folder, .. } = &model.runner
+                && let Some(program) = command.first()
+            {
+                check_program(&format!("the model {id}"), program, folder.as_deref())?;
             }
         }
         for (name, worker) in &self.workers {
-            check_program(&format!("the worker {name}"), &worker.command, worker.folder.as_deref())?;
+            if let Some(program) = worker.command.first() {
+                check_program(&format!("the worker {name}"), program, worker.folder.as_deref())?;
+            }
         }
         Ok(())
     }

@@ -28,9 +28,8 @@ const TAIL: usize = 4 << 10;
 const MAX_FILE: u64 = inferstore_fetch::MAX_FILE;
 
 pub(crate) struct Command {
-    /// The program and its arguments.
-    command: Vec<String>,
-    /// The same, with what limits it in front.
+    program: String,
+    /// The program and its arguments, with what limits it in front.
     words: Vec<String>,
     folder: Option<PathBuf>,
 }
@@ -54,13 +53,14 @@ impl Command {
         memory_mib: Option<u64>,
     ) -> Result<Self, Error> {
         let words = limited(command, memory_mib)?;
-        Ok(Self { command: command.to_vec(), words, folder: folder.map(Path::to_owned) })
+        let program = command.first().cloned().unwrap_or_default();
+        Ok(Self { program, words, folder: folder.map(Path::to_owned) })
     }
 
     /// Whether the program is there, and room for the files of a run; if not, why.
     pub(super) async fn is_ready(&self) -> Result<(), String> {
-        let program = check_program("the command", &self.command, self.folder.as_deref());
-        program.map_err(|cause| cause.to_string())?;
+        let is_there = check_program("the command", &self.program, self.folder.as_deref());
+        is_there.map_err(|cause| cause.to_string())?;
         can_write().await
     }
 

@@ -3,7 +3,7 @@
 
 mod cache;
 #[cfg(test)]
-mod conformance;
+pub(crate) mod conformance;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod records;

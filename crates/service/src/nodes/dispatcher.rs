@@ -322,7 +322,7 @@ impl ExpiredLeases {
 
     /// Whether it is some time since a claim: shorter than what counts as an outage less the backstop.
     fn is_quiet(&self, now: Moment, lease: Duration) -> bool {
-        self.last_claim < now.before(lease / 8)
+        self.last_claim < now.before(lease / 4)
     }
 
     fn claimed(&mut self, now: Moment) {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{MAX_FORM_FILE, Target};
 use crate::accounts::{Account, NewAccount, NewKey, Scope};
-use crate::clock::Moment;
+use crate::database::conformance::RULES;
 use crate::ledger::{Credit, Money};
 use crate::lifecycle::app::App;
 use crate::queue::{Claim, Ending, InsufficientBalance, Lease, LeaseRules, NewTask, Slot};
@@ -286,12 +286,7 @@ async fn leased(app: &App) -> Outcome<Lease> {
     let models = [REMOTE.to_owned()];
     app.database.node_seen("remote", &models, now).await?;
     let slot = Slot { node: "remote".to_owned(), models: models.into(), max_running: u32::MAX };
-    let rules = LeaseRules {
-        length: Duration::from_hours(1),
-        attempts: 3,
-        max_running: u32::MAX,
-        expired_before: Moment(i64::MAX),
-    };
+    let rules = LeaseRules { length: Duration::from_hours(1), attempts: 3, ..RULES };
     match app.database.claim(&[slot], rules, now).await?.pop() {
         Some(Claim::Leased(lease)) => Ok(lease),
         _ => Err("there is no task".into()),

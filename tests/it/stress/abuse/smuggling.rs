@@ -67,10 +67,10 @@ async fn a_request_inside_another_is_never_carried_out() {
             let is_plain = host == &harness.api && matches!(*what, "a body" | "chunks" | "no body");
             let mut reply = raw::exchange(host, bytes.as_bytes(), true).await;
             // On a machine with much to do the time for a request may be over before it is read.
-            for _ in 0..10 {
-                if is_plain && answers(reply.as_ref()) < *most {
-                    reply = raw::exchange(host, bytes.as_bytes(), true).await;
-                }
+            let mut tries = 1;
+            while is_plain && answers(reply.as_ref()) < *most && tries < 10 {
+                reply = raw::exchange(host, bytes.as_bytes(), true).await;
+                tries += 1;
             }
             let count = answers(reply.as_ref());
             // A listener that refuses a request may close the connection before the next.

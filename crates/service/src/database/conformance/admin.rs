@@ -1,14 +1,12 @@
 //! What the operator lists, changes and refunds, and old movements of money.
 
-use std::time::Duration;
-
-use super::{Engine, Fixture, MODEL, model};
+use super::{Engine, Fixture, MODEL, RULES, model};
 use crate::accounts::{AccountId, NewAccount, NewKey, Scope};
 use crate::admin::{Refund, TaskFilter};
 use crate::catalog::{Existing, ModelChange, Visibility};
 use crate::clock::Moment;
 use crate::ledger::{Credit, Money, Purse, Purses};
-use crate::queue::{Claim, Ending, InsufficientBalance, LeaseRules, Slot, Status};
+use crate::queue::{Claim, Ending, InsufficientBalance, Slot, Status};
 
 const NODE: &str = "local";
 
@@ -31,13 +29,7 @@ impl<E: Engine> Fixture<E> {
         let models = [MODEL.to_owned()];
         self.database.node_seen(NODE, &models, now).await.unwrap();
         let slot = Slot { node: NODE.to_owned(), models: models.into(), max_running: u32::MAX };
-        let rules = LeaseRules {
-            length: Duration::from_secs(30),
-            attempts: 2,
-            max_running: u32::MAX,
-            expired_before: Moment(i64::MAX),
-        };
-        let claims = self.database.claim(&[slot], rules, now).await.unwrap();
+        let claims = self.database.claim(&[slot], RULES, now).await.unwrap();
         let Some(Claim::Leased(lease)) = claims.into_iter().next() else { panic!("there is no task") };
         assert!(self.database.finish(NODE, &lease.task, lease.attempt, &ending, now).await.unwrap());
     }

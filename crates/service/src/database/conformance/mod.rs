@@ -13,6 +13,7 @@ pub(crate) mod state_table;
 pub(crate) mod targets;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::value::RawValue;
@@ -23,8 +24,16 @@ use crate::clock::Moment;
 use crate::database::Database;
 use crate::ledger::Money;
 use crate::object_storage::{Object, Stored, Target, category};
-use crate::queue::NewTask;
+use crate::queue::{LeaseRules, NewTask};
 use crate::random::Randomness;
+
+/// How tests claim where that is not what they try.
+pub(crate) const RULES: LeaseRules = LeaseRules {
+    length: Duration::from_secs(30),
+    attempts: 2,
+    max_running: u32::MAX,
+    expired_before: Moment(i64::MAX),
+};
 
 /// The one model that a fixture begins with.
 pub(crate) const MODEL: &str = "echo";

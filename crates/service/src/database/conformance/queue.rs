@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Engine, Fixture, MODEL};
+use super::{Engine, Fixture, MODEL, RULES};
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::ledger::{Credit, Money};
@@ -11,12 +11,6 @@ use crate::queue::{
 };
 
 const NOW: Moment = Moment(1_000_000);
-const RULES: LeaseRules = LeaseRules {
-    length: Duration::from_secs(30),
-    attempts: 2,
-    max_running: u32::MAX,
-    expired_before: Moment(i64::MAX),
-};
 
 impl<E: Engine> Fixture<E> {
     pub(crate) async fn create(&self, account: AccountId, max: u32) -> Created {

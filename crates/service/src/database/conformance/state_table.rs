@@ -15,8 +15,7 @@ use crate::queue::{Cancel, Claim, Created, Ending, InsufficientBalance, LeaseRul
 /// How long a lease lives here, and how many of them a task gets.
 const LEASE: Duration = Duration::from_millis(100);
 const ATTEMPTS: i64 = 3;
-const RULES: LeaseRules =
-    LeaseRules { length: LEASE, attempts: ATTEMPTS, max_running: u32::MAX, expired_before: Moment(i64::MAX) };
+const RULES: LeaseRules = LeaseRules { length: LEASE, attempts: ATTEMPTS, ..super::RULES };
 
 /// Everything that can happen.
 #[derive(Debug, Clone)]

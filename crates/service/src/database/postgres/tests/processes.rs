@@ -11,22 +11,14 @@ use super::server::Empty;
 use crate::accounts::{Accounts as _, NewKey};
 use crate::catalog::Catalog as _;
 use crate::clock::Moment;
-use crate::database::conformance::{File, Fixture, MODEL};
+use crate::database::conformance::{File, Fixture, MODEL, RULES};
 use crate::database::{Maintenance as _, QueueChange, Sharing as _};
 use crate::ledger::{Credit, Ledger as _, Money};
 use crate::object_storage::{Files as _, Object, Stored, Target};
-use crate::queue::{
-    Cancel, Claim, Created, Ending, InsufficientBalance, LeaseRules, NewTask, Queue as _, Slot, Status,
-};
+use crate::queue::{Cancel, Claim, Created, Ending, InsufficientBalance, NewTask, Queue as _, Slot, Status};
 use crate::random::Randomness;
 
 const NOW: Moment = Moment(1_000_000);
-const RULES: LeaseRules = LeaseRules {
-    length: Duration::from_secs(30),
-    attempts: 2,
-    max_running: u32::MAX,
-    expired_before: Moment(i64::MAX),
-};
 const PRICE: i64 = 3;
 const TASKS: usize = 60;
 
