@@ -389,6 +389,26 @@ mod tests {
         assert!(!later.is_ambiguous());
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_create_that_is_settled_or_long_ago_takes_no_memory() {
+        let own = own_tasks();
+        for angle in 1..=3 {
+            own.start_create(key("m", angle)).settle();
+        }
+        drop(own.start_create(key("m", 4)));
+        own.start_create(key("m", 5)).settle();
+        assert_eq!(lock(&own.tasks).creates.len(), 2, "the last one, and the one in doubt");
+        tokio::time::advance(SETTLE_TIME).await;
+        own.start_create(key("m", 6)).settle();
+        assert_eq!(lock(&own.tasks).creates.len(), 1, "the last one");
+    }
+
+    #[test]
+    fn fingerprints_have_a_key_that_no_one_knows() {
+        assert_ne!(hasher().finish(), SipHasher13::new().finish());
+        assert_eq!(hasher().finish(), hasher().finish());
+    }
+
     #[test]
     fn a_task_is_claimed_once_and_the_memory_is_bounded() {
         let own = own_tasks();

@@ -4,6 +4,7 @@ mod catalog;
 mod edge;
 mod inputs;
 mod kinds;
+mod limits;
 mod money;
 mod requests;
 mod restarts;

@@ -26,14 +26,14 @@ pub struct JournalEntry {
     pub side: Side,
     /// Its method.
     pub method: String,
-    /// Its path, cut after 1,100 characters, and without a query: queries of the object store are credentials.
+    /// Its path, cut after 1,000 characters, and without a query: queries of the object store are credentials.
     pub path: String,
     /// What it asked for, if that is an operation.
     pub operation: Option<Operation>,
     /// Its identifier, which its response carries too.
     pub request_id: String,
     /// The status of its response; None while it is being worked on, and when the connection was closed
-    /// without an response.
+    /// without a response.
     pub status: Option<u16>,
     /// The number of the fault that it met.
     pub fault: Option<u64>,

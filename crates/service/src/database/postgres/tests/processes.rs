@@ -22,6 +22,10 @@ const NOW: Moment = Moment(1_000_000);
 const PRICE: i64 = 3;
 const TASKS: usize = 60;
 
+/// Ends the connections of all processes.
+const CUT: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+     WHERE datname = current_database() AND pid <> pg_backend_pid()";
+
 fn slot(node: &str) -> Slot {
     Slot { node: node.to_owned(), models: [MODEL.to_owned()].into(), max_running: u32::MAX }
 }
@@ -228,6 +232,23 @@ async fn a_queued_task_and_a_revoked_key_are_known_to_other_processes_at_once() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_changed_while_no_connection_listened_is_known_when_one_listens_again() {
+    let fixture = Fixture::new(Empty::new()).await;
+    let process = fixture.engine.process().await;
+    assert_eq!(process.queue_changed().await, QueueChange::Any);
+    let key = NewKey::draw(&fixture.random).unwrap();
+    process.add_key(fixture.customer, &key.kept, NOW).await.unwrap();
+    assert!(process.key(&key.kept.id).await.unwrap().is_some(), "it is in the cache from now on");
+    fixture.engine.execute("UPDATE api_keys SET revoked_at = 1").await;
+    assert!(process.key(&key.kept.id).await.unwrap().is_some(), "no one said so");
+    fixture.engine.execute(CUT).await;
+    // Both come before the entry of the cache expires.
+    let changed = tokio::time::timeout(Duration::from_secs(5), process.queue_changed()).await;
+    assert_eq!(changed.unwrap(), QueueChange::Any, "tasks may have been queued");
+    assert!(process.key(&key.kept.id).await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn uploads_of_one_key_at_once_leave_one_file_and_every_byte_is_counted() {
     let fixture = Fixture::new(Empty::new()).await;
     let processes = join_all((0..3).map(|_| fixture.engine.process())).await;
@@ -279,14 +300,12 @@ async fn a_database_that_goes_away_fails_requests_and_is_used_again_when_it_is_b
     let fixture = Fixture::new(Empty::new()).await;
     let process = fixture.engine.process().await;
     process.check_writer().await.unwrap();
-    let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-               WHERE datname = current_database() AND pid <> pg_backend_pid()";
     for _ in 0..3 {
-        fixture.engine.execute(cut).await;
+        fixture.engine.execute(CUT).await;
         // Reads and transactions are repeated on a new connection.
         assert!(process.account("customer").await.unwrap().is_some());
         let credit = Credit::Free(Money::from_smallest(1));
-        fixture.engine.execute(cut).await;
+        fixture.engine.execute(CUT).await;
         process.credit(fixture.customer, credit, NOW).await.unwrap();
     }
     assert_eq!(process.purses(fixture.customer).await.unwrap().free.smallest(), 3);
