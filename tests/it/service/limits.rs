@@ -1,0 +1,104 @@
+//! Limits of the settings: requests at once, and how long what has ended is kept.
+
+use std::time::Duration;
+
+use inferstore_service::{Config, Script, Service};
+use serde_json::json;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use super::{MODEL, an_input};
+use crate::support::caller::Caller;
+
+const LIST: &str = "/api-key/model/list";
+
+/// A request of the key whose body does not arrive. It lasts until it is dropped.
+async fn unfinished_request(service: &Service, key: &str) -> TcpStream {
+    let host = service.base_url().trim_start_matches("http://");
+    let mut connection = TcpStream::connect(host).await.expect("the service listens");
+    let head = format!(
+        "POST {LIST} HTTP/1.1\r\nhost: {host}\r\nx-api-key: {key}\r\ncontent-type: application/json\r\n\
+         content-length: 2\r\n\r\n{{"
+    );
+    connection.write_all(head.as_bytes()).await.expect("it is sent");
+    connection
+}
+
+/// Sends requests until one is refused with this status, as others reach the service a moment later.
+async fn refusal(caller: &Caller, status: u16) -> String {
+    for _ in 0..1_000 {
+        let response = caller.post(LIST, &json!({})).await;
+        if response.status == status {
+            assert!(response.headers.contains_key("retry-after"), "{response:?}");
+            return response.refusal(status).to_owned();
+        }
+    }
+    panic!("no request was refused with {status}");
+}
+
+/// Sends requests until one succeeds.
+async fn success(caller: &Caller) {
+    for _ in 0..1_000 {
+        if caller.post(LIST, &json!({})).await.status == 200 {
+            return;
+        }
+    }
+    panic!("no request succeeded");
+}
+
+#[tokio::test]
+async fn more_requests_at_once_than_the_limit_are_refused_with_503_until_one_ends() {
+    let mut config = Config::ephemeral();
+    config.limits.max_requests = 1;
+    let service = Service::start(config).await.expect("the service starts");
+    let caller = Caller::first(&service);
+    let held = unfinished_request(&service, service.api_key().expect("a fresh service has a key")).await;
+    assert!(refusal(&caller, 503).await.contains("too many requests"));
+    drop(held);
+    success(&caller).await;
+}
+
+#[tokio::test]
+async fn an_account_has_a_quarter_of_the_requests_and_leaves_the_others_theirs() {
+    let mut config = Config::ephemeral();
+    config.limits.max_requests = 4;
+    let service = Service::start(config).await.expect("the service starts");
+    let caller = Caller::first(&service);
+    service.add_account("other", inferstore_service::Scope::Personal).await.expect("the account is new");
+    let other = caller.with_key(Some(&service.add_key("other").await.expect("a key")));
+    let held = unfinished_request(&service, service.api_key().expect("a fresh service has a key")).await;
+    refusal(&caller, 429).await;
+    other.post(LIST, &json!({})).await.data();
+    drop(held);
+    success(&caller).await;
+}
+
+#[tokio::test]
+async fn old_tasks_and_movements_go_when_the_settings_say_so_and_every_balance_stays() {
+    let mut config = Config::ephemeral().with_controls();
+    config.task_retention = Some(Duration::from_hours(24));
+    config.movement_retention = Some(Duration::from_hours(24));
+    let service = Service::start(config).await.expect("the service starts");
+    let controls = service.controls().expect("they are on");
+    let caller = Caller::first(&service);
+    let create = format!("/api-key/model/{MODEL}/task");
+    controls.let_model(MODEL, Script::fail("no picture")).await.expect("it is scripted");
+    let ended = caller.post(&create, &an_input()).await.data()["data"].as_str().expect("a task").to_owned();
+    let detail = format!("/api-key/task/{ended}/detail");
+    while caller.get(&detail).await.data()["status"] != "failed" {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    controls.let_model(MODEL, Script::stay_queued()).await.expect("it is scripted");
+    let queued = caller.post(&create, &an_input()).await.data()["data"].as_str().expect("a task").to_owned();
+    let balance = caller.get("/api-key/balance").await.data().clone();
+
+    controls.advance_clock(Duration::from_hours(23)).await.expect("the clock is set");
+    caller.get(&detail).await.data();
+    controls.advance_clock(Duration::from_hours(2)).await.expect("the clock is set");
+    caller.get(&detail).await.refusal(404);
+    let left = caller.get("/api-key/task/histories").await.data().clone();
+    assert_eq!((&left["total"], &left["records"][0]["task_id"]), (&json!(1), &json!(queued)), "{left}");
+    assert_eq!(*caller.get("/api-key/balance").await.data(), balance);
+    let audit = service.audit().await.expect("the books can be read");
+    assert_eq!(audit.faults, Vec::<String>::new());
+}
