@@ -108,7 +108,7 @@ impl ClientBuilder {
 
     /// How long a create that was sent may still appear in the task history, because a gateway or the
     /// service holds it. [`Client::adopt_or_start`] creates nothing for a run that an earlier process may have
-    /// started before this time has passed since the client was built. Default: 60 s.
+    /// started before this time has passed since it was read back. Default: 60 s.
     pub fn create_settle_time(mut self, time: Duration) -> Self {
         self.create_settle_time = time;
         self
@@ -204,7 +204,6 @@ impl ClientBuilder {
             timeouts: self.timeouts,
             declaration_ttl: self.declaration_ttl,
             max_concurrent_uploads: self.max_concurrent_uploads,
-            built: tokio::time::Instant::now(),
             requests: Semaphore::new(max_concurrent_requests.clamp(1, Semaphore::MAX_PERMITS)),
             memory: Memory::new(self.create_settle_time),
             clock: Mutex::default(),

@@ -128,8 +128,8 @@ impl Client {
     /// whenever the program was killed.
     ///
     /// A run that was read back from a journal may have been sent just before the crash, so its task is created
-    /// only when [`ClientBuilder::create_settle_time`] has passed since this client was built: until then it
-    /// is looked for.
+    /// only when [`ClientBuilder::create_settle_time`] has passed since it was deserialized: until then it is
+    /// looked for. Read all runs of a journal at its start, so that this time passes for them together.
     ///
     /// Dropping the future may leave a task; call it again to find it.
     ///

@@ -1,7 +1,7 @@
 //! What a client remembers between calls: declared inputs, its tasks, its uploads, the durations of
 //! models. Pure data, bounded, in this process alone.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use inferstore_api::Decimal;
 use inferstore_api::types::{Descriptor, ModelId, TaskId, UploadFolder};
 use serde_json::Value;
 use siphasher::sip128::{Hasher128, SipHasher13};
-use tokio::sync::RwLock;
+use tokio::sync::{Mutex as AsyncMutex, RwLock};
 use tokio::time::Instant;
 
 /// What a client remembers between calls.
@@ -151,10 +151,49 @@ pub(crate) struct OwnTasks {
 
 #[derive(Debug, Default)]
 struct Tasks {
-    known: HashSet<TaskId>,
-    /// The known tasks, oldest first.
-    order: VecDeque<TaskId>,
+    known: Latest<TaskId, ()>,
+    prepared: Latest<RunKey, Arc<AsyncMutex<RunState>>>,
     creates: HashMap<CreateKey, Creates>,
+}
+
+/// A prepared run, by its identifier and its inputs.
+pub(crate) type RunKey = (String, CreateKey);
+
+/// What this client knows of the task of a prepared run.
+#[derive(Debug)]
+pub(crate) enum RunState {
+    /// A create may have been sent, by this process or an earlier one.
+    Unknown,
+    /// No create was sent that may still add its task to the history.
+    New,
+    Created(TaskId),
+}
+
+/// The entries that came last.
+#[derive(Debug)]
+struct Latest<K, V> {
+    entries: HashMap<K, V>,
+    /// The keys, oldest first.
+    order: VecDeque<K>,
+}
+
+impl<K, V> Default for Latest<K, V> {
+    fn default() -> Self {
+        Self { entries: HashMap::default(), order: VecDeque::default() }
+    }
+}
+
+impl<K: Clone + Eq + Hash, V> Latest<K, V> {
+    /// Adds an entry whose key is not known; a full map drops its oldest one.
+    fn insert(&mut self, key: K, value: V) {
+        self.order.push_back(key.clone());
+        self.entries.insert(key, value);
+        if self.order.len() > MAX_TASKS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.entries.remove(&oldest);
+        }
+    }
 }
 
 /// The unsettled creates of one key.
@@ -189,21 +228,27 @@ impl Creates {
 impl OwnTasks {
     /// Remembers the task; `false` if it was known.
     pub(crate) fn claim(&self, task: &TaskId) -> bool {
-        let tasks = &mut *lock(&self.tasks);
-        if !tasks.known.insert(task.clone()) {
-            return false;
+        let known = &mut lock(&self.tasks).known;
+        let is_new = !known.entries.contains_key(task);
+        if is_new {
+            known.insert(task.clone(), ());
         }
-        tasks.order.push_back(task.clone());
-        if tasks.order.len() > MAX_TASKS
-            && let Some(oldest) = tasks.order.pop_front()
-        {
-            tasks.known.remove(&oldest);
-        }
-        true
+        is_new
     }
 
     pub(crate) fn contains(&self, task: &TaskId) -> bool {
-        lock(&self.tasks).known.contains(task)
+        lock(&self.tasks).known.entries.contains_key(task)
+    }
+
+    /// The state of a prepared run: this one if it is not known. Locked while its task is looked for or created.
+    pub(crate) fn prepared_run(&self, key: RunKey, state: RunState) -> Arc<AsyncMutex<RunState>> {
+        let prepared = &mut lock(&self.tasks).prepared;
+        if let Some(known) = prepared.entries.get(&key) {
+            return Arc::clone(known);
+        }
+        let run = Arc::new(AsyncMutex::new(state));
+        prepared.insert(key, Arc::clone(&run));
+        run
     }
 
     /// The gate of this key.

@@ -20,11 +20,10 @@ use inferstore_api::operations;
 use inferstore_api::types::{ModelId, TaskId, TaskInput, TaskRecord};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
-use crate::memory::{CreateKey, Fingerprint, PendingCreate, fingerprint};
+use crate::memory::{CreateKey, Fingerprint, PendingCreate, RunKey, RunState, fingerprint};
 use crate::resources::{MAX_RECORDS, Model, Task, Tasks};
 use crate::run::execution::check_limits;
 use crate::transport::{CallContext, Core, Deadline, DeadlineReached, Error, Result, UnknownOutcome, shown};
@@ -65,70 +64,81 @@ const MAX_CONCURRENT_READS: usize = 8;
 pub struct PreparedRun {
     /// The model.
     pub model: ModelId,
-    /// The inputs as they are sent, with the URLs of the uploaded files.
+    /// The inputs as they are sent, with the URLs of the uploaded files. With others, it is another run.
     pub inputs: Map<String, Value>,
     /// The URLs of the files that were uploaded for this run.
     pub uploaded: Vec<String>,
     /// When it was prepared, by the clock of the service: that of this machine may be set back before the run is read
     /// again.
     pub prepared_at: SystemTime,
-    /// The most that it may cost. Checked again before a create that follows a search of the history, because the
-    /// price may have changed since; set it to apply another limit.
+    /// The most that it may cost. Checked again before the create, because the price may have changed since; set it to
+    /// apply another limit.
     #[serde(default)]
     pub max_cost: Option<Decimal>,
-    /// Whether a node must serve the model. Checked when `max_cost` is.
+    /// Whether a node must serve the model. Checked again before the create.
     #[serde(default)]
     pub require_serving: bool,
+    /// Drawn at random.
+    pub(crate) id: String,
     #[serde(skip)]
-    pub(crate) progress: Progress,
+    pub(crate) read_at: ReadAt,
 }
 
-/// What this process knows of the create, shared by the clones of a prepared run.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Progress(pub(crate) Arc<Mutex<State>>);
+/// When a prepared run came into this process: an earlier one sent no create of it later.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadAt(Instant);
 
-#[derive(Debug, Default)]
-pub(crate) enum State {
-    /// A create may have been sent, by this process or an earlier one.
-    #[default]
-    Unknown,
-    /// No create was sent.
-    New,
-    Created(TaskId),
+impl Default for ReadAt {
+    fn default() -> Self {
+        Self(Instant::now())
+    }
 }
 
 /// Two prepared runs are equal when their creates are.
-impl PartialEq for Progress {
+impl PartialEq for ReadAt {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Progress {
-    /// Of a run that no process has created yet.
-    pub(super) fn new() -> Self {
-        Self(Arc::new(Mutex::new(State::New)))
+impl PreparedRun {
+    fn key(&self) -> RunKey {
+        (self.id.clone(), (self.model.clone(), fingerprint_of(&self.inputs)))
+    }
+
+    /// Lets this client know that no create was sent.
+    pub(super) fn prepared_by(self, core: &Core) -> Self {
+        core.memory.own_tasks.prepared_run(self.key(), RunState::New);
+        self
     }
 }
 
 /// Finds the task that a prepared run has become, or creates it.
 pub(crate) async fn adopt_or_start(core: Arc<Core>, prepared: PreparedRun) -> Result<Task> {
-    let mut state = prepared.progress.0.lock().await;
+    let run = core.memory.own_tasks.prepared_run(prepared.key(), RunState::Unknown);
+    let mut state = run.lock().await;
     let model = Model { core: Arc::clone(&core), id: prepared.model.to_string() };
     let create = Create::new(Arc::clone(&core), prepared.model, TaskInput(prepared.inputs));
-    let id = match std::mem::take(&mut *state) {
-        State::Created(id) => id,
-        State::New => create.send(&|| true).await?,
-        State::Unknown => match create.adopt(prepared.prepared_at).await? {
-            Some(id) => id,
-            None => {
-                let max_cost = prepared.max_cost.as_ref();
-                check_limits(&model, max_cost, prepared.require_serving, create.deadline).await?;
-                create.send(&|| true).await?
-            }
-        },
+    let adopted = match &*state {
+        RunState::Created(id) => Some(id.clone()),
+        RunState::New => None,
+        RunState::Unknown => create.adopt(prepared.prepared_at, &prepared.read_at).await?,
     };
-    *state = State::Created(id.clone());
+    let id = match adopted {
+        Some(id) => id,
+        None => {
+            *state = RunState::New;
+            check_limits(&model, prepared.max_cost.as_ref(), prepared.require_serving, create.deadline)
+                .await?;
+            *state = RunState::Unknown;
+            create.send(&|| true).await.inspect_err(|error| {
+                if !matches!(error, Error::OutcomeUnknown(_)) {
+                    *state = RunState::New;
+                }
+            })?
+        }
+    };
+    *state = RunState::Created(id.clone());
     drop(state);
     Ok(Task { core, id })
 }
@@ -147,6 +157,22 @@ pub(crate) struct Create {
     /// matching task.
     pub(crate) retry_if_absent_after: Option<Duration>,
     pub(crate) deadline: Deadline,
+}
+
+/// When a create was sent.
+#[derive(Clone, Copy)]
+struct SentAt {
+    instant: Instant,
+    /// By the clock of the service, if a response had shown it.
+    service_time: Option<SystemTime>,
+}
+
+impl SentAt {
+    /// By the clock of the service, which shows this time now. A machine that was suspended since counted less of it.
+    fn by_service(self, now: SystemTime) -> Option<SystemTime> {
+        let counted = now.checked_sub(self.instant.elapsed())?;
+        Some(self.service_time.map_or(counted, |shown| shown.min(counted)))
+    }
 }
 
 /// What a search of the history found.
@@ -218,12 +244,12 @@ impl Create {
 
     /// Adopts the oldest matching task that this client does not know yet. Returns `None` once no create that was
     /// sent before can appear in the history any more.
-    async fn adopt(&self, prepared_at: SystemTime) -> Result<Option<TaskId>> {
+    async fn adopt(&self, prepared_at: SystemTime, read_at: &ReadAt) -> Result<Option<TaskId>> {
         let core = &*self.core;
         // No create of this client with the same inputs is under way during the search.
         let _alone = core.memory.own_tasks.gate(&self.key).write_owned().await;
         for search in 1.. {
-            let unsettled = self.unsettled();
+            let unsettled = self.unsettled(read_at);
             let found = self.search(|_| Some(prepared_at)).await?;
             if let Some(task) = found.matches.iter().find(|task| core.memory.own_tasks.claim(task)) {
                 info!(task = shown(task.as_str()), "a prepared run was found in the history");
@@ -242,10 +268,10 @@ impl Create {
     }
 
     /// How long a create of the same run may still appear in the history: one of an earlier process was
-    /// sent before this client was built.
-    fn unsettled(&self) -> Duration {
+    /// sent before the run was read back.
+    fn unsettled(&self, read_at: &ReadAt) -> Duration {
         let own_tasks = &self.core.memory.own_tasks;
-        let of_earlier_process = own_tasks.settle_time.saturating_sub(self.core.built.elapsed());
+        let of_earlier_process = own_tasks.settle_time.saturating_sub(read_at.0.elapsed());
         of_earlier_process.max(own_tasks.doubt_left(&self.key))
     }
 
@@ -256,7 +282,7 @@ impl Create {
     }
 
     async fn send_once(&self, pending: &PendingCreate<'_>, is_wanted: &IsWanted<'_>) -> Result<TaskId> {
-        let sent_at = Instant::now();
+        let sent_at = SentAt { instant: Instant::now(), service_time: self.core.service_time() };
         let call = self.core.call(operations::CREATE_TASK).until(self.deadline);
         let call = call.retry_on_rejection(self.retry_on_rejection);
         let sent = call.send(async |api: &_| {
@@ -289,14 +315,14 @@ impl Create {
     async fn reconcile(
         &self,
         context: CallContext,
-        sent_at: Instant,
+        sent_at: SentAt,
         pending: &PendingCreate<'_>,
     ) -> Result<TaskId> {
         let lost_at = Instant::now();
         let mut candidates = Vec::new();
         let mut is_complete = false;
         for search in 1.. {
-            let found = self.deadline.timeout(self.search(|now| now.checked_sub(sent_at.elapsed()))).await;
+            let found = self.deadline.timeout(self.search(|now| sent_at.by_service(now))).await;
             is_complete = matches!(&found, Some(Ok(found)) if found.is_complete);
             match found {
                 Some(Ok(found)) => candidates = found.matches,

@@ -17,7 +17,7 @@ use crate::files::upload::upload;
 use crate::inputs::{Candidate, Input, check};
 use crate::memory::{DeclaredInputs, UPLOAD_TTL, UploadKey, lock};
 use crate::resources::{MAX_RECORDS, Model, Storage, Task, Tasks};
-use crate::run::create::{Create, Progress};
+use crate::run::create::{Create, ReadAt};
 use crate::run::wait::Waiter;
 use crate::run::{Outcome, PreparedRun, RunEvent, RunOptions, outcome};
 use crate::transport::{Core, CostLimit, Deadline, Error, ModelOffline, Result, Sink, TaskDisposition};
@@ -111,6 +111,12 @@ impl Execution {
 
     /// Everything before the create. The uploads are not shared, so that no other run has these inputs.
     pub(crate) async fn prepare(self) -> Result<PreparedRun> {
+        let RunOptions { retry_create_on_rejection, retry_create_if_absent_after, .. } = self.options;
+        if retry_create_on_rejection || retry_create_if_absent_after.is_some() {
+            return Err(Error::InvalidArgument(
+                "a prepared run has no retries of its create: call adopt_or_start again".to_owned(),
+            ));
+        }
         let model = self.model.checked_id()?;
         let inputs = self.ready(false).await?;
         let uploaded = std::mem::take(&mut *lock(&self.uploaded));
@@ -122,8 +128,10 @@ impl Execution {
         }
         let prepared_at = self.core.service_time().unwrap_or_else(SystemTime::now);
         let RunOptions { max_cost, require_serving, .. } = self.options;
-        let progress = Progress::new();
-        Ok(PreparedRun { model, inputs, uploaded, prepared_at, max_cost, require_serving, progress })
+        let (id, read_at) = (format!("{:032x}", fastrand::u128(..)), ReadAt::default());
+        let run =
+            PreparedRun { model, inputs, uploaded, prepared_at, max_cost, require_serving, id, read_at };
+        Ok(run.prepared_by(&self.core))
     }
 
     async fn checked(&self) -> Result<Checked> {

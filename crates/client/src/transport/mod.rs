@@ -46,7 +46,6 @@ pub(crate) struct Core {
     /// How long declared inputs are cached.
     pub(crate) declaration_ttl: Duration,
     pub(crate) max_concurrent_uploads: usize,
-    pub(crate) built: Instant,
     /// One permit for each concurrent request.
     pub(crate) requests: Semaphore,
     pub(crate) memory: Memory,

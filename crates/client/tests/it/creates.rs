@@ -2,12 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Waker};
 use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt;
 use inferstore::middleware::{BoxFuture, Middleware, Next};
-use inferstore::reqwest::{self, Request, Response, header::DATE};
+use inferstore::reqwest::{self, Method, Request, Response, header::DATE};
 use inferstore::testing::ScriptedService;
 use inferstore::{Client, Error, Inputs, PreparedRun, Run, RunEvent};
 use serde_json::json;
@@ -97,10 +98,11 @@ async fn a_search_of_the_history_is_followed_by_a_pause_whatever_the_backoff() {
     let _ = service.model("m").succeeds(json!("done"));
     let mut retry = inferstore::Retry::default();
     retry.initial_backoff = Duration::ZERO;
-    let client = service.client_builder().retry(retry).build().unwrap();
+    let client = service.client_builder().build().unwrap();
     let prepared = client.model("m").prepare(Inputs::new()).await.unwrap();
     let journal = serde_json::to_string(&prepared).unwrap();
-    client.adopt_or_start(serde_json::from_str(&journal).unwrap()).await.unwrap();
+    let after = service.client_builder().retry(retry).build().unwrap();
+    after.adopt_or_start(serde_json::from_str(&journal).unwrap()).await.unwrap();
     let searches = count(&service.requests(), "listTasks");
     assert!(searches < 100, "{searches} in a minute");
 }
@@ -172,14 +174,21 @@ async fn a_run_that_is_dropped_at_the_event_before_its_create_sends_none() {
     assert_eq!(count(&service.requests(), "createTask"), 0);
 }
 
-/// A service whose clock is ahead of the one of this machine.
-struct Ahead(Duration);
+/// A service whose clock is ahead of the one of this machine, at the latest from the first create on.
+struct Ahead {
+    by: Duration,
+    is_ahead: AtomicBool,
+}
 
 impl Middleware for Ahead {
     fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        if request.method() == Method::POST && request.url().path().ends_with("/task") {
+            self.is_ahead.store(true, Ordering::Relaxed);
+        }
         Box::pin(async move {
             let mut response = next.run(request).await?;
-            let date = httpdate::fmt_http_date(SystemTime::now() + self.0);
+            let ahead = if self.is_ahead.load(Ordering::Relaxed) { self.by } else { Duration::ZERO };
+            let date = httpdate::fmt_http_date(SystemTime::now() + ahead);
             response.headers_mut().insert(DATE, date.parse().unwrap());
             Ok(response)
         })
@@ -190,7 +199,10 @@ impl Middleware for Ahead {
 async fn a_prepared_run_is_found_although_the_clock_of_this_machine_was_set_back_since() {
     let service = ScriptedService::new();
     let _ = service.model("m").succeeds(json!("done"));
-    let client = |ahead| service.client_builder().middleware(Ahead(ahead)).build().unwrap();
+    let client = |by| {
+        let ahead = Ahead { by, is_ahead: true.into() };
+        service.client_builder().middleware(ahead).build().unwrap()
+    };
     let before = client(Duration::ZERO);
     let prepared = before.model("m").prepare(Inputs::new()).await.unwrap();
     let journal = serde_json::to_string(&prepared).unwrap();
@@ -222,4 +234,88 @@ async fn a_run_that_was_polled_is_not_run_a_second_time() {
     }
     assert_eq!(begun().await.unwrap().output, "done");
     assert_eq!(service.created().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prepared_run_that_is_read_twice_becomes_one_task() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let before = service.client().unwrap();
+    let prepared = before.model("m").prepare(Inputs::new()).await.unwrap();
+    let journal = serde_json::to_string(&prepared).unwrap();
+    let read = || serde_json::from_str(&journal).unwrap();
+    for client in [before, service.client().unwrap()] {
+        // The second one began before the first one had its task.
+        let (one, other) = tokio::join!(client.adopt_or_start(read()), client.adopt_or_start(read()));
+        let later = client.adopt_or_start(read()).await.unwrap();
+        assert_eq!([one.unwrap().id(), other.unwrap().id()], [later.id(); 2]);
+        assert_eq!(service.created().len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prepared_run_with_other_inputs_is_another_run() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let client = service.client().unwrap();
+    let prepared = client.model("m").prepare(Inputs::new().set("prompt", "a lake")).await.unwrap();
+    let mut other = prepared.clone();
+    other.inputs["prompt"] = json!("a hill");
+    let ids = [client.adopt_or_start(prepared).await.unwrap(), client.adopt_or_start(other).await.unwrap()];
+    assert_ne!(ids[0].id(), ids[1].id());
+    assert_eq!(service.created().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prepared_run_keeps_its_limits_until_its_create() {
+    let service = ScriptedService::new();
+    let model = service.model("m").costs("0.01".parse().unwrap()).succeeds(json!("done"));
+    let client = service.client().unwrap();
+    let mut prepared = client.model("m").run(Inputs::new()).max_cost("100").prepare().await.unwrap();
+    let _ = model.costs("900".parse().unwrap());
+    let error = client.adopt_or_start(prepared.clone()).await.unwrap_err();
+    assert!(matches!(error, Error::CostLimitExceeded(_)), "{error:?}");
+    prepared.max_cost = None;
+    let started = tokio::time::Instant::now();
+    client.adopt_or_start(prepared).await.unwrap();
+    assert_eq!(started.elapsed(), Duration::ZERO, "no create was sent that could still appear");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prepared_run_whose_create_was_rejected_is_created_at_once_when_it_is_tried_again() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let client = service.client().unwrap();
+    let prepared = client.model("m").prepare(Inputs::new()).await.unwrap();
+    service.responds("createTask", 402, "");
+    let error = client.adopt_or_start(prepared.clone()).await.unwrap_err();
+    assert!(error.is_insufficient_balance(), "{error:?}");
+    let started = tokio::time::Instant::now();
+    client.adopt_or_start(prepared).await.unwrap();
+    assert_eq!((started.elapsed(), service.created().len()), (Duration::ZERO, 1));
+}
+
+#[tokio::test]
+async fn a_run_with_retries_of_its_create_is_not_prepared_without_them() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let client = service.client().unwrap();
+    for run in
+        [run(&client).retry_create_if_absent_after(SECOND), run(&client).retry_create_on_rejection(true)]
+    {
+        let error = run.prepare().await.unwrap_err();
+        assert!(matches!(error, Error::InvalidArgument(_)), "{error:?}");
+    }
+    assert_eq!(service.requests(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_task_is_found_although_this_machine_was_suspended_meanwhile() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let ahead = Ahead { by: 600 * SECOND, is_ahead: false.into() };
+    let client = service.client_builder().middleware(ahead).build().unwrap();
+    service.loses_response("createTask");
+    run(&client).await.unwrap();
+    assert_eq!(count(&service.requests(), "createTask"), 1);
 }
