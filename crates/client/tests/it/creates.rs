@@ -1,6 +1,6 @@
 //! When a create is sent again, with the test kit and in virtual time.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Waker};
@@ -74,6 +74,20 @@ async fn a_lost_response_never_creates_a_second_task() {
     service.loses_response("createTask");
     let outcome = run(&client).retry_create_if_absent_after(5 * SECOND).await.unwrap();
     assert_eq!((outcome.output, count(&service.requests(), "createTask")), (json!("done"), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_create_that_may_be_one_of_several_tasks_is_not_sent_again() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let client = service.client().unwrap();
+    for _ in 0..2 {
+        run(&service.client().unwrap()).start().await.unwrap();
+    }
+    service.responds("createTask", 502, "");
+    let error = run(&client).retry_create_if_absent_after(5 * SECOND).start().await.unwrap_err();
+    let Error::OutcomeUnknown(unknown) = &error else { panic!("{error:?}") };
+    assert_eq!((unknown.candidates.len(), service.created().len()), (2, 2));
 }
 
 #[tokio::test(start_paused = true)]

@@ -50,6 +50,33 @@ async fn a_model_that_goes_offline_late_has_the_whole_time_to_come_back() {
     assert!(elapsed > 1_650 * SECOND, "after {elapsed:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn it_is_not_asked_whether_a_model_is_served_before_its_task_was_queued_for_a_while() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let client = service.client().unwrap();
+    for (deadline, asked) in [(9, 0), (15, 1)] {
+        let run = client.model("m").run(Inputs::new()).poll(PollInterval::every(SECOND));
+        run.deadline(deadline * SECOND).await.unwrap_err();
+        assert_eq!(count(&service.requests(), "getModelServing"), asked, "within {deadline} s");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_there_can_be_distinguished_from_one_that_cannot_be_read() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let folder = tempfile::tempdir().unwrap();
+    for (path, expected) in [
+        (folder.path().join("missing.png"), FileErrorKind::NotFound),
+        (folder.path().to_owned(), FileErrorKind::Unreadable),
+    ] {
+        let run = service.client().unwrap().model("m").run(Inputs::new().file("input", path));
+        let error = run.await.unwrap_err();
+        assert!(matches!(&error, Error::File(file) if file.kind == expected), "{error:?}");
+    }
+}
+
 /// Does not respond to requests whose path contains this.
 struct Hangs(&'static str);
 

@@ -80,7 +80,7 @@ async fn a_failure_in_a_success_is_a_refusal_and_anything_else_is_no_response_of
     ] {
         let error = refused(Refusal(200, &[], body.to_owned())).await?;
         assert!(matches!(error, Error::Api(_)) && !error.is_retryable(), "{error:?}");
-        assert_eq!(context(&error).message.as_deref(), Some("closed"));
+        assert_eq!((error.status(), context(&error).message.as_deref()), (Some(200), Some("closed")));
     }
     let page = refused(Refusal(200, &[("content-type", "text/html")], "<p>Sign in</p>".to_owned())).await?;
     assert!(matches!(page, Error::Decode(_)), "{page:?}");
