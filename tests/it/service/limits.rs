@@ -14,10 +14,11 @@ const LIST: &str = "/api-key/model/list";
 
 /// A request of the key whose body does not arrive. It lasts until it is dropped.
 async fn unfinished_request(service: &Service, key: &str) -> TcpStream {
-    let host = service.base_url().trim_start_matches("http://");
+    let base = service.base_url().trim_start_matches("http://");
+    let (host, path) = base.split_once('/').expect("the API has a path");
     let mut connection = TcpStream::connect(host).await.expect("the service listens");
     let head = format!(
-        "POST {LIST} HTTP/1.1\r\nhost: {host}\r\nx-api-key: {key}\r\ncontent-type: application/json\r\n\
+        "POST /{path}{LIST} HTTP/1.1\r\nhost: {host}\r\nx-api-key: {key}\r\ncontent-type: application/json\r\n\
          content-length: 2\r\n\r\n{{"
     );
     connection.write_all(head.as_bytes()).await.expect("it is sent");
