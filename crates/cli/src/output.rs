@@ -239,10 +239,10 @@ impl Output {
             }
             return Ok(());
         }
-        match self.is_terminal() {
-            true => self.data(json::indented(json, self.stdout_look.has_color)),
-            false => self.data(json),
+        if self.is_terminal() {
+            return self.data(json::indented(json, self.stdout_look.has_color));
         }
+        self.data(json)
     }
 
     /// The records of a report, or its payload alone, with the fields that were asked for.

@@ -84,11 +84,13 @@ pub(super) fn cors(origins: &[CorsOrigin]) -> Option<CorsLayer> {
 
 /// CORS for some origins, without methods and headers; None when there are no origins.
 pub(crate) fn cors_of(origins: &[CorsOrigin]) -> Option<CorsLayer> {
-    let listed: Vec<_> = origins.iter().map(|origin| origin.0.clone()).collect();
-    let allowed = match listed.is_empty() {
-        true => return None,
-        false if listed.iter().any(|origin| origin == "*") => AllowOrigin::any(),
-        false => AllowOrigin::list(listed),
+    if origins.is_empty() {
+        return None;
+    }
+    let allowed = if origins.contains(&CorsOrigin::any()) {
+        AllowOrigin::any()
+    } else {
+        AllowOrigin::list(origins.iter().map(|origin| origin.0.clone()))
     };
     Some(CorsLayer::new().allow_origin(allowed).max_age(PREFLIGHT_MAX_AGE))
 }

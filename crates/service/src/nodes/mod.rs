@@ -46,10 +46,10 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The name of the node in this process: one of its own where several processes share the database.
 pub(crate) fn local_name(database: &dyn Database, random: &Randomness) -> Result<String> {
-    match database.is_shared() {
-        true => Ok(format!("{NODE}-{}", random.word(12)?)),
-        false => Ok(NODE.to_owned()),
+    if database.is_shared() {
+        return Ok(format!("{NODE}-{}", random.word(12)?));
     }
+    Ok(NODE.to_owned())
 }
 
 /// Whether a node is one of the service's own processes.

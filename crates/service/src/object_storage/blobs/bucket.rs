@@ -326,10 +326,10 @@ impl Bucket {
     }
 
     async fn succeed(&self, doing: &str, response: Response) -> Result<Response> {
-        match response.status().is_success() {
-            true => Ok(response),
-            false => Err(self.failed(doing, refusal(response).await)),
+        if response.status().is_success() {
+            return Ok(response);
         }
+        Err(self.failed(doing, refusal(response).await))
     }
 
     fn doing(&self, doing: &str) -> String {

@@ -37,9 +37,10 @@ fn configuration(origins: &[CorsOrigin]) -> String {
                 <AllowedMethod>HEAD</AllowedMethod>";
     let methods = "<AllowedMethod>GET</AllowedMethod><AllowedMethod>HEAD</AllowedMethod>\
                    <AllowedMethod>POST</AllowedMethod><AllowedMethod>PUT</AllowedMethod>";
-    let write = match uploads.is_empty() {
-        true => String::new(),
-        false => format!("<CORSRule>{uploads}{methods}{rest}</CORSRule>"),
+    let write = if uploads.is_empty() {
+        String::new()
+    } else {
+        format!("<CORSRule>{uploads}{methods}{rest}</CORSRule>")
     };
     format!(
         "<CORSConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">{write}{read}{rest}</CORSRule>\
