@@ -35,8 +35,9 @@ impl Admin {
         }
         let app = Arc::clone(&self.app);
         let folder = folder.to_owned();
-        // On a task of its own: when the caller goes away, the backup is finished all the same.
-        let written = tokio::spawn(async move { write(&app, &folder).await }).await;
+        // When the caller goes away, the backup is finished all the same. A shutdown waits for it.
+        let requests = app.admin_requests.clone();
+        let written = requests.spawn(async move { write(&app, &folder).await }).await;
         written.map_err(|cause| Error::new("writing a backup", cause))?
     }
 }
@@ -44,7 +45,8 @@ impl Admin {
 async fn write(app: &App, folder: &Path) -> Result<Backup> {
     // Blobs that the copy names stay until they are copied, even when their rows are deleted meanwhile.
     let _paused = app.objects.pause_deletions();
-    let copy = folder.join(database::FILE);
+    // The name of a database comes last: without it, a folder that lacks blobs is no data folder.
+    let copy = folder.join(format!("{}.partial", database::FILE));
     app.database.backup_to(&copy).await?;
     let names = app.database.blobs_of(&copy).await?;
     let objects = names.len() as u64;
@@ -53,7 +55,14 @@ async fn write(app: &App, folder: &Path) -> Result<Backup> {
         true => 0,
         false => app.objects.copy_blobs(names, &folder.join("objects")).await?,
     };
+    let finished = fs::rename(&copy, folder.join(database::FILE)).and_then(|()| sync(folder));
+    finished.map_err(|cause| Error::keeping(format!("writing a backup to {}", folder.display()), cause))?;
     Ok(Backup { objects, missing })
+}
+
+/// Only Unix opens folders as files.
+fn sync(folder: &Path) -> std::io::Result<()> {
+    if cfg!(unix) { fs::File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
 /// Creates the folder for its owner alone; false when there is something in it.
@@ -64,4 +73,49 @@ fn prepare(folder: &Path) -> std::io::Result<bool> {
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder)?;
     Ok(fs::read_dir(folder)?.next().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object_storage::Target;
+    use crate::{Config, Service};
+
+    type Outcome = std::result::Result<(), Box<dyn std::error::Error>>;
+
+    #[tokio::test]
+    async fn a_backup_that_lacks_blobs_is_no_data_folder() -> Outcome {
+        let folder = tempfile::tempdir()?;
+        let service = Service::start(Config::folder(folder.path())).await?;
+        let owner = service.account("demo", "finding an account").await?;
+        let now = service.app.clock.now();
+        let target = Target::of_owner("target".to_owned(), (owner.id, &owner.bucket), "a", 1, now);
+        service.app.database.add_target(&target).await?;
+        let object = target.object("abcdefgh".to_owned(), String::new(), now);
+        service.app.database.store_upload("target", "file", &object).await?;
+        // A blob that can be neither linked nor copied.
+        fs::create_dir_all(folder.path().join("objects/blobs/ab/abcdefgh"))?;
+        let copy = tempfile::tempdir()?;
+        assert!(service.backup(copy.path()).await.is_err());
+        assert!(copy.path().join("objects").exists(), "it ended at the blobs");
+        assert!(!copy.path().join(database::FILE).exists());
+        service.shutdown().await;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_backup_that_was_begun_is_whole_when_the_service_has_ended() -> Outcome {
+        let folder = tempfile::tempdir()?;
+        Service::start(Config::folder(folder.path())).await?.shutdown().await;
+        // Nothing else runs that the shutdown waits for.
+        let service = Service::open_stopped(folder.path()).await?;
+        let copy = tempfile::tempdir()?;
+        let (admin, target) = (service.admin.clone(), copy.path().to_owned());
+        let mut backup = Box::pin(async move { admin.backup(&target).await });
+        assert!(futures_util::poll!(&mut backup).is_pending());
+        drop(backup);
+        service.shutdown().await;
+        assert!(copy.path().join(database::FILE).exists());
+        Ok(())
+    }
 }
