@@ -23,9 +23,10 @@ pub(crate) fn raise() -> usize {
     usize::MAX
 }
 
-/// A quarter of the files is kept for uploads, downloads and the database.
+/// A connection can have a socket and the file of an upload or a download open. An eighth of the files is kept for
+/// the database and everything else.
 fn for_connections(files: usize) -> usize {
-    files.saturating_sub((files / 4).max(MIN_RESERVE)).max(1)
+    (files.saturating_sub((files / 8).max(MIN_RESERVE)) / 2).max(1)
 }
 
 #[cfg(test)]
@@ -33,9 +34,9 @@ mod tests {
     use super::for_connections;
 
     #[test]
-    fn connections_leave_files_for_uploads_and_the_database() {
-        assert_eq!(for_connections(64), 16);
-        assert_eq!(for_connections(1_024), 768);
+    fn every_connection_can_have_a_file_open_and_the_database_too() {
+        assert_eq!(for_connections(64), 8);
+        assert_eq!(for_connections(1_024), 448);
         assert_eq!(for_connections(10), 1);
     }
 }

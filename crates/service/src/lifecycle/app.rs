@@ -44,6 +44,8 @@ pub(crate) struct App {
     /// Requests of the API in progress, by account.
     pub(crate) account_requests: AccountLimit,
     /// Uploads in progress, by account.
+    /// Downloads from the data folder in progress. Anyone who has one URL can begin them.
+    pub(crate) downloads: Arc<Semaphore>,
     pub(crate) uploads: AccountLimit,
     /// Requests of the operator in progress.
     pub(crate) admin_requests: TaskTracker,

@@ -32,6 +32,9 @@ use crate::operations::metrics::Metrics;
 use crate::random::Randomness;
 use crate::{Error, admin, api, database, jobs, models, nodes, object_storage, operations};
 
+/// Downloads take one in so many of the connections at most, so that everything else goes on.
+const DOWNLOADS_SHARE: usize = 4;
+
 /// A running service. It ends when it is dropped; `shutdown` ends it in order.
 #[must_use = "a service ends when it is dropped"]
 pub struct Service {
@@ -172,6 +175,7 @@ impl Service {
             account_requests: AccountLimit::new(limits.max_requests),
             uploads: AccountLimit::new(limits.max_requests),
             admin_requests: TaskTracker::new(),
+            downloads: Arc::new(Semaphore::new(max_connections.div_ceil(DOWNLOADS_SHARE))),
             started: Instant::now(),
             request_rate: config.request_rate.map(RateLimit::new),
             config,

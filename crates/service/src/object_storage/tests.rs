@@ -459,3 +459,44 @@ async fn the_log_holds_no_signature_whatever_its_level() -> Outcome {
     assert!(leaked.is_empty(), "{leaked:?}");
     Ok(())
 }
+
+#[tokio::test]
+async fn downloads_that_are_not_read_leave_most_connections_to_others() -> Outcome {
+    let mut config = Config::ephemeral();
+    config.limits.max_connections = 8;
+    let service = Service::start(config).await?;
+    let app = &service.app;
+    let owner = service.account("demo", "finding an account").await?;
+    // More than the sockets of both sides take.
+    let size = 64 << 20;
+    let target =
+        Target::of_owner("target".to_owned(), (owner.id, &owner.bucket), "large", size, app.clock.now());
+    app.database.add_target(&target).await?;
+    let object = target.object("abcdefgh".to_owned(), String::new(), app.clock.now());
+    app.database.store_upload("target", "file", &object).await?;
+    let blobs = service.data_folder().join("objects/blobs/ab");
+    std::fs::create_dir_all(&blobs)?;
+    std::fs::File::create(blobs.join("abcdefgh"))?.set_len(size)?;
+
+    let url = app.objects.locations.url(&owner.bucket, &target.key);
+    let client = client()?;
+    let first = client.get(&url).send().await?;
+    let second = client.get(&url).send().await?;
+    assert_eq!((first.status().as_u16(), second.status().as_u16()), (200, 200));
+    let refused = client.get(&url).send().await?;
+    assert_eq!(refused.status(), 503);
+    assert_eq!(refused.headers()["retry-after"], "1");
+    assert!(refused.text().await?.contains("<Code>SlowDown</Code>"));
+    let (status, _) = call(&service, "unknown", "GET", "/upload/statistics", Value::Null).await?;
+    assert_eq!(status, 401, "the API responds");
+    drop(first);
+    let is_free = async {
+        while client.get(&url).send().await?.status() != 200 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok::<_, reqwest::Error>(())
+    };
+    tokio::time::timeout(Duration::from_secs(30), is_free).await??;
+    drop(second);
+    Ok(())
+}

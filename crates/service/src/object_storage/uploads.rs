@@ -48,8 +48,7 @@ pub(super) async fn receive(
     content_md5: Option<&str>,
     mut body: impl Stream<Item = Result<Bytes, S3Error>> + Unpin,
 ) -> Result<String, S3Error> {
-    let busy = || S3Error::new(Code::SlowDown, "Please reduce your request rate.");
-    let _permit = app.uploads.try_acquire(target.payer).ok_or_else(busy)?;
+    let _permit = app.uploads.try_acquire(target.payer).ok_or_else(S3Error::slow_down)?;
     let mut incoming = app.objects.blobs.begin()?;
     let mut throughput = MinThroughput::new(app.config.limits.upload_idle);
     while let Some(chunk) = throughput.next(&mut body).await? {

@@ -74,6 +74,11 @@ impl S3Error {
         Self::new(Code::AccessDenied, format!("Access Denied: {why}"))
     }
 
+    /// The service is full at the moment.
+    pub(crate) fn slow_down() -> Self {
+        Self::new(Code::SlowDown, "Please reduce your request rate.")
+    }
+
     /// Adds a header to the response.
     pub(crate) fn with(self, name: HeaderName, value: String) -> Self {
         Self { header: Some((name, value)), ..self }
@@ -133,7 +138,7 @@ impl From<Error> for S3Error {
     fn from(cause: Error) -> Self {
         tracing::error!(%cause, "a request failed inside the object store");
         if cause.is_unavailable() {
-            return Self::new(Code::SlowDown, "Please reduce your request rate.");
+            return Self::slow_down();
         }
         Self::new(Code::InternalError, "We encountered an internal error. Please try again.")
     }

@@ -55,7 +55,8 @@ pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<R
     // What is sent without a signature takes memory. A request that waits keeps its connection from being closed, so
     // that it waits for a moment only.
     let moment = deadline.min(Instant::now() + MAX_WAIT);
-    let permit = timeout_at(moment, app.objects.unsigned_forms.acquire()).await.map_err(|_| busy())?;
+    let permit =
+        timeout_at(moment, app.objects.unsigned_forms.acquire()).await.map_err(|_| S3Error::slow_down())?;
     let (fields, file) = timeout_at(deadline, read_fields(&mut parts)).await.map_err(|_| TooSlow)??;
     let (expiration, signed_at) = verify(app, &fields)?;
     drop(permit);
@@ -79,10 +80,6 @@ pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<R
         .header(LOCATION, location)
         .body(Body::empty());
     Ok(response.map_err(|cause| Error::new("responding to an upload", cause))?)
-}
-
-fn busy() -> S3Error {
-    S3Error::new(Code::SlowDown, "Please reduce your request rate.")
 }
 
 /// The parts of a form, none of which may be large but the file.

@@ -9,6 +9,7 @@ use axum::http::header::{
 };
 use axum::http::request::Parts;
 use axum::http::{Method, Response, StatusCode};
+use futures_util::StreamExt as _;
 use url::form_urlencoded;
 
 use super::{Code, S3Error, conditions};
@@ -35,10 +36,13 @@ pub(super) async fn read(app: &Arc<App>, head: &Parts) -> Result<Response<Body>,
     location::read(head.uri.path()).ok_or_else(|| S3Error::new(Code::AccessDenied, "Access Denied"))?;
     let no_key = || S3Error::new(Code::NoSuchKey, "The specified key does not exist.");
     let (bucket, key) = app.objects.locations.object_at(head.uri.path()).ok_or_else(no_key)?;
+    let mut permit = None;
     let (object, opened) = match app.objects.blobs.direct() {
         // The bytes are elsewhere, and the row says everything else.
         Some(_) => (app.objects.find(app, &bucket, &key).await?.ok_or_else(no_key)?, None),
         None => {
+            let free = Arc::clone(&app.downloads).try_acquire_owned();
+            permit = Some(free.map_err(|_| S3Error::slow_down())?);
             let opened = app.objects.read(app, &bucket, &key).await?.ok_or_else(no_key)?;
             (opened.object.clone(), Some(opened))
         }
@@ -65,7 +69,12 @@ pub(super) async fn read(app: &Arc<App>, head: &Parts) -> Result<Response<Body>,
         response = response.header(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
     }
     let body = match opened {
-        Some(opened) if head.method != Method::HEAD => Body::from_stream(opened.read(range)),
+        // The download is in progress until its last byte was written.
+        Some(opened) if head.method != Method::HEAD => {
+            Body::from_stream(opened.read(range).inspect(move |_| {
+                let _ = &permit;
+            }))
+        }
         _ => Body::empty(),
     };
     Ok(response.body(body).map_err(|cause| Error::new("responding with an object", cause))?)
