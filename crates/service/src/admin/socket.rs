@@ -23,8 +23,8 @@ pub(super) fn path(folder: &Path) -> PathBuf {
 
 /// Serves the socket until the service ends. A file system without sockets, or a path that is too long for
 /// one, does not stop the service: it is then administered while it is stopped.
-pub(crate) fn serve(app: &Arc<App>, folder: &Path, running: &TaskTracker, stop: &CancellationToken) {
-    let path = path(folder);
+pub(crate) fn serve(app: &Arc<App>, running: &TaskTracker, stop: &CancellationToken) {
+    let path = path(app.folder.path());
     let listener = match bind(&path) {
         Ok(listener) => listener,
         Err(cause) => {
@@ -34,13 +34,13 @@ pub(crate) fn serve(app: &Arc<App>, folder: &Path, running: &TaskTracker, stop: 
     };
     let router = http::router(app);
     let stop = stop.clone();
-    let shutdown_timeout = app.config.shutdown_timeout;
+    let app = Arc::clone(app);
     running.spawn(async move {
         let served = axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned());
         // Half a request would keep the process for ever.
         let overdue = async {
             stop.cancelled().await;
-            tokio::time::sleep(shutdown_timeout).await;
+            tokio::time::sleep(app.config.shutdown_timeout).await;
         };
         tokio::select! {
             served = served.into_future() => {
@@ -51,6 +51,8 @@ pub(crate) fn serve(app: &Arc<App>, folder: &Path, running: &TaskTracker, stop: 
             () = overdue => {}
         }
         let _ = fs::remove_file(path);
+        // Until here, the lock of the folder keeps a second service from opening a socket of the same name.
+        drop(app);
     });
 }
 

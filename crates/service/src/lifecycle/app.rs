@@ -14,6 +14,7 @@ use crate::database::Database;
 use crate::http::account_limit::{AccountLimit, RateLimit};
 use crate::http::connections::Connections;
 use crate::lifecycle::config::Config;
+use crate::lifecycle::folder::Folder;
 use crate::nodes::{Dispatcher, LocalNode};
 use crate::object_storage::Objects;
 use crate::operations::metrics::Metrics;
@@ -43,14 +44,16 @@ pub(crate) struct App {
     pub(crate) requests: Semaphore,
     /// Requests of the API in progress, by account.
     pub(crate) account_requests: AccountLimit,
-    /// Uploads in progress, by account.
     /// Downloads from the data folder in progress. Anyone who has one URL can begin them.
     pub(crate) downloads: Arc<Semaphore>,
+    /// Uploads in progress, by account.
     pub(crate) uploads: AccountLimit,
     /// Requests of the operator in progress.
     pub(crate) admin_requests: TaskTracker,
     /// The limit on requests per second, where there is one.
     pub(crate) request_rate: Option<RateLimit>,
+    /// Locked until the last task that may write has ended, or the service has ended in order.
+    pub(crate) folder: Folder,
 }
 
 impl App {

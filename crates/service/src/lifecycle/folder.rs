@@ -3,6 +3,7 @@
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::error::FolderTaken;
@@ -18,10 +19,10 @@ const MIN_AGE: Duration = Duration::from_mins(1);
 /// The data folder of one running service.
 pub(crate) struct Folder {
     path: PathBuf,
-    /// Held as long as the service runs.
+    /// Held as long as anything of the service runs.
     lock: File,
     /// Removes the folder when it is dropped.
-    _temporary: Option<tempfile::TempDir>,
+    temporary: Mutex<Option<tempfile::TempDir>>,
 }
 
 impl Folder {
@@ -55,7 +56,7 @@ impl Folder {
             .open(path.join("lock"))
             .map_err(|cause| Error::keeping(action(), cause))?;
         check_lock(lock.try_lock(), may_be_unlocked, &action())?;
-        Ok(Self { path, lock, _temporary: temporary })
+        Ok(Self { path, lock, temporary: Mutex::new(temporary) })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -69,12 +70,18 @@ impl Folder {
             let _ = permissions::restrict(&entry.path());
         }
     }
+
+    /// Leaves the folder to the next service; removes it when it is temporary.
+    pub(crate) fn close(&self) {
+        // Closing the file would not do: a program that another thread starts has it open too, until it begins.
+        let _ = self.lock.unlock();
+        drop(self.temporary.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
 }
 
 impl Drop for Folder {
-    /// Closing the file would not do: a program that another thread starts has it open too, until it begins.
     fn drop(&mut self) {
-        let _ = self.lock.unlock();
+        self.close();
     }
 }
 

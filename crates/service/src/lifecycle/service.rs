@@ -45,7 +45,6 @@ pub struct Service {
     nodes_url: Option<String>,
     api_key: Option<NewKey>,
     is_key_read: AtomicBool,
-    folder: Folder,
     stop: CancellationToken,
     running: TaskTracker,
 }
@@ -163,6 +162,8 @@ impl Service {
         let nodes_url = nodes_listener.as_ref().map(Listener::url);
         let limits = config.limits;
         let (stop, running) = (CancellationToken::new(), TaskTracker::new());
+        // A start that fails from here on ends what it has begun.
+        let stop_on_failure = stop.clone().drop_guard();
         let node = nodes::LocalNode::new(
             &config,
             nodes::local_name(&*database, &random)?,
@@ -170,12 +171,13 @@ impl Service {
             tester.as_ref().map(|tester| Arc::clone(&tester.switch)),
         );
         let app = Arc::new(App {
+            folder,
             connections: Connections::new(max_connections),
             requests: Semaphore::new(limits.max_requests),
             account_requests: AccountLimit::new(limits.max_requests),
+            downloads: Arc::new(Semaphore::new(max_connections.div_ceil(DOWNLOADS_SHARE))),
             uploads: AccountLimit::new(limits.max_requests),
             admin_requests: TaskTracker::new(),
-            downloads: Arc::new(Semaphore::new(max_connections.div_ceil(DOWNLOADS_SHARE))),
             started: Instant::now(),
             request_rate: config.request_rate.map(RateLimit::new),
             config,
@@ -221,9 +223,10 @@ impl Service {
         }
         if serves {
             #[cfg(unix)]
-            admin::socket::serve(&app, folder.path(), &running, &stop);
+            admin::socket::serve(&app, &running, &stop);
         }
         running.close();
+        stop_on_failure.disarm();
         let admin = Admin::new(&app);
         let api_url = api_url.unwrap_or_default();
         Ok(Self {
@@ -234,7 +237,6 @@ impl Service {
             nodes_url,
             api_key,
             is_key_read: AtomicBool::new(false),
-            folder,
             stop,
             running,
         })
@@ -279,7 +281,7 @@ impl Service {
 
     /// Where the data are.
     pub fn data_folder(&self) -> &Path {
-        self.folder.path()
+        self.app.folder.path()
     }
 
     /// Controls for testers.
@@ -307,11 +309,72 @@ impl Service {
             tracing::warn!(%cause, "the next start creates another API key for the first account");
         }
         self.app.database.close().await;
+        self.app.folder.close();
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
         self.stop.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    type Outcome = std::result::Result<(), Box<dyn std::error::Error>>;
+
+    #[tokio::test]
+    async fn the_folder_of_a_dropped_service_is_free_when_its_last_task_has_ended() -> Outcome {
+        let folder = tempfile::tempdir()?;
+        let service = Service::start(Config::folder(folder.path())).await?;
+        let still_writes = Arc::clone(&service.app);
+        drop(service);
+        let refused = Service::start(Config::folder(folder.path())).await;
+        assert!(refused.is_err_and(|error| error.is_folder_taken()));
+        drop(still_writes);
+        let restarted = async {
+            loop {
+                match Service::start(Config::folder(folder.path())).await {
+                    Err(error) if error.is_folder_taken() => {
+                        tokio::time::sleep(Duration::from_millis(5)).await
+                    }
+                    started => return started,
+                }
+            }
+        };
+        let second = tokio::time::timeout(Duration::from_secs(30), restarted).await??;
+        #[cfg(unix)]
+        assert!(folder.path().join("admin.sock").exists(), "the first service removed its own socket alone");
+        second.shutdown().await;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn the_folder_is_free_after_a_shutdown_whoever_still_knows_the_service() -> Outcome {
+        let folder = tempfile::tempdir()?;
+        let service = Service::start(Config::folder(folder.path())).await?;
+        let operator = service.admin.clone();
+        service.shutdown().await;
+        Service::start(Config::folder(folder.path())).await?.shutdown().await;
+        drop(operator);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn temporary_data_are_removed_though_the_service_is_dropped() -> Outcome {
+        let service = Service::start(Config::ephemeral()).await?;
+        let folder = service.data_folder().to_owned();
+        drop(service);
+        let removed = async {
+            while folder.exists() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), removed).await?;
+        Ok(())
     }
 }
