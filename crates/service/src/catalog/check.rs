@@ -65,9 +65,19 @@ pub(crate) fn check_inputs(declared: &Format, inputs: &Inputs) -> Result<(), Vec
     Err(violations)
 }
 
+/// What is wrong with an output: it is held against its declaration as an input is, but a number may be sent as a
+/// string or not, and a float that is no string may have any number of digits.
+pub(crate) fn check_output(descriptor: &Descriptor, value: &str) -> Result<(), String> {
+    match descriptor.kind {
+        Kind::Float if is_bare_number(value) && json_number(value).is_none() => Ok(()),
+        Kind::Int | Kind::Float => check_number(descriptor, value, false),
+        _ => check(descriptor, value),
+    }
+}
+
 fn check(descriptor: &Descriptor, value: &str) -> Result<(), String> {
     match descriptor.kind {
-        Kind::Int | Kind::Float => check_number(descriptor, value),
+        Kind::Int | Kind::Float => check_number(descriptor, value, !descriptor.samples.is_empty()),
         Kind::File => {
             let url = text(value).ok_or("must be the URL of a file, as a string")?;
             if is_http_url(&url) { Ok(()) } else { Err("must be an http or https URL of a file".to_owned()) }
@@ -83,12 +93,11 @@ fn check(descriptor: &Descriptor, value: &str) -> Result<(), String> {
     }
 }
 
-fn check_number(descriptor: &Descriptor, value: &str) -> Result<(), String> {
+fn check_number(descriptor: &Descriptor, value: &str, must_be_string: bool) -> Result<(), String> {
     let (noun, example) = match descriptor.kind {
         Kind::Int => ("a whole number", "30"),
         _ => ("a number", "0.5"),
     };
-    let must_be_string = !descriptor.samples.is_empty();
     let number = match text(value) {
         Some(text) => plain_number(&text, descriptor.kind),
         None if must_be_string || !is_bare_number(value) => {

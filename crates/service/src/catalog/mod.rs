@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 pub(crate) use built_in::publish_built_in;
-pub(crate) use check::{Inputs, check_inputs};
+pub(crate) use check::{Inputs, check_inputs, check_output};
 pub(crate) use format::{Format, Kind};
 pub(crate) use search::{Filter, Search, Sort, folded, trending_since};
 use serde::{Deserialize, Serialize};

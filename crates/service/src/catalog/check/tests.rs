@@ -186,3 +186,34 @@ mod properties {
         }
     }
 }
+
+#[test]
+fn an_output_is_what_was_declared() -> Result<(), serde_json::Error> {
+    let number = json!({ "type": "int", "samples": ["1"], "num_config": { "max": 9 } });
+    let score = json!({ "type": "float" });
+    let word = json!({ "type": "options", "samples": ["cat", "dog"] });
+    for (declared, value, is_taken) in [
+        (&number, "7", true),
+        (&number, "\"7\"", true),
+        (&number, "7.0", false),
+        (&number, "\"many\"", false),
+        (&number, "10", false),
+        (&number, "null", false),
+        (&score, "0.25", true),
+        (&score, "\"0.25\"", true),
+        (&score, "3.5e-40", true),
+        (&score, "\"NaN\"", false),
+        (&score, "[0.25]", false),
+        (&word, "\"cat\"", true),
+        (&word, "\"horse\"", false),
+        (&word, "1", false),
+        (&json!({ "type": "string" }), "\"any text\"", true),
+        (&json!({ "type": "string" }), "5", false),
+    ] {
+        let mut declared = declared.clone();
+        declared["position"] = json!(0);
+        let descriptor: Descriptor = serde_json::from_value(declared)?;
+        assert_eq!(check_output(&descriptor, value).is_ok(), is_taken, "{descriptor:?} {value}");
+    }
+    Ok(())
+}

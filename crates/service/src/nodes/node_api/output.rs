@@ -6,7 +6,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::api::Failure;
-use crate::catalog::{Format, Kind};
+use crate::catalog::{Format, Kind, check_output};
 use crate::lifecycle::app::App;
 use crate::nodes::OUTPUTS;
 
@@ -69,28 +69,24 @@ pub(super) async fn check(
     let mut written = Vec::new();
     for (name, descriptor) in declared.parameters() {
         let value = outputs.get(name).ok_or_else(|| missing(name))?;
-        let read: Value = serde_json::from_str(value.get()).unwrap_or_default();
-        match (descriptor.kind, &read) {
-            (Kind::File, Value::String(url)) => check_url(app, name, url, lease).await?,
-            (Kind::String | Kind::Options, Value::String(_)) => {}
-            (Kind::Int | Kind::Float, Value::Number(_) | Value::String(_)) => {}
-            (kind, _) => {
-                let message = format!("the output {name} is declared as {kind:?}, and this is none");
-                return Err(Failure::unprocessable(message));
-            }
+        check_output(descriptor, value.get())
+            .map_err(|complaint| Failure::unprocessable(format!("the output {name} {complaint}")))?;
+        if descriptor.kind == Kind::File {
+            check_url(app, name, value.get(), lease).await?;
         }
         written.push(format!("{}:{value}", Value::from(name)));
     }
     Ok(format!("{{{}}}", written.join(",")))
 }
 
-async fn check_url(app: &App, name: &str, url: &str, lease: &OfLease<'_>) -> Result<(), Failure> {
+async fn check_url(app: &App, name: &str, value: &str, lease: &OfLease<'_>) -> Result<(), Failure> {
     let refused = || {
         Failure::unprocessable(format!(
             "the output {name} must be the URL of a file that was put for this lease"
         ))
     };
-    let (bucket, key) = app.objects.locations.locate(url).ok_or_else(refused)?;
+    let url: String = serde_json::from_str(value).map_err(|_| refused())?;
+    let (bucket, key) = app.objects.locations.locate(&url).ok_or_else(refused)?;
     let file = key.strip_prefix(&format!("{}/{}/", lease.task, lease.attempt)).ok_or_else(refused)?;
     let is_own = bucket == OUTPUTS && file.split('.').next() == Some(name);
     if is_own && app.database.object(&bucket, &key).await?.is_some() { Ok(()) } else { Err(refused()) }

@@ -245,7 +245,7 @@ async fn what_comes_out_is_what_the_model_declares() -> Outcome {
     for (output, complaint) in [
         (json!({ "said": "hello" }), "picture is missing"),
         (json!({ "said": "hello", "picture": url, "more": 1 }), "\"more\" is no output"),
-        (json!({ "said": 5, "picture": url }), "said is declared as"),
+        (json!({ "said": 5, "picture": url }), "said must be a string"),
         (json!({ "said": "hello", "picture": "https://example.com/a.png" }), "was put for this lease"),
         (json!({ "said": "hello", "picture": format!("{}x", url.as_str().unwrap_or_default()) }), "was put"),
     ] {
