@@ -143,18 +143,14 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// How far a clock may go back before storage is metered from its new time on. Writes are not committed in the
-    /// order of their moments, so a little is normal.
-    const CLOCK_TOLERANCE: i64 = 60_000;
     const GIB: i128 = 1 << 30;
 
-    /// Meters up to now, and changes how much is stored from now on.
+    /// Meters up to now, and changes how much is stored from now on. Writes are not committed in the order of their
+    /// moments, and clocks are set back: time that was metered once is not metered again.
     pub(crate) fn advance(&mut self, change: i64, now: Moment) {
-        let elapsed = now.0.saturating_sub(self.metered_at.0);
-        let seconds = elapsed.max(0) / 1000;
+        let seconds = now.0.saturating_sub(self.metered_at.0).max(0) / 1000;
         self.keep(self.uncharged() + i128::from(self.stored_bytes) * i128::from(seconds));
-        let is_set_back = elapsed < -Self::CLOCK_TOLERANCE;
-        self.metered_at = if is_set_back { now } else { Moment(self.metered_at.0 + seconds * 1000) };
+        self.metered_at = Moment(self.metered_at.0 + seconds * 1000);
         self.stored_bytes += change;
     }
 
