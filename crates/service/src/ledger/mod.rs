@@ -102,7 +102,7 @@ words! {
         Refund = "refund",
         /// Files were stored.
         Storage = "storage",
-        /// A credit paid a debt.
+        /// A balance paid a debt.
         Settle = "settle",
         /// A tester set what a purse holds.
         Set = "set",
@@ -204,8 +204,8 @@ pub(crate) trait Ledger: Send + Sync {
     async fn credit(&self, account: AccountId, credit: Credit, now: Moment) -> Result<()>;
     /// Sets what purses hold, for testers: the difference comes from outside, or goes there.
     async fn set_purses(&self, account: AccountId, amounts: &[(Purse, Money)], now: Moment) -> Result<()>;
-    /// Charges every account for what it stored since it was last charged. What the balance does not
-    /// cover becomes debt. Returns how many accounts were charged.
+    /// Charges every account for what it stored since it was last charged, and for its debt. What the balance does not
+    /// cover becomes debt, or stays it. Returns how many accounts were charged.
     async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64>;
     /// Adds up the movements from before a moment that belong to no task: for accounts that have many of them, one
     /// for each pair of purses stays. Returns how many were added up.

@@ -24,18 +24,20 @@ impl Movement {
         match credit {
             Credit::Free(amount) => vec![given(amount, Purse::Free)],
             Credit::Paid(amount) => {
-                let settled = Self {
-                    amount: amount.min(owned.owed()),
-                    from: Some((account, Purse::Balance)),
-                    to: Some((account, Purse::Debt)),
-                    reason: Reason::Settle,
-                };
-                vec![given(amount, Purse::Balance), settled]
+                vec![given(amount, Purse::Balance), Self::of_debt(account, amount.min(owned.owed()))]
             }
         }
     }
 
-    /// A bill for storage: from free credits, then from the balance; the rest becomes debt.
+    /// Pays a debt from the balance.
+    const fn of_debt(account: AccountId, amount: Money) -> Self {
+        let from = Some((account, Purse::Balance));
+        let to = Some((account, Purse::Debt));
+        Self { amount, from, to, reason: Reason::Settle }
+    }
+
+    /// A bill for storage: from free credits, then from the balance; the rest becomes debt. A balance that has come back
+    /// since pays an earlier debt first.
     pub(crate) fn of_bill(
         account: AccountId,
         owned: &Purses,
@@ -44,13 +46,14 @@ impl Movement {
     ) -> Result<Vec<Self>> {
         let free = charge.min(owned.free);
         let rest = difference(charge, free)?;
-        let balance = rest.min(owned.balance);
+        let settled = owned.owed().min(owned.balance);
+        let balance = rest.min(difference(owned.balance, settled)?);
         let debt = difference(rest, balance)?;
         let to = Some((operator, Purse::Revenue));
         let parts = [(Purse::Free, free), (Purse::Balance, balance), (Purse::Debt, debt)];
         let part =
             |(purse, amount)| Self { amount, from: Some((account, purse)), to, reason: Reason::Storage };
-        Ok(parts.map(part).to_vec())
+        Ok(std::iter::once(Self::of_debt(account, settled)).chain(parts.map(part)).collect())
     }
 
     /// What makes purses hold these amounts: the difference comes from outside, or goes there.
@@ -115,9 +118,17 @@ mod tests {
     #[test]
     fn a_bill_is_paid_from_free_credits_then_from_the_balance_then_owed() -> Result<()> {
         let owned = Purses { free: money(2), balance: money(3), ..Purses::default() };
-        for (charge, parts) in [(1, [1, 0, 0]), (4, [2, 2, 0]), (9, [2, 3, 4])] {
+        for (debt, charge, parts) in [
+            (0, 1, [0, 1, 0, 0]),
+            (0, 4, [0, 2, 2, 0]),
+            (0, 9, [0, 2, 3, 4]),
+            (-1, 4, [1, 2, 2, 0]),
+            (-2, 4, [2, 2, 1, 1]),
+            (-9, 4, [3, 2, 0, 2]),
+        ] {
+            let owned = Purses { debt: money(debt), ..owned };
             let bill = Movement::of_bill(ACCOUNT, &owned, OPERATOR, money(charge))?;
-            assert_eq!(amounts(&bill), parts);
+            assert_eq!(amounts(&bill), parts, "a debt of {debt}, a charge of {charge}");
         }
         Ok(())
     }

@@ -65,6 +65,7 @@ macro_rules! conformance {
             folders: every_page_of_a_folder_is_the_right_one_whatever_was_stored_and_deleted_between;
             money: storage_of_any_size_is_charged_for_any_time
                 storage_is_not_charged_twice_after_the_clock_was_set_back
+                a_debt_is_paid_with_the_next_bill
                 an_account_that_cannot_be_charged_does_not_keep_the_others_free
                 a_member_pays_for_what_it_uploads_for_its_organization
                 an_organization_pays_for_the_files_of_a_member_who_has_left

@@ -37,6 +37,35 @@ pub(crate) async fn storage_is_not_charged_twice_after_the_clock_was_set_back(en
     }
 }
 
+pub(crate) async fn a_debt_is_paid_with_the_next_bill(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let customer = fixture.customer;
+    let file = File::of_size(1 << 30);
+    fixture.upload(customer, customer, &file, Moment(0)).await;
+    fixture.database.charge_storage(RATE, Moment(DAY)).await.unwrap();
+    // Such as the price of a task that failed.
+    let returned = [(Purse::Balance, Money::from_smallest(2_500))];
+    fixture.database.set_purses(customer, &returned, Moment(DAY)).await.unwrap();
+    let purses = async || {
+        let purses = fixture.database.purses(customer).await.unwrap();
+        (purses.balance.smallest(), purses.owed().smallest())
+    };
+    assert_eq!(purses().await, (2_500, 1_000));
+    fixture.database.charge_storage(RATE, Moment(2 * DAY)).await.unwrap();
+    assert_eq!(purses().await, (500, 0));
+    fixture.assert_books_are_right().await;
+
+    // Also when nothing is stored any more.
+    fixture.database.charge_storage(RATE, Moment(3 * DAY)).await.unwrap();
+    fixture.delete(customer, &file, Moment(3 * DAY)).await;
+    assert_eq!(purses().await, (0, 500));
+    let returned = [(Purse::Balance, Money::from_smallest(600))];
+    fixture.database.set_purses(customer, &returned, Moment(3 * DAY)).await.unwrap();
+    fixture.database.charge_storage(RATE, Moment(4 * DAY)).await.unwrap();
+    assert_eq!(purses().await, (100, 0));
+    fixture.assert_books_are_right().await;
+}
+
 pub(crate) async fn an_account_that_cannot_be_charged_does_not_keep_the_others_free(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
     let largest_debt = [(Purse::Debt, Money::from_smallest(-i64::MAX))];

@@ -51,8 +51,7 @@ impl Ledger for PostgresDatabase {
     }
 
     async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64> {
-        let storing =
-            "SELECT account FROM purses WHERE stored_bytes > 0 OR byte_seconds > 0 OR gib_seconds > 0";
+        let storing = "SELECT account FROM purses WHERE stored_bytes > 0 OR byte_seconds > 0 OR gib_seconds > 0 OR debt < 0";
         let storing: Vec<AccountId> = read!(self, |db| all(db, storing, &[], column))?;
         // A transaction for each, so that one account that cannot be charged does not keep the others free.
         let charges = storing.into_iter().map(|account| async move {
@@ -103,7 +102,7 @@ pub(super) async fn credit(tx: &Transaction<'_>, account: AccountId, credit: Cre
     move_all(tx, Movement::of_credit(account, &owned, credit), None, now).await
 }
 
-/// Charges an account for what it stored up to now; false when that makes no smallest unit yet.
+/// Charges an account for what it stored up to now, and for what it owes; false when that makes no smallest unit yet.
 async fn charge_storage(
     tx: &Transaction<'_>,
     account: AccountId,
@@ -113,11 +112,9 @@ async fn charge_storage(
     let mut meter = meter_storage(tx, account, 0, now).await?;
     let charge = meter.charge(rate);
     keep_meter(tx, account, &meter).await?;
-    if charge.is_positive() {
-        let operator = "SELECT id FROM accounts WHERE username = $1";
-        let operator: AccountId = one(tx, operator, &[&OPERATOR], column).await?;
-        let owned = purses(tx, account).await?;
-        move_all(tx, Movement::of_bill(account, &owned, operator, charge)?, None, now).await?;
-    }
+    let operator = "SELECT id FROM accounts WHERE username = $1";
+    let operator: AccountId = one(tx, operator, &[&OPERATOR], column).await?;
+    let owned = purses(tx, account).await?;
+    move_all(tx, Movement::of_bill(account, &owned, operator, charge)?, None, now).await?;
     Ok(charge.is_positive())
 }

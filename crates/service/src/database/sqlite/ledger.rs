@@ -35,7 +35,8 @@ impl Ledger for SqliteDatabase {
     }
 
     async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64> {
-        let storing = "SELECT id FROM accounts WHERE stored_bytes > 0 OR byte_seconds > 0 OR gib_seconds > 0";
+        let storing = "SELECT id FROM accounts WHERE stored_bytes > 0 OR byte_seconds > 0 OR gib_seconds > 0 \
+             OR id IN (SELECT account FROM purses WHERE purse = 'debt' AND amount < 0)";
         let storing: Vec<AccountId> = self.read(|db| Ok(db.all(storing, [], |row| row.get(0))?)).await?;
         // A transaction for each, so that one account that cannot be charged does not keep the others free.
         let charges = storing.into_iter().map(|account| async move {
@@ -201,15 +202,13 @@ pub(super) fn credit(db: &Connection, account: AccountId, credit: Credit, now: M
     move_all(db, Movement::of_credit(account, &purses(db, account)?, credit), None, now)
 }
 
-/// Charges an account for what it stored up to now; false when that makes no smallest unit yet.
+/// Charges an account for what it stored up to now, and for what it owes; false when that makes no smallest unit yet.
 fn charge_storage(db: &Connection, account: AccountId, rate: StorageRate, now: Moment) -> Result<bool> {
     let mut meter = meter_storage(db, account, 0, now)?;
     let charge = meter.charge(rate);
     keep_meter(db, account, &meter)?;
-    if charge.is_positive() {
-        let operator = db.one("SELECT id FROM accounts WHERE username = ?", [OPERATOR], column)?;
-        let bill = Movement::of_bill(account, &purses(db, account)?, operator, charge)?;
-        move_all(db, bill, None, now)?;
-    }
+    let operator = db.one("SELECT id FROM accounts WHERE username = ?", [OPERATOR], column)?;
+    let bill = Movement::of_bill(account, &purses(db, account)?, operator, charge)?;
+    move_all(db, bill, None, now)?;
     Ok(charge.is_positive())
 }
