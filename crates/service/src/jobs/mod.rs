@@ -138,6 +138,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
+    use crate::accounts::{NewAccount, Scope};
     use crate::ledger::Money;
     use crate::object_storage::Target;
     use crate::{Config, Error, Service};
@@ -171,20 +172,20 @@ mod tests {
         let folder = tempfile::tempdir().map_err(|cause| Error::new("creating a folder", cause))?;
         let service = Service::start(Config::folder(folder.path())).await?;
         let app = &service.app;
-        let owner = service.account("demo", "finding an account").await?;
         let yesterday = app.clock.now().before(Duration::from_hours(24));
+        let owner = NewAccount::draw("owner", Scope::Personal, &app.random)?;
+        let owner = app.database.add_account(&owner, yesterday).await?;
         let target =
             Target::of_owner(app.random.uuid()?, (owner.id, &owner.bucket), "a", 1 << 30, app.clock.now());
-        let before = app.database.purses(owner.id).await?.free;
         app.database.add_target(&target).await?;
         let object = target.object(target.id.clone(), String::new(), yesterday);
         app.database.store_upload(&target.id, &target.id, &object).await?;
         service.shutdown().await;
 
         let service = Service::start(Config::folder(folder.path())).await?;
-        let free = async || Ok::<Money, Error>(service.app.database.purses(owner.id).await?.free);
+        let owed = async || Ok::<Money, Error>(service.app.database.purses(owner.id).await?.owed());
         let is_billed = async {
-            while free().await? == before {
+            while owed().await? == Money::ZERO {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             Ok::<_, Error>(())
