@@ -93,11 +93,11 @@ async fn a_reset_while_clients_write_leaves_books_that_add_up() -> Outcome {
 async fn balances_are_set_and_credited_and_the_books_add_up() -> Outcome {
     let bench = Bench::start().await?;
     let money = |text: &str| text.parse::<Money>().ok();
-    let poor = Amounts { balance: money("0.01"), free_balance: money("0"), debt: money("3.5") };
+    let poor = Amounts { balance: money("0"), free_balance: money("0"), debt: money("3.5") };
     bench.controls.set_balance("demo", poor).await?;
     let balance = bench.balance().await?;
     let shown = ["balance", "free_balance", "debt"].map(|name| balance[name].as_str().map(str::to_owned));
-    assert_eq!(shown.map(Option::unwrap_or_default), ["0.01", "0", "3.5"]);
+    assert_eq!(shown.map(Option::unwrap_or_default), ["0", "0", "3.5"]);
     assert_eq!(bench.try_create().await?.0, 402);
     bench.controls.credit("demo", Credit::Free("1".parse()?)).await?;
     assert_eq!(bench.try_create().await?.0, 200);
