@@ -22,10 +22,10 @@ use crate::ledger::{Money, Movement, Purse, Reason, Split};
 use crate::queue::Status;
 use crate::{Error, Result};
 
-const TASK: &str = "SELECT tasks.id, username, model, status, price, cost, message, node, attempt, \
-     tasks.created_at, updated_at, \
-     EXISTS (SELECT 1 FROM movements WHERE task = tasks.sequence AND reason = 'refund'), input, output, error \
-     FROM tasks JOIN accounts ON accounts.id = tasks.account";
+/// The columns of a task in a list, which has no inputs and results: they may be long.
+const TASK: &str = "tasks.id, username, model, status, price, cost, message, node, attempt, tasks.created_at, \
+     updated_at, EXISTS (SELECT 1 FROM movements WHERE task = tasks.sequence AND reason = 'refund')";
+const TASKS: &str = "tasks JOIN accounts ON accounts.id = tasks.account";
 
 fn task(row: &Row) -> Result<TaskOverview, tokio_postgres::Error> {
     Ok(record!(try_get row, TaskOverview: task account model status price cost message node attempt
@@ -96,17 +96,22 @@ impl AdminDatabase for PostgresDatabase {
     }
 
     async fn all_tasks(&self, filter: TaskFilter) -> Result<Vec<TaskOverview>> {
+        // Those of an account are read in the order of its history, which has an index.
+        let (of_account, order) = match filter.account {
+            Some(_) => ("account = $1", "place"),
+            None => ("$1::bigint IS NULL", "sequence"),
+        };
+        let of_status = if filter.status.is_some() { "status = $2" } else { "$2::text IS NULL" };
         let sql = format!(
-            "{TASK} WHERE {} AND {} ORDER BY sequence DESC LIMIT $3 OFFSET $4",
-            if filter.account.is_some() { "account = $1" } else { "$1::bigint IS NULL" },
-            if filter.status.is_some() { "status = $2" } else { "$2::text IS NULL" },
+            "SELECT {TASK} FROM {TASKS} WHERE {of_account} AND {of_status} ORDER BY {order} DESC \
+             LIMIT $3 OFFSET $4"
         );
         let (limit, offset) = (i64::from(filter.limit), signed(filter.offset));
         read!(self, |db| all(db, &sql, &[&filter.account, &filter.status, &limit, &offset], task))
     }
 
     async fn any_task(&self, id: &str) -> Result<Option<TaskDetail>> {
-        let sql = format!("{TASK} WHERE tasks.id = $1");
+        let sql = format!("SELECT {TASK}, input, output, error FROM {TASKS} WHERE tasks.id = $1");
         read!(self, |db| first(db, &sql, &[&id], |row| {
             let json = |json: Option<Json>| json.map(|json| json.0);
             Ok(TaskDetail {

@@ -19,10 +19,22 @@ use crate::ledger::{Money, Movement, Purse, Reason, Split};
 use crate::queue::Status;
 use crate::{Error, Result};
 
-const TASK: &str = "SELECT tasks.id, username, model, status, price, cost, message, node, attempt, \
-     tasks.created_at, updated_at, \
-     EXISTS (SELECT 1 FROM movements WHERE task = tasks.id AND reason = 'refund'), input, output, error \
-     FROM tasks JOIN accounts ON accounts.id = tasks.account";
+/// The columns of a task in a list, which has no inputs and results: they may be long.
+const TASK: &str = "tasks.id, username, model, status, price, cost, message, node, attempt, tasks.created_at, \
+     updated_at, EXISTS (SELECT 1 FROM movements WHERE task = tasks.id AND reason = 'refund')";
+const TASKS: &str = "tasks JOIN accounts ON accounts.id = tasks.account";
+
+/// A page of tasks. Those of an account are read in the order of its history, which has an index.
+pub(super) fn page_of_tasks(filter: TaskFilter) -> String {
+    let (of_account, order) = match filter.account {
+        Some(_) => ("account = ?1", "place"),
+        None => ("?1 IS NULL", "sequence"),
+    };
+    let of_status = if filter.status.is_some() { "status = ?2" } else { "?2 IS NULL" };
+    format!(
+        "SELECT {TASK} FROM {TASKS} WHERE {of_account} AND {of_status} ORDER BY {order} DESC LIMIT ?3 OFFSET ?4"
+    )
+}
 
 fn task(row: &rusqlite::Row<'_>) -> rusqlite::Result<TaskOverview> {
     Ok(record!(get row, TaskOverview: task account model status price cost message node attempt
@@ -83,11 +95,7 @@ impl AdminDatabase for SqliteDatabase {
 
     async fn all_tasks(&self, filter: TaskFilter) -> Result<Vec<TaskOverview>> {
         self.read(move |db| {
-            let sql = format!(
-                "{TASK} WHERE {} AND {} ORDER BY sequence DESC LIMIT ?3 OFFSET ?4",
-                if filter.account.is_some() { "account = ?1" } else { "?1 IS NULL" },
-                if filter.status.is_some() { "status = ?2" } else { "?2 IS NULL" },
-            );
+            let sql = page_of_tasks(filter);
             let TaskFilter { account, status, limit, offset } = filter;
             Ok(db.all(&sql, params![account, status, limit, offset], task)?)
         })
@@ -97,7 +105,8 @@ impl AdminDatabase for SqliteDatabase {
     async fn any_task(&self, id: &str) -> Result<Option<TaskDetail>> {
         let id = id.to_owned();
         self.read(move |db| {
-            Ok(db.first(&format!("{TASK} WHERE tasks.id = ?"), [id], |row| {
+            let select = format!("SELECT {TASK}, input, output, error FROM {TASKS} WHERE tasks.id = ?");
+            Ok(db.first(&select, [id], |row| {
                 let json = |column| row.get::<_, Option<Json>>(column).map(|json| json.map(|json| json.0));
                 let input = row.get::<_, Json>(12)?.0;
                 Ok(TaskDetail { overview: task(row)?, input, output: json(13)?, error: json(14)? })

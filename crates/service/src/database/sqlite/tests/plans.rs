@@ -2,12 +2,15 @@
 
 use rusqlite::{StatementStatus, ToSql, params};
 
+use super::super::admin::page_of_tasks;
 use super::super::catalog::List;
 use super::super::queue::lease::{EXPIRED, FIRST_OF_ACCOUNT, NEXT_TURN};
 use super::Folder;
+use crate::admin::TaskFilter;
 use crate::catalog::{Filter, Sort};
 use crate::database::conformance::Fixture;
 use crate::object_storage::Files as _;
+use crate::queue::Status;
 
 #[tokio::test]
 async fn a_page_of_a_list_costs_the_same_however_many_models_there_are() {
@@ -44,7 +47,7 @@ async fn a_page_of_a_list_costs_the_same_however_many_models_there_are() {
 }
 
 #[tokio::test]
-async fn a_claim_costs_the_same_however_many_tasks_are_queued() {
+async fn a_claim_and_a_page_of_an_account_cost_the_same_however_many_tasks_there_are() {
     const TASKS: u32 = 20_000;
     let fixture = Fixture::new(Folder::new()).await;
     fixture.create(fixture.customer, u32::MAX).await;
@@ -62,7 +65,10 @@ async fn a_claim_costs_the_same_however_many_tasks_are_queued() {
         let model: String = db.query_row("SELECT model FROM tasks LIMIT 1", [], |row| row.get(0))?;
         let models = format!("[\"{model}\"]");
         let mut steps = Vec::new();
-        let queries: [(&str, &[&dyn ToSql]); 3] = [
+        let filter = TaskFilter { account: Some(customer), status: None, limit: 10, offset: 0 };
+        let of_account = page_of_tasks(filter);
+        let queries: [(&str, &[&dyn ToSql]); 4] = [
+            (&of_account, params![customer, None::<Status>, 10, 0]),
             (NEXT_TURN, params![models, 10, "node", 10]),
             (FIRST_OF_ACCOUNT, params![models, customer]),
             (EXPIRED, params![models, 0]),
@@ -70,7 +76,7 @@ async fn a_claim_costs_the_same_however_many_tasks_are_queued() {
         for (query, params) in queries {
             let mut statement = db.prepare(query)?;
             let _rows = statement.query_map(params, |_| Ok(()))?.count();
-            steps.push((query, statement.get_status(StatementStatus::VmStep)));
+            steps.push((query.to_owned(), statement.get_status(StatementStatus::VmStep)));
         }
         Ok(steps)
     });
