@@ -16,14 +16,14 @@ use crate::memory::lock;
 use crate::transport::Core;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::{CallContext, Error, Result};
-use crate::transport::redact::{MAX_MESSAGE, Redactor};
+use crate::transport::redact::{MAX_INPUT, MAX_MESSAGE, Redactor};
 use crate::transport::retry::{self, Attempts, Failure};
 
 /// How much of a body an error keeps, in characters.
 const MAX_EXCERPT: usize = 2_000;
 
 /// How much of the body of a failure is read to find its message, in bytes.
-const MAX_ERROR_BODY: usize = 64 * 1024;
+const MAX_ERROR_BODY: usize = MAX_INPUT;
 
 /// How long reading the body of a failure may take; the failure is known without it.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
