@@ -9,6 +9,7 @@ use std::time::Duration;
 use inferstore_api::types::{EnvelopeStatus, TaskId};
 use inferstore_api::{BodyTooLarge, Envelope, Error as RawError, Operation, ResponseValue, Safety};
 use reqwest::header::HeaderMap;
+use serde::Deserialize;
 use tokio::time::Instant;
 use tracing::{Instrument, Span, debug, debug_span, field};
 
@@ -221,9 +222,9 @@ impl Fault {
 
     /// A 2xx that is no response of the operation: a failure in an envelope, or something else.
     fn undecodable(body: &[u8], error: &serde_json::Error, redactor: &Redactor) -> Self {
-        let is_failure = serde_json::from_slice::<serde_json::Value>(body).is_ok_and(|json| {
-            json["status"].is_string() && json["status"] != EnvelopeStatus::Success.as_str()
-        });
+        let envelope = serde_json::from_slice(body);
+        let is_failure =
+            envelope.is_ok_and(|Status { status }: Status| status != EnvelopeStatus::Success.as_str());
         // The parser quotes values of the body.
         let problem = redactor.foreign(&error.to_string(), MAX_MESSAGE);
         let context = CallContext {
@@ -270,12 +271,25 @@ pub(crate) async fn read_error_body(mut response: reqwest::Response, deadline: D
     body
 }
 
+// What is read of a body that may be large, without keeping the rest.
+
+#[derive(Deserialize)]
+struct Status {
+    status: String,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    message: String,
+}
+
 fn message(body: &[u8], redactor: &Redactor) -> Option<String> {
-    let json: serde_json::Value = serde_json::from_slice(body).ok()?;
-    Some(redactor.foreign(json["message"].as_str()?, MAX_MESSAGE))
+    let Message { message } = serde_json::from_slice(body).ok()?;
+    Some(redactor.foreign(&message, MAX_MESSAGE))
 }
 
 fn excerpt(body: &[u8], redactor: &Redactor) -> Option<String> {
-    let text = redactor.foreign(&String::from_utf8_lossy(body), MAX_EXCERPT);
+    let beginning = &body[..body.len().min(MAX_ERROR_BODY)];
+    let text = redactor.foreign(&String::from_utf8_lossy(beginning), MAX_EXCERPT);
     (!text.is_empty()).then_some(text)
 }

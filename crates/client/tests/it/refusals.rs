@@ -89,6 +89,17 @@ async fn a_failure_in_a_success_is_a_refusal_and_anything_else_is_no_response_of
 }
 
 #[tokio::test]
+async fn a_failure_in_a_success_is_found_whatever_else_the_body_holds() -> Result<()> {
+    // Deeper than a parser goes that keeps the whole body.
+    let detail = "[".repeat(200) + &"]".repeat(200);
+    let body = format!(r#"{{"status": "fail", "data": {detail}, "message": "closed"}}"#);
+    let error = refused(Refusal(200, &[], body)).await?;
+    assert!(matches!(error, Error::Api(_)), "{error:?}");
+    assert_eq!(context(&error).message.as_deref(), Some("closed"));
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_message_of_a_refusal_is_found_in_a_body_of_some_length_and_not_in_an_endless_one() -> Result<()>
 {
     for (length, message) in [(60_000, Some("no")), (100_000, None)] {
