@@ -183,7 +183,8 @@ pub(super) struct Pending {
     /// Where the history last showed the task.
     pub(super) position: Option<u64>,
     pub(super) status: Option<TaskStatus>,
-    last_error: Option<Error>,
+    /// Why the last read failed.
+    pub(super) last_error: Option<Error>,
 }
 
 /// The model of a run, and whether it is served.
@@ -306,6 +307,7 @@ impl Waiter {
         let core = &self.tasks.core;
         let end = match read {
             Ok(task) => {
+                pending.last_error = None;
                 let Some(status) = task.status.clone() else { return };
                 if pending.status.as_ref() != Some(&status) {
                     (self.sink)(RunEvent::Status(status.clone()));

@@ -176,6 +176,7 @@ impl Waiter {
             {
                 task.position = Some(position);
                 task.status = record.status;
+                task.last_error = None;
             }
         }
     }

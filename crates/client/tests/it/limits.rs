@@ -114,6 +114,29 @@ async fn a_computing_task_is_waited_for_until_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_failed_read_is_the_cause_of_a_deadline_only_until_the_next_one_succeeds() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let client = service.client().unwrap();
+    let mut tasks = Vec::new();
+    for number in 0..2 {
+        let run = client.model("m").run(Inputs::new().set("number", number));
+        tasks.push(run.start().await.unwrap());
+    }
+    service.responds("getTask", 500, "");
+    let alone = tasks[0].wait().deadline(60 * SECOND).await.unwrap_err();
+    assert!(alone.is_timeout() && alone.status().is_none(), "{alone:?}");
+    // The first page fails, so that the tasks are read one by one.
+    service.responds("listTasks", 500, "");
+    service.responds("getTask", 500, "");
+    let mut together = client.tasks().wait_all(tasks.iter().map(|task| task.id())).deadline(60 * SECOND);
+    while let Some((_, result)) = together.next().await {
+        let error = result.unwrap_err();
+        assert!(error.is_timeout() && error.status().is_none(), "{error:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn queued_tasks_are_canceled_before_the_deadline_and_the_others_waited_for() {
     let service = ScriptedService::new();
     let _ = service.model("slow").succeeds(json!({})).takes(100 * SECOND);
