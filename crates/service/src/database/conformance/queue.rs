@@ -226,6 +226,8 @@ pub(crate) async fn retention_deletes_the_oldest_tasks_and_every_balance_still_a
     assert_eq!(delete(100).await.unwrap(), 1, "only up to the first one that has not ended");
 
     let (page, total) = fixture.database.history(fixture.customer, 2, 1).await.unwrap();
+    let depths = fixture.database.depths().await.unwrap();
+    assert!(!depths.iter().any(|(status, tasks)| *status == Status::Success && *tasks > 0), "{depths:?}");
     let page: Vec<_> = page.into_iter().map(|task| task.task_id).collect();
     assert_eq!((page.as_slice(), total), (&tasks[4..], 3));
     assert_eq!(fixture.database.audit().await.unwrap().faults, [""; 0]);
