@@ -176,6 +176,13 @@ pub(crate) trait Files: Send + Sync {
     /// Stores what a model produced: served by URL, but not listed, counted or billed as a file. Its key is
     /// `<task>/<attempt>/<file name>`; it belongs to the account of the task.
     async fn store_output(&self, id: &str, object: &Object, limits: OutputLimits) -> Result<OutputStored>;
+    /// Deletes the outputs of a lease whose keys are not among these. Returns their blobs.
+    async fn remove_unnamed_outputs(
+        &self,
+        bucket: &str,
+        lease: &str,
+        named: &[String],
+    ) -> Result<Vec<String>>;
     /// Deletes the outputs of attempts that have failed, and up to 1,000 outputs that were stored before then.
     /// Returns their blobs.
     async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>>;

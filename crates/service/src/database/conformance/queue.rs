@@ -6,6 +6,7 @@ use super::{Engine, Fixture, MODEL, RULES};
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::ledger::{Credit, Money};
+use crate::object_storage::{Object, OutputLimits, OutputStored};
 use crate::queue::{
     Abandoned, Cancel, Claim, Created, Ending, InsufficientBalance, Lease, LeaseRules, NewTask, Slot, Status,
 };
@@ -225,12 +226,40 @@ pub(crate) async fn retention_deletes_the_oldest_tasks_and_every_balance_still_a
     assert_eq!(delete(2).await.unwrap(), 2);
     assert_eq!(delete(100).await.unwrap(), 1, "only up to the first one that has not ended");
 
-    let (page, total) = fixture.database.history(fixture.customer, 2, 1).await.unwrap();
     let depths = fixture.database.depths().await.unwrap();
     assert!(!depths.iter().any(|(status, tasks)| *status == Status::Success && *tasks > 0), "{depths:?}");
+    let (page, total) = fixture.database.history(fixture.customer, 2, 1).await.unwrap();
     let page: Vec<_> = page.into_iter().map(|task| task.task_id).collect();
     assert_eq!((page.as_slice(), total), (&tasks[4..], 3));
     assert_eq!(fixture.database.audit().await.unwrap().faults, [""; 0]);
     let earned = fixture.database.purses(fixture.operator).await.unwrap().earnings;
     assert_eq!(earned.smallest(), 15, "what was earned stays");
+}
+
+pub(crate) async fn outputs_that_a_result_does_not_name_are_removed(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let task = fixture.task(Money::ZERO);
+    fixture.database.create_task(&task, InsufficientBalance::Refuse, 10, NOW).await.unwrap();
+    let lease = fixture.claim_one(NOW).await.unwrap();
+    let of_lease = format!("{}/{}", lease.task, lease.attempt);
+    let key = |name: &str| format!("{of_lease}/{name}");
+    for name in ["a.jpg", "a.png", "b.png"] {
+        let object = Object {
+            bucket: "outputs".to_owned(),
+            key: key(name),
+            blob: name.to_owned(),
+            mime: "image/png".to_owned(),
+            size: 1,
+            etag: String::new(),
+            created_at: NOW,
+        };
+        let limits = OutputLimits { count: 9, bytes: 9 };
+        let stored = fixture.database.store_output(name, &object, limits).await.unwrap();
+        assert_eq!(stored, OutputStored::Kept { replaced: None });
+    }
+    let named = [key("a.png"), key("b.png")];
+    let removed = fixture.database.remove_unnamed_outputs("outputs", &of_lease, &named).await.unwrap();
+    assert_eq!(removed, ["a.jpg"]);
+    assert!(fixture.database.object("outputs", &key("a.jpg")).await.unwrap().is_none());
+    assert!(fixture.database.object("outputs", &key("a.png")).await.unwrap().is_some());
 }

@@ -21,6 +21,9 @@ use crate::object_storage::{
     lease_of,
 };
 
+/// The objects of a bucket and a lease. What follows `/` in the order of characters is `0`.
+const OF_LEASE: &str = "bucket = $1 AND key > $2 || '/' AND key < $2 || '0'";
+
 const TARGET: &str = "SELECT id, owner, payer, bucket, folder, key, mime, size, expires_at, is_void, is_used \
      FROM upload_targets WHERE id = $1";
 
@@ -127,6 +130,16 @@ impl Files for PostgresDatabase {
         now: Moment,
     ) -> Result<Option<String>> {
         transaction!(self, |tx| delete_file(tx, owner, (bucket, key), now))
+    }
+
+    async fn remove_unnamed_outputs(
+        &self,
+        bucket: &str,
+        lease: &str,
+        named: &[String],
+    ) -> Result<Vec<String>> {
+        let unnamed = format!("DELETE FROM objects WHERE {OF_LEASE} AND key <> ALL ($3) RETURNING blob");
+        statement!(self, |db| all(db, &unnamed, &[&bucket, &lease, &named], column))
     }
 
     async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>> {
@@ -259,12 +272,13 @@ async fn store_output(
     if !is_there(tx, running, &[&task, &attempt]).await? {
         return Ok(OutputStored::LeaseLost);
     }
-    // What follows `/` in the order of characters is `0`.
-    let others = "SELECT count(*), coalesce(sum(size), 0)::bigint FROM objects \
-                  WHERE bucket = $1 AND key > $2 || '/' AND key < $2 || '0' AND key <> $3";
-    let (count, bytes): (i64, i64) =
-        one(tx, others, &[&object.bucket, &lease, &object.key], |row| Ok((row.try_get(0)?, row.try_get(1)?)))
-            .await?;
+    let others = format!(
+        "SELECT count(*), coalesce(sum(size), 0)::bigint FROM objects WHERE {OF_LEASE} AND key <> $3"
+    );
+    let (count, bytes): (i64, i64) = one(tx, &others, &[&object.bucket, &lease, &object.key], |row| {
+        Ok((row.try_get(0)?, row.try_get(1)?))
+    })
+    .await?;
     if unsigned(count) >= limits.count || unsigned(bytes) + object.size > limits.bytes {
         return Ok(OutputStored::TooMany);
     }

@@ -21,6 +21,9 @@ use crate::object_storage::{
 
 const TARGET: &str = "id, owner, payer, bucket, folder, key, mime, size, expires_at, is_void";
 
+/// The objects of a bucket and a lease. What follows `/` in the order of characters is `0`.
+const OF_LEASE: &str = "bucket = ?1 AND key > ?2 || '/' AND key < ?2 || '0'";
+
 /// Reads a target from the columns of `TARGET`.
 fn target(row: &Row<'_>) -> rusqlite::Result<Target> {
     Ok(record!(get row, Target: id owner payer bucket folder key mime size expires_at is_void))
@@ -123,6 +126,19 @@ impl Files for SqliteDatabase {
         self.write(move |db| delete_file(db, owner, &bucket, &key, now)).await
     }
 
+    async fn remove_unnamed_outputs(
+        &self,
+        bucket: &str,
+        lease: &str,
+        named: &[String],
+    ) -> Result<Vec<String>> {
+        let (bucket, lease, named) = (bucket.to_owned(), lease.to_owned(), json(named));
+        let unnamed = format!(
+            "DELETE FROM objects WHERE {OF_LEASE} AND key NOT IN (SELECT value FROM json_each(?3)) RETURNING blob"
+        );
+        self.write(move |db| Ok(db.all(&unnamed, [bucket, lease, named], column)?)).await
+    }
+
     async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>> {
         self.write(move |db| remove_outputs(db, before)).await
     }
@@ -212,11 +228,10 @@ fn store_output(db: &Connection, id: &str, object: &Object, limits: OutputLimits
     if !db.is_there(running, [task, attempt])? {
         return Ok(OutputStored::LeaseLost);
     }
-    // What follows `/` in the order of characters is `0`.
-    let others = "SELECT count(*), coalesce(sum(size), 0) FROM objects \
-                  WHERE bucket = ?1 AND key > ?2 || '/' AND key < ?2 || '0' AND key <> ?3";
+    let others =
+        format!("SELECT count(*), coalesce(sum(size), 0) FROM objects WHERE {OF_LEASE} AND key <> ?3");
     let (count, bytes): (u64, u64) =
-        db.one(others, [&object.bucket, lease, &object.key], |row| row.try_into())?;
+        db.one(&others, [&object.bucket, lease, &object.key], |row| row.try_into())?;
     if count >= limits.count || bytes + object.size > limits.bytes {
         return Ok(OutputStored::TooMany);
     }

@@ -94,11 +94,14 @@ pub(super) async fn finish(
         LeaseState::Ended => return Ok(Success::done("finished already")),
         LeaseState::Lost => return Err(lost()),
     };
+    let mut files = Vec::new();
     let ending = match (body.value.output, body.value.error) {
         (Some(outputs), None) => {
             let declared = Format::kept(&output_format)?;
             let lease = output::OfLease { task: &task, attempt };
-            Ending::Output(output::check(&app, &declared, &lease, &outputs).await?)
+            let (output, named) = output::check(&app, &declared, &lease, &outputs).await?;
+            files = named;
+            Ending::Output(output)
         }
         (None, Some(error)) => {
             let message: String = error.message.chars().take(MAX_MESSAGE).collect();
@@ -113,6 +116,10 @@ pub(super) async fn finish(
     let succeeded = matches!(ending, Ending::Output(_));
     if app.database.finish(&node, &task, attempt, &ending, app.clock.now()).await? {
         tracing::info!(task, node, succeeded, "a task has ended");
+        // The task has ended, whatever becomes of files that its result does not name.
+        if succeeded && let Err(cause) = remove_unnamed(&app, &format!("{task}/{attempt}"), &files).await {
+            tracing::warn!(%cause, task, "outputs that the result does not name stay until they are old");
+        }
         return Ok(Success::done("finished"));
     }
     // Another request has ended the task since it was read: perhaps a retry of the same node.
@@ -120,4 +127,12 @@ pub(super) async fn finish(
         LeaseState::Ended => Ok(Success::done("finished already")),
         _ => Err(lost()),
     }
+}
+
+/// Deletes the files of a lease that its result does not name.
+async fn remove_unnamed(app: &App, lease: &str, named: &[String]) -> crate::Result<()> {
+    for blob in app.database.remove_unnamed_outputs(OUTPUTS, lease, named).await? {
+        app.objects.delete_blob(&blob).await;
+    }
+    Ok(())
 }

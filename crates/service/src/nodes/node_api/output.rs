@@ -53,13 +53,13 @@ fn fits(pattern: &str, mime: &str) -> bool {
 }
 
 /// The outputs as JSON in the order of their declaration, if they are what was declared: every output and
-/// no other, files among those that were put under this lease.
+/// no other, files among those that were put under this lease. And the keys of these files.
 pub(super) async fn check(
     app: &App,
     declared: &Format,
     lease: &OfLease<'_>,
     outputs: &Outputs,
-) -> Result<String, Failure> {
+) -> Result<(String, Vec<String>), Failure> {
     for name in outputs.keys() {
         if declared.get(name).is_none() {
             let name: String = name.chars().take(80).collect();
@@ -67,19 +67,21 @@ pub(super) async fn check(
         }
     }
     let mut written = Vec::new();
+    let mut files = Vec::new();
     for (name, descriptor) in declared.parameters() {
         let value = outputs.get(name).ok_or_else(|| missing(name))?;
         check_output(descriptor, value.get())
             .map_err(|complaint| Failure::unprocessable(format!("the output {name} {complaint}")))?;
         if descriptor.kind == Kind::File {
-            check_url(app, name, value.get(), lease).await?;
+            files.push(check_url(app, name, value.get(), lease).await?);
         }
         written.push(format!("{}:{value}", Value::from(name)));
     }
-    Ok(format!("{{{}}}", written.join(",")))
+    Ok((format!("{{{}}}", written.join(",")), files))
 }
 
-async fn check_url(app: &App, name: &str, value: &str, lease: &OfLease<'_>) -> Result<(), Failure> {
+/// Returns the key of the file.
+async fn check_url(app: &App, name: &str, value: &str, lease: &OfLease<'_>) -> Result<String, Failure> {
     let refused = || {
         Failure::unprocessable(format!(
             "the output {name} must be the URL of a file that was put for this lease"
@@ -89,7 +91,7 @@ async fn check_url(app: &App, name: &str, value: &str, lease: &OfLease<'_>) -> R
     let (bucket, key) = app.objects.locations.locate(&url).ok_or_else(refused)?;
     let file = key.strip_prefix(&format!("{}/{}/", lease.task, lease.attempt)).ok_or_else(refused)?;
     let is_own = bucket == OUTPUTS && file.split('.').next() == Some(name);
-    if is_own && app.database.object(&bucket, &key).await?.is_some() { Ok(()) } else { Err(refused()) }
+    if is_own && app.database.object(&bucket, &key).await?.is_some() { Ok(key) } else { Err(refused()) }
 }
 
 fn missing(name: &str) -> Failure {

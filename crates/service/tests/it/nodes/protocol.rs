@@ -242,6 +242,9 @@ async fn what_comes_out_is_what_the_model_declares() -> Outcome {
     let (_, response) = node.put(&lease, "picture.png", "image/png", b"a picture").await?;
     let url = response["data"]["url"].clone();
     assert_eq!(node.put(&lease, "picture.png", "image/png", b"a better one").await?.0, 200);
+    let (_, response) = node.put(&lease, "picture.large.png", "image/png", b"a large one").await?;
+    let unnamed = response["data"]["url"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(bench.read(&unnamed).await?.0, 200);
     for (output, complaint) in [
         (json!({ "said": "hello" }), "picture is missing"),
         (json!({ "said": "hello", "picture": url, "more": 1 }), "\"more\" is no output"),
@@ -264,6 +267,9 @@ async fn what_comes_out_is_what_the_model_declares() -> Outcome {
     assert_eq!(node.of_lease(&lease, "/heartbeat", &json!({})).await?.0, 409);
     let ended = bench.task(&task).await?;
     assert_eq!(ended["result"]["result"], json!({ "said": "hello", "picture": url }));
+    let named = url.as_str().unwrap_or_default();
+    assert_eq!(bench.read(named).await?, (200, "a better one".to_owned()));
+    assert_eq!(bench.read(&unnamed).await?.0, 404, "the result does not name it");
     Ok(())
 }
 
