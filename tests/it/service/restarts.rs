@@ -5,7 +5,7 @@ use inferstore_service::{Config, ModelChange, Money, Service};
 use serde_json::{Value, json};
 
 use super::MODEL;
-use super::runs::{client, created, ended, uploaded};
+use super::runs::{client, created, ended, reqwest_get, uploaded};
 use crate::support::caller::Caller;
 use crate::support::kinds;
 use crate::support::picture::red_and_blue;
@@ -75,6 +75,32 @@ async fn a_version_that_the_operator_published_for_a_built_in_model_survives_a_r
 
     let (service, caller) = start(config(&folder)).await;
     assert_eq!(data(&caller, path).await, own);
+    service.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_picture_that_was_made_before_the_service_moved_is_reachable_at_its_url() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut config = config(&folder);
+    config.workers = 1;
+    let (service, caller) = start(config.clone()).await;
+    let client = client(service.base_url(), Some(KEY));
+    let url = uploaded(&client, "two.bmp", red_and_blue()).await;
+    let id = created(&caller, "haze-removal", json!({"input_image": url})).await;
+    let before = ended(&caller, &id).await;
+    let picture =
+        before["result"]["result"]["output_image"].as_str().expect("the output is a URL").to_owned();
+    assert!(reqwest_get(&picture).await.1.starts_with(b"\x89PNG"));
+    service.shutdown().await;
+
+    // On a free port, as before: another one.
+    let (service, caller) = start(config).await;
+    let mut after = ended(&caller, &id).await;
+    let moved = after["result"]["result"]["output_image"].take();
+    let moved = moved.as_str().expect("the output is a URL");
+    assert!(moved != picture && moved.starts_with(service.storage_url()), "{moved}");
+    assert!(reqwest_get(moved).await.1.starts_with(b"\x89PNG"));
+    assert_eq!(after["input_data"], before["input_data"], "the inputs stay as they were sent");
     service.shutdown().await;
 }
 

@@ -91,7 +91,7 @@ async fn a_picture_among_the_outputs_is_reachable_at_its_url() {
     assert!(answer.1.starts_with(b"\x89PNG"), "the output is no PNG");
 }
 
-async fn reqwest_get(url: &str) -> (String, Vec<u8>) {
+pub(super) async fn reqwest_get(url: &str) -> (String, Vec<u8>) {
     // Object storage may name the place where the bytes are.
     let http = inferstore_api::http_client_builder().no_proxy().redirect(Policy::limited(1));
     let http = http.build().expect("a client can be made");

@@ -25,6 +25,7 @@ pub(crate) use response::{
     DetailedFailure, Done, Failure, Page, Success, unknown_path, with_stored_json, wrong_method,
 };
 pub(crate) use storage::is_mime;
+pub(crate) use tasks::with_current_urls;
 
 use crate::lifecycle::app::App;
 

@@ -1,5 +1,7 @@
 //! Tasks: create, read, list, cancel.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Router;
@@ -7,12 +9,15 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{delete, get, post};
 use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::models::find_model;
 use super::{ApiJson, ApiPath, ApiQuery, Caller, Done, Failure, Page, Success, place, with_stored_json};
-use crate::catalog::{Inputs, check_inputs};
+use crate::Error;
+use crate::catalog::{Format, Inputs, Kind, check_inputs};
 use crate::lifecycle::app::App;
 use crate::nodes::is_local;
+use crate::object_storage::Locations;
 use crate::queue::{Cancel, Created, NewTask, Status, Task, TaskSummary};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -106,10 +111,13 @@ struct TaskRecord<'a> {
 
 async fn read(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Result<Response, Failure> {
     let task = app.database.task(account.id, &id).await?.ok_or_else(|| Failure::not_found("task", &id))?;
-    let or_null = |json: &Option<String>| json.clone().unwrap_or_else(|| "null".to_owned());
+    let output = task.output.as_deref();
+    let output = output.map(|output| with_current_urls(&app.objects.locations, &task.output_format, output));
+    let output = output.transpose()?.unwrap_or(Cow::Borrowed("null"));
     let result = match task.status {
         Status::Success | Status::Failed => {
-            format!("{{\"result\":{},\"error\":{}}}", or_null(&task.output), or_null(&task.error))
+            let error = task.error.as_deref().unwrap_or("null");
+            format!("{{\"result\":{output},\"error\":{error}}}")
         }
         _ => "null".to_owned(),
     };
@@ -125,6 +133,33 @@ async fn read(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Resu
         _ => "ok",
     };
     with_stored_json(message, &TaskRecord { id: &task.id, task: &task }, &stored)
+}
+
+/// Parameters as JSON, with files of this service under the address that it has now: no one serves a former one.
+pub(crate) fn with_current_urls<'a>(
+    locations: &Locations,
+    format: &str,
+    parameters: &'a str,
+) -> Result<Cow<'a, str>, Error> {
+    let mut current = Cow::Borrowed(parameters);
+    if !locations.have_moved() {
+        return Ok(current);
+    }
+    let unreadable = |cause| Error::new("reading the parameters of a task", cause);
+    let format = Format::kept(format)?;
+    // As they were written, so that no number loses a digit.
+    let values: BTreeMap<String, &RawValue> = serde_json::from_str(parameters).map_err(unreadable)?;
+    for (name, value) in values {
+        if format.get(&name).is_some_and(|descriptor| descriptor.kind == Kind::File)
+            && let Ok(url) = serde_json::from_str::<String>(value.get())
+            && let Some((bucket, key)) = locations.locate(&url)
+            && !bucket.is_empty()
+        {
+            let url = to_raw_value(&locations.url(&bucket, &key)).map_err(unreadable)?;
+            current = Cow::Owned(current.replace(value.get(), url.get()));
+        }
+    }
+    Ok(current)
 }
 
 async fn cancel(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Done {

@@ -340,7 +340,7 @@ mod tests {
             loop {
                 match Service::start(Config::folder(folder.path())).await {
                     Err(error) if error.is_folder_taken() => {
-                        tokio::time::sleep(Duration::from_millis(5)).await
+                        tokio::time::sleep(Duration::from_millis(5)).await;
                     }
                     started => return started,
                 }

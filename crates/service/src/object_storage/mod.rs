@@ -29,7 +29,7 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 pub(crate) use blobs::{are_in_bucket, open as open_blobs};
-pub(crate) use location::address;
+pub(crate) use location::{Locations, address};
 pub(crate) use objects::{Objects, outlast_outage};
 pub(crate) use outputs::OutputError;
 pub(crate) use s3_api::{Code, S3Error, router};

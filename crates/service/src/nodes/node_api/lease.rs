@@ -1,7 +1,6 @@
 //! Waiting for a task, and keeping it.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,16 +8,13 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use serde_json::value::{RawValue, to_raw_value};
 use tokio_util::sync::CancellationToken;
 
 use super::{known, lost, unknown};
-use crate::api::{ApiJson, ApiPath, Done, Failure, Success, with_stored_json};
-use crate::catalog::{Format, Kind};
+use crate::api::{ApiJson, ApiPath, Done, Failure, Success, with_current_urls, with_stored_json};
 use crate::lifecycle::app::App;
 use crate::nodes::{DispatchedTask, NodeKey};
 use crate::queue::{Lease, Slot};
-use crate::{Error, Result};
 
 /// How long a node may wait for a task in one request: proxies cut what is silent for much longer.
 const MAX_WAIT: Duration = Duration::from_secs(30);
@@ -65,46 +61,25 @@ pub(super) async fn lease(
     match stop.run_until_cancelled(tokio::time::timeout(limit, task)).await {
         Some(Ok(Some(DispatchedTask::Remote(lease)))) => {
             tracing::info!(node, task = lease.task, attempt = lease.attempt, "a node has leased a task");
-            let input = with_current_urls(&app, &lease).unwrap_or_else(|cause| {
-                tracing::warn!(%cause, task = lease.task, "URLs of a former address cannot be replaced");
-                Cow::Borrowed(&lease.input)
-            });
+            let locations = &app.objects.locations;
+            let input =
+                with_current_urls(locations, &lease.input_format, &lease.input).unwrap_or_else(|cause| {
+                    tracing::warn!(%cause, task = lease.task, "URLs of a former address cannot be replaced");
+                    Cow::Borrowed(&lease.input)
+                });
             let stored = [
                 ("input", &*input),
                 ("input_format", &*lease.input_format),
                 ("output_format", &*lease.output_format),
             ];
             let lease_seconds = app.config.lease.as_secs_f64();
-            let storage_url = app.objects.locations.address();
+            let storage_url = locations.address();
             let leased = Leased { lease: &lease, lease_seconds, storage_url };
             with_stored_json("ok", &leased, &stored)
         }
         Some(Ok(Some(DispatchedTask::UnknownNode))) => Err(unknown(&node)),
         _ => Ok(Success::<()>::done("no task").into_response()),
     }
-}
-
-/// The inputs of a task, with files of this service under the address that it has now: a node knows no former one.
-fn with_current_urls<'a>(app: &App, lease: &'a Lease) -> Result<Cow<'a, str>> {
-    let locations = &app.objects.locations;
-    if !locations.have_moved() {
-        return Ok(Cow::Borrowed(&lease.input));
-    }
-    let unreadable = |cause| Error::new("reading the inputs of a task", cause);
-    // As they were submitted, so that no number loses a digit.
-    let mut inputs: BTreeMap<String, Box<RawValue>> =
-        serde_json::from_str(&lease.input).map_err(unreadable)?;
-    let format = Format::kept(&lease.input_format)?;
-    for (name, value) in &mut inputs {
-        if format.get(name).is_some_and(|descriptor| descriptor.kind == Kind::File)
-            && let Ok(url) = serde_json::from_str::<String>(value.get())
-            && let Some((bucket, key)) = locations.locate(&url)
-            && !bucket.is_empty()
-        {
-            *value = to_raw_value(&locations.url(&bucket, &key)).map_err(unreadable)?;
-        }
-    }
-    serde_json::to_string(&inputs).map(Cow::Owned).map_err(unreadable)
 }
 
 /// Prolongs a lease, up to twice the time that a run may take.
