@@ -54,10 +54,12 @@ impl Error {
         Self { is_in_doubt: true, ..Self::new(doing, cause) }
     }
 
-    /// The same for what concerns the data folder: it says what to try when that is full or not writable.
+    /// The same for what concerns the data folder: it says what to try when that is full or not writable. Too many open
+    /// files are an outage, which passes.
     pub(crate) fn keeping(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
         let error = Self::new(doing, cause);
-        Self { disk: DiskFailure::behind(&*error.cause), ..error }
+        let disk = DiskFailure::behind(&*error.cause);
+        Self { disk, is_unavailable: has_too_many_files(&*error.cause), ..error }
     }
 
     /// The same failure, with what the engine of the database reports of the disk.
@@ -116,6 +118,12 @@ impl Error {
     pub fn is_folder_taken(&self) -> bool {
         self.cause.is::<FolderTaken>()
     }
+}
+
+fn has_too_many_files(cause: &(dyn StdError + 'static)) -> bool {
+    let code = cause.downcast_ref().and_then(io::Error::raw_os_error);
+    // ENFILE and EMFILE.
+    cfg!(unix) && matches!(code, Some(23 | 24))
 }
 
 impl DiskFailure {

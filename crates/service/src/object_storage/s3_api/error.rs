@@ -17,6 +17,8 @@ pub(crate) enum Code {
     BadDigest,
     EntityTooLarge,
     EntityTooSmall,
+    /// Not one of S3: no code of it says that the disk is full.
+    InsufficientStorage,
     IncompleteBody,
     InternalError,
     InvalidAccessKeyId,
@@ -52,6 +54,7 @@ impl Code {
             Self::InternalError => StatusCode::INTERNAL_SERVER_ERROR,
             Self::NotImplemented => StatusCode::NOT_IMPLEMENTED,
             Self::SlowDown => StatusCode::SERVICE_UNAVAILABLE,
+            Self::InsufficientStorage => StatusCode::INSUFFICIENT_STORAGE,
             _ => StatusCode::BAD_REQUEST,
         }
     }
@@ -137,6 +140,10 @@ impl From<Error> for S3Error {
     /// A failure of the service: the cause goes to the log alone.
     fn from(cause: Error) -> Self {
         tracing::error!(%cause, "a request failed inside the object store");
+        if cause.is_of_the_disk() {
+            let message = "The service cannot write to its disk now. Please try again later.";
+            return Self::new(Code::InsufficientStorage, message);
+        }
         if cause.is_unavailable() {
             return Self::slow_down();
         }
@@ -164,6 +171,28 @@ impl From<BodyError> for S3Error {
                 let message = "There is more around the fields and the file than there may be.";
                 Self::new(Code::MaxPostPreDataLengthExceededError, message)
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn a_client_learns_whether_the_disk_is_full_or_files_are_short_for_a_moment() {
+        let status = |cause: io::Error| S3Error::from(Error::keeping("storing", cause)).respond("").status();
+        assert_eq!(status(io::ErrorKind::StorageFull.into()), 507);
+        assert_eq!(status(io::ErrorKind::InvalidData.into()), 500);
+        #[cfg(unix)]
+        for too_many_open_files in [23, 24] {
+            let response =
+                S3Error::from(Error::keeping("storing", io::Error::from_raw_os_error(too_many_open_files)))
+                    .respond("");
+            assert_eq!(response.status(), 503);
+            assert_eq!(response.headers()[RETRY_AFTER], "1");
         }
     }
 }
