@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{CONTENT_TYPE, DATE, RETRY_AFTER};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, DATE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -57,6 +57,8 @@ pub(crate) async fn observe(State(app): State<Arc<App>>, mut request: Request, n
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
+    // What an account has, and URLs of its files, are for nobody else.
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     // By the clock of the tasks, which clients compare it with; that of the machine may be wrong.
     let date = httpdate::fmt_http_date(app.clock.now().timestamp().into());
     if let Ok(value) = HeaderValue::from_str(&date) {

@@ -47,7 +47,7 @@ fn content_type(headers: &HeaderMap) -> &str {
 pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<Response<Body>, S3Error> {
     let bucket = head.uri.path().trim_matches('/');
     if bucket.contains('/') {
-        return Err(not_allowed());
+        return Err(not_allowed("GET, HEAD, PUT"));
     }
     let body = BoundedBody::new(body, MAX_UNSIGNED);
     let mut parts = multipart(content_type(&head.headers), body.clone())?;

@@ -59,6 +59,8 @@ async fn serve(State(app): State<Arc<App>>, request: Request) -> Response<Body> 
     if let Ok(id) = HeaderValue::from_str(&id) {
         headers.insert(HeaderName::from_static("x-amz-request-id"), id);
     }
+    // Another object of the same name has the same URL.
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
     // Objects are whatever accounts upload: a browser must not guess that one is a page, and what is a page
     // has no origin and runs no script.
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -71,17 +73,19 @@ async fn respond(app: &Arc<App>, request: Request) -> Result<Response<Body>, S3E
     let (head, body) = request.into_parts();
     match head.method {
         Method::GET | Method::HEAD => read::read(app, &head).await,
-        Method::PUT | Method::POST if app.objects.blobs.direct().is_some() => Err(not_allowed()),
+        Method::PUT | Method::POST if app.objects.blobs.direct().is_some() => Err(not_allowed("GET, HEAD")),
         Method::PUT => put::upload(app, &head, body).await,
         Method::POST if form::is_form(&head.headers) => form::upload(app, &head, body).await,
         Method::POST | Method::DELETE => Err(S3Error::new(Code::AccessDenied, "Access Denied")),
-        _ => Err(not_allowed()),
+        _ if app.objects.blobs.direct().is_some() => Err(not_allowed("GET, HEAD")),
+        _ => Err(not_allowed("GET, HEAD, POST, PUT")),
     }
 }
 
-fn not_allowed() -> S3Error {
+/// The methods that are allowed come with the refusal of another one.
+fn not_allowed(methods: &str) -> S3Error {
     let message = "The specified method is not allowed against this resource.";
-    S3Error::new(Code::MethodNotAllowed, message)
+    S3Error::new(Code::MethodNotAllowed, message).with(header::ALLOW, methods.to_owned())
 }
 
 /// Refuses what no request may carry.

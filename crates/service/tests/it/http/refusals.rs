@@ -90,6 +90,7 @@ async fn head_is_accepted_where_get_is() -> Outcome {
     let key = service.api_key().ok_or("no key")?;
     let response = client()?.head(&url).header("x-api-key", key).send().await?;
     assert_eq!(response.status(), 200);
+    assert_eq!(response.headers()["cache-control"], "no-store", "no cache keeps what an account has");
     assert_eq!(client()?.head(&url).send().await?.status(), 401);
     Ok(())
 }

@@ -206,3 +206,32 @@ async fn reading_needs_a_url_that_is_known_and_gives_no_more_than_the_file() -> 
     assert_eq!(bench.count().await?, 1);
     Ok(())
 }
+
+#[tokio::test]
+async fn a_browser_asks_whether_a_file_is_still_the_same_before_it_shows_it_again() -> Outcome {
+    let bench = Bench::start().await?;
+    let url = bench.store("avatar.png", "image/png", b"old").await?;
+    let first = bench.http.get(&url).send().await?;
+    assert_eq!(first.headers()["cache-control"], "no-cache");
+    let etag = first.headers()[ETAG].to_str()?.to_owned();
+    let same = read(&bench, &url, "if-none-match", &etag).await?;
+    assert_eq!((same.status().as_u16(), &same.headers()["cache-control"]), (304, &"no-cache".parse()?));
+    assert_eq!(bench.store("avatar.png", "image/png", b"new").await?, url, "another file has the same URL");
+    assert_eq!(read(&bench, &url, "if-none-match", &etag).await?.text().await?, "new");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_method_that_is_not_allowed_is_refused_with_those_that_are() -> Outcome {
+    let bench = Bench::start().await?;
+    let url = bench.store("some.txt", "text/plain", b"text").await?;
+    let refused = bench.http.patch(&url).send().await?;
+    assert_eq!(
+        (refused.status().as_u16(), &refused.headers()["allow"]),
+        (405, &"GET, HEAD, POST, PUT".parse()?)
+    );
+    let form = bench.http.post(&url).header(CONTENT_TYPE, "multipart/form-data; boundary=x").body("--x--");
+    let refused = form.send().await?;
+    assert_eq!((refused.status().as_u16(), &refused.headers()["allow"]), (405, &"GET, HEAD, PUT".parse()?));
+    Ok(())
+}
