@@ -47,12 +47,11 @@ impl Admin {
     /// Adds an account with nothing in it and no key.
     ///
     /// # Errors
-    /// When the name is taken, empty, or the database cannot be written.
+    /// When the name is taken, empty, has a `/`, a control character or white space other than spaces between others,
+    /// or the database cannot be written.
     pub async fn add_account(&self, username: &str, scope: Scope) -> Result<(), Error> {
         let doing = || format!("adding the account {username:?}");
-        if username.trim().is_empty() {
-            return Err(Error::new(doing(), "an account needs a name"));
-        }
+        check_name(username).map_err(|why| Error::new(doing(), why))?;
         let new = NewAccount::draw(username, scope, &self.app.random)?;
         let bucket = new.bucket.clone();
         let kept = self.app.database.add_account(&new, self.app.clock.now()).await?;
@@ -165,7 +164,7 @@ impl Admin {
     /// so this is the one time it is shown. A name whose key was revoked may get a new one.
     ///
     /// # Errors
-    /// When the name is empty or has a valid key, or the database cannot be written.
+    /// When the name is none that an account could have, or has a valid key, or the database cannot be written.
     pub async fn add_node_key(&self, name: &str) -> Result<String, Error> {
         self.draw_node_key(name, None).await
     }
@@ -184,9 +183,7 @@ impl Admin {
 
     async fn draw_node_key(&self, name: &str, models: Option<&[String]>) -> Result<String, Error> {
         let doing = || format!("adding the node key {name:?}");
-        if name.trim().is_empty() {
-            return Err(Error::new(doing(), "a key needs a name"));
-        }
+        check_name(name).map_err(|why| Error::new(doing(), why))?;
         let key = NewKey::draw_with(NODE_PREFIX, &self.app.random)?;
         match self.app.database.add_node_key(name, &key.kept, models, self.app.clock.now()).await? {
             true => Ok(key.text),
@@ -232,9 +229,24 @@ impl Admin {
     }
 }
 
+/// A name is a line of lists, and a segment of paths.
+fn check_name(name: &str) -> Result<(), &'static str> {
+    let is_refused =
+        |letter: char| letter == '/' || (letter != ' ' && (letter.is_control() || letter.is_whitespace()));
+    if name.is_empty() {
+        Err("it needs a name")
+    } else if name.trim() != name {
+        Err("a name has no white space around it")
+    } else if name.contains(is_refused) {
+        Err("a name has neither `/` nor control characters, and no white space but spaces")
+    } else {
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::accounts::NewKey;
+    use crate::accounts::{NewKey, Scope};
     use crate::{Config, Error, Service};
 
     #[tokio::test]
@@ -249,6 +261,23 @@ mod tests {
         assert!(ambiguous.is_err_and(|error| error.to_string().contains("several keys")));
         assert!(service.revoke_key("twins2").await?);
         assert!(database.key("twins1").await?.is_some() && database.key("twins2").await?.is_none());
+        service.shutdown().await;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_name_is_one_line_and_no_path() -> Result<(), Error> {
+        let service = Service::start(Config::ephemeral()).await?;
+        for name in ["lena", "Lena Ø.", "lena@example.com", "名前"] {
+            service.add_account(name, Scope::Personal).await?;
+            service.add_node_key(name).await?;
+        }
+        for name in ["", " ", " lena", "lena\n", "le\nna", "le\tna", "le/na", "le\u{2028}na", "\u{7f}"] {
+            let refused = service.add_account(name, Scope::Personal).await;
+            assert!(refused.is_err_and(|error| error.to_string().contains("name")), "{name:?}");
+            let refused = service.add_node_key(name).await;
+            assert!(refused.is_err_and(|error| error.to_string().contains("name")), "{name:?}");
+        }
         service.shutdown().await;
         Ok(())
     }
