@@ -197,6 +197,9 @@ impl StorageRate {
     }
 }
 
+/// How many old movements an account may have before they are added up.
+pub(crate) const MAX_OLD_MOVEMENTS: u32 = 50;
+
 /// What the store knows of money. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Ledger: Send + Sync {

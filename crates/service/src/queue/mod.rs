@@ -244,6 +244,9 @@ pub(crate) enum NodeEnd {
     Left,
 }
 
+/// How many tasks retention deletes in one transaction.
+pub(crate) const RETENTION_BATCH: u32 = 500;
+
 /// What the store knows of tasks. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Queue: Send + Sync {

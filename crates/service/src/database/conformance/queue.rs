@@ -236,6 +236,21 @@ pub(crate) async fn retention_deletes_the_oldest_tasks_and_every_balance_still_a
     assert_eq!(earned.smallest(), 15, "what was earned stays");
 }
 
+pub(crate) async fn retention_adds_up_sums_beyond_the_largest_amount(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let most = Money::from_smallest(i64::MAX);
+    fixture.database.credit(fixture.customer, Credit::Paid(most), NOW).await.unwrap();
+    for _ in 0..2 {
+        let task = fixture.task(most);
+        fixture.database.create_task(&task, InsufficientBalance::Refuse, 10, NOW).await.unwrap();
+        fixture.database.cancel(fixture.customer, &task.id, NOW).await.unwrap();
+    }
+    let deleted = fixture.database.delete_ended_tasks(NOW.after(Duration::from_secs(1)), NOW).await;
+    assert_eq!(deleted.unwrap(), 2);
+    assert_eq!(fixture.database.purses(fixture.customer).await.unwrap().balance, most);
+    assert_eq!(fixture.database.audit().await.unwrap().faults, [""; 0]);
+}
+
 pub(crate) async fn outputs_that_a_result_does_not_name_are_removed(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
     let task = fixture.task(Money::ZERO);

@@ -11,17 +11,18 @@ use super::movements::{add_changes, keep_meter, lock, meter_storage, move_all, p
 use super::statements::{all, column, one};
 use crate::accounts::{AccountId, OPERATOR};
 use crate::clock::Moment;
-use crate::ledger::{Audit, Credit, Ledger, Money, Movement, Purse, Purses, Reason, StorageRate};
+use crate::ledger::{
+    Audit, Credit, Ledger, MAX_OLD_MOVEMENTS, Money, Movement, Purse, Purses, Reason, StorageRate,
+};
 use crate::{Error, Result};
 
-/// How many old movements an account may have before they are added up.
-const MAX_OLD_MOVEMENTS: i64 = 50;
-
-/// Adds up the old movements of an account without a task, by their purses. A sum of years can be larger than the
-/// largest amount: then there are several.
-const CARRY: &str = "WITH old AS ( \
-       DELETE FROM movements WHERE task IS NULL AND coalesce(from_account, to_account) = $1 AND at < $2 \
-       RETURNING amount, from_account, from_purse, to_account, to_purse), \
+/// Replaces the movements that fulfil a condition on the first two parameters by one for each pair of purses, with a
+/// moment and a reason; returns how many there were. A sum of years can be larger than the largest amount: then there are
+/// several.
+pub(super) fn add_up(old: &str) -> String {
+    format!(
+        "WITH old AS ( \
+       DELETE FROM movements WHERE {old} RETURNING amount, from_account, from_purse, to_account, to_purse), \
      sums AS ( \
        SELECT sum(amount) AS amount, from_account, from_purse, to_account, to_purse FROM old \
        GROUP BY from_account, from_purse, to_account, to_purse), \
@@ -31,7 +32,9 @@ const CARRY: &str = "WITH old AS ( \
          from_account, from_purse, to_account, to_purse, $4 \
        FROM sums CROSS JOIN LATERAL \
          generate_series(0, div(amount - 1, 9223372036854775807)) AS parts (part)) \
-     SELECT count(*) FROM old";
+     SELECT count(*) FROM old"
+    )
+}
 
 /// How many accounts are charged for storage side by side.
 const CHARGES_AT_ONCE: usize = 8;
@@ -67,12 +70,13 @@ impl Ledger for PostgresDatabase {
         let select = "SELECT coalesce(from_account, to_account) AS account FROM movements \
                       WHERE task IS NULL AND at < $1 GROUP BY 1 HAVING count(*) > $2";
         let accounts: Vec<AccountId> =
-            read!(self, |db| all(db, select, &[&before, &MAX_OLD_MOVEMENTS], column))?;
+            read!(self, |db| all(db, select, &[&before, &i64::from(MAX_OLD_MOVEMENTS)], column))?;
+        let carry = add_up("task IS NULL AND coalesce(from_account, to_account) = $1 AND at < $2");
         let mut carried = 0;
         // A statement for each account, so that none is large.
         for account in accounts {
             let of_account: i64 =
-                statement!(self, |db| one(db, CARRY, &[&account, &before, &now, &Reason::Carried], column))?;
+                statement!(self, |db| one(db, &carry, &[&account, &before, &now, &Reason::Carried], column))?;
             carried += usize::try_from(of_account).unwrap_or(0);
         }
         Ok(carried)

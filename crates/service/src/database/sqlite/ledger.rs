@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use futures_util::{StreamExt as _, stream};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Params, Row, params};
 
 use super::SqliteDatabase;
 use super::group_commit::MAX_BATCH;
@@ -13,7 +13,9 @@ use super::statements::{Statements as _, column};
 use crate::Result;
 use crate::accounts::{AccountId, OPERATOR};
 use crate::clock::Moment;
-use crate::ledger::{Audit, Credit, Ledger, Money, Movement, Purse, Purses, Reason, Side, StorageRate};
+use crate::ledger::{
+    Audit, Credit, Ledger, MAX_OLD_MOVEMENTS, Money, Movement, Purse, Purses, Reason, Side, StorageRate,
+};
 
 #[async_trait]
 impl Ledger for SqliteDatabase {
@@ -75,9 +77,6 @@ impl Ledger for SqliteDatabase {
     }
 }
 
-/// How many old movements an account may have before they are added up.
-const MAX_OLD_MOVEMENTS: u32 = 50;
-
 fn accounts_to_carry(db: &Connection, before: Moment) -> Result<Vec<AccountId>> {
     Ok(db.all(
         "SELECT coalesce(from_account, to_account) AS account FROM movements WHERE task IS NULL AND at < ? \
@@ -89,9 +88,16 @@ fn accounts_to_carry(db: &Connection, before: Moment) -> Result<Vec<AccountId>> 
 
 /// Adds up the old movements of an account; returns how many there were.
 fn carry(db: &Connection, account: AccountId, before: Moment, now: Moment) -> Result<usize> {
-    let delete = "DELETE FROM movements WHERE task IS NULL AND coalesce(from_account, to_account) = ? \
-                  AND at < ? RETURNING amount, from_account, from_purse, to_account, to_purse";
-    let movements = db.all(delete, params![account, before], movement)?;
+    let old = "task IS NULL AND coalesce(from_account, to_account) = ? AND at < ?";
+    add_up(db, old, params![account, before], now)
+}
+
+/// Replaces the movements that fulfil a condition by one for each pair of purses; returns how many there were.
+pub(super) fn add_up(db: &Connection, old: &str, params: impl Params, now: Moment) -> Result<usize> {
+    let delete = format!(
+        "DELETE FROM movements WHERE {old} RETURNING amount, from_account, from_purse, to_account, to_purse"
+    );
+    let movements = db.all(&delete, params, movement)?;
     let mut sums: BTreeMap<(Side, Side), i128> = BTreeMap::new();
     for (amount, from, to) in &movements {
         *sums.entry((*from, *to)).or_default() += i128::from(*amount);

@@ -4,14 +4,13 @@
 use deadpool_postgres::{GenericClient, Transaction};
 
 use super::super::failure::Outcome;
+use super::super::ledger::add_up;
 use super::super::movements::lock;
-use super::super::statements::{all, column, run};
+use super::super::statements::{all, column, one, run};
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::queue::Status;
-
-/// How many tasks are deleted in one transaction.
-const BATCH: i64 = 500;
+use crate::ledger::Reason;
+use crate::queue::{RETENTION_BATCH, Status};
 
 /// The accounts whose oldest task ended before a moment.
 pub(super) async fn accounts(db: &impl GenericClient, before: Moment) -> Outcome<Vec<AccountId>> {
@@ -37,7 +36,7 @@ pub(super) async fn delete(
     let oldest: Vec<(i64, Status, Moment)> = all(
         tx,
         "SELECT place, status, updated_at FROM tasks WHERE account = $1 ORDER BY place LIMIT $2",
-        &[&account, &BATCH],
+        &[&account, &i64::from(RETENTION_BATCH)],
         |row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)),
     )
     .await?;
@@ -46,19 +45,8 @@ pub(super) async fn delete(
     };
     let Some((last, ..)) = oldest.iter().take_while(is_old).last() else { return Ok(0) };
     // One movement for each pair of purses takes the place of many, so that every balance still adds up.
-    run(
-        tx,
-        "INSERT INTO movements (at, amount, from_account, from_purse, to_account, to_purse, reason) \
-         SELECT $3, sum(amount)::bigint, from_account, from_purse, to_account, to_purse, 'carried' \
-         FROM tasks JOIN movements ON movements.task = tasks.sequence \
-         WHERE tasks.account = $1 AND place <= $2 \
-         GROUP BY from_account, from_purse, to_account, to_purse",
-        &[&account, last, &now],
-    )
-    .await?;
-    let of_tasks = "DELETE FROM movements WHERE task IN \
-                    (SELECT sequence FROM tasks WHERE account = $1 AND place <= $2)";
-    run(tx, of_tasks, &[&account, last]).await?;
+    let of_tasks = add_up("task IN (SELECT sequence FROM tasks WHERE account = $1 AND place <= $2)");
+    let _: i64 = one(tx, &of_tasks, &[&account, last, &now, &Reason::Carried], column).await?;
     let deleted = run(tx, "DELETE FROM tasks WHERE account = $1 AND place <= $2", &[&account, last]).await?;
     run(tx, "UPDATE purses SET first_place = $2::bigint + 1 WHERE account = $1", &[&account, last]).await?;
     Ok(usize::try_from(deleted).unwrap_or(usize::MAX))

@@ -3,14 +3,12 @@
 
 use rusqlite::{Connection, params};
 
+use super::super::ledger::add_up;
 use super::super::statements::Statements as _;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::queue::Status;
-
-/// How many tasks are deleted in one transaction.
-const BATCH: u32 = 500;
+use crate::queue::{RETENTION_BATCH, Status};
 
 /// The accounts whose oldest task ended before a moment.
 pub(super) fn accounts(db: &Connection, before: Moment) -> Result<Vec<AccountId>> {
@@ -27,7 +25,7 @@ pub(super) fn accounts(db: &Connection, before: Moment) -> Result<Vec<AccountId>
 pub(super) fn delete(db: &Connection, account: AccountId, before: Moment, now: Moment) -> Result<usize> {
     let oldest: Vec<(i64, Status, Moment)> = db.all(
         "SELECT place, status, updated_at FROM tasks WHERE account = ? ORDER BY place LIMIT ?",
-        params![account, BATCH],
+        params![account, RETENTION_BATCH],
         |row| row.try_into(),
     )?;
     let is_old = |(_, status, updated_at): &&(i64, Status, Moment)| {
@@ -35,18 +33,8 @@ pub(super) fn delete(db: &Connection, account: AccountId, before: Moment, now: M
     };
     let Some((last, ..)) = oldest.iter().take_while(is_old).last() else { return Ok(0) };
     // One movement for each pair of purses takes the place of many, so that every balance still adds up.
-    db.run(
-        "INSERT INTO movements (at, amount, from_account, from_purse, to_account, to_purse, reason) \
-         SELECT ?3, sum(amount), from_account, from_purse, to_account, to_purse, 'carried' \
-         FROM tasks JOIN movements ON movements.task = tasks.id \
-         WHERE tasks.account = ?1 AND place <= ?2 \
-         GROUP BY from_account, from_purse, to_account, to_purse",
-        params![account, last, now],
-    )?;
-    db.run(
-        "DELETE FROM movements WHERE task IN (SELECT id FROM tasks WHERE account = ? AND place <= ?)",
-        params![account, last],
-    )?;
+    let of_tasks = "task IN (SELECT id FROM tasks WHERE account = ? AND place <= ?)";
+    add_up(db, of_tasks, params![account, last], now)?;
     let deleted = db.run("DELETE FROM tasks WHERE account = ? AND place <= ?", params![account, last])?;
     db.run("UPDATE accounts SET first_place = ?2 + 1 WHERE id = ?1", params![account, last])?;
     Ok(deleted)
