@@ -23,6 +23,8 @@ impl Inputs {
 
 /// How many violations a refusal names.
 const MAX_VIOLATIONS: usize = 20;
+/// How many bytes the URL of a file may have: servers and proxies take no more.
+const MAX_URL: usize = 8 * 1024;
 /// How many digits a number may have behind the point, as the document has it.
 const MAX_FRACTION_DIGITS: usize = 18;
 
@@ -80,6 +82,9 @@ fn check(descriptor: &Descriptor, value: &str) -> Result<(), String> {
         Kind::Int | Kind::Float => check_number(descriptor, value, !descriptor.samples.is_empty()),
         Kind::File => {
             let url = text(value).ok_or("must be the URL of a file, as a string")?;
+            if url.len() > MAX_URL {
+                return Err(format!("must be a URL of at most {MAX_URL} bytes"));
+            }
             if is_http_url(&url) { Ok(()) } else { Err("must be an http or https URL of a file".to_owned()) }
         }
         Kind::Options => {

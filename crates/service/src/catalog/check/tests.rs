@@ -85,11 +85,14 @@ fn a_number_lies_in_its_range_and_a_step_is_a_hint() {
 
 #[test]
 fn a_file_is_the_url_of_one() {
-    let file =
-        json!({ "type": "file", "mime_type": ["image/*"], "samples": ["https://files.example/a.png"] });
+    let file = json!({ "type": "file", "mime_type": ["image/*"], "position": 0, "samples": ["https://files.example/a.png"] });
     for value in ["https://files.example/a%20b.png?x=1", "HTTP://127.0.0.1:9000/b/ü.png"] {
         assert!(takes(file.clone(), &json!(value).to_string()), "{value}");
     }
+    let longest = format!("https://files.example/{}", "a".repeat(8 * 1024 - 22));
+    assert!(takes(file.clone(), &json!(longest).to_string()));
+    let too_long = complaints(&json!({ "it": file }), &json!({ "it": format!("{longest}a") }).to_string());
+    assert_eq!(too_long.unwrap_or_default(), ["it must be a URL of at most 8192 bytes"]);
     let others = [
         "",
         "a.png",
