@@ -183,7 +183,7 @@ impl Download {
         W: AsyncWrite + Send + Unpin,
     {
         Box::pin(async move {
-            let deadline = Deadline::after(self.deadline);
+            let deadline = Deadline::of_transfer(self.deadline);
             let mut transfer = self.transfer(deadline, ignored())?;
             deadline.bound(transfer.copy_to(&mut writer, "the writer of a download")).await?;
             Ok(transfer.received)
@@ -194,7 +194,7 @@ impl Download {
     pub fn stream(self) -> DownloadStream {
         let chunks = stream::try_unfold(Err(self), |transfer: Result<Transfer, Self>| async {
             let begin = |download: Self| {
-                let deadline = Deadline::after(download.deadline);
+                let deadline = Deadline::of_transfer(download.deadline);
                 download.transfer(deadline, ignored())
             };
             let mut transfer = transfer.or_else(begin)?;
@@ -211,7 +211,7 @@ impl Download {
         stem: Option<String>,
         events: Sink<DownloadEvent>,
     ) -> Result<DownloadedFile> {
-        let deadline = Deadline::after(self.deadline);
+        let deadline = Deadline::of_transfer(self.deadline);
         let overwrite = self.overwrite;
         let label = path.display().to_string();
         let failed = |error| unwritable(&label, error);

@@ -150,7 +150,7 @@ impl Upload {
     }
 
     async fn run(self, events: Sink<UploadEvent>) -> Result<UploadedFile> {
-        let deadline = Deadline::after(self.deadline);
+        let deadline = Deadline::of_transfer(self.deadline);
         let core = Arc::clone(&self.folder.core);
         let folder = self.folder.uploadable()?;
         // A reader may be slow.

@@ -80,11 +80,7 @@ impl Outcome {
                 let problem = error.to_string();
                 let redactor = self.core.as_ref().map(|core| core.redactor.clone()).unwrap_or_default();
                 let problem = redactor.foreign(&problem, MAX_MESSAGE);
-                Err(Error::OutputType(Box::new(OutputMismatch {
-                    task: self.task,
-                    output: self.output,
-                    problem,
-                })))
+                Err(Error::OutputType(Box::new(OutputMismatch::new(self.task, self.output, problem))))
             }
         }
     }
@@ -103,13 +99,15 @@ impl Outcome {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] when the output has no such field, or it is no URL.
+    /// [`Error::OutputType`] when the output has no such field, or it is no URL.
     pub fn url(&self, name: &str) -> Result<&str> {
         let url = self.urls().find_map(|(field, url)| (field == name).then_some(url));
         url.ok_or_else(|| {
             let names: Vec<_> = self.urls().map(|(field, _)| field).collect();
             let names = Redactor::default().foreign(&names.join(", "), MAX_MESSAGE);
-            Error::InvalidArgument(format!("the output has no URL {name:?}; it has {names}"))
+            let problem = format!("it has no URL {name:?}; its URLs: {names}");
+            let mismatch = OutputMismatch::new(self.task.clone(), self.output.clone(), problem);
+            Error::OutputType(Box::new(mismatch))
         })
     }
 

@@ -2,12 +2,11 @@
 //! and turns every failure into an [`Error`].
 
 use std::error::Error as StdError;
-use std::iter::successors;
 use std::pin::pin;
 use std::time::Duration;
 
 use inferstore_api::types::{EnvelopeStatus, TaskId};
-use inferstore_api::{BodyTooLarge, Envelope, Error as RawError, Operation, ResponseValue, Safety};
+use inferstore_api::{Envelope, Error as RawError, Operation, ResponseValue, Safety};
 use reqwest::header::HeaderMap;
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -16,7 +15,7 @@ use tracing::{Instrument, Span, debug, debug_span, field};
 use crate::memory::lock;
 use crate::transport::Core;
 use crate::transport::deadline::Deadline;
-use crate::transport::error::{CallContext, Error, Result};
+use crate::transport::error::{CallContext, Error, Result, is_too_large};
 use crate::transport::redact::{MAX_INPUT, MAX_MESSAGE, Redactor};
 use crate::transport::retry::{self, Attempts, Failure};
 
@@ -248,10 +247,6 @@ fn open<T>(response: ResponseValue<Envelope<T>>, redactor: &Redactor) -> Result<
     let message = response.into_inner().message.map(|message| redactor.foreign(&message, MAX_MESSAGE));
     let context = CallContext { status: Some(status), request_id, message, ..CallContext::default() };
     Err(Fault::new(Failure::Permanent, context))
-}
-
-fn is_too_large(error: &reqwest::Error) -> bool {
-    successors(error.source(), |&cause| cause.source()).any(|cause| cause.is::<BodyTooLarge>())
 }
 
 fn request_id(headers: &HeaderMap, redactor: &Redactor) -> Option<String> {

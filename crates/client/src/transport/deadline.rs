@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use crate::transport::error::{DeadlineReached, Error, Result};
+use crate::transport::error::{DeadlineReached, Error, Result, TaskDisposition};
 
 /// When an operation started and when it must finish, if ever.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +13,8 @@ pub(crate) struct Deadline {
     pub(crate) at: Option<Instant>,
     /// Whether the operation is a wait, whose calls have a retry budget of their own.
     pub(crate) is_of_wait: bool,
+    /// What work that is cut off says of a task.
+    pub(crate) disposition: TaskDisposition,
 }
 
 impl Deadline {
@@ -21,7 +23,12 @@ impl Deadline {
         let started = Instant::now();
         // A duration that overflows `Instant` means no deadline.
         let at = duration.and_then(|duration| started.checked_add(duration));
-        Self { started, at, is_of_wait: false }
+        Self { started, at, is_of_wait: false, disposition: TaskDisposition::NotCreated }
+    }
+
+    /// As [`after`](Self::after), for an upload or a download outside of a run.
+    pub(crate) fn of_transfer(duration: Option<Duration>) -> Self {
+        Self { disposition: TaskDisposition::NoTask, ..Self::after(duration) }
     }
 
     pub(crate) fn never() -> Self {
@@ -62,14 +69,14 @@ impl Deadline {
 
     /// Runs work that creates no task until the deadline.
     pub(crate) async fn bound<T>(self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        match self.timeout(work).await {
+        let source = match self.timeout(work).await {
             // A call that ran into the deadline failed because of it.
-            Some(Err(error @ Error::Transport(_))) if self.is_over() => {
-                Err(self.reached(DeadlineReached { source: Some(Box::new(error)), ..Default::default() }))
-            }
-            Some(done) => done,
-            None => Err(self.reached(DeadlineReached::default())),
-        }
+            Some(Err(error @ Error::Transport(_))) if self.is_over() => Some(Box::new(error)),
+            Some(done) => return done,
+            None => None,
+        };
+        let disposition = self.disposition;
+        Err(self.reached(DeadlineReached { disposition, source, ..DeadlineReached::default() }))
     }
 
     /// The error of this deadline.
@@ -83,7 +90,6 @@ mod tests {
     use std::future::{pending, ready};
 
     use super::*;
-    use crate::transport::error::TaskDisposition;
 
     #[tokio::test(start_paused = true)]
     async fn work_is_cut_off_at_the_deadline_and_not_before() {

@@ -5,8 +5,8 @@ use std::fmt;
 use std::iter::successors;
 use std::time::Duration;
 
-use inferstore_api::Decimal;
 use inferstore_api::types::{ModelId, TaskId, TaskStatus};
+use inferstore_api::{BodyTooLarge, Decimal};
 use serde_json::Value;
 
 use crate::transport::causes::{FileError, FileErrorKind, InvalidInputs};
@@ -60,7 +60,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// | [`ModelOffline`](Self::ModelOffline) | no node serves the model | try later |
 /// | [`TaskFailed`](Self::TaskFailed), [`TaskCanceled`](Self::TaskCanceled) | the task ended without a result; not billed | read the detail |
 /// | [`DeadlineReached`](Self::DeadlineReached) | the deadline passed | see its disposition |
-/// | [`OutputType`](Self::OutputType) | the output does not have the requested type | read it as JSON |
+/// | [`OutputType`](Self::OutputType) | the output does not have the requested type, or no URL of that name | read it as JSON |
 #[non_exhaustive]
 pub enum Error {
     /// The client cannot be built with these settings.
@@ -91,7 +91,7 @@ pub enum Error {
     TaskCanceled(TaskId),
     /// The deadline passed.
     DeadlineReached(Box<DeadlineReached>),
-    /// The output of a task does not have the requested type.
+    /// The output of a task does not have the requested type, or no URL of the requested name.
     OutputType(Box<OutputMismatch>),
 }
 
@@ -200,9 +200,11 @@ pub enum TaskDisposition {
     CancelUnknown,
     /// Unknown: the task could never be read.
     Unknown,
+    /// The operation was an upload or a download, and is about no task.
+    NoTask,
 }
 
-/// An output that does not have the requested type.
+/// An output that does not have the requested type, or no URL of the requested name.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OutputMismatch {
@@ -326,6 +328,9 @@ impl Error {
                 "check the network and the base URL, then try again"
             }
             Self::Transport(_) => "check whether the call had its effect before sending it again",
+            Self::Decode(_) if self.source().is_some_and(is_too_large) => {
+                "raise max_response_size of the client builder"
+            }
             Self::Decode(_) => "check that the base URL leads to the service and ends in its versioned root",
             Self::OutcomeUnknown(unknown) if unknown.shows_nothing() => {
                 "read the task history once more in a moment, then create it again"
@@ -352,6 +357,7 @@ impl Error {
                     "wait for the task by its identifier; it is billed if it succeeds"
                 }
                 TaskDisposition::Unknown => "check the identifier and the API key, then read the task",
+                TaskDisposition::NoTask => "allow more time and transfer the file again",
             },
             Self::OutputType(_) => "read the output as JSON; the task succeeded and was billed",
         }
@@ -466,15 +472,23 @@ impl fmt::Display for Error {
                 write!(f, "the deadline passed after {:.1} s; ", reached.elapsed.as_secs_f64())?;
                 match &reached.task {
                     Some(task) => f.write_str(&disposition(task, reached.disposition)),
+                    None if reached.disposition == TaskDisposition::NoTask => {
+                        f.write_str("the transfer is not complete")
+                    }
                     None => f.write_str("no task was created"),
                 }
             }
             Self::OutputType(mismatch) => {
                 let task = shown(mismatch.task.as_str());
-                write!(f, "the output of task {task} has another type: {}", mismatch.problem)
+                write!(f, "the output of task {task} is not as requested: {}", mismatch.problem)
             }
         }
     }
+}
+
+/// Whether the response was larger than the limit.
+pub(crate) fn is_too_large(error: &(dyn StdError + 'static)) -> bool {
+    successors(Some(error), |&cause| cause.source()).any(|cause| cause.is::<BodyTooLarge>())
 }
 
 /// An identifier of the service, which is kept as it is and shown without control characters.
@@ -485,7 +499,7 @@ pub(crate) fn shown(id: &str) -> String {
 fn disposition(task: &TaskId, disposition: TaskDisposition) -> String {
     let task = shown(task.as_str());
     match disposition {
-        TaskDisposition::NotCreated => "no task was created".to_owned(),
+        TaskDisposition::NotCreated | TaskDisposition::NoTask => "no task was created".to_owned(),
         TaskDisposition::Canceled => format!("the task {task} was canceled while it was queued"),
         TaskDisposition::CancelUnknown => format!("whether the task {task} was canceled is unknown"),
         TaskDisposition::StillRunning => format!("the task {task} has not ended"),

@@ -94,8 +94,39 @@ async fn a_task_whose_response_is_too_large_ends_the_wait() {
     let service = ScriptedService::new();
     let _ = service.model("m").succeeds(json!({ "output": "x".repeat(2_000) }));
     let client = service.client_builder().max_response_size(1_500).build().unwrap();
-    let result = client.model("m").run(Inputs::new()).await;
-    assert!(matches!(result, Err(Error::Decode(_))), "{result:?}");
+    let error = client.model("m").run(Inputs::new()).await.unwrap_err();
+    assert!(matches!(error, Error::Decode(_)) && error.task_id().is_some(), "{error:?}");
+    assert!(error.hint().contains("max_response_size"), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_of_a_transfer_says_nothing_of_a_task() {
+    let service = ScriptedService::new();
+    let url = service.stores("output.png", "image/png", b"pixels".to_vec());
+    let client = service.client_builder().middleware(Hangs("")).build().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let download = || client.download(url.as_str()).deadline(SECOND);
+    for error in [
+        download().bytes().await.unwrap_err(),
+        download().to_dir(folder.path(), "output").await.unwrap_err(),
+        download().stream().try_collect().await.unwrap_err(),
+        client.folder("samples").upload(File::bytes("a.png", "pixels")).deadline(SECOND).await.unwrap_err(),
+    ] {
+        assert!(error.is_timeout() && error.task_id().is_none(), "{error:?}");
+        assert!(!format!("{error:?}").contains("task"), "{error:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_output_under_another_name_is_no_mistake_of_a_call_that_was_not_sent() {
+    let service = ScriptedService::new();
+    let url = service.stores("output.png", "image/png", b"pixels".to_vec());
+    let _ = service.model("m").succeeds(json!({ "output_image": url, "score": 1 }));
+    let outcome = service.client().unwrap().model("m").run(Inputs::new()).await.unwrap();
+    for error in [outcome.url("output").unwrap_err(), outcome.download("score").unwrap_err()] {
+        assert_eq!(error.task_id(), Some(&outcome.task));
+        assert!(error.to_string().contains("output_image") && error.hint().contains("billed"), "{error:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
