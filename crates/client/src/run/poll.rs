@@ -80,16 +80,6 @@ impl Schedule {
         Self { interval, learned }
     }
 
-    /// The delay before the next read; at least as long as the service asked for.
-    pub(crate) fn delay_after(
-        &self,
-        reads: u32,
-        waited: Duration,
-        retry_after: Option<Duration>,
-    ) -> Duration {
-        self.delay(reads, waited).max(retry_after.unwrap_or_default().min(MAX_DELAY))
-    }
-
     /// The delay before the next read, after this many reads and this wait.
     pub(crate) fn delay(&self, reads: u32, waited: Duration) -> Duration {
         match (&self.learned, &self.interval) {
@@ -295,10 +285,7 @@ mod tests {
     #[test]
     fn a_delay_is_at_most_thirty_days_even_if_a_longer_one_is_asked_for() {
         let schedule = Schedule::new(PollInterval::every(Duration::MAX), &[]);
-        let days = Duration::from_secs(30 * 86_400);
-        assert_eq!(schedule.delay(1, Duration::ZERO), days);
-        let schedule = Schedule::new(PollInterval::Fast, &[]);
-        assert_eq!(schedule.delay_after(1, Duration::ZERO, Some(Duration::MAX)), days);
+        assert_eq!(schedule.delay(1, Duration::ZERO), Duration::from_secs(30 * 86_400));
     }
 
     mod properties {

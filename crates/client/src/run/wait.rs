@@ -1,12 +1,13 @@
 //! Waiting for tasks until they end: when they are read, what a read means, and what the deadline does.
 
 use std::collections::{HashMap, VecDeque};
-use std::pin::Pin;
+use std::future::pending;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::future::{BoxFuture, Either, FutureExt, select};
 use futures_util::stream::{self, StreamExt};
 use inferstore_api::types::{ModelId, TaskDetail, TaskId, TaskStatus};
 use tokio::time::{Instant, sleep_until};
@@ -39,6 +40,9 @@ const SERVING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How long the question for a serving node may take; it only explains the wait.
 const SERVING_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The longest `Retry-After` that a wait honours: one response would delay all of its tasks by a day.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 
 /// How many tasks are read or canceled at the same time.
 const MAX_CONCURRENT_READS: usize = 8;
@@ -167,8 +171,8 @@ pub(crate) struct Waiter {
     reads: u32,
     /// The delay before the next read.
     delay: Duration,
-    /// The longest `Retry-After` since the last delay.
-    retry_after: Option<Duration>,
+    /// No read comes earlier, because of a `Retry-After`.
+    not_before: Instant,
     pub(super) pending: HashMap<TaskId, Pending>,
     pub(super) ended: VecDeque<Ended>,
     /// Whether tasks are to be looked for in the history.
@@ -214,7 +218,7 @@ impl Waiter {
             started: Instant::now(),
             reads: 0,
             delay: Duration::ZERO,
-            retry_after: None,
+            not_before: Instant::now(),
             pending: HashMap::new(),
             ended: VecDeque::new(),
             is_search_due: false,
@@ -244,7 +248,7 @@ impl Waiter {
             if let Some((_, end)) = self.ended.pop_front() {
                 return end;
             }
-            self.round().await;
+            self.round(pending()).await;
         }
     }
 
@@ -264,20 +268,28 @@ impl Waiter {
         Task { core: Arc::clone(&self.tasks.core), id: id.clone() }
     }
 
-    /// Waits for the next read, reads, and notes the tasks that have ended.
-    pub(super) async fn round(&mut self) {
+    /// Waits for the next read, reads, and notes the tasks that have ended; or only waits until tasks are `added`.
+    pub(super) async fn round(&mut self, added: impl Future<Output = ()>) {
         let has_queued = self.pending.values().any(Pending::may_be_queued);
         let cancels = self.options.cancel_at_deadline && has_queued;
         let end = if cancels { cancel_before(self.deadline) } else { self.deadline };
-        if !sleep(self.delay, end).await {
-            return self.give_up(cancels).await;
+        let began = Instant::now();
+        let asked = self.not_before.saturating_duration_since(began);
+        match select(pin!(sleep(self.delay.max(asked), end)), pin!(added)).await {
+            Either::Left((true, _)) => {}
+            Either::Left((false, _)) => return self.give_up(cancels).await,
+            Either::Right(_) => {
+                let left = self.delay.saturating_sub(began.elapsed());
+                self.delay = left.min(self.schedule.delay(0, Duration::ZERO));
+                return;
+            }
         }
         self.read_history(end).await;
         self.read_tasks(end).await;
         self.check_serving(end).await;
         self.reads += 1;
         let waited = self.started.elapsed();
-        self.delay = self.schedule.delay_after(self.reads, waited, self.retry_after.take());
+        self.delay = self.schedule.delay(self.reads, waited);
     }
 
     /// Reads the tasks that have ended, and those that no page of the history shows.
@@ -329,7 +341,7 @@ impl Waiter {
             Err(error) if ends_wait(&error) => Err(error),
             Err(error) => {
                 (self.sink)(RunEvent::ReadFailed(error.to_string()));
-                self.retry_after = self.retry_after.max(error.retry_after());
+                self.not_before = self.not_before.max(earliest_after(&error));
                 pending.last_error = Some(error);
                 return;
             }
@@ -339,7 +351,7 @@ impl Waiter {
     }
 
     pub(super) fn note_retry_after(&mut self, error: &Error) {
-        self.retry_after = self.retry_after.max(error.retry_after());
+        self.not_before = self.not_before.max(earliest_after(error));
     }
 
     /// The deadline: every task that is left ends with an error; first those that can be canceled.
@@ -438,6 +450,11 @@ impl Pending {
     fn has_ended(&self) -> bool {
         self.status.as_ref().is_some_and(TaskStatus::is_terminal)
     }
+}
+
+/// When the service may be asked again after this error.
+fn earliest_after(error: &Error) -> Instant {
+    Instant::now() + error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER)
 }
 
 /// Waits for the next read; `false` at the end of the wait.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, Stream, StreamExt};
 use inferstore_api::types::TaskId;
+use tokio::sync::Notify;
 
 use crate::memory::lock;
 use crate::resources::{MAX_RECORDS, Tasks};
@@ -32,10 +33,11 @@ impl Tasks {
     ///
     /// Every task comes exactly once, with its outcome or its error; at the deadline all that are left
     /// come with [`Error::DeadlineReached`](crate::Error::DeadlineReached). Failures that pass do not end the wait for a task, a refusal
-    /// such as 404 ends it for that task. Dropping the stream leaves the tasks alone.
+    /// such as 404 ends it for that task. Unlike a run, it does not ask whether nodes serve the models: a task that stays
+    /// queued is waited for until the deadline. Dropping the stream leaves the tasks alone.
     pub fn wait_all<Ids: IntoIterator<Item: Into<TaskId>>>(&self, tasks: Ids) -> WaitAll {
-        let added = tasks.into_iter().map(Into::into).collect();
-        let added = Arc::new(Mutex::new(added));
+        let ids = Mutex::new(tasks.into_iter().map(Into::into).collect());
+        let added = Arc::new(Added { tasks: ids, signal: Notify::new() });
         WaitAll { tasks: self.clone(), options: WaitOptions::default(), added, ended: None }
     }
 }
@@ -45,10 +47,15 @@ impl Tasks {
 pub struct WaitAll {
     tasks: Tasks,
     options: WaitOptions,
-    /// Tasks that no round has taken over yet.
-    added: Arc<Mutex<Vec<TaskId>>>,
+    added: Arc<Added>,
     /// Starts with the first read, and again when tasks are added after its end.
     ended: Option<BoxStream<'static, Ended>>,
+}
+
+/// Tasks that no round has taken over yet, and what ends the sleep before the next one.
+struct Added {
+    tasks: Mutex<Vec<TaskId>>,
+    signal: Notify,
 }
 
 type Ended = (TaskId, Result<Outcome>);
@@ -74,7 +81,8 @@ impl WaitAll {
 
     /// Adds a task, also while the stream is read. A task that is waited for already is not added again.
     pub fn add(&self, task: impl Into<TaskId>) {
-        lock(&self.added).push(task.into());
+        lock(&self.added.tasks).push(task.into());
+        self.added.signal.notify_one();
     }
 
     /// The next task that has ended, or `None` when all have.
@@ -90,7 +98,7 @@ impl WaitAll {
         let waiter = Waiter::new(&core, self.options.clone(), deadline, ignored());
         let ended = stream::unfold((waiter, Arc::clone(&self.added)), |(mut waiter, added)| async move {
             loop {
-                let new = std::mem::take(&mut *lock(&added));
+                let new = std::mem::take(&mut *lock(&added.tasks));
                 new.into_iter().for_each(|id| waiter.add(id));
                 if let Some(ended) = waiter.ended.pop_front() {
                     return Some((ended, (waiter, added)));
@@ -98,7 +106,7 @@ impl WaitAll {
                 if waiter.pending.is_empty() {
                     return None;
                 }
-                waiter.round().await;
+                waiter.round(added.signal.notified()).await;
             }
         });
         ended.map(move |(id, end)| (id, end.map(|task| Outcome::of(task, &core)))).boxed()

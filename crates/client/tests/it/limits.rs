@@ -192,6 +192,22 @@ async fn queued_tasks_are_canceled_before_the_deadline_and_the_others_waited_for
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_task_that_is_added_is_read_soon_although_the_others_are_read_seldom() {
+    let service = ScriptedService::new();
+    let _ = service.model("queued").stays_queued();
+    let _ = service.model("m").succeeds(json!({})).takes(Duration::ZERO);
+    let client = service.client().unwrap();
+    let queued = client.model("queued").run(Inputs::new()).start().await.unwrap();
+    let poll = PollInterval::Between { first: SECOND, longest: 100 * SECOND };
+    let mut all = client.tasks().wait_all([queued.id()]).poll(poll);
+    assert!(timeout(500 * SECOND, all.next()).await.is_err());
+    let added = client.model("m").run(Inputs::new()).start().await.unwrap();
+    all.add(added.id().clone());
+    let (task, result) = timeout(2 * SECOND, all.next()).await.unwrap().unwrap();
+    assert!(task == *added.id() && result.is_ok(), "{task}: {result:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn tasks_are_read_once_more_just_before_the_deadline() {
     let service = ScriptedService::new();
     let _ = service.model("m").succeeds(json!({})).takes(15 * SECOND);
