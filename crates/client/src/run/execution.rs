@@ -20,6 +20,7 @@ use crate::resources::{MAX_RECORDS, Model, Storage, Task, Tasks};
 use crate::run::create::{Create, ReadAt};
 use crate::run::wait::Waiter;
 use crate::run::{Outcome, PreparedRun, RunEvent, RunOptions, outcome};
+use crate::transport::redact::MAX_MESSAGE;
 use crate::transport::{Core, CostLimit, Deadline, Error, ModelOffline, Result, Sink, TaskDisposition};
 
 /// How long the uploaded inputs of a run that has ended may take to be deleted.
@@ -70,8 +71,8 @@ impl Execution {
             Ok(created) => created,
             Err(error) => {
                 let is_certain = !matches!(error, Error::OutcomeUnknown(_));
-                if deletes && is_certain {
-                    self.delete().await;
+                if deletes {
+                    self.delete(is_certain).await;
                 }
                 return Err(error);
             }
@@ -81,8 +82,8 @@ impl Execution {
         let waiter = Waiter::new(&self.core, wait, self.deadline, self.sink.clone()).of_run(model);
         let ended = Box::pin(waiter.one(task)).await;
         disarm(guard);
-        if deletes && has_ended(&ended) {
-            self.delete().await;
+        if deletes {
+            self.delete(has_ended(&ended)).await;
         }
         let mut outcome = Outcome::of(ended?, &self.core);
         outcome.stored_inputs = std::mem::take(&mut *lock(&self.uploaded));
@@ -185,7 +186,7 @@ impl Execution {
         };
         let ready = self.deadline.bound(Box::pin(ready)).await;
         if ready.is_err() && !is_shared {
-            self.delete().await;
+            self.delete(true).await;
         }
         ready
     }
@@ -261,20 +262,26 @@ impl Execution {
         }
     }
 
-    /// Deletes the uploaded inputs; those that cannot be deleted stay in the list.
-    async fn delete(&self) {
+    /// Deletes the uploaded inputs if no task needs them; those that are still stored stay in the list.
+    async fn delete(&self, is_unused: bool) {
         let storage = Storage { core: Arc::clone(&self.core) };
         // Bounds how long the caller waits for the deletions.
         let deadline = Deadline::after(Some(DELETE_TIMEOUT));
-        let uploaded = std::mem::take(&mut *lock(&self.uploaded));
-        for url in uploaded {
+        let mut stored = std::mem::take(&mut *lock(&self.uploaded));
+        let candidates = if is_unused { std::mem::take(&mut stored) } else { Vec::new() };
+        for url in candidates {
             match deadline.timeout(storage.delete(url.clone())).await {
                 Some(Ok(())) => continue,
                 Some(Err(error)) => warn!(%error, "an uploaded input could not be deleted"),
                 None => warn!("an uploaded input could not be deleted in time"),
             }
-            lock(&self.uploaded).push(url);
+            stored.push(url);
         }
+        if !stored.is_empty() {
+            let objects = self.core.redactor.foreign(&stored.join(" "), MAX_MESSAGE);
+            warn!(count = stored.len(), objects, "uploaded inputs are still stored");
+        }
+        *lock(&self.uploaded) = stored;
     }
 
     /// Learns the durations of the model from the end of the task history. A failure costs only that.

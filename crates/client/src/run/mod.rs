@@ -245,9 +245,10 @@ impl<T> Run<T> {
     }
 
     /// Deletes the uploaded inputs when the task has ended, or when none is created; they are not shared with other
-    /// runs then. What could not be deleted is in [`Outcome::stored_inputs`], and a run that is dropped deletes
-    /// nothing. [`start`](Self::start), which waits for no end, refuses it; a [`PreparedRun`] lists its uploads, and
-    /// deleting them is up to you. Default: `false`.
+    /// runs then. The deletions take up to 10 seconds, also after the deadline. What is still stored is in
+    /// [`Outcome::stored_inputs`], and after an error in an event of `tracing`; a run that is dropped deletes nothing.
+    /// [`start`](Self::start), which waits for no end, refuses it; a [`PreparedRun`] lists its uploads, and deleting
+    /// them is up to you. Default: `false`.
     pub fn delete_inputs_after(mut self, delete: bool) -> Self {
         self.options.delete_inputs_after = delete;
         self

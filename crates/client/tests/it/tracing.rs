@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::io::Write;
+use std::time::Duration;
 
 use inferstore::testing::ScriptedService;
 use inferstore::{File, Inputs, Result};
@@ -38,7 +39,15 @@ async fn spans_name_the_operation_the_attempts_and_the_status_and_no_secret() ->
     let inputs = Inputs::new().file("input_image", File::bytes("a.png", b"secret content".to_vec()));
     service.model("m").succeeds(json!(1));
     service.responds("getTask", 503, "maintenance").loses_response("upload");
-    service.client()?.model("m").run(inputs).await?;
+    service.client()?.model("m").run(inputs.clone()).await?;
+    // A run that fails returns no list of what is still stored.
+    let _ = service.model("failing").fails("no");
+    service.responds("deleteFile", 500, "busy");
+    let failed = service.client()?.model("failing").run(inputs.clone()).delete_inputs_after(true).await;
+    assert!(failed.is_err());
+    let _ = service.model("slow").stays_queued();
+    let slow = service.client()?.model("slow").run(inputs).delete_inputs_after(true);
+    assert!(slow.deadline(Duration::from_secs(9)).await.is_err());
     let text = LOG.with_borrow(|log| String::from_utf8_lossy(log).into_owned());
     for expected in [
         r#"inferstore{operation="createTask" attempts=1 status=200}"#,
@@ -46,9 +55,11 @@ async fn spans_name_the_operation_the_attempts_and_the_status_and_no_secret() ->
         r#"inferstore{operation="getTask" attempts=1 status=503 attempts=2 status=200}"#,
         "inferstore_upload{size=14}",
         "the call failed attempt=1 status=503",
+        "uploaded inputs are still stored count=1 objects=\"http://storage.localhost/",
     ] {
         assert!(text.contains(expected), "no {expected} in {text}");
     }
+    assert_eq!(text.matches("uploaded inputs are still stored").count(), 2, "{text}");
     for secret in ["isk_test", "X-Amz", "secret content"] {
         assert!(!text.contains(secret), "{secret} in {text}");
     }
