@@ -2,7 +2,8 @@
 //! `curl --data-binary @hazy.png http://127.0.0.1:3000/dehaze > clear.png`.
 //!
 //! axum drops the future of a handler when the browser disconnects. `cancel_on_drop` then cancels the task
-//! if it is still queued, also when it was being created at that moment.
+//! if it is still queued, also when it was being created at that moment. The uploaded picture then stays in the folder
+//! `samples`, and is billed, until something else deletes it.
 
 #![expect(clippy::print_stdout, reason = "an example prints its results")]
 
