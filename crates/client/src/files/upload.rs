@@ -62,7 +62,9 @@ const MIN_THROUGHPUT: u64 = 32 * 1024;
 /// ```
 ///
 /// The file stays in the storage, and is billed, until it is [deleted](crate::Storage::delete). Dropping
-/// an upload stops it; a file whose last bytes were already sent may be stored all the same.
+/// an upload stops it; a file whose last bytes were already sent may be stored all the same. One that was polled, as in
+/// a `select!`, goes on when it is polled again, with the options that it began with; read as events it fails, because
+/// that would be a second upload.
 #[derive(Clone, Debug)]
 #[must_use = "an upload starts when it is awaited or its events are read"]
 pub struct Upload {
@@ -150,6 +152,7 @@ impl Upload {
     }
 
     async fn run(self, events: Sink<UploadEvent>) -> Result<UploadedFile> {
+        self.running.check_unused()?;
         let deadline = Deadline::of_transfer(self.deadline);
         let core = Arc::clone(&self.folder.core);
         let folder = self.folder.uploadable()?;

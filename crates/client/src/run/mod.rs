@@ -86,7 +86,8 @@ pub type RunEvents<T = Value> = Events<RunEvent, Outcome<T>>;
 /// A run that is dropped before the create leaves no task. One that is dropped during the create or the
 /// wait leaves the task running, and it is billed if it succeeds, unless
 /// [`cancel_on_drop`](Self::cancel_on_drop) is set. One that was polled, as in a `select!`, goes on when it is polled
-/// again; started, prepared or read as events it fails, because that would be a second run.
+/// again, with the options that it began with; started, prepared or read as events it fails, because that would be a
+/// second run.
 #[must_use = "a run does nothing until it is awaited, started, checked or prepared"]
 pub struct Run<T = Value> {
     model: Model,
@@ -324,13 +325,7 @@ impl<T> Run<T> {
     }
 
     fn execution(&self, sink: Sink<RunEvent>) -> Result<Execution> {
-        // What was polled may have sent its create.
-        if self.running.0.is_some() {
-            return Err(Error::InvalidArgument(
-                "the run has begun: it goes on when it is awaited again, and can be used in no other way"
-                    .to_owned(),
-            ));
-        }
+        self.running.check_unused()?;
         let inputs = self.inputs.clone().map_err(Error::InvalidArgument)?;
         Ok(Execution::new(self.model.clone(), inputs.into_fields()?, self.options.clone(), sink))
     }

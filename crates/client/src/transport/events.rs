@@ -9,7 +9,7 @@ use futures_util::future::{BoxFuture, FutureExt, MaybeDone, maybe_done};
 use futures_util::stream::{BoxStream, Stream, StreamExt, TryStreamExt};
 
 use crate::memory::lock;
-use crate::transport::error::Result;
+use crate::transport::error::{Error, Result};
 
 /// The receiver of the events of an operation.
 pub(crate) type Sink<E> = Arc<dyn Fn(E) + Send + Sync>;
@@ -21,6 +21,19 @@ pub(crate) fn ignored<E>() -> Sink<E> {
 
 /// An operation that starts when it is polled first, and is there from then on. A clone has not started.
 pub(crate) struct Lazy<T>(pub(crate) Option<BoxFuture<'static, Result<T>>>);
+
+impl<T> Lazy<T> {
+    /// Fails once the operation has begun: it may have had its effect, which another use of it would have again.
+    pub(crate) fn check_unused(&self) -> Result<()> {
+        match &self.0 {
+            None => Ok(()),
+            Some(_) => Err(Error::InvalidArgument(
+                "it has begun: it goes on when it is awaited again, and can be used in no other way"
+                    .to_owned(),
+            )),
+        }
+    }
+}
 
 impl<T> Default for Lazy<T> {
     fn default() -> Self {

@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use inferstore::middleware::{BoxFuture, Middleware, Next};
 use inferstore::reqwest::{self, Method, Request, Response, header::DATE};
 use inferstore::testing::ScriptedService;
-use inferstore::{Client, Error, Inputs, PreparedRun, Run, RunEvent};
+use inferstore::{Client, Error, File, Inputs, PreparedRun, Run, RunEvent};
 use serde_json::json;
 
 use crate::count;
@@ -332,4 +332,18 @@ async fn a_lost_task_is_found_although_this_machine_was_suspended_meanwhile() {
     service.loses_response("createTask");
     run(&client).await.unwrap();
     assert_eq!(count(&service.requests(), "createTask"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upload_that_was_polled_is_not_sent_a_second_time() {
+    let service = ScriptedService::new();
+    let client = service.client().unwrap();
+    let begun = || {
+        let mut upload = client.folder("samples").upload(File::bytes("a.png", "pixels"));
+        assert!(upload.poll_unpin(&mut Context::from_waker(Waker::noop())).is_pending());
+        upload
+    };
+    let error = begun().events().finish().await.unwrap_err();
+    assert!(matches!(&error, Error::InvalidArgument(problem) if problem.contains("begun")), "{error:?}");
+    assert_eq!(begun().await.unwrap().size, 6);
 }
