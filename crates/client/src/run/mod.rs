@@ -194,7 +194,7 @@ impl<T> Run<T> {
     }
 
     /// Cancels the task at the deadline if it is still queued. Otherwise it stays, and is billed if it
-    /// succeeds. Default: `false`.
+    /// succeeds. The same applies after [`offline_timeout`](Self::offline_timeout). Default: `false`.
     pub fn cancel_at_deadline(mut self, cancel: bool) -> Self {
         self.options.wait.cancel_at_deadline = cancel;
         self

@@ -110,7 +110,7 @@ impl Wait {
     }
 
     /// Cancels the task at the deadline if it is still queued. Otherwise it stays, and is billed if it
-    /// succeeds. Default: `false`.
+    /// succeeds. The same applies after 10 minutes without a serving node ([`model`](Self::model)). Default: `false`.
     pub fn cancel_at_deadline(mut self, cancel: bool) -> Self {
         self.options.cancel_at_deadline = cancel;
         self
