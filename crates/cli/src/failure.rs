@@ -162,7 +162,9 @@ fn hint(error: &Error) -> String {
         Error::Unauthorized(_) => {
             "`inferstore login` stores another key; `inferstore status` shows which is used"
         }
-        Error::CostLimitExceeded(_) => "raise --max-cost or choose another model; no task was created",
+        Error::CostLimitExceeded(_) => {
+            "raise or drop --max-cost, or choose another model; no task was created"
+        }
         Error::ModelOffline(offline) => match &offline.task {
             Some(task) => {
                 return hint_of_task(task, offline.disposition).unwrap_or_else(|| error.hint().to_owned());

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use inferstore_api::Decimal;
 use inferstore_api::types::{TaskId, TaskInput, TaskStatus, UploadFolder};
+use inferstore_api::{Decimal, operations};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tracing::warn;
@@ -21,7 +21,10 @@ use crate::run::create::{Create, ReadAt};
 use crate::run::wait::Waiter;
 use crate::run::{Outcome, PreparedRun, RunEvent, RunOptions, outcome};
 use crate::transport::redact::MAX_MESSAGE;
-use crate::transport::{Core, CostLimit, Deadline, Error, ModelOffline, Result, Sink, TaskDisposition};
+use crate::transport::{
+    CallContext, Core, CostLimit, Deadline, Error, ModelOffline, Result, Sink, TaskDisposition,
+    UnknownOutcome,
+};
 
 /// How long the uploaded inputs of a run that has ended may take to be deleted.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -316,10 +319,7 @@ pub(super) async fn check_limits(
     if let Some(max_cost) = max_cost {
         let quote = model.cost_until(deadline).await?.cost;
         // A missing quote is not a price of zero.
-        let quote = quote.ok_or_else(|| {
-            Error::InvalidArgument("the service states no price, so max_cost cannot be checked".to_owned())
-        })?;
-        if quote > *max_cost {
+        if quote.as_ref().is_none_or(|quote| quote > max_cost) {
             let max_cost = max_cost.clone();
             return Err(Error::CostLimitExceeded(Box::new(CostLimit { quote, max_cost })));
         }
@@ -363,7 +363,10 @@ async fn create_guarded(create: Create) -> Result<(TaskId, CancelGuard)> {
         }
     });
     // Without a result the runtime shuts down, and the create may have been sent.
-    let created = receive_created.await.unwrap_or_else(|_| Err(Error::OutcomeUnknown(Box::default())));
+    let created = receive_created.await.unwrap_or_else(|_| {
+        let context = CallContext::new(operations::CREATE_TASK.id, None);
+        Err(Error::OutcomeUnknown(Box::new(UnknownOutcome { context, ..UnknownOutcome::default() })))
+    });
     Ok((created?, guard))
 }
 

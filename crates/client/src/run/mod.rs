@@ -207,8 +207,8 @@ impl<T> Run<T> {
         self
     }
 
-    /// Fails before anything is created when a run costs more: `"0.10"`, or a [`Decimal`]. Default: no
-    /// limit.
+    /// Fails before anything is created when a run costs more, or the service states no price: `"0.10"`, or a
+    /// [`Decimal`]. Default: no limit.
     pub fn max_cost<Cost: TryInto<Decimal>>(mut self, max_cost: Cost) -> Self {
         match max_cost.try_into() {
             Ok(max_cost) => self.options.max_cost = Some(max_cost),

@@ -56,7 +56,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// | [`Transport`](Self::Transport) | no response, after all safe retries | check the network, try later |
 /// | [`Decode`](Self::Decode) | a response that is not one of this service | check the base URL |
 /// | [`OutcomeUnknown`](Self::OutcomeUnknown) | a task may have been created, or not | look at the candidates before you create it again |
-/// | [`CostLimitExceeded`](Self::CostLimitExceeded) | the price is above `max_cost`; nothing was created | raise the limit |
+/// | [`CostLimitExceeded`](Self::CostLimitExceeded) | the price is above `max_cost`, or not stated; nothing was created | raise the limit |
 /// | [`ModelOffline`](Self::ModelOffline) | no node serves the model | try later |
 /// | [`TaskFailed`](Self::TaskFailed), [`TaskCanceled`](Self::TaskCanceled) | the task ended without a result; not billed | read the detail |
 /// | [`DeadlineReached`](Self::DeadlineReached) | the deadline passed | see its disposition |
@@ -81,7 +81,7 @@ pub enum Error {
     Decode(Box<CallContext>),
     /// A create was sent, its response was lost, and the task history does not show which task it is.
     OutcomeUnknown(Box<UnknownOutcome>),
-    /// A run costs more than its limit. Nothing was created.
+    /// A run costs more than its limit, or the service states no price. Nothing was created.
     CostLimitExceeded(Box<CostLimit>),
     /// No node serves the model.
     ModelOffline(Box<ModelOffline>),
@@ -136,12 +136,12 @@ pub struct UnknownOutcome {
     pub history_was_read: bool,
 }
 
-/// A price above the limit.
+/// A price above the limit, or none to compare with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CostLimit {
-    /// The price of a run.
-    pub quote: Decimal,
+    /// The price of a run, if the service states one.
+    pub quote: Option<Decimal>,
     /// The limit.
     pub max_cost: Decimal,
 }
@@ -336,7 +336,9 @@ impl Error {
                 "read the task history once more in a moment, then create it again"
             }
             Self::OutcomeUnknown(_) => "look at the candidates and the task history before creating it again",
-            Self::CostLimitExceeded(_) => "raise max_cost or choose another model; no task was created",
+            Self::CostLimitExceeded(_) => {
+                "raise or drop max_cost, or choose another model; no task was created"
+            }
             Self::ModelOffline(offline) if offline.task.is_none() => {
                 "try again later, or run without require_serving; no task was created"
             }
@@ -457,7 +459,10 @@ impl fmt::Display for Error {
             Self::OutcomeUnknown(unknown) => unknown.fmt(f),
             Self::CostLimitExceeded(limit) => {
                 let CostLimit { quote, max_cost } = &**limit;
-                write!(f, "a run costs {quote}, more than the limit of {max_cost}")
+                match quote {
+                    Some(quote) => write!(f, "a run costs {quote}, more than the limit of {max_cost}"),
+                    None => write!(f, "the service states no price to compare with the limit of {max_cost}"),
+                }
             }
             Self::ModelOffline(offline) => {
                 write!(f, "no node serves the model {}", shown(offline.model.as_str()))?;

@@ -347,3 +347,32 @@ async fn an_upload_that_was_polled_is_not_sent_a_second_time() {
     assert!(matches!(&error, Error::InvalidArgument(problem) if problem.contains("begun")), "{error:?}");
     assert_eq!(begun().await.unwrap().size, 6);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_no_price_can_be_compared_with_refuses_the_run() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    service.responds("getModelCost", 200, json!({ "status": "success", "data": {} }));
+    let error = run(&service.client().unwrap()).max_cost("1").await.unwrap_err();
+    assert!(matches!(&error, Error::CostLimitExceeded(limit) if limit.quote.is_none()), "{error:?}");
+    assert!(error.to_string().contains("states no price") && error.hint().contains("max_cost"), "{error:?}");
+    assert!(service.created().is_empty());
+}
+
+#[test]
+fn a_create_that_is_lost_with_its_runtime_is_named() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let mut run = run(&service.client().unwrap()).cancel_on_drop(true).skip_validation(true);
+    runtime.block_on(async {
+        // It has handed the create to the runtime.
+        for _ in 0..3 {
+            assert!(run.poll_unpin(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+    });
+    drop(runtime);
+    let error = run.now_or_never().unwrap().unwrap_err();
+    assert!(matches!(error, Error::OutcomeUnknown(_)), "{error:?}");
+    assert!(error.to_string().contains("the response to createTask was lost"), "{error}");
+}
