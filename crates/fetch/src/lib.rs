@@ -24,6 +24,10 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 const MIN_PROGRESS: usize = 64 * 1024;
 const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_REDIRECTS: usize = 5;
+/// The pauses before further attempts.
+const BACKOFF: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
+/// How soon a failure must come for another attempt.
+const MAX_RETRIED: Duration = Duration::from_secs(15);
 
 /// Why there is no content.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +66,30 @@ impl fmt::Display for FetchError {
 
 impl StdError for FetchError {}
 
+/// The attempts of one fetch: up to three, while its failures are temporary and come soon. A host that is slow takes no
+/// longer for that.
+#[derive(Debug)]
+pub struct Attempts {
+    begun: Instant,
+    backoff: std::slice::Iter<'static, Duration>,
+}
+
+impl Default for Attempts {
+    fn default() -> Self {
+        Self { begun: Instant::now(), backoff: BACKOFF.iter() }
+    }
+}
+
+impl Attempts {
+    /// Waits before another attempt; false when there is none.
+    pub async fn may_go_on(&mut self, failure: &FetchError) -> bool {
+        let may = failure.is_temporary() && self.begun.elapsed() < MAX_RETRIED;
+        let Some(pause) = self.backoff.next().filter(|_| may) else { return false };
+        tokio::time::sleep(*pause).await;
+        true
+    }
+}
+
 /// Fetches files of the public internet. It costs nothing until the first fetch, which reads the
 /// certificates of the system.
 #[derive(Debug, Clone, Default)]
@@ -75,12 +103,17 @@ impl Fetcher {
     /// # Errors
     /// A sentence that says why there is none. It does not repeat the URL, which may carry a signature.
     pub async fn fetch(&self, url: &str) -> Result<Vec<u8>, String> {
-        let mut content = Vec::new();
-        self.fetch_to(url, &mut content).await.map_err(|error| error.message)?;
-        Ok(content)
+        let mut attempts = Attempts::default();
+        loop {
+            let mut content = Vec::new();
+            let Err(error) = self.fetch_to(url, &mut content).await else { return Ok(content) };
+            if !attempts.may_go_on(&error).await {
+                return Err(error.message);
+            }
+        }
     }
 
-    /// Writes the content behind a URL to a file, or to memory.
+    /// Writes the content behind a URL to a file, or to memory, in one attempt: see [`Attempts`].
     ///
     /// # Errors
     /// As `fetch`.
@@ -294,6 +327,54 @@ mod tests {
         let inside = Fetcher::default().fetch("http://localhost:1/").await;
         let closed = closed.map_err(|error| error.to_string());
         assert!(closed.is_err() && closed == inside, "{closed:?} {inside:?}");
+        Ok(())
+    }
+
+    /// A fetcher that may reach this machine, and a URL of a listener there by name: addresses are refused.
+    async fn local() -> Outcome<(Fetcher, TcpListener, String)> {
+        let (listener, mut url) = listener().await?;
+        url.set_host(Some("localhost"))?;
+        let fetcher = Fetcher::default();
+        let _ = fetcher.client.set(client(|_| None).build()?);
+        Ok((fetcher, listener, url.into()))
+    }
+
+    const UNAVAILABLE: &str =
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
+    #[tokio::test]
+    async fn a_host_may_fail_for_a_moment() -> Outcome {
+        let (fetcher, listener, url) = local().await?;
+        let served = tokio::spawn(async move {
+            let file = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\nconnection: close\r\n\r\nfile";
+            // The second one ends in the middle.
+            for response in [UNAVAILABLE, &file[..file.len() - 2], file] {
+                respond(&listener, response).await?;
+            }
+            std::io::Result::Ok(())
+        });
+        assert_eq!(fetcher.fetch(&url).await?, b"file");
+        served.await??;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_host_that_goes_on_failing_is_asked_three_times_and_a_refusal_once() -> Outcome {
+        let not_found = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+        for (response, attempts) in [(UNAVAILABLE, 3), (not_found, 1)] {
+            let (fetcher, listener, url) = local().await?;
+            let mut served = 0;
+            let serve = async {
+                while respond(&listener, response).await.is_ok() {
+                    served += 1;
+                }
+            };
+            tokio::select! {
+                fetched = fetcher.fetch(&url) => assert!(fetched.is_err()),
+                () = serve => {}
+            }
+            assert_eq!(served, attempts, "{response}");
+        }
         Ok(())
     }
 

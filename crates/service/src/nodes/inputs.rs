@@ -3,7 +3,7 @@
 
 use std::io::{self, Seek, SeekFrom};
 
-use inferstore_fetch::FetchError;
+use inferstore_fetch::{Attempts, FetchError};
 use inferstore_models::{Input, Inputs};
 use serde_json::{Map, Value};
 use tokio::fs::File;
@@ -24,6 +24,10 @@ pub(super) const NEVER_RESPONDS: &str = "https://never-responds.example/";
 /// A URL that stands for a host that responds after a second, with an empty file.
 #[cfg(test)]
 pub(super) const RESPONDS_LATE: &str = "https://responds-late.example/";
+
+/// A URL that stands for a host that cannot be reached once, and then responds with an empty file.
+#[cfg(test)]
+pub(super) const FAILS_ONCE: &str = "https://fails-once.example/";
 
 /// The inputs of a task by name, before their files are in memory.
 pub(super) struct TaskInputs(pub(super) Vec<(String, Source)>);
@@ -74,8 +78,15 @@ impl TaskInputs {
     pub(super) async fn fetch(&mut self, app: &App) -> Result<(), Failed> {
         for (name, source) in &mut self.0 {
             if let Source::Remote(url) = source {
-                let fetched = outlast_outage(|| fetch(app, url)).await?;
-                *source = Source::Fetched(fetched.map_err(|why| Failed::input(format!("{name}: {why}")))?);
+                let mut attempts = Attempts::default();
+                let fetched = loop {
+                    match outlast_outage(|| fetch(app, url)).await? {
+                        Ok(file) => break file,
+                        Err(why) if attempts.may_go_on(&why).await => {}
+                        Err(why) => return Err(Failed::input(format!("{name}: {why}"))),
+                    }
+                };
+                *source = Source::Fetched(fetched);
             }
         }
         Ok(())
@@ -117,6 +128,14 @@ fn temporary_file(app: &App) -> Result<File> {
 /// Fetches a file of the internet; returns why there is none. That it cannot be stored is a failure of the service.
 async fn fetch(app: &App, url: &str) -> Result<Result<File, FetchError>> {
     let mut file = temporary_file(app)?;
+    #[cfg(test)]
+    if url == FAILS_ONCE {
+        static FETCHES: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        return Ok(match FETCHES.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+            0 => app.fetcher.fetch_to("http://localhost:1/", &mut file).await.map(|()| file),
+            _ => Ok(file),
+        });
+    }
     #[cfg(test)]
     if url == NEVER_RESPONDS {
         std::future::pending::<()>().await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::dispatcher::DispatchedTask;
-use super::inputs::{NEVER_RESPONDS, RESPONDS_LATE};
+use super::inputs::{FAILS_ONCE, NEVER_RESPONDS, RESPONDS_LATE};
 use crate::accounts::{AccountId, Scope};
 use crate::queue::{Ending, InsufficientBalance, NewTask, Slot, Status};
 use crate::{Config, Credit, Error, Service};
@@ -189,6 +189,19 @@ async fn inputs_that_never_arrive_hold_no_worker() -> Result<(), Error> {
         let in_time = tokio::time::timeout(Duration::from_secs(10), ended).await;
         assert!(in_time.is_ok(), "the task waited for the inputs of others");
     }
+    service.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_input_whose_host_fails_for_a_moment_is_fetched_again() -> Result<(), Error> {
+    let service = Service::start(Config::ephemeral()).await?;
+    let customer = account(&service, "customer").await?;
+    let task = create(&service, customer, FAILS_ONCE).await?;
+    until_failed(&service, customer, &task).await?;
+    let ended = service.app.database.any_task(&task).await?;
+    let message = ended.and_then(|task| task.overview.message).unwrap_or_default();
+    assert!(!message.is_empty() && !message.contains("reached"), "the file is no picture: {message}");
     service.shutdown().await;
     Ok(())
 }
