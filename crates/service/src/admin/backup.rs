@@ -47,8 +47,7 @@ async fn write(app: &App, folder: &Path) -> Result<Backup> {
     let _paused = app.objects.pause_deletions();
     // The name of a database comes last: without it, a folder that lacks blobs is no data folder.
     let copy = folder.join(format!("{}.partial", database::FILE));
-    app.database.backup_to(&copy).await?;
-    let names = app.database.blobs_of(&copy).await?;
+    let names = app.database.backup_to(&copy).await?;
     let objects = names.len() as u64;
     // A bucket has a backup of its own; a stopped service does not even open it.
     let missing = match object_storage::are_in_bucket(&*app.database).await? {

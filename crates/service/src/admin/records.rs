@@ -1,7 +1,5 @@
 //! What the operator reads, as the requests of the operator write it, and what that needs of the database.
 
-use std::path::Path;
-
 use async_trait::async_trait;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -123,6 +121,4 @@ pub(crate) trait AdminDatabase: Send + Sync {
     async fn any_task(&self, id: &str) -> Result<Option<TaskDetail>>;
     /// Returns the charge of a task from the earnings of its publisher to the purses that it came from, once.
     async fn refund(&self, task: &str, now: Moment) -> Result<Refund>;
-    /// The blobs that a backup names.
-    async fn blobs_of(&self, backup: &Path) -> Result<Vec<String>>;
 }

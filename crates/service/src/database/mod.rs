@@ -124,8 +124,9 @@ pub(crate) trait Maintenance: Send + Sync {
     async fn first_key_shown(&self, id: &str) -> Result<()>;
     /// Fails when writes are not committed.
     async fn check_writer(&self) -> Result<()>;
-    /// Writes a copy, as of one moment, into a file that must not exist yet. Reads and writes go on.
-    async fn backup_to(&self, file: &Path) -> Result<()>;
+    /// Writes a copy, as of one moment, into a file that must not exist yet. Reads and writes go on. Returns the blobs
+    /// that it names.
+    async fn backup_to(&self, file: &Path) -> Result<Vec<String>>;
     /// Replaces everything but files by the contents of a backup, for testers. Tasks that were computing can be
     /// claimed. Returns the blobs of the files that were there.
     async fn replace_from(&self, backup: &Path) -> Result<Vec<String>>;

@@ -1,14 +1,11 @@
 //! What only the operator reads, and refunds, in PostgreSQL.
 
-use std::path::Path;
-
 use async_trait::async_trait;
 use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 
 use super::PostgresDatabase;
 use super::failure::{Outcome, read, transaction};
-use super::maintenance::left_to_postgres;
 use super::movements::{add_changes, lock, move_all, purses};
 use super::statements::{all, column, first, is_there};
 use super::values::{Json, signed};
@@ -125,10 +122,6 @@ impl AdminDatabase for PostgresDatabase {
 
     async fn refund(&self, task: &str, now: Moment) -> Result<Refund> {
         transaction!(self, |tx| refund(tx, task, now))
-    }
-
-    async fn blobs_of(&self, _: &Path) -> Result<Vec<String>> {
-        Err(left_to_postgres("reading a backup"))
     }
 }
 

@@ -47,7 +47,7 @@ impl Maintenance for PostgresDatabase {
         statement!(self, |db| run(db, write, &[])).map(|_| ())
     }
 
-    async fn backup_to(&self, _: &Path) -> Result<()> {
+    async fn backup_to(&self, _: &Path) -> Result<Vec<String>> {
         Err(left_to_postgres("writing a backup"))
     }
 
@@ -61,7 +61,7 @@ impl Maintenance for PostgresDatabase {
     }
 }
 
-pub(super) fn left_to_postgres(doing: &str) -> Error {
+fn left_to_postgres(doing: &str) -> Error {
     let cause = "the database is in PostgreSQL, which has its own tools for that";
     Error::new(doing, cause).with_hint("pg_dump, pg_basebackup or the backups of the provider of the server")
 }

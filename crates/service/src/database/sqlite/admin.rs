@@ -1,14 +1,12 @@
-//! What only the operator reads, refunds, and copies of the database, in SQLite.
-
-use std::path::Path;
+//! What only the operator reads, and refunds, in SQLite.
 
 use async_trait::async_trait;
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, params};
 
+use super::SqliteDatabase;
 use super::movements::{move_all, purses};
 use super::statements::{Statements as _, column};
 use super::values::Json;
-use super::{SqliteDatabase, connect};
 use crate::accounts::{AccountId, Scope};
 use crate::admin::{
     AdminDatabase, KeyOverview, ModelOverview, NodeOverview, Refund, TaskDetail, TaskFilter, TaskOverview,
@@ -118,15 +116,6 @@ impl AdminDatabase for SqliteDatabase {
     async fn refund(&self, task: &str, now: Moment) -> Result<Refund> {
         let task = task.to_owned();
         self.write(move |db| refund(db, &task, now)).await
-    }
-
-    async fn blobs_of(&self, backup: &Path) -> Result<Vec<String>> {
-        let backup = backup.to_owned();
-        self.read(move |_| {
-            let copy = connect(&backup, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-            Ok(copy.all("SELECT blob FROM objects", [], |row| row.get(0))?)
-        })
-        .await
     }
 }
 

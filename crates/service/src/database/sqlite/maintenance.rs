@@ -4,13 +4,13 @@ use std::fs::{self, OpenOptions};
 use std::path::Path;
 
 use async_trait::async_trait;
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 
 use super::accounts::{add_account, add_key};
 use super::ledger::credit;
 use super::replacement::replace;
 use super::statements::{Statements as _, column};
-use super::{SqliteDatabase, path};
+use super::{SqliteDatabase, connect, path};
 use crate::clock::Moment;
 use crate::database::{Bootstrap, Bootstrapped, FIRST_ACCOUNT, Maintenance, Settings, Sharing, UNSHOWN_KEY};
 use crate::ledger::Credit;
@@ -54,7 +54,7 @@ impl Maintenance for SqliteDatabase {
         self.run(write, []).await.map(drop)
     }
 
-    async fn backup_to(&self, file: &Path) -> Result<()> {
+    async fn backup_to(&self, file: &Path) -> Result<Vec<String>> {
         let file = file.to_owned();
         self.read(move |db| backup(db, &file)).await
     }
@@ -102,8 +102,8 @@ fn bootstrap(db: &Connection, begin: &Bootstrap, now: Moment) -> Result<Bootstra
 }
 
 /// Copies the database on a connection that reads, so that writes go on. The copy is on the disk before this
-/// returns, and only its owner may read it.
-fn backup(db: &Connection, file: &Path) -> Result<()> {
+/// returns, and only its owner may read it. Returns the blobs that it names.
+fn backup(db: &Connection, file: &Path) -> Result<Vec<String>> {
     let failed = |cause| Error::keeping(format!("writing the backup {}", file.display()), cause);
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -111,7 +111,12 @@ fn backup(db: &Connection, file: &Path) -> Result<()> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let copy = options.open(file).map_err(failed)?;
     let written = path(file).and_then(|path| Ok(db.run("VACUUM INTO ?", [path])?));
-    written.and_then(|_| copy.sync_all().map_err(failed)).inspect_err(|_| {
+    let synced = written.and_then(|_| copy.sync_all().map_err(failed));
+    let named = synced.and_then(|()| {
+        let copy = connect(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        Ok(copy.all("SELECT blob FROM objects", [], column)?)
+    });
+    named.inspect_err(|_| {
         // What is half written is no backup.
         let _ = fs::remove_file(file);
     })
