@@ -1,19 +1,18 @@
 //! Runs a model on every picture of a folder, and pays for each once, whenever the program is killed.
 //!
 //! The journal has one line of JSON for each step of a picture: prepared, started, ended. Started again,
-//! the program continues where the journal ends.
+//! the program continues where the journal ends, also with tasks that it could not read to their end.
 
-#![expect(clippy::print_stdout, reason = "an example prints its results")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example prints its results")]
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use futures_util::{StreamExt, stream};
 use inferstore::types::TaskId;
-use inferstore::{Client, Decimal, Inputs, PreparedRun};
+use inferstore::{Client, Decimal, Error, Inputs, PreparedRun};
 use serde::{Deserialize, Serialize};
 
 /// The last step of a picture.
@@ -29,13 +28,17 @@ enum Step {
 struct Journal(BTreeMap<PathBuf, Step>, File);
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cost = run(Client::from_env()?, "pictures".as_ref(), "outputs".as_ref()).await?;
     println!("the batch cost {cost}");
     Ok(())
 }
 
-pub(crate) async fn run(client: Client, pictures: &Path, outputs: &Path) -> Result<Decimal, Box<dyn Error>> {
+pub(crate) async fn run(
+    client: Client,
+    pictures: &Path,
+    outputs: &Path,
+) -> Result<Decimal, Box<dyn std::error::Error>> {
     let mut journal = Journal::open(&outputs.join("journal.jsonl"))?;
     let mut tasks = client.tasks().wait_all([""; 0]);
     let mut pictures_by_task = BTreeMap::new();
@@ -55,23 +58,23 @@ pub(crate) async fn run(client: Client, pictures: &Path, outputs: &Path) -> Resu
     let all = std::fs::read_dir(pictures)?.collect::<Result<Vec<_>, _>>()?;
     let mut new: Vec<PathBuf> = all.into_iter().map(|file| file.path()).collect();
     new.retain(|picture| !journal.0.contains_key(picture));
-    let uploads = stream::iter(new).map(|picture| {
+    let new = stream::iter(new).map(|picture| {
         let run = client.model("haze-removal").prepare(Inputs::new().file("input_image", &picture));
         async move { (picture, run.await) }
     });
-    let mut uploads = uploads.buffer_unordered(8);
-    while let Some((picture, run)) = uploads.next().await {
+    let prepared = stream::iter(prepared).map(|(picture, run)| (picture, Ok(run)));
+    // Few are uploaded before their tasks are created.
+    let mut runs = prepared.chain(new.buffer_unordered(8));
+    while let Some((picture, run)) = runs.next().await {
         let run = run?;
         journal.note(&picture, Step::Prepared(run.clone()))?;
-        prepared.push((picture, run));
-    }
-    for (picture, run) in prepared {
         let task = client.adopt_or_start(run).await?.id().clone();
         journal.note(&picture, Step::Started(task.clone()))?;
         tasks.add(task.clone());
         pictures_by_task.insert(task, picture);
     }
 
+    let mut unread = None;
     while let Some((task, result)) = tasks.next().await {
         let picture = &pictures_by_task[&task];
         let step = match result {
@@ -80,9 +83,18 @@ pub(crate) async fn run(client: Client, pictures: &Path, outputs: &Path) -> Resu
                 outcome.download("output_image")?.overwrite(true).to_dir(outputs, name).await?;
                 Step::Ended(outcome.cost.unwrap_or_default())
             }
-            Err(error) => Step::Failed(error.to_string()),
+            Err(error @ (Error::TaskFailed(_) | Error::TaskCanceled(_))) => Step::Failed(error.to_string()),
+            // The task may still succeed, and is paid then: the next start waits for it again.
+            Err(error) => {
+                eprintln!("{}: {error}", picture.display());
+                unread = Some(error);
+                continue;
+            }
         };
         journal.note(picture, step)?;
+    }
+    if let Some(error) = unread {
+        return Err(error.into());
     }
     let costs = journal.0.values().filter_map(|step| match step {
         Step::Ended(cost) => Some(cost),
@@ -92,7 +104,7 @@ pub(crate) async fn run(client: Client, pictures: &Path, outputs: &Path) -> Resu
 }
 
 impl Journal {
-    fn open(path: &Path) -> Result<Self, Box<dyn Error>> {
+    fn open(path: &Path) -> Result<Self, Box<dyn std::error::Error>> {
         std::fs::create_dir_all(path.parent().unwrap_or(path))?;
         let text = std::fs::read_to_string(path).unwrap_or_default();
         // A crash can cut the last line short.
@@ -103,7 +115,7 @@ impl Journal {
         Ok(Self(steps, file))
     }
 
-    fn note(&mut self, picture: &PathBuf, step: Step) -> Result<(), Box<dyn Error>> {
+    fn note(&mut self, picture: &PathBuf, step: Step) -> Result<(), Box<dyn std::error::Error>> {
         writeln!(self.1, "{}", serde_json::to_string(&(picture, &step))?)?;
         self.1.sync_data()?;
         self.0.insert(picture.clone(), step);

@@ -129,6 +129,30 @@ async fn a_batch_that_is_killed_at_any_moment_pays_each_picture_once()
     Ok(())
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_batch_creates_tasks_while_it_uploads_and_waits_again_for_those_it_could_not_read()
+-> std::result::Result<(), Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let pictures = folder.path().join("pictures");
+    let outputs = folder.path().join("outputs");
+    std::fs::create_dir(&pictures)?;
+    for number in 0..20 {
+        std::fs::write(pictures.join(format!("{number}.png")), "the same picture")?;
+    }
+    let service = ScriptedService::new();
+    let output = service.stores("clear.png", "image/png", b"clear".to_vec());
+    service.model("haze-removal").succeeds(json!({ "output_image": output })).costs("0.1".parse()?);
+    service.responds("getTask", 401, "the key has expired").responds("getTask", 401, "the key has expired");
+    assert!(batch_with_journal::run(service.client()?, &pictures, &outputs).await.is_err());
+    let requests = service.requests();
+    let first_create = requests.iter().position(|request| *request == "createTask");
+    let last_upload = requests.iter().rposition(|request| *request == "createPresignedUpload");
+    assert!(first_create < last_upload, "{requests:?}");
+    let cost = batch_with_journal::run(service.client()?, &pictures, &outputs).await?;
+    assert_eq!((cost, service.created().len()), ("2.0".parse()?, 20));
+    Ok(())
+}
+
 #[expect(dead_code, reason = "a program")]
 #[path = "../../examples/web_handler.rs"]
 mod web_handler;
