@@ -201,6 +201,7 @@ mod tests {
     fn a_bucket_is_a_path_or_a_host_of_its_endpoint() {
         let plain = read("s3://files?endpoint=http://127.0.0.1:9000").unwrap();
         assert_eq!(plain.address.as_str(), "http://127.0.0.1:9000/files");
+        assert_eq!(plain.shown(), "the bucket files at http://127.0.0.1:9000");
         assert_eq!(plain.public_address, plain.address);
         assert_eq!((plain.region.as_str(), plain.prefix.as_str()), ("us-east-1", ""));
 

@@ -108,6 +108,12 @@ async fn pair(folder: &Path, database: &dyn Database, is_new: bool) -> Result<()
                      away to begin without files";
         return Err(Error::new(action(), cause));
     }
+    // Processes that share a database may have looked in another folder, which is found out later.
+    if setting.is_some() && !is_new && !database.is_shared() && !folder.exists() {
+        let cause = "the files of this database are not there; put the folder back, or create an empty one to go on \
+                     without them";
+        return Err(Error::new(action(), cause));
+    }
     let id = match setting.or_else(|| marker.clone()) {
         Some(id) => id,
         // Not drawn with the seed of a test, which makes accounts and keys predictable, and not this.

@@ -81,6 +81,41 @@ async fn a_service_does_not_start_with_a_new_database_beside_the_files_of_anothe
 }
 
 #[tokio::test]
+async fn a_service_does_not_start_without_the_files_of_its_database_unless_their_folder_is_empty() -> Outcome
+{
+    let folder = tempfile::tempdir()?;
+    let config = settings(folder.path())?;
+    let bench = Bench::with(config.clone()).await?;
+    let url = bench.store("kept.txt", "text/plain", b"kept").await?;
+    bench.service.shutdown().await;
+
+    let (objects, elsewhere) = (folder.path().join("objects"), folder.path().join("elsewhere"));
+    fs::rename(&objects, &elsewhere)?;
+    let refused = Service::start(config.clone()).await;
+    let message = refused.err().ok_or("the service starts")?.to_string();
+    assert!(message.contains("objects") && message.contains("put the folder back"), "{message}");
+    fs::create_dir(&objects)?;
+    Service::start(config.clone()).await?.shutdown().await;
+
+    fs::remove_dir_all(&objects)?;
+    fs::rename(&elsewhere, &objects)?;
+    let bench = Bench::with(config).await?;
+    assert_eq!(bench.http.get(&url).send().await?.text().await?, "kept");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_backup_without_files_is_a_data_folder() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let service = Service::start(Config::folder(folder.path())).await?;
+    let copy = tempfile::tempdir()?;
+    service.backup(copy.path()).await?;
+    service.shutdown().await;
+    Service::start(Config::folder(copy.path())).await?.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_an_older_database_does_not_know_is_set_aside_and_comes_back_with_the_newer_one() -> Outcome {
     let folder = tempfile::tempdir()?;
     let config = settings(folder.path())?;
