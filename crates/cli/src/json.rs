@@ -139,11 +139,8 @@ pub(crate) fn select(records: &[String], fields: &[String], documented: &[&str])
         .chain(documented.iter().copied())
         .collect();
     // A list without records shows nothing of its fields.
-    let unknown = fields.iter().find(|field| !records.is_empty() && !known.contains(field.as_str()));
-    if let Some(field) = unknown {
-        let known: Vec<&str> = known.into_iter().collect();
-        return Err(Failure::usage(format!("there is no field {field:?}"))
-            .with_hint(format!("the fields are: {}", known.join(", "))));
+    if !records.is_empty() {
+        check_fields(fields, &known)?;
     }
     let selected = records.iter().map(|record| {
         let members = fields.iter().map(|field| {
@@ -155,39 +152,66 @@ pub(crate) fn select(records: &[String], fields: &[String], documented: &[&str])
     Ok(selected.collect())
 }
 
-/// The values that a jq expression makes of the JSON; texts without quotes, as `jq -r` prints them.
-#[cfg(feature = "jq")]
-pub(crate) fn filtered(json: &str, expression: &str) -> Result<Vec<String>> {
-    use jaq_core::load::{Arena, File, Loader};
-    use jaq_core::{Compiler, Ctx, Vars, data, unwrap_valr};
-    use jaq_json::{Val, read};
+/// Fails when one of the fields is none of those that are known.
+pub(crate) fn check_fields(fields: &[String], known: &BTreeSet<&str>) -> Result {
+    let Some(field) = fields.iter().find(|field| !known.contains(field.as_str())) else { return Ok(()) };
+    let known: Vec<&str> = known.iter().copied().collect();
+    Err(Failure::usage(format!("there is no field {field:?}"))
+        .with_hint(format!("the fields are: {}", known.join(", "))))
+}
 
-    let wrong = |problem: String| {
-        Failure::usage(format!("the jq expression {expression:?} cannot be used: {problem}"))
-            .with_hint("such as --jq '.records[].task_id'; see the manual of jq")
-    };
-    let input = read::parse_single(json.as_bytes()).map_err(|error| wrong(error.to_string()))?;
+#[cfg(feature = "jq")]
+type Filter = jaq_core::Filter<jaq_core::data::JustLut<jaq_json::Val>>;
+
+#[cfg(feature = "jq")]
+fn wrong(expression: &str, problem: &str) -> Failure {
+    Failure::usage(format!("the jq expression {expression:?} cannot be used: {problem}"))
+        .with_hint("such as --jq '.records[].task_id'; see the manual of jq")
+}
+
+/// The program of a jq expression. It fails on input that does not fit, too.
+#[cfg(feature = "jq")]
+pub(crate) fn compiled(expression: &str) -> Result<Filter> {
+    use jaq_core::Compiler;
+    use jaq_core::load::{Arena, File, Loader};
+
     let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
     let functions = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
     let arena = Arena::default();
     let program = File { code: expression, path: () };
     let modules =
-        Loader::new(definitions).load(&arena, program).map_err(|_| wrong("it is not valid".to_owned()))?;
-    let filter = Compiler::default()
+        Loader::new(definitions).load(&arena, program).map_err(|_| wrong(expression, "it is not valid"))?;
+    Compiler::default()
         .with_funs(functions)
         .compile(modules)
-        .map_err(|_| wrong("it names something that does not exist".to_owned()))?;
+        .map_err(|_| wrong(expression, "it names something that does not exist"))
+}
+
+/// The values that a jq expression makes of the JSON; texts without quotes, as `jq -r` prints them.
+#[cfg(feature = "jq")]
+pub(crate) fn filtered(json: &str, expression: &str) -> Result<Vec<String>> {
+    use jaq_core::{Ctx, Vars, data, unwrap_valr};
+    use jaq_json::{Val, read};
+
+    let failed = |error: &dyn std::fmt::Display| wrong(expression, &error.to_string());
+    let filter = compiled(expression)?;
+    let input = read::parse_single(json.as_bytes()).map_err(|error| failed(&error))?;
     let context = Ctx::<data::JustLut<Val>>::new(&filter.lut, Vars::new([]));
     let mut values = Vec::new();
     for value in filter.id.run((context, input)).map(unwrap_valr) {
-        let value = value.map_err(|error| wrong(error.to_string()))?.to_string();
+        let value = value.map_err(|error| failed(&error))?.to_string();
         values.push(serde_json::from_str::<String>(&value).unwrap_or(value));
     }
     Ok(values)
 }
 
 #[cfg(not(feature = "jq"))]
-pub(crate) fn filtered(_: &str, _: &str) -> Result<Vec<String>> {
+pub(crate) fn filtered(_: &str, expression: &str) -> Result<Vec<String>> {
+    compiled(expression).map(|()| Vec::new())
+}
+
+#[cfg(not(feature = "jq"))]
+pub(crate) fn compiled(_: &str) -> Result {
     Err(Failure::usage("this command was built without the feature `jq`").with_hint(
         "pipe --json into jq, or build the command with: cargo install --path crates/cli --features jq",
     ))

@@ -49,7 +49,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, mut environment: Envir
             let output = Output::new(&mut environment, global.output());
             let last_response = LastResponse::default();
             let session = Session { global, environment, output: output.clone(), last_response };
-            output.end(commands::execute(command, session))
+            // Before anything is sent that may be paid.
+            output.end(output.check_expression().and_then(|()| commands::execute(command, session)))
         }
         Err(error) => {
             let output = Output::new(&mut environment, OutputOptions::default());

@@ -195,27 +195,21 @@ impl Output {
                 if report.json.is_empty() {
                     return Ok(());
                 }
-                let selected = match self.selected(report) {
-                    // What was done is shown all the same: it may have been paid.
-                    Err(failure) if report.fields.is_empty() => {
-                        self.json(&report.json)?;
-                        return Err(failure);
-                    }
-                    selected => selected?,
-                };
-                match (self.has_fields(), &report.records) {
-                    (false, _) => self.json(&report.json)?,
-                    (true, None) => self.json(&selected.concat())?,
-                    (true, Some(_)) => self.json(&format!("[{}]", selected.join(",")))?,
-                }
+                let json = self.selected(report).map(|selected| match (self.has_fields(), &report.records) {
+                    (false, _) => report.json.clone(),
+                    (true, None) => selected.concat(),
+                    (true, Some(_)) => format!("[{}]", selected.join(",")),
+                });
+                let lines = json.and_then(|json| self.filtered(&json));
+                self.lines_or(lines, &(self.indented(&report.json) + "\n"))?;
             }
             Format::Jsonl => {
-                for record in self.selected(report)? {
-                    match &self.jq {
-                        Some(_) => self.json(&record)?,
-                        None => self.data(json::on_one_line(&record))?,
-                    }
-                }
+                let line = |record: &String| json::on_one_line(record) + "\n";
+                let lines = self.selected(report).and_then(|records| match self.jq {
+                    Some(_) => records.iter().map(|record| self.filtered(record)).collect(),
+                    None => Ok(records.iter().map(line).collect()),
+                });
+                self.lines_or(lines, &records(report).iter().map(line).collect::<String>())?;
             }
             Format::Quiet => {
                 for line in &report.quiet {
@@ -226,6 +220,14 @@ impl Output {
         Ok(())
     }
 
+    /// Writes what was chosen, or else everything: what was done is shown all the same, because it may have been paid.
+    fn lines_or(&self, chosen: Result<String>, everything: &str) -> Result {
+        match chosen {
+            Ok(lines) => self.bytes(lines.as_bytes()),
+            Err(failure) => self.bytes(everything.as_bytes()).and(Err(failure)),
+        }
+    }
+
     /// Whether fields of the JSON were asked for.
     pub(crate) fn has_fields(&self) -> bool {
         !self.fields.is_empty()
@@ -233,22 +235,36 @@ impl Output {
 
     /// JSON: filtered if asked, indented on a terminal, and else as it is.
     pub(crate) fn json(&self, json: &str) -> Result {
-        if let Some(expression) = &self.jq {
-            for value in json::filtered(json, expression)? {
-                self.data(if self.is_terminal() { printable(&value) } else { value })?;
-            }
-            return Ok(());
+        self.bytes(self.filtered(json)?.as_bytes())
+    }
+
+    /// The lines of the JSON, or of what the jq expression makes of it.
+    fn filtered(&self, json: &str) -> Result<String> {
+        let Some(expression) = &self.jq else { return Ok(self.indented(json) + "\n") };
+        let line = |value: String| if self.is_terminal() { printable(&value) } else { value } + "\n";
+        Ok(json::filtered(json, expression)?.into_iter().map(line).collect())
+    }
+
+    fn indented(&self, json: &str) -> String {
+        match self.is_terminal() {
+            true => json::indented(json, self.stdout_look.has_color),
+            false => json.to_owned(),
         }
-        if self.is_terminal() {
-            return self.data(json::indented(json, self.stdout_look.has_color));
-        }
-        self.data(json)
+    }
+
+    /// Fails when the jq expression cannot be used.
+    pub(crate) fn check_expression(&self) -> Result {
+        self.jq.as_deref().map_or(Ok(()), |expression| json::compiled(expression).map(drop))
+    }
+
+    /// Fails when a field that was asked for is none of those that the report will have.
+    pub(crate) fn check_fields(&self, documented: &[&str]) -> Result {
+        json::check_fields(&self.fields, &documented.iter().copied().collect())
     }
 
     /// The records of a report, or its payload alone, with the fields that were asked for.
     fn selected(&self, report: &Report) -> Result<Vec<String>> {
-        let whole = (!report.json.is_empty()).then(|| report.json.clone());
-        let records = report.records.clone().unwrap_or_else(|| whole.into_iter().collect());
+        let records = records(report);
         if self.has_fields() { json::select(&records, &self.fields, report.fields) } else { Ok(records) }
     }
 
@@ -301,6 +317,12 @@ impl Output {
             }
         }
     }
+}
+
+/// The records of a report, or its payload alone.
+fn records(report: &Report) -> Vec<String> {
+    let whole = (!report.json.is_empty()).then(|| report.json.clone());
+    report.records.clone().unwrap_or_else(|| whole.into_iter().collect())
 }
 
 /// Foreign text without control characters, on the lines that it has.

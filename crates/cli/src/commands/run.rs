@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use inferstore::types::{ModelVersioning, UploadFolder};
+use inferstore::types::{ModelVersioning, TaskDetail, UploadFolder};
 use inferstore::{Client, Decimal, Error, Inputs, ViolationKind};
 use serde_json::{Map, Value};
 
@@ -25,6 +25,7 @@ use super::task::{WaitOptions, outcome_report};
 use crate::complete;
 use crate::exit;
 use crate::failure::{Failure, Result};
+use crate::fields;
 use crate::output::{Format, Report};
 use crate::progress::Progress;
 use crate::schema;
@@ -144,6 +145,10 @@ pub(crate) async fn again(
     mut session: Session,
 ) -> Result {
     let collected = collect(earlier, &options, &mut session)?;
+    if !(options.dry_run || options.detach) {
+        let is_batch = collected.loose.len() > 1;
+        session.output.check_fields(if is_batch { &summary::FIELDS } else { fields::of::<TaskDetail>() })?;
+    }
     let client = session.client_with_settle(options.settle)?;
     let is_asking = collected.is_empty() && session.environment.stdin_is_terminal;
     let needs_version = is_asking || !collected.loose.is_empty() || options.outputs.out.is_some();

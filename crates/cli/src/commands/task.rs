@@ -15,6 +15,7 @@ use super::outputs::{Names, OutputArguments};
 use super::run::{self, RunOptions};
 use crate::complete;
 use crate::failure::{Failure, Result};
+use crate::fields;
 use crate::lists::{self, Listed};
 use crate::output::{Format, Report};
 use crate::progress::{Progress, watch};
@@ -212,6 +213,7 @@ async fn names_of(task: &types::TaskDetail, client: &Client) -> Result<Names> {
 }
 
 async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> Result {
+    session.output.check_fields(fields::of::<types::TaskDetail>())?;
     let delivery = arguments.outputs.check(None, session)?;
     let id = identified(&arguments.task.id, client).await?;
     let WaitOptions { deadline, cancel_at_deadline, poll } = arguments.wait;

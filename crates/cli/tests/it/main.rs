@@ -23,5 +23,6 @@ mod mistakes;
 mod node;
 mod profiles;
 mod reference;
+mod scripts;
 mod support;
 mod terminal;

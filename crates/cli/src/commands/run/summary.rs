@@ -14,6 +14,10 @@ use crate::output::{Format, Report};
 use crate::settings::Session;
 use crate::table::{Cell, Fit, Table, printable};
 
+/// The fields of the record of a file.
+pub(super) const FIELDS: [&str; 8] =
+    ["candidates", "cost", "error", "file", "output", "outputs", "status", "task"];
+
 /// What became of a file. The words are a promise to scripts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Status {
@@ -157,7 +161,8 @@ pub(super) fn report(ended: &[Ended], total: usize, session: &Session) -> Result
     let records: Vec<String> = ended.iter().map(|ended| ended.record().to_string()).collect();
     let json = format!("[{}]", records.join(","));
     let quiet = ended.iter().flat_map(Ended::shown).collect();
-    session.output.report(&Report { table, below, json, records: Some(records), quiet, ..Report::default() })
+    let records = Some(records);
+    session.output.report(&Report { table, below, json, records, fields: &FIELDS, quiet })
 }
 
 /// The failure of the batch, with the tasks that may go on: JSON has them in its records.
