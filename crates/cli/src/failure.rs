@@ -5,8 +5,9 @@ use std::error::Error as _;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use inferstore::types::TaskId;
+use inferstore::types::{TaskId, TaskStatus};
 use inferstore::{CallContext, Error, FileErrorKind, TaskDisposition, ViolationKind};
+use serde_json::json;
 
 use crate::exit;
 
@@ -25,11 +26,20 @@ pub(crate) struct Failure {
     pub(crate) context: Vec<String>,
     /// What scripts want to know: identifiers of tasks, one a line.
     pub(crate) data: Vec<String>,
+    /// The same as JSON: the task, or an object with `candidates`.
+    pub(crate) json: Option<String>,
 }
 
 impl Failure {
     pub(crate) fn new(code: u8, headline: impl Into<String>) -> Self {
-        Self { code, headline: headline.into(), hint: None, context: Vec::new(), data: Vec::new() }
+        Self {
+            code,
+            headline: headline.into(),
+            hint: None,
+            context: Vec::new(),
+            data: Vec::new(),
+            json: None,
+        }
     }
 
     /// Of the command line or a setting.
@@ -47,6 +57,11 @@ impl Failure {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// The failure with the JSON of a task, if that is known.
+    pub(crate) fn with_json(self, json: Option<String>) -> Self {
+        Self { json: json.or(self.json), ..self }
+    }
+
     pub(crate) fn with_code(self, code: u8) -> Self {
         Self { code, ..self }
     }
@@ -60,6 +75,7 @@ impl From<Error> for Failure {
             hint: Some(hint(&error)),
             context: error.context().map(context).unwrap_or_default(),
             data: data(&error),
+            json: json_of(&error),
         }
     }
 }
@@ -260,6 +276,29 @@ fn data(error: &Error) -> Vec<String> {
         Error::OutcomeUnknown(unknown) => unknown.candidates.iter().map(ToString::to_string).collect(),
         _ => Vec::new(),
     }
+}
+
+fn json_of(error: &Error) -> Option<String> {
+    match error {
+        Error::DeadlineReached(reached) => {
+            Some(task_json(reached.task.as_ref()?, reached.disposition, reached.last_status.as_ref()))
+        }
+        Error::ModelOffline(offline) => {
+            Some(task_json(offline.task.as_ref()?, offline.disposition, Some(&TaskStatus::InQueue)))
+        }
+        Error::OutcomeUnknown(unknown) => Some(json!({ "candidates": unknown.candidates }).to_string()),
+        _ => None,
+    }
+}
+
+fn task_json(task: &TaskId, disposition: TaskDisposition, seen: Option<&TaskStatus>) -> String {
+    let is_canceled = disposition == TaskDisposition::Canceled;
+    task_record(task, if is_canceled { Some(&TaskStatus::Canceled) } else { seen })
+}
+
+/// A task with the status that it had last, as JSON.
+pub(crate) fn task_record(task: &TaskId, status: Option<&TaskStatus>) -> String {
+    json!({ "task_id": task, "status": status }).to_string()
 }
 
 #[cfg(test)]

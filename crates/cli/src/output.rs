@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use clap::ValueEnum;
+use inferstore::types::TaskDetail;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
@@ -301,9 +302,15 @@ impl Output {
                 self.note(format!("  {line}"));
             }
         }
-        for line in &failure.data {
-            // The failure is reported already.
-            let _ = self.data(printable(line));
+        // The failure is reported already.
+        if matches!(self.format, Format::Table | Format::Quiet) {
+            for line in &failure.data {
+                let _ = self.data(printable(line));
+            }
+        } else if let Some(json) = &failure.json {
+            // Of a task whose fields are not known, they are null.
+            let fields = if json.starts_with("{\"candidates\"") { &[] } else { fields::of::<TaskDetail>() };
+            let _ = self.report(&Report { json: json.clone(), fields, ..Report::default() });
         }
     }
 

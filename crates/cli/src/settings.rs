@@ -38,7 +38,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t = Format::Table, hide_short_help = true)]
     pub(crate) format: Format,
 
-    /// Write JSON; with fields, these alone: --json=id,status
+    /// Write JSON; with fields, these alone: --json=task_id,status
     #[arg(long, global = true, value_name = "FIELDS", num_args = 0..=1, require_equals = true, conflicts_with = "quiet")]
     pub(crate) json: Option<Option<String>>,
 

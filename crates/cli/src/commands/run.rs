@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 use super::files::before_or_after;
 use super::models;
 use super::outputs::{Delivery, Names, OutputArguments, Saved, file_outputs};
-use super::task::{WaitOptions, outcome_report};
+use super::task::{WaitOptions, ended_task, outcome_report};
 use crate::complete;
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -291,13 +291,8 @@ impl Run {
             Ok(task) => task,
             Err(error) => return Err(self.explained(error, false, session).await),
         };
-        // A task that was found in the history is not in the response to a create.
         let id = task.id().as_str();
-        let response = session
-            .payload()
-            .map(|payload| payload.to_string())
-            .filter(|payload| serde_json::from_str::<Value>(payload).is_ok_and(|data| data["data"] == id));
-        let json = response.unwrap_or_else(|| serde_json::json!({"data": id}).to_string());
+        let json = serde_json::json!({"task_id": id}).to_string();
         session.output.note(format!("pick it up with: inferstore task wait {id} -o outputs/"));
         let table = Table::of_fields([("task", Some(id.to_owned()))]);
         session.output.report(&Report { table, json, quiet: vec![id.to_owned()], ..Report::default() })
@@ -328,7 +323,11 @@ impl Run {
         progress.end();
         let outcome = match events.finish().await {
             Ok(outcome) => outcome,
-            Err(error) => return Err(self.explained(error, interrupts.has_begun(), session).await),
+            Err(error) => {
+                let task = ended_task(&error, session);
+                let failure = self.explained(error, interrupts.has_begun(), session).await;
+                return Err(failure.with_json(task));
+            }
         };
         let mut report = outcome_report(&outcome, session.payload());
         // The run succeeded and is paid, so it is reported whatever becomes of the downloads.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use inferstore::types::{self, TaskStatus};
-use inferstore::{Client, Decimal, PollInterval};
+use inferstore::{Client, Decimal, Error, PollInterval};
 use serde_json::value::RawValue;
 
 use super::models;
@@ -222,7 +222,10 @@ async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> R
     let wait = client.task(id).wait().deadline(deadline).cancel_at_deadline(cancel_at_deadline).poll(poll);
     let outcome = watch(wait.events(), |event| progress.run(event)).await;
     progress.end();
-    let outcome = outcome?;
+    let outcome = outcome.map_err(|error| {
+        let task = ended_task(&error, session);
+        Failure::from(error).with_json(task)
+    })?;
     let mut report = outcome_report(&outcome, session.payload());
     let names = if arguments.outputs.is_used() {
         names_of(&client.task(outcome.task.clone()).get().await?, client).await?
@@ -235,6 +238,12 @@ async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> R
         session.output.report(&report)?;
     }
     saved.map(drop)
+}
+
+/// A task that failed or was canceled, as the service wrote it.
+pub(crate) fn ended_task(error: &Error, session: &Session) -> Option<String> {
+    let is_ended = matches!(error, Error::TaskFailed(_) | Error::TaskCanceled(_));
+    session.payload().filter(|_| is_ended).map(|payload| payload.to_string())
 }
 
 /// The outcome of a run, in every format.

@@ -143,3 +143,17 @@ fn ctrl_c_during_the_downloads_of_a_batch_reports_what_is_paid() {
     assert!(text(&output.stderr).contains("0 queued tasks were canceled"), "{output:?}");
     assert_eq!(requests(&local, "cancelTask"), 0, "what has succeeded cannot be canceled");
 }
+
+#[test]
+fn an_interrupted_run_writes_its_task_as_json() {
+    let local = Local::with_controls();
+    local.script("haze-removal", Script::stay_queued());
+    let words = "run haze-removal hazy.png --poll 0.1 --json";
+    let run = local.command(words).spawn().expect("it starts");
+    assert!(wait_until(|| requests(&local, "getTask") >= 2));
+    let output = interrupt(run);
+    assert_eq!(output.status.code(), Some(exit::DETACHED.into()), "{output:?}");
+    let record: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON alone");
+    let task = local.cli.call("task list -q").stdout;
+    assert!(record["task_id"] == task.trim() && record["status"] == "in_queue", "{record}");
+}

@@ -31,3 +31,30 @@ fn a_wrong_field_or_expression_is_found_before_a_run_is_paid() {
     assert_eq!(local.cli.call("task list -q").stdout, "");
     assert_eq!(local.cli.call("files stats -q").stdout, "0\n", "nothing was uploaded");
 }
+
+#[test]
+fn every_end_of_a_task_is_json_when_json_is_asked_for() {
+    let local = Local::start();
+    let detached = parsed(&local.cli.call("run face-mesh hazy.png --detach --json").stdout);
+    let task = detached["task_id"].as_str().expect("its identifier").to_owned();
+    for run in ["run face-mesh hazy.png --deadline 1s --json", "task wait @last --deadline 1s --json"] {
+        let late = local.cli.call(run);
+        assert_eq!(late.code, exit::DEADLINE, "{late}");
+        let late = parsed(&late.stdout);
+        assert!(late["status"] == "in_queue" && late["task_id"].is_string(), "{late}");
+    }
+    let late = local.cli.call(&format!("task wait {task} --deadline 1s --json=task_id,cost"));
+    assert_eq!(late.stdout, format!("{{\"task_id\":\"{task}\",\"cost\":null}}\n"));
+    let canceled = local.cli.call(&format!("task wait {task} --deadline 1s --cancel-at-deadline --json"));
+    assert_eq!(parsed(&canceled.stdout)["status"], "canceled", "{canceled}");
+    let canceled = local.cli.call(&format!("task wait {task} --json"));
+    assert_eq!(canceled.code, exit::TASK_CANCELED, "{canceled}");
+    assert_eq!(parsed(&canceled.stdout)["status"], "canceled");
+
+    let failed = local.cli.call("run haze-removal input_image=http://127.0.0.1:1/a.png --json");
+    assert_eq!(failed.code, exit::TASK_FAILED, "{failed}");
+    let printed = parsed(&failed.stdout);
+    assert!(printed["status"] == "failed" && printed["task_id"].is_string(), "{failed}");
+    let waited = local.cli.call("task wait @last --json");
+    assert!(waited.code == exit::TASK_FAILED && waited.stdout == failed.stdout, "{waited}");
+}

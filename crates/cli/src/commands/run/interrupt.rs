@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use inferstore::types::TaskId;
+use inferstore::types::{TaskId, TaskStatus};
 use inferstore::{Client, RunEvent, UploadEvent};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::exit;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, task_record};
+use crate::output::Format;
 use crate::settings::Session;
 
 /// How long a second Ctrl-C is waited for.
@@ -42,6 +43,7 @@ pub(super) struct Interrupts {
     /// The create may have been sent.
     is_creating: bool,
     task: Option<TaskId>,
+    status: Option<TaskStatus>,
     /// Interrupted when the create may have been sent, so its response is waited for.
     is_pending: bool,
 }
@@ -54,6 +56,7 @@ impl Interrupts {
             has_begun: false,
             is_creating: false,
             task: None,
+            status: None,
             is_pending: false,
         }
     }
@@ -69,6 +72,7 @@ impl Interrupts {
             RunEvent::Upload { event: UploadEvent::Started { .. }, .. } => self.has_begun = true,
             RunEvent::Creating => self.is_creating = true,
             RunEvent::Created(task) => self.task = Some(task.clone()),
+            RunEvent::Status(status) => self.status = Some(status.clone()),
             _ => {}
         }
     }
@@ -106,7 +110,22 @@ impl Interrupts {
     /// Leaves the task alone, unless it is to be canceled.
     pub(super) async fn detach(&mut self, client: &Client, session: &Session) -> Result {
         let Some(task) = self.task.clone() else { return Ok(()) };
-        session.output.data(task.as_str())?;
+        // JSON has it in the failure.
+        if matches!(session.output.format, Format::Table | Format::Quiet) {
+            session.output.data(task.as_str())?;
+        }
+        let canceled = self.cancel(&task, client, session).await;
+        let status = canceled.as_ref().map_or(self.status.as_ref(), |()| Some(&TaskStatus::Canceled));
+        let record = Some(task_record(&task, status));
+        let failure = canceled.err().unwrap_or_else(|| {
+            let headline = format!("the task {task} was canceled and is not billed");
+            Failure::new(exit::TASK_CANCELED, headline).with_hint("run it again if that was not intended")
+        });
+        Err(failure.with_json(record))
+    }
+
+    /// Cancels the task, at once or at another Ctrl-C; else fails.
+    async fn cancel(&mut self, task: &TaskId, client: &Client, session: &Session) -> Result {
         let hint = format!("pick it up with: inferstore task wait {task} -o outputs/");
         if !self.cancels_at_once {
             session.output.note(format!("detached; the task {task} goes on, and is billed if it succeeds"));
@@ -121,11 +140,8 @@ impl Interrupts {
                 let headline = "interrupted; whether the task was canceled is unknown";
                 return Err(Failure::new(exit::DETACHED, headline).with_hint(hint));
             }
-            canceled = client.task(&task).cancel() => canceled,
+            canceled = client.task(task).cancel() => canceled,
         };
-        canceled
-            .map_err(|error| Failure::from(error).with_hint(format!("the task may be running; {hint}")))?;
-        Err(Failure::new(exit::TASK_CANCELED, format!("the task {task} was canceled and is not billed"))
-            .with_hint("run it again if that was not intended"))
+        canceled.map_err(|error| Failure::from(error).with_hint(format!("the task may be running; {hint}")))
     }
 }
