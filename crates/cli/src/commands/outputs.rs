@@ -3,7 +3,7 @@
 
 mod staged;
 
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -20,7 +20,8 @@ pub(crate) use staged::shown;
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct OutputArguments {
     /// Download the outputs: into a folder, a file, - for standard output, or a template such as
-    /// '{input}-{model}.{ext}' with {input}, {model}, {task}, {name} and {ext}
+    /// '{input}-{model}.{ext}' with {input}, {model}, {task}, {name} and {ext}. An output without files is written as
+    /// JSON into a file or to standard output, and printed beside a folder or a template
     #[arg(short, long, value_name = "PATH")]
     pub(crate) out: Option<String>,
     /// Replace regular files that exist
@@ -241,9 +242,9 @@ impl Delivery {
         result.map(|()| saved)
     }
 
-    /// Whether the outputs themselves are written to standard output. Those without a file are reported.
-    pub(crate) fn is_stdout(&self, outcome: &Outcome) -> bool {
-        matches!(self.destination, Some(Destination::Stdout)) && outcome.urls().next().is_some()
+    /// Whether the outputs themselves are written to standard output.
+    pub(crate) fn is_stdout(&self) -> bool {
+        matches!(self.destination, Some(Destination::Stdout))
     }
 
     async fn save(
@@ -257,6 +258,18 @@ impl Delivery {
         let mut progress = Progress::new(&session.output);
         let mut show = |name: &str, event: &DownloadEvent| progress.download(name, event);
         let outputs: Vec<String> = outcome.urls().map(|(name, _)| name.to_owned()).collect();
+        if outputs.is_empty() {
+            let values = outcome.output.to_string();
+            match destination {
+                Destination::Stdout => session.output.data(values)?,
+                Destination::File(path) => {
+                    write_new(path, &(values + "\n"), self.overwrite)?;
+                    saved.push(("output".to_owned(), seen_from_here(path, session)));
+                }
+                Destination::Folder(_) | Destination::Template(_) => {}
+            }
+            return Ok(());
+        }
         if outputs.len() > 1 && matches!(destination, Destination::Stdout) {
             return Err(several_files(&outputs));
         }
@@ -285,11 +298,30 @@ impl Delivery {
                     watch(download, |event| show(name, event)).await?.path
                 }
             };
-            let shown = path.strip_prefix(&session.environment.folder).unwrap_or(&path).to_owned();
-            saved.push((name.clone(), shown));
+            saved.push((name.clone(), seen_from_here(&path, session)));
         }
         Ok(())
     }
+}
+
+fn seen_from_here(path: &Path, session: &Session) -> PathBuf {
+    path.strip_prefix(&session.environment.folder).unwrap_or(path).to_owned()
+}
+
+/// Writes a file, and replaces one only if that is permitted.
+fn write_new(path: &Path, text: &str, overwrite: bool) -> Result {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true);
+    if overwrite || is_special(path) {
+        options.create(true).truncate(true);
+    } else {
+        options.create_new(true);
+    }
+    let written = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => exists(&path.display().to_string()),
+        _ => Failure::local_failure(format!("{} cannot be written", path.display()), error),
+    })
 }
 
 impl Destination {

@@ -331,7 +331,7 @@ impl Run {
         };
         let mut report = outcome_report(&outcome, session.payload());
         // The run succeeded and is paid, so it is reported whatever becomes of the downloads.
-        let is_stdout = self.delivery.is_stdout(&outcome);
+        let is_stdout = self.delivery.is_stdout();
         let saved = tokio::select! {
             biased;
             () = interrupts.next() => {

@@ -192,7 +192,7 @@ async fn show(arguments: ShowArguments, client: &Client, session: &Session) -> R
         let names = names_of(&task, client).await?;
         let saved = delivery.deliver(&outcome, &names, session).await?;
         run::with_paths(&mut report, &saved, session.output.format);
-        is_written = delivery.is_stdout(&outcome);
+        is_written = delivery.is_stdout();
     } else if arguments.outputs.is_used() {
         session.output.note("the task has no outputs");
     }
@@ -233,7 +233,7 @@ async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> R
         Names::default()
     };
     let saved = delivery.deliver(&outcome, &names, session).await;
-    if !delivery.is_stdout(&outcome) {
+    if !delivery.is_stdout() {
         run::with_paths(&mut report, saved.as_deref().unwrap_or_default(), session.output.format);
         session.output.report(&report)?;
     }

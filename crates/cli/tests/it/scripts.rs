@@ -58,3 +58,18 @@ fn every_end_of_a_task_is_json_when_json_is_asked_for() {
     let waited = local.cli.call("task wait @last --json");
     assert!(waited.code == exit::TASK_FAILED && waited.stdout == failed.stdout, "{waited}");
 }
+
+#[test]
+fn values_that_are_no_files_are_written_as_json() {
+    let local = Local::start();
+    let cli = &local.cli;
+    let ended = cli.call("run color-extraction hazy.png -o colors.json -q");
+    assert!(ended.code == exit::DONE && ended.stdout == "colors.json\n", "{ended}");
+    let written = std::fs::read_to_string(cli.path("colors.json")).expect("it is there");
+    let printed = cli.call("task show @last -o -").stdout;
+    assert_eq!(parsed(&written), parsed(&printed));
+    assert_eq!(parsed(&cli.call("task show @last --json").stdout)["result"]["result"], parsed(&printed));
+    let ended = cli.call("task wait @last -o colors.json");
+    assert_eq!(ended.code, exit::INPUT, "it exists: {ended}");
+    assert_eq!(cli.call("task wait @last -o colors.json --overwrite").code, exit::DONE);
+}
