@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use inferstore::types::{ModelVersioning, TaskDetail, UploadFolder};
+use inferstore::types::{ModelVersioning, TaskDetail, TaskId, UploadFolder};
 use inferstore::{Client, Decimal, Error, Inputs, ViolationKind};
 use serde_json::{Map, Value};
 
@@ -33,7 +33,7 @@ use crate::settings::Session;
 use crate::table::Table;
 use crate::values::{self, Input};
 pub(super) use inputs::stem_of;
-use inputs::{Collected, attach, collect};
+use inputs::{Collected, attach, collect, is_url};
 use interrupt::Interrupts;
 
 /// Arguments of `run`; `Command::Run` describes it.
@@ -307,7 +307,10 @@ impl Run {
                 biased;
                 () = interrupts.next() => {
                     progress.end();
-                    interrupts.handle(&self.client, session).await?;
+                    if let Err(failure) = interrupts.handle(&self.client, session).await {
+                        self.clean_up(&failure, &mut interrupts, session).await;
+                        return Err(failure);
+                    }
                     continue;
                 }
                 event = events.next() => event,
@@ -317,7 +320,10 @@ impl Run {
             progress.run(&event);
             if interrupts.is_detaching() {
                 progress.end();
-                interrupts.detach(&self.client, session).await?;
+                if let Err(failure) = interrupts.detach(&self.client, session).await {
+                    self.clean_up(&failure, &mut interrupts, session).await;
+                    return Err(failure);
+                }
             }
         }
         progress.end();
@@ -351,6 +357,40 @@ impl Run {
             let task = &outcome.task;
             failure.with_hint(format!("the run is paid; its outputs: inferstore task show {task} -o PATH"))
         })
+    }
+}
+
+impl Run {
+    /// Deletes the uploaded inputs of a task that an interrupt canceled, and says which stay stored.
+    async fn clean_up(&self, failure: &Failure, interrupts: &mut Interrupts, session: &Session) {
+        let has_uploads = self.files.values().any(|file| !is_url(file));
+        let Some(task) = interrupts.task().filter(|_| self.options.delete_inputs && has_uploads) else {
+            return;
+        };
+        let is_canceled = failure.code == exit::TASK_CANCELED;
+        let is_deleted = is_canceled
+            && tokio::select! {
+                biased;
+                () = interrupts.next() => false,
+                is_deleted = self.delete_inputs(&task) => is_deleted,
+            };
+        if !is_deleted {
+            session.output.note(format!(
+                "the uploaded inputs stay stored: inferstore task show {task} names them, inferstore files delete URL deletes one"
+            ));
+        }
+    }
+
+    async fn delete_inputs(&self, task: &TaskId) -> bool {
+        let Ok(task) = self.client.task(task).get().await else { return false };
+        let inputs = task.input_data.unwrap_or_default();
+        let uploaded = self.files.iter().filter(|(_, file)| !is_url(file));
+        for url in uploaded.filter_map(|(name, _)| inputs.get(name)?.as_str()) {
+            if self.client.storage().delete(url).await.is_err() {
+                return false;
+            }
+        }
+        true
     }
 }
 

@@ -157,3 +157,27 @@ fn an_interrupted_run_writes_its_task_as_json() {
     let task = local.cli.call("task list -q").stdout;
     assert!(record["task_id"] == task.trim() && record["status"] == "in_queue", "{record}");
 }
+
+#[test]
+fn the_uploaded_input_of_a_run_that_an_interrupt_cancels_is_deleted() {
+    let local = Local::with_controls();
+    local.script("haze-removal", Script::stay_queued());
+    let words = "run haze-removal hazy.png --poll 0.1 --delete-inputs --cancel-on-interrupt";
+    let run = local.command(words).spawn().expect("it starts");
+    assert!(wait_until(|| requests(&local, "getTask") >= 2));
+    let output = interrupt(run);
+    assert_eq!(output.status.code(), Some(exit::TASK_CANCELED.into()), "{output:?}");
+    assert_eq!(local.cli.call("files stats -q").stdout, "0\n", "{output:?}");
+}
+
+#[test]
+fn a_run_that_is_left_alone_names_the_input_that_stays() {
+    let local = Local::with_controls();
+    local.script("haze-removal", Script::stay_queued());
+    let words = "run haze-removal hazy.png --poll 0.1 --delete-inputs";
+    let run = local.command(words).spawn().expect("it starts");
+    assert!(wait_until(|| requests(&local, "getTask") >= 2));
+    let output = interrupt(run);
+    assert_eq!(output.status.code(), Some(exit::DETACHED.into()), "{output:?}");
+    assert!(text(&output.stderr).contains("inputs stay stored"), "{output:?}");
+}

@@ -167,9 +167,13 @@ fn check_no_folder(given: &str, session: &Session) -> Result {
     Ok(())
 }
 
+pub(super) fn is_url(given: &str) -> bool {
+    given.starts_with("http://") || given.starts_with("https://")
+}
+
 /// The inputs with a file or a URL.
 pub(super) fn attach_path(inputs: Inputs, name: String, given: &str, session: &Session) -> Inputs {
-    if given.starts_with("http://") || given.starts_with("https://") {
+    if is_url(given) {
         return inputs.set(name, given);
     }
     inputs.file(name, File::path(session.environment.folder.join(expanded(given, session))))

@@ -82,6 +82,11 @@ impl Interrupts {
         self.has_begun
     }
 
+    /// The task, as soon as it is known.
+    pub(super) fn task(&self) -> Option<TaskId> {
+        self.task.clone()
+    }
+
     /// Whether the task that an interrupt waited for is there.
     pub(super) fn is_detaching(&self) -> bool {
         self.is_pending && self.task.is_some()
