@@ -161,6 +161,7 @@ fn code(error: &Error) -> u8 {
         Error::Unauthorized(_) => exit::KEY,
         Error::Api(_) => exit::REFUSED,
         Error::Transport(_) => exit::NOT_REACHED,
+        Error::File(file) if file.kind == FileErrorKind::Transport => exit::NOT_REACHED,
         Error::OutcomeUnknown(_) => exit::OUTCOME_UNKNOWN,
         Error::TaskFailed(_) => exit::TASK_FAILED,
         Error::TaskCanceled(_) => exit::TASK_CANCELED,

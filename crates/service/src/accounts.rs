@@ -103,7 +103,7 @@ impl NewKey {
         let is_sendable = text.bytes().all(|byte| byte.is_ascii_graphic());
         if !is_sendable || text.len() < MIN_CHOSEN_KEY {
             let cause = format!("a key has at least {MIN_CHOSEN_KEY} visible ASCII characters and no spaces");
-            return Err(Error::new("taking a chosen API key", cause));
+            return Err(Error::setting("taking a chosen API key", cause));
         }
         Ok(Self { kept: KeptKey { id: key_id(text), hash: hash(text) }, text: text.to_owned() })
     }

@@ -19,6 +19,8 @@ pub struct Error {
     hint: Option<&'static str>,
     is_unavailable: bool,
     is_in_doubt: bool,
+    is_not_found: bool,
+    is_setting: bool,
 }
 
 /// Why nothing can be written to the data folder.
@@ -39,7 +41,19 @@ impl Error {
             hint: None,
             is_unavailable: false,
             is_in_doubt: false,
+            is_not_found: false,
+            is_setting: false,
         }
+    }
+
+    /// The same for something that is named and does not exist.
+    pub(crate) fn not_found(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
+        Self { is_not_found: true, ..Self::new(doing, cause) }
+    }
+
+    /// The same for a setting that is wrong.
+    pub(crate) fn setting(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
+        Self { is_setting: true, ..Self::new(doing, cause) }
     }
 
     /// The same for an engine that others keep, such as an object store, and that is busy or cannot be reached:
@@ -97,6 +111,17 @@ impl Error {
     /// Whether a write failed in such a way that it may have been committed.
     pub(crate) const fn is_in_doubt(&self) -> bool {
         self.is_in_doubt
+    }
+
+    /// Whether something that is named does not exist.
+    pub(crate) const fn is_not_found(&self) -> bool {
+        self.is_not_found
+    }
+
+    /// Whether a setting is wrong: the URL of object storage, or the key of the first account.
+    #[must_use]
+    pub const fn is_setting(&self) -> bool {
+        self.is_setting
     }
 
     /// Whether the service did not start because another one, perhaps in another process, uses the data

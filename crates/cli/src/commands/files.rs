@@ -9,7 +9,7 @@ use inferstore::types::{MimeCategory, StorageFile, StorageStatistics, UploadFold
 use inferstore::{Client, Error, File, FileQuery, UploadedFile};
 use serde_json::json;
 
-use super::outputs::save_to;
+use super::outputs::{exists, save_to};
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::lists;
@@ -375,6 +375,9 @@ async fn download(arguments: DownloadArguments, client: &Client, session: &Sessi
         Some(path) => path,
         None => PathBuf::from(&name),
     };
+    if !overwrite && folder.join(&path).is_file() {
+        return Err(exists(&path.display().to_string()));
+    }
     let downloaded = save_to(download, &folder.join(&path), |event| progress.download(&name, event)).await?;
     progress.end();
     let shown = path.display().to_string();

@@ -355,7 +355,11 @@ impl Run {
         }
         saved.map(drop).map_err(|failure| {
             let task = &outcome.task;
-            failure.with_hint(format!("the run is paid; its outputs: inferstore task show {task} -o PATH"))
+            // No code of something that may be done again.
+            let code = if failure.code == exit::DETACHED { exit::DETACHED } else { exit::FAILED };
+            failure
+                .with_code(code)
+                .with_hint(format!("the run is paid; its outputs: inferstore task show {task} -o PATH"))
         })
     }
 }

@@ -251,7 +251,8 @@ async fn beside(service: &Service, address: Option<SocketAddr>) -> Option<Beside
 }
 
 fn failed_start(error: inferstore_service::Error) -> Failure {
-    let failure = Failure::new(crate::exit::FAILED, error.to_string());
+    let code = if error.is_setting() { crate::exit::USAGE } else { crate::exit::FAILED };
+    let failure = Failure::new(code, error.to_string());
     match error.hint() {
         Some(hint) => failure.with_hint(hint),
         None => failure,

@@ -128,3 +128,18 @@ fn a_service_without_a_socket_is_left_alone() {
     assert!(ended.stderr.contains("no admin socket"), "{ended}");
     runtime.block_on(service.shutdown());
 }
+
+#[test]
+fn a_name_that_does_not_exist_has_a_code_of_its_own() {
+    let cli = with_folder();
+    for command in [
+        "admin credit nobody 5",
+        "admin member add nobody demo",
+        "admin model price nope 1",
+        "admin key revoke abc",
+        "admin key add nobody",
+    ] {
+        let ended = cli.call(&format!("{command} --data-dir data"));
+        assert_eq!(ended.code, exit::INPUT, "{command}: {ended}");
+    }
+}

@@ -177,8 +177,14 @@ fn the_first_key_is_never_the_key_of_the_client_and_a_key_that_does_not_work_is_
     from_file.end("TERM");
     let short = inferstore().args(["serve", "--ephemeral"]).env("INFERSTORE_FIRST_KEY", "short").output();
     let short = short.expect("it starts");
-    assert_eq!(short.status.code(), Some(exit::FAILED.into()));
+    assert_eq!(short.status.code(), Some(exit::USAGE.into()));
     assert!(text(&short.stderr).contains("at least 16"), "{short:?}");
+    let mut no_url = inferstore();
+    let no_url = no_url
+        .args(["serve", "--ephemeral", "--port", "0", "--storage-port", "0", "--storage-url", "foo"])
+        .output()
+        .expect("it starts");
+    assert_eq!(no_url.status.code(), Some(exit::USAGE.into()), "{no_url:?}");
     let key_of_a_client = inferstore().args(["serve", "--ephemeral", "--api-key", "x"]).output();
     assert_eq!(key_of_a_client.expect("it starts").status.code(), Some(exit::USAGE.into()));
 }

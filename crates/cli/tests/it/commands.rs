@@ -90,7 +90,7 @@ fn files_go_up_are_listed_come_down_and_go_away() {
     let url = url.trim();
     assert_eq!(cli.call(&format!("files download {url} back.png --format quiet")).stdout, "back.png\n");
     assert_eq!(std::fs::read(cli.path("back.png")).expect("it is there"), PICTURE);
-    assert_eq!(cli.call(&format!("files download {url} back.png")).code, exit::FAILED, "it is there already");
+    assert_eq!(cli.call(&format!("files download {url} back.png")).code, exit::INPUT, "it is there already");
     assert_eq!(cli.call(&format!("files download {url} back.png --overwrite")).code, exit::DONE);
     let unasked = cli.call(&format!("files delete {url}"));
     assert!(unasked.code == exit::USAGE && unasked.stderr.contains("nothing was deleted"), "{unasked}");

@@ -73,3 +73,21 @@ fn values_that_are_no_files_are_written_as_json() {
     assert_eq!(ended.code, exit::INPUT, "it exists: {ended}");
     assert_eq!(cli.call("task wait @last -o colors.json --overwrite").code, exit::DONE);
 }
+
+#[test]
+fn a_file_that_exists_is_an_input_that_is_refused() {
+    let local = Local::start();
+    let url = local.cli.call("files upload samples hazy.png -q").stdout.trim().to_owned();
+    let ended = local.cli.call(&format!("files download {url} hazy.png"));
+    assert_eq!(ended.code, exit::INPUT, "{ended}");
+    let ended = local.cli.call("files download http://127.0.0.1:1/a.png");
+    assert_eq!(ended.code, exit::NOT_REACHED, "{ended}");
+}
+
+#[test]
+fn unfinished_files_of_a_batch_are_not_called_failed() {
+    let local = Local::start();
+    pictures(local.cli.folder.path(), 2);
+    let ended = local.cli.call("run face-mesh p000.png p001.png -o out --deadline 1s");
+    assert!(ended.stderr.contains("2 of 2 files are unfinished"), "{ended}");
+}

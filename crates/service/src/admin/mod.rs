@@ -133,7 +133,7 @@ impl Admin {
         }
         let beginning = key.strip_prefix("isk_").unwrap_or(key);
         if beginning.len() < 4 {
-            return Err(Error::new(doing, "a beginning of a key has at least four characters"));
+            return Err(Error::not_found(doing, "a beginning of a key has at least four characters"));
         }
         match &self.app.database.keys_like(beginning).await?[..] {
             [] => Ok(false),
@@ -224,7 +224,7 @@ impl Admin {
     }
 
     pub(crate) async fn account(&self, username: &str, doing: &str) -> Result<Account, Error> {
-        let unknown = || Error::new(doing, format!("there is no account {username:?}"));
+        let unknown = || Error::not_found(doing, format!("there is no account {username:?}"));
         self.app.database.account(username).await?.ok_or_else(unknown)
     }
 }

@@ -47,7 +47,7 @@ impl Admin {
         let version = NewVersion::new(&inputs, &outputs)?;
         match self.app.database.publish_version(owner.id, model, &version, self.app.clock.now()).await? {
             Some(_) => Ok(version.commit_hash),
-            None => Err(Error::new(doing(), format!("{username:?} has no such model"))),
+            None => Err(Error::not_found(doing(), format!("{username:?} has no such model"))),
         }
     }
 
@@ -62,7 +62,7 @@ impl Admin {
         }
         match self.app.database.change_model(model, change, self.app.clock.now()).await? {
             true => Ok(()),
-            false => Err(failed("there is no such model")),
+            false => Err(Error::not_found(format!("changing the model {model:?}"), "there is no such model")),
         }
     }
 }

@@ -195,6 +195,8 @@ impl From<Error> for DetailedFailure {
             StatusCode::SERVICE_UNAVAILABLE
         } else if cause.is_in_doubt() {
             StatusCode::INTERNAL_SERVER_ERROR
+        } else if cause.is_not_found() {
+            StatusCode::NOT_FOUND
         } else {
             StatusCode::UNPROCESSABLE_ENTITY
         };

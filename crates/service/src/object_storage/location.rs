@@ -117,13 +117,13 @@ pub(crate) fn address(set: Option<&str>, listener: Option<std::net::SocketAddr>)
                 "object storage listens on every address of this machine ({listener}), and none of them was \
                  set as the storage URL, at which clients reach it (--storage-url)"
             );
-            return Err(Error::new(action, cause));
+            return Err(Error::setting(action, cause));
         }
         return Ok(Some(format!("http://{listener}")));
     };
     let shown: String = set.chars().filter(|c| !c.is_control()).take(100).collect();
     let refused =
-        |why: &str| Error::new(action, format!("{shown:?} {why}; use one such as https://files.example"));
+        |why: &str| Error::setting(action, format!("{shown:?} {why}; use one such as https://files.example"));
     let url = Url::parse(set).map_err(|cause| refused(&format!("is not a URL ({cause})")))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(refused("is neither http nor https"));

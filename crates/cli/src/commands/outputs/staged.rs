@@ -31,6 +31,12 @@ struct StagedFile {
 impl Delivery {
     /// Downloads the outputs, not to their destination yet.
     pub(crate) async fn stage(&self, outcome: &Outcome, names: &Names, session: &Session) -> Result<Staged> {
+        let staged = self.download_all(outcome, names, session).await;
+        // No code of something that may be done again: the run is paid.
+        staged.map_err(|failure| failure.with_code(exit::FAILED))
+    }
+
+    async fn download_all(&self, outcome: &Outcome, names: &Names, session: &Session) -> Result<Staged> {
         let Some((destination, folder)) = self.destination.as_ref().zip(self.folder(session)) else {
             return Ok(Staged { folder: PathBuf::new(), files: Vec::new() });
         };

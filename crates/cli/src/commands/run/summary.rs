@@ -191,6 +191,12 @@ pub(super) fn result(ended: &[Ended], format: Format) -> Result {
     let hint = first.hint.as_ref().map(|hint| format!("{hint}; then ")).unwrap_or_default();
     let hint =
         format!("{hint}run the same command again: it continues where {NAME} in the folder of -o ends");
-    let headline = format!("{} of {} files failed", failures.len(), ended.len());
+    let open =
+        failures.iter().filter(|(_, status)| matches!(status, Status::Unfinished | Status::Unknown)).count();
+    let headline = match (failures.len() - open, open) {
+        (failed, 0) => format!("{failed} of {} files failed", ended.len()),
+        (0, open) => format!("{open} of {} files are unfinished", ended.len()),
+        (failed, open) => format!("{failed} of {} files failed, and {open} are unfinished", ended.len()),
+    };
     Err(failure_of(ended, code, headline, hint, format))
 }
