@@ -118,7 +118,9 @@ where
     Fetched: Future<Output = Result<Page<T>, Error>>,
 {
     let total = page(session, fetch(1, 0)).await?.total.unwrap_or(0);
-    let mut newest = Listed { records: Vec::new(), total: Some(total), page: None };
+    // The service counts all records, not those that fit.
+    let counted = Some(total).filter(|_| fits.is_none());
+    let mut newest = Listed { records: Vec::new(), total: counted, page: None };
     let mut end = total.saturating_sub(offset);
     while end > 0 && (newest.records.len() as u64) < limit {
         let left = limit - newest.records.len() as u64;

@@ -85,6 +85,22 @@ fn a_file_that_exists_is_an_input_that_is_refused() {
 }
 
 #[test]
+fn a_list_that_is_filtered_states_no_total_of_all() {
+    let local = Local::start();
+    for _ in 0..2 {
+        local.cli.call("run face-mesh hazy.png --detach");
+    }
+    local.cli.call("task cancel @last");
+    assert!(local.cli.call("task list").stdout.ends_with("2 of 2\n"));
+    for filter in ["--status canceled", "--model face-mesh"] {
+        let listed = local.cli.call(&format!("task list {filter}"));
+        assert!(listed.stdout.ends_with(" shown\n"), "{listed}");
+        let listed = parsed(&local.cli.call(&format!("task list {filter} --json")).stdout);
+        assert!(listed["total"].is_null(), "{listed}");
+    }
+}
+
+#[test]
 fn unfinished_files_of_a_batch_are_not_called_failed() {
     let local = Local::start();
     pictures(local.cli.folder.path(), 2);
