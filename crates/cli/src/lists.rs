@@ -30,7 +30,7 @@ struct Payload {
 }
 
 /// One page.
-pub(crate) async fn page<T>(
+async fn page<T>(
     session: &Session,
     fetch: impl Future<Output = Result<Page<T>, Error>>,
 ) -> Result<Listed<T>> {
@@ -46,26 +46,31 @@ pub(crate) async fn page<T>(
     })
 }
 
-/// All records from an offset on. Ends at an empty page, or at the total of the service.
-pub(crate) async fn all<T, Fetched>(
+/// At most `limit` records from an offset on. Ends at an empty page, or at the total of the service.
+pub(crate) async fn range<T, Fetched>(
     session: &Session,
     first: u64,
-    fetch: impl Fn(u64) -> Fetched,
+    limit: u64,
+    fetch: impl Fn(u64, u32) -> Fetched,
 ) -> Result<Listed<T>>
 where
     Fetched: Future<Output = Result<Page<T>, Error>>,
 {
-    let mut all = Listed { records: Vec::new(), total: None, page: None };
+    let size = |left: u64| u32::try_from(left).unwrap_or(MAX_PAGE).min(MAX_PAGE);
+    let mut listed = page(session, fetch(first, size(limit))).await?;
     loop {
-        let offset = first + all.records.len() as u64;
-        let next = page(session, fetch(offset)).await?;
-        let is_empty = next.records.is_empty();
-        all.total = next.total;
-        all.records.extend(next.records);
-        let end = first + all.records.len() as u64;
-        if is_empty || all.total.is_some_and(|total| end >= total) {
-            return Ok(all);
+        let read = listed.records.len() as u64;
+        if read == 0 || read >= limit || listed.total.is_some_and(|total| first.saturating_add(read) >= total)
+        {
+            return Ok(listed);
         }
+        let next = page(session, fetch(first.saturating_add(read), size(limit - read))).await?;
+        if next.records.is_empty() {
+            return Ok(listed);
+        }
+        listed.page = None;
+        listed.total = next.total;
+        listed.records.extend(next.records);
     }
 }
 

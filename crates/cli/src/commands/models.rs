@@ -162,14 +162,13 @@ async fn list(arguments: ListArguments, client: &Client, session: &Session) -> R
     let ListArguments { search, sort, filter, limit, offset, all } = arguments;
     let sort: Option<ModelSort> = sort.and_then(|word| word.parse().ok());
     let filter_by: Option<ModelFilter> = filter.and_then(|word| word.parse().ok());
-    let query = ModelListRequest { search, sort, filter_by, limit: Some(limit), ..Default::default() };
+    let query = ModelListRequest { search, sort, filter_by, ..Default::default() };
     let models = client.models();
-    let page = |offset| models.page(ModelListRequest { offset: Some(offset), ..query.clone() });
-    let listed = if all {
-        lists::all(session, offset, page).await?
-    } else {
-        lists::page(session, page(offset)).await?
+    let page = |offset, size| {
+        models.page(ModelListRequest { offset: Some(offset), limit: Some(size), ..query.clone() })
     };
+    let limit = if all { u64::MAX } else { u64::from(limit) };
+    let listed = lists::range(session, offset, limit, page).await?;
     let models: Vec<&ModelSummary> = listed.records.iter().map(|(model, _)| model).collect();
     let serving =
         if session.output.is_terminal() { serving_of(&models, client).await } else { BTreeMap::new() };

@@ -101,6 +101,16 @@ fn a_list_that_is_filtered_states_no_total_of_all() {
 }
 
 #[test]
+fn a_list_of_models_may_be_longer_than_a_page() {
+    let local = Local::start();
+    let all = local.cli.call("models list --all -q").stdout;
+    let ended = local.cli.call("models list --limit 1000 -q");
+    assert!(ended.code == exit::DONE && ended.stdout == all, "{ended}");
+    let three = local.cli.call("models list --limit 3 --offset 1 -q").stdout;
+    assert_eq!(three.lines().collect::<Vec<_>>(), all.lines().skip(1).take(3).collect::<Vec<_>>());
+}
+
+#[test]
 fn unfinished_files_of_a_batch_are_not_called_failed() {
     let local = Local::start();
     pictures(local.cli.folder.path(), 2);
