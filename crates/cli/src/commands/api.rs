@@ -70,7 +70,11 @@ pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Resul
     let mut page = Page::default();
     loop {
         let (path, body) = request.of_page(paginate.then_some(&page))?;
-        let response = client.request(request.method.clone(), path, body).await?;
+        let response = client.request(request.method.clone(), path, body).await.inspect_err(|error| {
+            // As it came, but for secrets. The failure itself is reported either way.
+            let body = error.context().and_then(|context| context.excerpt.as_deref());
+            let _ = body.map(|body| session.output.data(body));
+        })?;
         session.output.json(response.trim_end())?;
         if !paginate || !page.advance(&response) {
             return Ok(());

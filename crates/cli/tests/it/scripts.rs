@@ -111,6 +111,15 @@ fn a_list_of_models_may_be_longer_than_a_page() {
 }
 
 #[test]
+fn a_refused_request_prints_the_body_of_its_response() {
+    let local = Local::start();
+    let ended = local.cli.call("api /api-key/model/no-such-model");
+    assert_eq!(ended.code, exit::REFUSED, "{ended}");
+    let body = parsed(&ended.stdout);
+    assert!(body["message"].is_string() || body["error"].is_string(), "{ended}");
+}
+
+#[test]
 fn unfinished_files_of_a_batch_are_not_called_failed() {
     let local = Local::start();
     pictures(local.cli.folder.path(), 2);
