@@ -143,3 +143,29 @@ fn a_name_that_does_not_exist_has_a_code_of_its_own() {
         assert_eq!(ended.code, exit::INPUT, "{command}: {ended}");
     }
 }
+
+#[test]
+fn a_damaged_database_is_named_with_the_way_out() {
+    let cli = with_folder();
+    let file = cli.path("data/inferstore.db");
+    std::fs::write(&file, "no database ".repeat(1_000)).expect("it can be written");
+    let ended = cli.call("admin account list --data-dir data");
+    assert!(ended.code == exit::FAILED && ended.stderr.contains(&file), "{ended}");
+    assert!(ended.stderr.contains("backup"), "{ended}");
+}
+
+#[cfg(unix)]
+#[test]
+fn data_of_another_user_are_named_as_such() {
+    use std::os::unix::fs::PermissionsExt;
+    let cli = with_folder();
+    let folder = cli.folder.path().join("data");
+    let close = |mode| std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode));
+    close(0o000).expect("it is ours");
+    // Root reads everything.
+    if std::fs::read_dir(&folder).is_err() {
+        let ended = cli.call("admin account list --data-dir data");
+        assert!(ended.stderr.contains("permission denied") && ended.stderr.contains("sudo -u"), "{ended}");
+    }
+    close(0o700).expect("it is ours");
+}

@@ -1,7 +1,7 @@
 //! Client of the operator: calls a running service through its socket, and opens the data of a stopped one.
 
-use std::fmt;
 use std::path::Path;
+use std::{fmt, io};
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -104,8 +104,21 @@ impl AdminClient {
     /// When no service uses the folder and it has no embedded database, when the data cannot be opened, or when a
     /// service uses them that has no socket.
     pub async fn open(folder: &Path) -> Result<Self, Error> {
+        let opening = || format!("opening the data in {}", folder.display());
+        let denied = |cause: &io::Error| {
+            (cause.kind() == io::ErrorKind::PermissionDenied).then(|| {
+                Error::new(opening(), "permission denied: the data belong to the user of the service")
+                    .with_hint("run it as that user: sudo -u USER inferstore admin …")
+            })
+        };
         #[cfg(unix)]
-        if let Ok(stream) = tokio::net::UnixStream::connect(super::socket::path(folder)).await {
+        let connected = tokio::net::UnixStream::connect(super::socket::path(folder)).await;
+        #[cfg(unix)]
+        if let Some(error) = connected.as_ref().err().and_then(denied) {
+            return Err(error);
+        }
+        #[cfg(unix)]
+        if let Ok(stream) = connected {
             let stream = hyper_util::rt::TokioIo::new(stream);
             let (sender, connection) = hyper::client::conn::http1::handshake(stream)
                 .await
@@ -113,9 +126,12 @@ impl AdminClient {
             tokio::spawn(connection);
             return Ok(Self { transport: Transport::Running(sender) });
         }
-        if !folder.join(database::FILE).is_file() {
-            let opening = format!("opening the data in {}", folder.display());
-            return Err(Error::new(opening, "no service runs there, and there is no embedded database")
+        let found = std::fs::metadata(folder.join(database::FILE));
+        if let Some(error) = found.as_ref().err().and_then(denied) {
+            return Err(error);
+        }
+        if !found.is_ok_and(|metadata| metadata.is_file()) {
+            return Err(Error::new(opening(), "no service runs there, and there is no embedded database")
                 .with_hint("name its folder with --data-dir; a service over PostgreSQL has to run"));
         }
         let service = Service::open_stopped(folder).await?;

@@ -147,7 +147,13 @@ fn failure(doing: impl Into<String>, cause: rusqlite::Error) -> Error {
         code if matches!(code & 0xff, 3 | 8 | 14) => Some(DiskFailure::NotWritable),
         _ => None,
     });
-    Error::new(doing, cause).with_disk_failure(disk)
+    let error = Error::new(doing, cause).with_disk_failure(disk);
+    // SQLITE_CORRUPT, SQLITE_NOTADB
+    if extended.is_some_and(|code| matches!(code & 0xff, 11 | 26)) {
+        return error
+            .with_hint("the database is damaged: start on the data folder of a backup, and keep this one");
+    }
+    error
 }
 
 impl From<rusqlite::Error> for Error {
