@@ -97,7 +97,8 @@ fn headline(error: &Error) -> String {
     let mut headline = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        let text = error.to_string();
+        // The client names a function of its own.
+        let text = error.to_string().replace("; use File::reader", "");
         if !headline.contains(&text) {
             headline = format!("{headline}: {text}");
         }
@@ -148,6 +149,16 @@ fn nearest_path(path: &Path) -> Option<PathBuf> {
     known.sort();
     let others = known.iter().map(String::as_str).filter(|known| *known != name);
     nearest(name, others).map(|near| parent.join(near))
+}
+
+/// A path as an input of the command line: without a folder, a name may be read as `@FILE` or `name=value`.
+fn typed(path: &Path) -> String {
+    let text = path.display().to_string();
+    if !text.contains('/') && (text.starts_with('@') || text.contains('=')) {
+        format!("./{text}")
+    } else {
+        text
+    }
 }
 
 fn code(error: &Error) -> u8 {
@@ -209,9 +220,10 @@ fn hint(error: &Error) -> String {
         }
         Error::File(file) if file.kind == FileErrorKind::NotFound => {
             let near = nearest_path(Path::new(&file.file));
-            let near = near.map_or_else(String::new, |near| format!("did you mean `{}`? ", near.display()));
+            let near = near.map_or_else(String::new, |near| format!("did you mean `{}`? ", typed(&near)));
             return near + error.hint();
         }
+        Error::File(file) if file.kind == FileErrorKind::TooLarge => "choose a smaller file",
         Error::File(file) if file.kind == FileErrorKind::Unreadable => {
             "give the path of a file that you can read, - for standard input, or a URL"
         }

@@ -194,6 +194,10 @@ impl Session {
             return Err(Failure::new(exit::KEY, format!("there is no API key for {url}"))
                 .with_hint(format!("`inferstore login {url}` stores one; or set {API_KEY_VARIABLE}")));
         };
+        if api_key.value.is_empty() {
+            return Err(Failure::new(exit::KEY, format!("the API key of {} is empty", api_key.source))
+                .with_hint("`inferstore login` stores one"));
+        }
         let api_key = Setting { value: Key(api_key.value), source: api_key.source };
         Ok(Target { base_url, api_key })
     }

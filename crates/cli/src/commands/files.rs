@@ -294,6 +294,12 @@ async fn delete(arguments: DeleteArguments, client: &Client, session: &mut Sessi
 /// The download URL of a file by its key.
 async fn url_of(key: &str, client: &Client) -> Result<String> {
     let folder = key.split('/').next().unwrap_or_default();
+    if !UploadFolder::ALL.iter().any(|known| known.as_str() == folder) {
+        return Err(Failure::new(exit::INPUT, format!("{key:?} is neither a URL nor the key of a file"))
+            .with_hint(
+                "a key is such as samples/a.png; `inferstore files list samples` shows those of a folder",
+            ));
+    }
     let mut files = client.folder(folder).list(FileQuery::default());
     while let Some(file) = files.next().await {
         let file = file?;

@@ -149,7 +149,8 @@ fn check_template(template: &str) -> Result {
     for part in template.split('{').skip(1) {
         let name = part.split_once('}').map(|(name, _)| name);
         if !name.is_some_and(|name| KNOWN.contains(&name)) {
-            return Err(Failure::usage(format!("{template:?} is no template: {{{part} is not known"))
+            let shown = name.map_or_else(|| part.to_owned(), |name| format!("{name}}}"));
+            return Err(Failure::usage(format!("{template:?} is no template: {{{shown} is not known"))
                 .with_hint("use {input}, {model}, {task}, {name} and {ext}"));
         }
     }

@@ -346,14 +346,15 @@ impl Run {
             }
             saved = self.delivery.deliver(&outcome, &self.names, session) => saved,
         };
+        let mut reported = Ok(());
         if !is_stdout {
             with_paths(&mut report, saved.as_deref().unwrap_or_default(), session.output.format);
-            session.output.report(&report)?;
+            reported = session.output.report(&report);
         }
         for url in outcome.stored_inputs.iter().filter(|_| self.options.delete_inputs) {
             session.output.note(format!("an input is still stored: inferstore files delete {url}"));
         }
-        saved.map(drop).map_err(|failure| {
+        saved.and(reported).map_err(|failure| {
             let task = &outcome.task;
             // No code of something that may be done again.
             let code = if failure.code == exit::DETACHED { exit::DETACHED } else { exit::FAILED };

@@ -32,6 +32,18 @@ fn a_wrong_field_or_expression_is_found_before_a_run_is_paid() {
     assert_eq!(local.cli.call("files stats -q").stdout, "0\n", "nothing was uploaded");
 }
 
+#[cfg(feature = "jq")]
+#[test]
+fn a_run_whose_output_does_not_fit_the_expression_prints_it_whole() {
+    let local = Local::start();
+    let ended = local.cli.call("run haze-removal hazy.png --jq .status.word");
+    assert_eq!(ended.code, exit::FAILED, "{ended}");
+    assert!(ended.stderr.contains("inferstore task show"), "the run is paid: {ended}");
+    assert_eq!(parsed(&ended.stdout)["status"], "success");
+    let ended = local.cli.call("task show @last --json=nothing");
+    assert!(ended.code == exit::USAGE && parsed(&ended.stdout)["status"] == "success", "{ended}");
+}
+
 #[test]
 fn every_end_of_a_task_is_json_when_json_is_asked_for() {
     let local = Local::start();
@@ -117,6 +129,54 @@ fn a_refused_request_prints_the_body_of_its_response() {
     assert_eq!(ended.code, exit::REFUSED, "{ended}");
     let body = parsed(&ended.stdout);
     assert!(body["message"].is_string() || body["error"].is_string(), "{ended}");
+}
+
+#[test]
+fn hints_lead_to_a_command_that_works() {
+    let local = Local::start();
+    let cli = &local.cli;
+    std::fs::copy(cli.path("hazy.png"), cli.path("a=b.png")).expect("it can be copied");
+    let file = std::fs::File::create(cli.path("huge.bin")).expect("it can be made");
+    file.set_len(101 * 1024 * 1024).expect("a sparse file");
+    for (command, hint) in [
+        ("run haze-removal a=b.png", "./a=b.png"),
+        ("files upload samples /dev/null", "regular file"),
+        ("files upload samples huge.bin", "100 MiB"),
+        ("files download foo", "inferstore files list samples"),
+    ] {
+        let ended = cli.call(command);
+        assert!(ended.code != exit::DONE && ended.stderr.contains(hint), "{command}: {ended}");
+        assert!(
+            !ended.stderr.contains("File::reader") && !ended.stderr.contains("of the download"),
+            "{ended}"
+        );
+    }
+    let ended = cli.call_with(&["balance", "--api-key", ""]);
+    assert!(ended.stderr.contains("hint: ") && !ended.stderr.contains("base URL looks like"), "{ended}");
+    let ended = cli.call("run haze-removal hazy.png -o x-{bogus}.{ext}");
+    assert!(ended.stderr.contains("{bogus} is not known"), "{ended}");
+}
+
+#[test]
+fn a_file_is_named_as_it_can_be_typed() {
+    let local = Local::start();
+    std::fs::copy(local.cli.path("hazy.png"), local.cli.path("@at.png")).expect("it can be copied");
+    let output = local.command("run haze-removal @at.png").output().expect("it starts");
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(printed.contains("did you mean `./@at.png`?"), "{printed}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_paid_run_whose_report_cannot_be_written_names_its_task() {
+    let local = Local::start();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("it is there");
+    let mut command = local.command("run haze-removal hazy.png --poll 0.1 -q");
+    let output = command.stdout(full).output().expect("it starts");
+    let task = local.cli.call("task list -q").stdout;
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(exit::FAILED.into()));
+    assert!(printed.contains(&format!("inferstore task show {}", task.trim())), "{printed}");
 }
 
 #[test]

@@ -66,6 +66,11 @@ pub(super) fn collect(
     let mut named = options.input.clone();
     for word in &options.words {
         if is_named(word) {
+            if session.environment.folder.join(word).is_file() {
+                session.output.note(format!(
+                    "note: {word} is a file here, and is taken as name=value; the file is ./{word}"
+                ));
+            }
             named.push(word.parse().map_err(|problem: String| usage(word, &problem))?);
         } else {
             collected.loose.push(word.strip_prefix('@').unwrap_or(word).to_owned());
