@@ -38,13 +38,15 @@ use clap::{CommandFactory, Parser};
 pub use environment::Environment;
 
 use cli::Cli;
+use failure::Failure;
 use last_response::LastResponse;
 use output::{Output, OutputOptions};
 use settings::Session;
 
 /// Runs the command with these arguments, the first of which is its name, and returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, mut environment: Environment) -> u8 {
-    match Cli::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    match Cli::try_parse_from(&arguments) {
         Ok(Cli { global, command }) => {
             let output = Output::new(&mut environment, global.output());
             let last_response = LastResponse::default();
@@ -54,6 +56,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, mut environment: Envir
         }
         Err(error) => {
             let output = Output::new(&mut environment, OutputOptions::default());
+            let foreign = arguments.iter().find(|argument| argument.to_str().is_none());
+            if let Some(foreign) = foreign.filter(|_| error.kind() == ErrorKind::InvalidUtf8) {
+                let failure = Failure::usage(format!("the argument {foreign:?} is not UTF-8"));
+                return output.end(Err(failure.with_hint("rename the file; nothing was sent")));
+            }
             usage_error(&error, &output)
         }
     }

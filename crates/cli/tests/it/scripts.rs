@@ -166,6 +166,20 @@ fn a_file_is_named_as_it_can_be_typed() {
     assert!(printed.contains("did you mean `./@at.png`?"), "{printed}");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_file_name_that_is_no_text_is_named() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let local = Local::start();
+    let mut command = local.command("run haze-removal hazy.png -o out");
+    let output = command.arg(OsStr::from_bytes(b"caf\xe9.png")).output().expect("it starts");
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(exit::USAGE.into()));
+    assert!(printed.contains(r#""caf\xE9.png" is not UTF-8"#), "{printed}");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_paid_run_whose_report_cannot_be_written_names_its_task() {
