@@ -16,7 +16,7 @@ use crate::lists;
 use crate::output::Report;
 use crate::progress::{Progress, watch};
 use crate::settings::Session;
-use crate::table::{Cell, Fit, Table};
+use crate::table::{Cell, Fit, Table, printable};
 use crate::time;
 use crate::values::size;
 
@@ -168,7 +168,13 @@ async fn upload(arguments: UploadArguments, client: &Client, session: &Session) 
             Ok(uploaded) => uploaded,
             Err(error) => {
                 // The other files are uploaded nevertheless.
-                failures.push(before_or_after(error, has_begun));
+                let failure = before_or_after(error, has_begun);
+                let name = printable(&label);
+                let headline = match failure.headline.contains(&name) {
+                    true => failure.headline,
+                    false => format!("{name}: {}", failure.headline),
+                };
+                failures.push(Failure { headline, ..failure });
                 continue;
             }
         };
@@ -207,9 +213,7 @@ fn files(paths: &[PathBuf], recursive: bool, session: &Session) -> Result<Vec<(P
         if !root.is_dir() {
             files.push((path.clone(), None));
         } else if recursive {
-            below(&root, Path::new(""), path, &mut files).map_err(|error| {
-                Failure::local_failure(format!("{} cannot be read", path.display()), error)
-            })?;
+            below(&root, Path::new(""), path, &mut files)?;
         } else {
             return Err(Failure::new(exit::INPUT, format!("{} is a folder", path.display()))
                 .with_hint("give -r for the files below it; nothing was sent"));
@@ -235,17 +239,17 @@ fn check_names(files: &[(PathBuf, Option<String>)]) -> Result {
 }
 
 /// Adds the files below a folder, in the order of their names. Symlinks to folders are not followed.
-fn below(
-    root: &Path,
-    inner: &Path,
-    shown: &Path,
-    files: &mut Vec<(PathBuf, Option<String>)>,
-) -> std::io::Result<()> {
-    let mut entries = std::fs::read_dir(root.join(inner))?.collect::<std::io::Result<Vec<_>>>()?;
+fn below(root: &Path, inner: &Path, shown: &Path, files: &mut Vec<(PathBuf, Option<String>)>) -> Result {
+    let failed = |error| {
+        let folder = shown.join(inner);
+        Failure::local_failure(format!("{} cannot be read", folder.display()), error)
+    };
+    let entries = std::fs::read_dir(root.join(inner)).and_then(Iterator::collect);
+    let mut entries: Vec<std::fs::DirEntry> = entries.map_err(failed)?;
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let path = inner.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
+        if entry.file_type().map_err(failed)?.is_dir() {
             below(root, &path, shown, files)?;
         } else {
             let name = path.to_string_lossy().replace(['/', '\\'], "-");

@@ -180,6 +180,15 @@ fn a_file_name_that_is_no_text_is_named() {
     assert!(printed.contains(r#""caf\xE9.png" is not UTF-8"#), "{printed}");
 }
 
+#[cfg(unix)]
+#[test]
+fn an_upload_that_is_refused_names_its_file() {
+    let local = Local::start();
+    std::fs::copy(local.cli.path("hazy.png"), local.cli.path("two\nlines.png")).expect("it can be copied");
+    let ended = local.cli.call_with(&["files", "upload", "samples", "hazy.png", "two\nlines.png"]);
+    assert!(ended.code != exit::DONE && ended.stderr.contains("lines.png"), "{ended}");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_paid_run_whose_report_cannot_be_written_names_its_task() {
