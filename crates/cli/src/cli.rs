@@ -55,7 +55,8 @@ pub(crate) enum Command {
     Run(run::Arguments),
     /// Look at tasks, wait for them, cancel them, run them again
     ///
-    /// A task is named by its identifier, by a beginning that no other recent task has, or by @last.
+    /// A task is named by its identifier, by a beginning of at least four characters that no other recent task has, or
+    /// by @last.
     #[command(subcommand, visible_alias = "tasks")]
     Task(task::Command),
     /// Upload, list, download and delete files

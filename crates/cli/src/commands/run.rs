@@ -71,7 +71,7 @@ pub(crate) struct RunOptions {
     /// Also send inputs that the model does not declare
     #[arg(long, hide_short_help = true)]
     allow_undeclared: bool,
-    /// Refuse to run when it costs more
+    /// Refuse to run when it costs more; each file of a batch may cost so much
     #[arg(long, value_name = "AMOUNT", value_parser = values::amount)]
     max_cost: Option<Decimal>,
     /// Refuse to run when no node serves the model now
