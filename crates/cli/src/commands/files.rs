@@ -9,7 +9,7 @@ use inferstore::types::{MimeCategory, StorageFile, StorageStatistics, UploadFold
 use inferstore::{Client, Error, File, FileQuery, UploadedFile};
 use serde_json::json;
 
-use super::outputs::{exists, save_to};
+use super::outputs::{exists, is_special, make_folder, save_to};
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::lists;
@@ -377,16 +377,17 @@ async fn download(arguments: DownloadArguments, client: &Client, session: &Sessi
     let name = name_in(&url).unwrap_or_else(|| "download".to_owned());
     let folder = &session.environment.folder;
     let path = match path {
-        Some(path) if folder.join(&path).is_dir() => path.join(&name),
-        Some(path) if path.to_string_lossy().ends_with('/') => {
-            return Err(Failure::new(exit::INPUT, format!("there is no folder {}", path.display()))
-                .with_hint(format!("create it: mkdir -p {}", path.display())));
+        Some(path) if folder.join(&path).is_dir() || path.to_string_lossy().ends_with('/') => {
+            path.join(&name)
         }
         Some(path) => path,
         None => PathBuf::from(&name),
     };
     if !overwrite && folder.join(&path).is_file() {
         return Err(exists(&path.display().to_string()));
+    }
+    if !is_special(&folder.join(&path)) {
+        make_folder(folder.join(&path).parent().unwrap_or(Path::new("")))?;
     }
     let downloaded = save_to(download, &folder.join(&path), |event| progress.download(&name, event)).await?;
     progress.end();

@@ -163,7 +163,7 @@ fn check_template(template: &str) -> Result {
 }
 
 /// Makes the folder, and shows that a file can be written into it.
-fn make_folder(folder: &Path) -> Result {
+pub(crate) fn make_folder(folder: &Path) -> Result {
     let folder = or_here(folder);
     let made = std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder).map(drop));
     made.map_err(|error| unwritable(folder, error))

@@ -158,6 +158,15 @@ fn hints_lead_to_a_command_that_works() {
 }
 
 #[test]
+fn a_download_makes_the_folder_that_it_names() {
+    let local = Local::start();
+    let url = local.cli.call("files upload samples hazy.png -q").stdout.trim().to_owned();
+    let ended = local.cli.call(&format!("files download {url} new/inner/ -q"));
+    assert!(ended.code == exit::DONE && ended.stdout.starts_with("new/inner/"), "{ended}");
+    assert!(local.cli.folder.path().join(ended.stdout.trim()).is_file());
+}
+
+#[test]
 fn a_file_is_named_as_it_can_be_typed() {
     let local = Local::start();
     std::fs::copy(local.cli.path("hazy.png"), local.cli.path("@at.png")).expect("it can be copied");
