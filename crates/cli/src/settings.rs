@@ -1,6 +1,7 @@
 //! Which service a command calls with which key: flags, then the environment, then profiles.
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client, PROFILE_VARIABLE, printed_key};
 use serde_json::value::RawValue;
 
@@ -27,7 +28,7 @@ pub(crate) struct Global {
     pub(crate) api_key: Option<Key>,
 
     /// Use this profile, whatever the environment says [env: INFERSTORE_PROFILE]
-    #[arg(long, global = true, value_name = "NAME", add = complete::profiles())]
+    #[arg(long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = complete::profiles())]
     pub(crate) profile: Option<String>,
 
     /// Send the key over plain http to other machines, where everyone in between can read it

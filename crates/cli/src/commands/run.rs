@@ -185,7 +185,10 @@ pub(crate) async fn again(
     if run.options.dry_run {
         return run.dry(&session).await;
     }
-    warn_if_offline(&run.model, &run.client, &session).await;
+    // Else the check before the create refuses it.
+    if !run.options.require_serving {
+        warn_if_offline(&run.model, &run.client, &session).await;
+    }
     if run.options.detach { run.detached(&session).await } else { run.followed(&session).await }
 }
 

@@ -145,6 +145,16 @@ fn a_name_that_does_not_exist_has_a_code_of_its_own() {
 }
 
 #[test]
+fn a_backup_is_not_written_into_the_data_that_it_copies() {
+    let cli = with_folder();
+    for folder in ["data/copy", "data", "./data/deep/er"] {
+        let ended = cli.call(&format!("admin backup {folder} --data-dir data"));
+        assert!(ended.code == exit::FAILED && ended.stderr.contains("inside the data folder"), "{ended}");
+    }
+    assert!(!cli.folder.path().join("data/copy").exists());
+}
+
+#[test]
 fn a_damaged_database_is_named_with_the_way_out() {
     let cli = with_folder();
     let file = cli.path("data/inferstore.db");

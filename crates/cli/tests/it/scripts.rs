@@ -212,6 +212,15 @@ fn a_paid_run_whose_report_cannot_be_written_names_its_task() {
 }
 
 #[test]
+fn what_is_refused_is_not_announced_first() {
+    let local = Local::start();
+    let ended = local.cli.call("run face-mesh hazy.png --require-serving");
+    assert!(ended.code == exit::INPUT && !ended.stderr.contains("warning: "), "{ended}");
+    let ended = local.cli.call_with(&["login", "http://127.0.0.1:1", "--profile", "", "--no-check"]);
+    assert_eq!(ended.code, exit::USAGE, "{ended}");
+}
+
+#[test]
 fn unfinished_files_of_a_batch_are_not_called_failed() {
     let local = Local::start();
     pictures(local.cli.folder.path(), 2);

@@ -26,9 +26,15 @@ impl Admin {
     /// the file system allows it, so that the copy takes little room, and lies on the same disk.
     ///
     /// # Errors
-    /// When the folder is not empty or cannot be written.
+    /// When the folder is not empty, is inside the data folder, or cannot be written.
     pub async fn backup(&self, folder: &Path) -> Result<Backup> {
         let doing = || format!("writing a backup to {}", folder.display());
+        if is_inside(folder, self.app.folder.path()) {
+            return Err(Error::new(
+                doing(),
+                "the folder is inside the data folder; choose one outside of it",
+            ));
+        }
         let prepared = prepare(folder).map_err(|cause| Error::keeping(doing(), cause))?;
         if !prepared {
             return Err(Error::new(doing(), "the folder is not empty"));
@@ -62,6 +68,12 @@ async fn write(app: &App, folder: &Path) -> Result<Backup> {
 /// Only Unix opens folders as files.
 fn sync(folder: &Path) -> std::io::Result<()> {
     if cfg!(unix) { fs::File::open(folder)?.sync_all() } else { Ok(()) }
+}
+
+/// Whether a folder, which may not exist yet, is the other one or below it.
+fn is_inside(folder: &Path, outer: &Path) -> bool {
+    let existing = folder.ancestors().find_map(|ancestor| ancestor.canonicalize().ok());
+    existing.zip(outer.canonicalize().ok()).is_some_and(|(folder, outer)| folder.starts_with(outer))
 }
 
 /// Creates the folder for its owner alone; false when there is something in it.

@@ -25,7 +25,12 @@ pub(crate) type Models = BTreeMap<String, Runner>;
 /// Returns the built-in models without those that are excluded, and `further` ones; a further model replaces a
 /// built-in one of its kind.
 pub(crate) fn table(excluded: &BTreeSet<String>, further: Vec<Arc<dyn Model>>) -> Models {
-    let built_in = built_in().into_iter().filter(|model| !excluded.contains(model.kind()));
+    let built_in = built_in();
+    for unknown in excluded.iter().filter(|name| built_in.iter().all(|model| model.kind() != name.as_str())) {
+        let names: Vec<&str> = built_in.iter().map(|model| model.kind()).collect();
+        tracing::warn!("no built-in model is called {unknown:?}; there are: {}", names.join(", "));
+    }
+    let built_in = built_in.into_iter().filter(|model| !excluded.contains(model.kind()));
     let built_in = built_in.map(|model| Runner { model, is_built_in: true });
     let further = further.into_iter().map(|model| Runner { model, is_built_in: false });
     built_in.chain(further).map(|runner| (runner.model.kind().to_owned(), runner)).collect()
