@@ -248,8 +248,15 @@ impl Run {
             // The failure is reported either way.
             let _ = self.show_wants(session).await;
         }
-        if error.is_not_found() {
+        if error.is_not_found() && error.task_id().is_none() {
             return models::explained(error, &self.model, &self.client).await;
+        }
+        if let Error::Api(_) | Error::Unauthorized(_) | Error::Decode(_) = &error
+            && let Some(task) = error.task_id().map(ToString::to_string)
+        {
+            let hint =
+                format!("the task was created; wait for it with: inferstore task wait {task} -o outputs/");
+            return Failure { data: vec![task], ..Failure::from(error).with_hint(hint) };
         }
         let hint = inputs::forgotten_mark(&error, &self.inputs, session);
         let failure = before_or_after(error, has_begun);

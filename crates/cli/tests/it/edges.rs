@@ -251,6 +251,22 @@ fn a_run_that_deletes_its_inputs_prints_its_task() {
 }
 
 #[test]
+fn a_task_that_cannot_be_read_after_its_create_is_named_with_the_command_that_waits_for_it() {
+    let local = Local::with_controls();
+    for (status, code) in [(404, exit::REFUSED), (401, exit::KEY)] {
+        local.fault(
+            serde_json::json!({"effect": "status", "status": status, "operation": "getTask", "times": 1}),
+        );
+        let ended = local.cli.call("run haze-removal hazy.png");
+        let task = local.cli.call("task show @last -q").stdout;
+        let hint = format!("inferstore task wait {}", task.trim());
+        assert!(ended.code == code && ended.stderr.contains(&hint), "{ended}");
+        assert_eq!(ended.stdout, task, "{ended}");
+        assert!(!ended.stderr.contains("models list"), "{ended}");
+    }
+}
+
+#[test]
 fn help_has_topics_and_knows_every_command() {
     let cli = Cli::new();
     for (words, text) in [
