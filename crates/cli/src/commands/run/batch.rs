@@ -534,8 +534,28 @@ fn status_after(error: &Error) -> Status {
 
 /// The failure with the file that it is about.
 fn about(file: &str, failure: Failure) -> Failure {
-    if failure.headline.contains(file) {
+    let headline = &failure.headline;
+    let is_whole = |before: &str| before.is_empty() || before.ends_with(": ") || before.ends_with('/');
+    if headline.match_indices(&format!("{file}: ")).any(|(at, _)| is_whole(&headline[..at])) {
         return failure;
     }
     Failure { headline: format!("{file}: {}", failure.headline), ..failure }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_names_its_file_once_however_short_the_name_is() {
+        for (file, headline, named) in [
+            ("e", "the service failed", "e: the service failed"),
+            ("e", "e: not started", "e: not started"),
+            ("a.png", "input_image: a.png: it is empty", "input_image: a.png: it is empty"),
+            ("a.png", "/home/a.png: it is empty", "/home/a.png: it is empty"),
+            ("a.png", "aa.png: it is empty", "a.png: aa.png: it is empty"),
+        ] {
+            assert_eq!(about(file, Failure::new(1, headline)).headline, named);
+        }
+    }
 }
