@@ -74,6 +74,20 @@ fn an_output_that_was_removed_is_downloaded_again_and_not_paid() {
 }
 
 #[test]
+fn inputs_that_a_batch_could_not_delete_are_deleted_by_its_next_start() {
+    let local = Local::with_controls();
+    pictures(local.cli.folder.path(), 2);
+    let run = "run haze-removal p000.png p001.png -o out --delete-inputs";
+    local
+        .fault(serde_json::json!({"effect": "status", "status": 500, "operation": "deleteFile", "times": 2}));
+    assert_eq!(local.cli.call(run).code, exit::DONE);
+    assert_eq!(local.cli.call("files stats -q").stdout, "2\n", "the inputs are still stored");
+    assert_eq!(local.cli.call(run).code, exit::DONE);
+    assert_eq!(local.cli.call("files stats -q").stdout, "0\n", "the inputs are deleted");
+    assert_eq!(local.cli.call("task list --all -q").stdout.lines().count(), 2);
+}
+
+#[test]
 fn a_contact_sheet_shows_each_input_beside_its_output() {
     let local = Local::start();
     pictures(local.cli.folder.path(), 2);

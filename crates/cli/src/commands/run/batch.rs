@@ -225,8 +225,8 @@ impl Batch {
         if self.plan.client.task(task).cancel().await.is_ok() {
             so_far.status = Status::Canceled;
             // Without the line, the next start reads that the task is canceled.
-            let _ = self.journal().write(key, Step::Failed("canceled".to_owned()));
-            self.delete(std::mem::take(uploaded)).await;
+            let _ = self.end(key, Step::Failed("canceled".to_owned()), uploaded);
+            self.delete(key).await;
         }
     }
 
@@ -257,12 +257,14 @@ impl Batch {
     async fn one(&self, ended: &mut Ended, name: String, session: &Session) -> Result {
         let file = ended.file.clone();
         let key = self.plan.key(&file, session);
-        let mut step = self.journal().step(&key).cloned();
+        self.delete(&key).await;
+        let mut step = self.journal().step(&key).map(Step::last).cloned();
         if let Some(Step::Gone { task, uploaded }) = step {
             step = match self.plan.client.task(task.clone()).get().await {
                 Ok(_) => Some(Step::Started { task, uploaded }),
                 Err(error) if is_gone(&error) => {
-                    self.delete(uploaded).await;
+                    self.end(&key, Step::Failed("the service does not know its task".to_owned()), &uploaded)?;
+                    self.delete(&key).await;
                     None
                 }
                 Err(error) => return Err(about(&file, error.into())),
@@ -293,7 +295,7 @@ impl Batch {
                 self.state(&file, "looking for its task");
                 self.start(ended, &key, prepared).await?
             }
-            None | Some(Step::Failed(_) | Step::ContactSheet(_)) => {
+            None | Some(Step::Failed(_) | Step::Deleting { .. } | Step::ContactSheet(_)) => {
                 if self.stopped.load(Ordering::Relaxed) {
                     return Err(Failure::new(exit::FAILED, format!("{file}: not started")));
                 }
@@ -321,10 +323,10 @@ impl Batch {
         ended.outputs = outputs.iter().map(|output| shown(output, session)).collect();
         let cost = outcome.cost.clone().unwrap_or_default().to_string();
         let done = Step::Done { task: outcome.task, cost, outputs, output: outcome.output };
-        self.journal().write(&key, done)?;
+        self.end(&key, done, &uploaded)?;
         ended.status = Status::Success;
         self.note(&key, ended, &uploaded);
-        self.delete(uploaded).await;
+        self.delete(&key).await;
         Ok(())
     }
 
@@ -356,8 +358,8 @@ impl Batch {
                 let failure = about(&ended.file, error.into());
                 if is_refused {
                     ended.status = Status::Failed;
-                    self.journal().write(key, Step::Failed(failure.headline.clone()))?;
-                    self.delete(uploaded).await;
+                    self.end(key, Step::Failed(failure.headline.clone()), &uploaded)?;
+                    self.delete(key).await;
                 }
                 Err(failure)
             }
@@ -393,8 +395,8 @@ impl Batch {
         }
         let failure = about(&ended.file, error.into());
         if ended.status != Status::Unfinished {
-            self.journal().write(key, Step::Failed(failure.headline.clone()))?;
-            self.delete(uploaded.to_vec()).await;
+            self.end(key, Step::Failed(failure.headline.clone()), uploaded)?;
+            self.delete(key).await;
         }
         Err(failure)
     }
@@ -419,11 +421,28 @@ impl Batch {
         Ok(outputs)
     }
 
-    async fn delete(&self, uploaded: Vec<String>) {
-        for url in uploaded.iter().filter(|_| self.plan.options.delete_inputs) {
-            if self.plan.client.storage().delete(url.as_str()).await.is_err() {
+    /// Writes the last step of a file, and the inputs that are deleted next.
+    fn end(&self, key: &str, then: Step, uploaded: &[String]) -> Result {
+        let deletes = self.plan.options.delete_inputs && !uploaded.is_empty();
+        let deleting = |then| Step::Deleting { uploaded: uploaded.to_vec(), then: Box::new(then) };
+        self.journal().write(key, if deletes { deleting(then) } else { then })
+    }
+
+    /// Deletes the inputs of a file that has ended, perhaps at an earlier start.
+    async fn delete(&self, key: &str) {
+        let step = self.journal().step(key).cloned();
+        let Some(Step::Deleting { uploaded, then }) = step else { return };
+        let mut are_deleted = true;
+        for url in &uploaded {
+            let deleted = self.plan.client.storage().delete(url.as_str()).await;
+            if deleted.is_err_and(|error| !error.is_not_found()) {
                 self.progress().note(&format!("an input is still stored: {url}"));
+                are_deleted = false;
             }
+        }
+        if are_deleted {
+            // Without the line, the next start finds that they are deleted.
+            let _ = self.journal().write(key, *then);
         }
     }
 

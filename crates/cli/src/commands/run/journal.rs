@@ -38,8 +38,20 @@ pub(super) enum Step {
     },
     /// There is no task, or it failed or was canceled, and cost nothing.
     Failed(String),
+    /// These inputs are deleted, then the file is at its last step.
+    Deleting { uploaded: Vec<String>, then: Box<Step> },
     /// The contact sheet as it was written.
     ContactSheet(Value),
+}
+
+impl Step {
+    /// The step apart from inputs that are still to be deleted.
+    pub(super) fn last(&self) -> &Self {
+        match self {
+            Self::Deleting { then, .. } => then,
+            step => step,
+        }
+    }
 }
 
 /// The last step of each file, and the file in which all steps are written.
@@ -105,7 +117,7 @@ impl Journal {
 
     /// The tasks that are known already.
     pub(super) fn tasks(&self) -> impl Iterator<Item = TaskId> {
-        self.steps.values().filter_map(|step| match step {
+        self.steps.values().filter_map(|step| match step.last() {
             Step::Started { task, .. }
             | Step::Gone { task, .. }
             | Step::Saving { task, .. }
