@@ -5,7 +5,7 @@ use std::time::Duration;
 use inferstore_cli::exit;
 use inferstore_service::{InsufficientBalance, Money};
 
-use crate::support::{Local, filters, names_in, picture, pictures};
+use crate::support::{Ended, Local, filters, names_in, picture, pictures};
 
 #[test]
 fn a_batch_stops_when_tasks_fail_because_the_balance_is_used_up() {
@@ -85,6 +85,26 @@ fn inputs_that_a_batch_could_not_delete_are_deleted_by_its_next_start() {
     assert_eq!(local.cli.call(run).code, exit::DONE);
     assert_eq!(local.cli.call("files stats -q").stdout, "0\n", "the inputs are deleted");
     assert_eq!(local.cli.call("task list --all -q").stdout.lines().count(), 2);
+}
+
+#[test]
+fn a_dry_run_counts_what_is_still_to_be_paid_and_makes_no_price_up() {
+    let local = Local::with_controls();
+    pictures(local.cli.folder.path(), 3);
+    assert_eq!(local.cli.call("run haze-removal p000.png p001.png -o out").code, exit::DONE);
+    let dry = "run haze-removal p000.png p001.png p002.png -o out --dry-run";
+    let counted = local.cli.call(&format!("{dry} --json"));
+    let cost = |ended: &Ended| -> serde_json::Value {
+        serde_json::from_str::<serde_json::Value>(&ended.stdout).expect("it is JSON")["cost"].clone()
+    };
+    assert_eq!(cost(&counted), "0.01", "{counted}");
+    assert!(counted.stderr.contains("2 of 3 files are paid already"), "{counted}");
+    let body = r#"{"status": "success", "data": {}}"#;
+    local.fault(
+        serde_json::json!({"effect": "status", "status": 200, "body": body, "operation": "getModelCost"}),
+    );
+    let unknown = local.cli.call(&format!("{dry} --json"));
+    assert!(cost(&unknown).is_null(), "{unknown}");
 }
 
 #[test]

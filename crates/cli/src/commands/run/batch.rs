@@ -68,7 +68,7 @@ pub(super) async fn execute(mut plan: Plan, mut files: Vec<String>, session: &Se
     let mut seen = HashSet::new();
     files.retain(|file| seen.insert(plan.key(file, session)));
     if plan.options.dry_run {
-        return plan.check(&files, session).await;
+        return plan.check(&files, &folder, session).await;
     }
     Batch::new(plan, &folder, session)?.execute(files, session).await
 }
@@ -95,20 +95,25 @@ impl Plan {
     }
 
     /// Checks every file, and creates nothing.
-    async fn check(&self, files: &[String], session: &Session) -> Result {
+    async fn check(&self, files: &[String], folder: &Path, session: &Session) -> Result {
         for file in files {
             let checked = self.run(file, session).check().await;
             checked.map_err(|error| about(file, before_or_after(error, false)))?;
         }
-        let cost = self.client.model(&self.model).cost().await?.cost.unwrap_or_default();
-        let total: Decimal = files.iter().map(|_| &cost).sum();
+        let paid = Journal::paid(folder, files.iter().map(|file| self.key(file, session)))?;
+        let cost = self.client.model(&self.model).cost().await?.cost;
+        // A missing quote is not a price of zero.
+        let total = cost.map(|cost| files.iter().skip(paid).map(|_| &cost).sum::<Decimal>().to_string());
         session.output.note("nothing was uploaded, and no task was created");
+        if paid > 0 {
+            session.output.note(format!("{paid} of {} files are paid already", files.len()));
+        }
         let table = Table::of_fields([
             ("model", Some(self.model.clone())),
             ("files", Some(files.len().to_string())),
-            ("cost", Some(total.to_string())),
+            ("cost", total.clone()),
         ]);
-        let json = json!({"model": self.model, "files": files, "cost": total.to_string()}).to_string();
+        let json = json!({"model": self.model, "files": files, "cost": total}).to_string();
         session.output.report(&Report { table, json, ..Report::default() })
     }
 

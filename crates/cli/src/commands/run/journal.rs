@@ -66,6 +66,15 @@ pub(super) struct Journal {
 }
 
 impl Journal {
+    /// How many of the files are paid and saved, by the journal of a folder if it has one.
+    pub(super) fn paid(folder: &Path, keys: impl Iterator<Item = String>) -> Result<usize> {
+        if !folder.join(NAME).exists() {
+            return Ok(0);
+        }
+        let journal = Self::open(folder)?;
+        Ok(keys.filter(|key| matches!(journal.step(key).map(Step::last), Some(Step::Done { .. }))).count())
+    }
+
     /// Opens the journal of a folder, or creates it. Only one process has it.
     pub(super) fn open(folder: &Path) -> Result<Self> {
         let path = folder.join(NAME);
