@@ -27,7 +27,7 @@ pub(crate) struct Failure {
     /// What scripts want to know: identifiers of tasks, one a line.
     pub(crate) data: Vec<String>,
     /// The same as JSON: the task, or an object with `candidates`.
-    pub(crate) json: Option<String>,
+    pub(crate) json: Option<Box<str>>,
 }
 
 impl Failure {
@@ -59,7 +59,7 @@ impl Failure {
 
     /// The failure with the JSON of a task, if that is known.
     pub(crate) fn with_json(self, json: Option<String>) -> Self {
-        Self { json: json.or(self.json), ..self }
+        Self { json: json.map(String::into_boxed_str).or(self.json), ..self }
     }
 
     pub(crate) fn with_code(self, code: u8) -> Self {
@@ -75,7 +75,7 @@ impl From<Error> for Failure {
             hint: Some(hint(&error)),
             context: error.context().map(context).unwrap_or_default(),
             data: data(&error),
-            json: json_of(&error),
+            json: json_of(&error).map(String::into_boxed_str),
         }
     }
 }

@@ -310,7 +310,7 @@ impl Output {
         } else if let Some(json) = &failure.json {
             // Of a task whose fields are not known, they are null.
             let fields = if json.starts_with("{\"candidates\"") { &[] } else { fields::of::<TaskDetail>() };
-            let _ = self.report(&Report { json: json.clone(), fields, ..Report::default() });
+            let _ = self.report(&Report { json: json.to_string(), fields, ..Report::default() });
         }
     }
 
