@@ -85,8 +85,8 @@ pub use inferstore_api::{
     ApiKey, Decimal, KindParts, ModelKind, Sample, Timestamp, UnknownVariant, kind_parts, types,
 };
 pub use inputs::{Input, Inputs};
-// Of the command, which runs the programs of keyrings. Nothing is promised of them.
 pub use profile::{CONFIG_VARIABLE, PROFILE_VARIABLE};
+// For the command, which runs the programs of keyrings; they may change in any version.
 #[doc(hidden)]
 pub use profile::{printed_key, run_program};
 /// The HTTP client of this crate, for the types in [`ClientBuilder`] and [`middleware`].

@@ -55,7 +55,7 @@ async fn rejected(file: &str, response: Response, redactor: &Redactor) -> FileEr
     let (code, message) = parse(&String::from_utf8_lossy(&body));
     let kind = kind(status, code.as_deref().unwrap_or_default());
     let message = message.map(|message| redactor.foreign(&message, MAX_MESSAGE));
-    let mut text = format!("object storage answered {}", status.as_u16());
+    let mut text = format!("object storage responded with {}", status.as_u16());
     if status.is_redirection() {
         text.push_str(", and this redirect is not followed");
     }

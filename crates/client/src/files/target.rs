@@ -11,7 +11,7 @@ use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 
 use crate::transport::redact::Redactor;
 
-/// The text in an endpoint by which the service tells a signed object URL from a bucket for forms.
+/// A part of an endpoint that is in a signed object URL and not in the URL of a bucket for forms.
 const SIGNED_URL: &str = "X-Amz-Algorithm";
 
 /// A presigned target. It grants access, so it has no `Debug`.

@@ -251,7 +251,7 @@ impl Transfer<'_> {
             return Err(files::rejected(&self.file.label, response, &target.redactor).await);
         }
         if *sent.borrow() < self.file.size {
-            let message = "object storage answered before it had the whole file";
+            let message = "object storage responded before it had the whole file";
             return Err(self.error(FileErrorKind::Transport, message));
         }
         Ok(())

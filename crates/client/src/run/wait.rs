@@ -116,7 +116,7 @@ impl Wait {
         self
     }
 
-    /// The model of the task, which its record does not tell: the wait ends with [`Error::ModelOffline`] when the task
+    /// The model of the task, which its record does not have: the wait ends with [`Error::ModelOffline`] when the task
     /// stays queued for 10 minutes while no node serves the model. Default: none, and nothing is asked about nodes.
     pub fn model(mut self, id: impl Into<String>) -> Self {
         self.model = Some(ModelId::from(id.into()));

@@ -240,7 +240,7 @@ async fn a_refusal_is_readable_and_shows_no_more_than_the_host() -> TestResult {
     assert!(!format!("{download:?}").contains(SIGNATURE), "{download:?}");
     let error = said(download.to_file(scratch.path("a")).await);
     assert!(
-        error.contains("127.0.0.1: object storage answered 403 (AccessDenied): … is not good enough"),
+        error.contains("127.0.0.1: object storage responded with 403 (AccessDenied): … is not good enough"),
         "{error}"
     );
     assert!(!error.contains(SIGNATURE) && !error.contains("output.png"), "{error}");

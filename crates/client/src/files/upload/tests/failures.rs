@@ -61,7 +61,7 @@ async fn a_refused_target_is_replaced_at_most_twice() -> TestResult {
     assert_eq!((error.kind, error.status), (FileErrorKind::Forbidden, Some(403)));
     let error = format!("{error} {error:?}");
     assert!(
-        error.contains("a.txt: object storage answered 403 (AccessDenied): … is not good enough"),
+        error.contains("a.txt: object storage responded with 403 (AccessDenied): … is not good enough"),
         "{error}"
     );
     assert!(!error.contains(SIGNATURE) && !error.contains(KEY), "{error}");
@@ -72,9 +72,9 @@ async fn a_refused_target_is_replaced_at_most_twice() -> TestResult {
 async fn a_refusal_of_the_file_is_not_repeated() -> TestResult {
     let moved = || Reaction::Answer(307, vec![("location", "/elsewhere".to_owned())], Vec::new());
     for (reaction, problem) in [
-        (Reaction::refusal(400, "EntityTooLarge"), "answered 400 (EntityTooLarge): … is not good enough"),
-        (Reaction::Answer(404, Vec::new(), b"<html>\nno</html>".to_vec()), "answered 404: <html> no</html>"),
-        (moved(), "answered 307, and this redirect is not followed"),
+        (Reaction::refusal(400, "EntityTooLarge"), "responded with 400 (EntityTooLarge): … is not good enough"),
+        (Reaction::Answer(404, Vec::new(), b"<html>\nno</html>".to_vec()), "responded with 404: <html> no</html>"),
+        (moved(), "responded with 307, and this redirect is not followed"),
     ] {
         let server = Server::start(at_first([reaction])).await?;
         let (uploaded, _) = upload_with_events(&server.client()?, File::bytes("a.txt", &b"text"[..])).await;
@@ -99,8 +99,8 @@ async fn an_answer_that_comes_before_the_end_of_the_file_counts_if_it_is_a_refus
             _ => None,
         })
         .collect();
-    let too_early = "object storage answered before it had the whole file";
-    assert_eq!(problems, ["object storage answered 403", too_early]);
+    let too_early = "object storage responded before it had the whole file";
+    assert_eq!(problems, ["object storage responded with 403", too_early]);
     assert_eq!(server.stored().len(), 3);
     Ok(())
 }
