@@ -151,8 +151,7 @@ async fn a_failed_read_is_the_cause_of_a_deadline_only_until_the_next_one_succee
     let client = service.client().unwrap();
     let mut tasks = Vec::new();
     for number in 0..2 {
-        let run = client.model("m").run(Inputs::new().set("number", number));
-        tasks.push(run.start().await.unwrap());
+        tasks.push(client.model("m").run(Inputs::new().set("number", number)).start().await.unwrap());
     }
     service.responds("getTask", 500, "");
     let alone = tasks[0].wait().deadline(60 * SECOND).await.unwrap_err();

@@ -396,3 +396,40 @@ fn the_refusal_of_a_key_states_its_reason_once() {
     let error = Error::Unauthorized(Box::new(context));
     assert_eq!(error.to_string(), "getBalance failed with 401: the API key has expired");
 }
+
+#[test]
+fn a_run_that_is_printed_shows_its_model_and_options_and_no_input() -> Result<()> {
+    let (_service, client) = service()?;
+    let inputs =
+        Inputs::new().set("prompt", "a secret hill").file("input", File::bytes("secret.png", "pixels"));
+    let run = client.model("landscape").run(inputs).deadline(Duration::from_secs(77)).max_cost("0.25");
+    let shown = format!("{run:?}");
+    for part in ["landscape", "deadline: Some(77s)", "0.25"] {
+        assert!(shown.contains(part), "no {part} in {shown}");
+    }
+    assert!(!shown.contains("secret") && !shown.contains("prompt"), "{shown}");
+    Ok(())
+}
+
+#[test]
+fn a_failure_of_the_service_is_tried_again_or_its_effect_is_checked() {
+    let hint = |is_retry_safe| {
+        let mut context = CallContext::new("deleteFile", Some(500));
+        context.is_retry_safe = is_retry_safe;
+        Error::Api(Box::new(context)).hint()
+    };
+    assert_eq!(hint(true), "try again later");
+    assert_eq!(hint(false), "read the message of the service, and check whether the call had its effect");
+}
+
+#[test]
+fn a_lost_create_says_what_the_history_shows() {
+    let mut unknown = UnknownOutcome::default();
+    unknown.context = CallContext::new("createTask", None);
+    assert!(unknown.to_string().ends_with("the task history could not be read"), "{unknown}");
+    unknown.history_was_read = true;
+    assert!(unknown.to_string().ends_with("the task history shows no matching task"), "{unknown}");
+    unknown.candidates = vec!["task-1".into(), "task-2".into()];
+    let expected = "the response to createTask was lost; whether a task was created is unknown: it may be task-1 or task-2";
+    assert_eq!(unknown.to_string(), expected);
+}

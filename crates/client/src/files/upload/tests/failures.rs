@@ -72,8 +72,14 @@ async fn a_refused_target_is_replaced_at_most_twice() -> TestResult {
 async fn a_refusal_of_the_file_is_not_repeated() -> TestResult {
     let moved = || Reaction::Answer(307, vec![("location", "/elsewhere".to_owned())], Vec::new());
     for (reaction, problem) in [
-        (Reaction::refusal(400, "EntityTooLarge"), "responded with 400 (EntityTooLarge): … is not good enough"),
-        (Reaction::Answer(404, Vec::new(), b"<html>\nno</html>".to_vec()), "responded with 404: <html> no</html>"),
+        (
+            Reaction::refusal(400, "EntityTooLarge"),
+            "responded with 400 (EntityTooLarge): … is not good enough",
+        ),
+        (
+            Reaction::Answer(404, Vec::new(), b"<html>\nno</html>".to_vec()),
+            "responded with 404: <html> no</html>",
+        ),
         (moved(), "responded with 307, and this redirect is not followed"),
     ] {
         let server = Server::start(at_first([reaction])).await?;
