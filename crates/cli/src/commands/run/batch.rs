@@ -576,7 +576,7 @@ mod tests {
             ("e", "the service failed", "e: the service failed"),
             ("e", "e: not started", "e: not started"),
             ("a.png", "input_image: a.png: it is empty", "input_image: a.png: it is empty"),
-            ("a.png", "/home/a.png: it is empty", "/home/a.png: it is empty"),
+            ("a.png", "pictures/a.png: it is empty", "pictures/a.png: it is empty"),
             ("a.png", "aa.png: it is empty", "a.png: aa.png: it is empty"),
         ] {
             assert_eq!(about(file, Failure::new(1, headline)).headline, named);
