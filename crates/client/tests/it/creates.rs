@@ -376,3 +376,43 @@ fn a_create_that_is_lost_with_its_runtime_is_named() {
     assert!(matches!(error, Error::OutcomeUnknown(_)), "{error:?}");
     assert!(error.to_string().contains("the response to createTask was lost"), "{error}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_was_sent_before_a_crash_is_waited_for_and_not_sent_again() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!({}));
+    let before = service.client().unwrap();
+    let prepared = before.model("m").prepare(Inputs::new()).await.unwrap();
+    let journal = serde_json::to_string(&prepared).unwrap();
+    let after = service.client().unwrap();
+    // However old the client is that takes the run over.
+    tokio::time::sleep(600 * SECOND).await;
+    // A gateway holds the create of the process that was killed.
+    let held = tokio::spawn(async move {
+        tokio::time::sleep(30 * SECOND).await;
+        before.adopt_or_start(prepared).await.unwrap().id().clone()
+    });
+    let task = after.adopt_or_start(serde_json::from_str(&journal).unwrap()).await.unwrap();
+    assert_eq!(*task.id(), held.await.unwrap());
+    assert_eq!(service.created().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prepared_run_without_a_trace_is_created_when_no_earlier_create_can_appear() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!({}));
+    let before = service.client().unwrap();
+    let client = service.client_builder().create_settle_time(10 * SECOND).build().unwrap();
+    let mut read = Vec::new();
+    for _ in 0..2 {
+        let prepared = before.model("m").prepare(Inputs::new()).await.unwrap();
+        let journal = serde_json::to_string(&prepared).unwrap();
+        read.push(serde_json::from_str(&journal).unwrap());
+    }
+    let started = tokio::time::Instant::now();
+    for prepared in read {
+        client.adopt_or_start(prepared).await.unwrap();
+        assert_eq!(started.elapsed().as_secs(), 10, "since they were read");
+    }
+    assert_eq!(service.created().len(), 2, "each of the two runs has its task");
+}
