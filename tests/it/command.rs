@@ -106,7 +106,7 @@ async fn a_lost_response_to_a_create_is_found_again_and_the_run_goes_on() {
         call(&service, &format!("{} --detach --format json", RUN.replace("angle=30", "angle=45"))).await;
     let created = tasks(&service).await;
     assert_eq!(created.len(), 2, "each was created once");
-    assert_eq!(detached.stdout, format!("{}\n", json!({"data": created[1]})));
+    assert_eq!(detached.stdout, format!("{}\n", json!({"task_id": created[1]})));
 }
 
 #[tokio::test]

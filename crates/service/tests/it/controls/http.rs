@@ -78,7 +78,7 @@ async fn an_invalid_request_is_refused_in_the_shape_of_the_api() -> Outcome {
         ("DELETE", "/faults/7", None, 404),
         ("PUT", "/models/x", Some(json!({"then": "succeed"})), 422),
         ("DELETE", "/models/x", None, 404),
-        ("PUT", "/accounts/stranger/balance", Some(json!({"balance": "1"})), 422),
+        ("PUT", "/accounts/nobody/balance", Some(json!({"balance": "1"})), 404),
         ("PUT", "/accounts/demo/balance", Some(json!({"balance": "a lot"})), 422),
         ("POST", "/clock/advance", Some(json!({"seconds": -1})), 422),
         ("GET", "/journal?operation=nothing", None, 422),
