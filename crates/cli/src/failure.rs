@@ -97,8 +97,7 @@ fn headline(error: &Error) -> String {
     let mut headline = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        // The client names a function of its own.
-        let text = error.to_string().replace("; use File::reader", "");
+        let text = error.to_string();
         if !headline.contains(&text) {
             headline = format!("{headline}: {text}");
         }

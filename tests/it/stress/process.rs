@@ -4,6 +4,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
@@ -176,9 +177,19 @@ impl Drop for Process {
     }
 }
 
-/// So many ports that are free now.
+/// So many ports that are free now, below those that the system gives to clients: one of these could be taken before
+/// the service listens.
 pub(crate) fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
-    let sockets =
-        [0; COUNT].map(|port| std::net::TcpListener::bind(("127.0.0.1", port)).expect("a free port"));
-    sockets.map(|socket| socket.local_addr().expect("it is bound").port())
+    const FIRST: u32 = 12_000;
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    let begin = std::process::id().wrapping_mul(97);
+    [0; COUNT].map(|_| {
+        loop {
+            let tried = begin.wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed));
+            let port = u16::try_from(FIRST + tried % 20_000).expect("it is below 32,000");
+            if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+                return port;
+            }
+        }
+    })
 }

@@ -133,7 +133,7 @@ impl Source {
                     // Before it is opened, because opening a pipe blocks until another process writes to it.
                     let metadata = std::fs::metadata(&path)?;
                     if !metadata.is_file() {
-                        return Err(io::Error::other("it is not a regular file; use File::reader"));
+                        return Err(io::Error::other("it is not a regular file"));
                     }
                     let path = path.canonicalize()?;
                     let digest = match metadata.len() {

@@ -84,7 +84,10 @@ impl FileError {
     /// What to try.
     pub fn hint(&self) -> &'static str {
         match self.kind {
-            FileErrorKind::NotFound | FileErrorKind::Unreadable => "check the path and the permissions",
+            FileErrorKind::NotFound => "check the path and the permissions",
+            FileErrorKind::Unreadable => {
+                "check the path and the permissions; what is no regular file is read by File::reader"
+            }
             FileErrorKind::Empty => "give a file with content",
             FileErrorKind::TooLarge => "use a smaller file, or raise the limit of the download",
             FileErrorKind::Changed => "try again when the content no longer changes",

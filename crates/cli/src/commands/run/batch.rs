@@ -145,7 +145,10 @@ impl Batch {
     }
 
     async fn execute(self, files: Vec<String>, session: &Session) -> Result {
-        warn_if_offline(&self.plan.model, &self.plan.client, session).await;
+        // Else the check before each create refuses it.
+        if !self.plan.options.require_serving {
+            warn_if_offline(&self.plan.model, &self.plan.client, session).await;
+        }
         let total = files.len();
         self.progress().count(total);
         let mut ctrl_c = CtrlC::new();
