@@ -416,3 +416,16 @@ async fn a_prepared_run_without_a_trace_is_created_when_no_earlier_create_can_ap
     }
     assert_eq!(service.created().len(), 2, "each of the two runs has its task");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_task_from_long_before_a_lost_create_is_not_taken_for_its_task() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    run(&service.client().unwrap()).start().await.unwrap();
+    // Ten minutes later, by the clock of the service.
+    let ahead = Ahead { by: 600 * SECOND, is_ahead: true.into() };
+    let client = service.client_builder().middleware(ahead).build().unwrap();
+    service.responds("createTask", 502, "");
+    let error = run(&client).start().await.unwrap_err();
+    assert!(matches!(&error, Error::OutcomeUnknown(unknown) if unknown.candidates.is_empty()), "{error:?}");
+}
