@@ -17,10 +17,21 @@ pub struct Error {
     cause: Cause,
     disk: Option<DiskFailure>,
     hint: Option<&'static str>,
-    is_unavailable: bool,
-    is_in_doubt: bool,
-    is_not_found: bool,
-    is_setting: bool,
+    kind: Kind,
+}
+
+/// What a caller does about a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Other,
+    Unavailable,
+    #[cfg_attr(
+        not(any(feature = "postgres", test)),
+        expect(dead_code, reason = "SQLite knows what it committed")
+    )]
+    InDoubt,
+    NotFound,
+    Setting,
 }
 
 /// Why nothing can be written to the data folder.
@@ -34,38 +45,29 @@ pub(crate) enum DiskFailure {
 impl Error {
     /// Something failed while `doing` it (a phrase like "opening the database").
     pub(crate) fn new(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
-        Self {
-            doing: doing.into(),
-            cause: cause.into(),
-            disk: None,
-            hint: None,
-            is_unavailable: false,
-            is_in_doubt: false,
-            is_not_found: false,
-            is_setting: false,
-        }
+        Self { doing: doing.into(), cause: cause.into(), disk: None, hint: None, kind: Kind::Other }
     }
 
     /// The same for something that is named and does not exist.
     pub(crate) fn not_found(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
-        Self { is_not_found: true, ..Self::new(doing, cause) }
+        Self { kind: Kind::NotFound, ..Self::new(doing, cause) }
     }
 
     /// The same for a setting that is wrong.
     pub(crate) fn setting(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
-        Self { is_setting: true, ..Self::new(doing, cause) }
+        Self { kind: Kind::Setting, ..Self::new(doing, cause) }
     }
 
     /// The same for an engine that others keep, such as an object store, and that is busy or cannot be reached:
     /// a retry may succeed.
     pub(crate) fn unavailable(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
-        Self { is_unavailable: true, ..Self::new(doing, cause) }
+        Self { kind: Kind::Unavailable, ..Self::new(doing, cause) }
     }
 
     /// The same for a write that may have been committed.
     #[cfg(any(feature = "postgres", test))]
     pub(crate) fn in_doubt(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
-        Self { is_in_doubt: true, ..Self::new(doing, cause) }
+        Self { kind: Kind::InDoubt, ..Self::new(doing, cause) }
     }
 
     /// The same for what concerns the data folder: it says what to try when that is full or not writable. Too many open
@@ -73,7 +75,8 @@ impl Error {
     pub(crate) fn keeping(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
         let error = Self::new(doing, cause);
         let disk = DiskFailure::behind(&*error.cause);
-        Self { disk, is_unavailable: has_too_many_files(&*error.cause), ..error }
+        let kind = if has_too_many_files(&*error.cause) { Kind::Unavailable } else { Kind::Other };
+        Self { disk, kind, ..error }
     }
 
     /// The same failure, with what the engine of the database reports of the disk.
@@ -105,23 +108,23 @@ impl Error {
 
     /// Whether a retry may succeed, because an engine that others keep cannot be reached now.
     pub(crate) const fn is_unavailable(&self) -> bool {
-        self.is_unavailable
+        matches!(self.kind, Kind::Unavailable)
     }
 
     /// Whether a write failed in such a way that it may have been committed.
     pub(crate) const fn is_in_doubt(&self) -> bool {
-        self.is_in_doubt
+        matches!(self.kind, Kind::InDoubt)
     }
 
     /// Whether something that is named does not exist.
     pub(crate) const fn is_not_found(&self) -> bool {
-        self.is_not_found
+        matches!(self.kind, Kind::NotFound)
     }
 
     /// Whether a setting is wrong: the URL of object storage, or the key of the first account.
     #[must_use]
     pub const fn is_setting(&self) -> bool {
-        self.is_setting
+        matches!(self.kind, Kind::Setting)
     }
 
     /// Whether the service did not start because another one, perhaps in another process, uses the data

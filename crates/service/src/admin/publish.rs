@@ -56,13 +56,13 @@ impl Admin {
     /// # Errors
     /// When there is no such model, the price is below zero, or the database cannot be written.
     pub async fn change_model(&self, model: &str, change: ModelChange) -> Result<()> {
-        let failed = |cause: &str| Error::new(format!("changing the model {model:?}"), cause);
+        let doing = || format!("changing the model {model:?}");
         if change.price.is_some_and(|price| price < Money::ZERO) {
-            return Err(failed("a price is not below zero"));
+            return Err(Error::new(doing(), "a price is not below zero"));
         }
         match self.app.database.change_model(model, change, self.app.clock.now()).await? {
             true => Ok(()),
-            false => Err(Error::not_found(format!("changing the model {model:?}"), "there is no such model")),
+            false => Err(Error::not_found(doing(), "there is no such model")),
         }
     }
 }

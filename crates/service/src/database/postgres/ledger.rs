@@ -54,7 +54,8 @@ impl Ledger for PostgresDatabase {
     }
 
     async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64> {
-        let storing = "SELECT account FROM purses WHERE stored_bytes > 0 OR byte_seconds > 0 OR gib_seconds > 0 OR debt < 0";
+        let storing = "SELECT account FROM purses \
+                       WHERE stored_bytes > 0 OR byte_seconds > 0 OR gib_seconds > 0 OR debt < 0";
         let storing: Vec<AccountId> = read!(self, |db| all(db, storing, &[], column))?;
         // A transaction for each, so that one account that cannot be charged does not keep the others free.
         let charges = storing.into_iter().map(|account| async move {

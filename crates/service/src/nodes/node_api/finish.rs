@@ -116,8 +116,11 @@ pub(super) async fn finish(
     let succeeded = matches!(ending, Ending::Output(_));
     if app.database.finish(&node, &task, attempt, &ending, app.clock.now()).await? {
         tracing::info!(task, node, succeeded, "a task has ended");
-        // The task has ended, whatever becomes of files that its result does not name.
-        if succeeded && let Err(cause) = remove_unnamed(&app, &format!("{task}/{attempt}"), &files).await {
+        // The task has ended, whatever becomes of files that its result does not name. Without a file among its outputs,
+        // none was put.
+        if !files.is_empty()
+            && let Err(cause) = remove_unnamed(&app, &format!("{task}/{attempt}"), &files).await
+        {
             tracing::warn!(%cause, task, "outputs that the result does not name stay until they are old");
         }
         return Ok(Success::done("finished"));
