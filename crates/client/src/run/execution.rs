@@ -75,7 +75,7 @@ impl Execution {
             Err(error) => {
                 let is_certain = !matches!(error, Error::OutcomeUnknown(_));
                 if deletes {
-                    self.delete(is_certain).await;
+                    self.clean_up(is_certain).await;
                 }
                 return Err(error);
             }
@@ -86,7 +86,7 @@ impl Execution {
         let ended = Box::pin(waiter.one(task)).await;
         disarm(guard);
         if deletes {
-            self.delete(has_ended(&ended)).await;
+            self.clean_up(has_ended(&ended)).await;
         }
         let mut outcome = Outcome::of(ended?, &self.core);
         outcome.stored_inputs = std::mem::take(&mut *lock(&self.uploaded));
@@ -115,8 +115,7 @@ impl Execution {
 
     /// Everything before the create. The uploads are not shared, so that no other run has these inputs.
     pub(crate) async fn prepare(self) -> Result<PreparedRun> {
-        let RunOptions { retry_create_on_rejection, retry_create_if_absent_after, .. } = self.options;
-        if retry_create_on_rejection || retry_create_if_absent_after.is_some() {
+        if self.options.retry_create_on_rejection || self.options.retry_create_if_absent_after.is_some() {
             return Err(Error::InvalidArgument(
                 "a prepared run has no retries of its create: call adopt_or_start again".to_owned(),
             ));
@@ -132,7 +131,8 @@ impl Execution {
         }
         let prepared_at = self.core.service_time().unwrap_or_else(SystemTime::now);
         let RunOptions { max_cost, require_serving, .. } = self.options;
-        let (id, read_at) = (format!("{:032x}", fastrand::u128(..)), ReadAt::default());
+        let id = format!("{:032x}", fastrand::u128(..));
+        let read_at = ReadAt::default();
         let run =
             PreparedRun { model, inputs, uploaded, prepared_at, max_cost, require_serving, id, read_at };
         Ok(run.prepared_by(&self.core))
@@ -189,7 +189,7 @@ impl Execution {
         };
         let ready = self.deadline.bound(Box::pin(ready)).await;
         if ready.is_err() && !is_shared {
-            self.delete(true).await;
+            self.clean_up(true).await;
         }
         ready
     }
@@ -265,8 +265,8 @@ impl Execution {
         }
     }
 
-    /// Deletes the uploaded inputs if no task needs them; those that are still stored stay in the list.
-    async fn delete(&self, is_unused: bool) {
+    /// Deletes the uploaded inputs if no task needs them, and reports those that are still stored. They stay in the list.
+    async fn clean_up(&self, is_unused: bool) {
         let storage = Storage { core: Arc::clone(&self.core) };
         // Bounds how long the caller waits for the deletions.
         let deadline = Deadline::after(Some(DELETE_TIMEOUT));
