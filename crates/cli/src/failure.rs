@@ -65,6 +65,16 @@ impl Failure {
     pub(crate) fn with_code(self, code: u8) -> Self {
         Self { code, ..self }
     }
+
+    /// The failure with the file that it is about.
+    pub(crate) fn about(self, file: &str) -> Self {
+        let headline = &self.headline;
+        let is_whole = |before: &str| before.is_empty() || before.ends_with(": ") || before.ends_with('/');
+        if headline.match_indices(&format!("{file}: ")).any(|(at, _)| is_whole(&headline[..at])) {
+            return self;
+        }
+        Self { headline: format!("{file}: {headline}"), ..self }
+    }
 }
 
 impl From<Error> for Failure {
@@ -330,6 +340,19 @@ mod tests {
         let error = FileError::new("photo.jpg", FileErrorKind::Rejected, "rejected: too late");
         let failure = Failure::from(Error::from(error.with_source("too late")));
         assert_eq!(failure.headline, "photo.jpg: rejected: too late");
+    }
+
+    #[test]
+    fn a_failure_names_its_file_once_however_short_the_name_is() {
+        for (file, headline, named) in [
+            ("e", "the service failed", "e: the service failed"),
+            ("e", "e: not started", "e: not started"),
+            ("a.png", "input_image: a.png: it is empty", "input_image: a.png: it is empty"),
+            ("a.png", "pictures/a.png: it is empty", "pictures/a.png: it is empty"),
+            ("a.png", "aa.png: it is empty", "a.png: aa.png: it is empty"),
+        ] {
+            assert_eq!(Failure::new(1, headline).about(file).headline, named);
+        }
     }
 
     #[test]

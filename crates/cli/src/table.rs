@@ -3,6 +3,8 @@
 
 use console::{Alignment, measure_text_width, pad_str, truncate_str};
 
+use crate::values;
+
 /// What becomes of a column when a line has not enough room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fit {
@@ -233,8 +235,7 @@ impl Cell {
             Some(style) => painted(piece, style, look.has_color),
             None => piece.to_owned(),
         };
-        let is_url = self.text.starts_with("https://") || self.text.starts_with("http://");
-        if is_url && look.has_links && !self.text.contains(' ') {
+        if values::is_url(&self.text) && look.has_links && !self.text.contains(' ') {
             format!("\u{1b}]8;;{}\u{1b}\\{text}\u{1b}]8;;\u{1b}\\", self.text)
         } else {
             text

@@ -7,6 +7,11 @@ use inferstore::reqwest::Method;
 use inferstore::{Decimal, PollInterval};
 use jiff::SignedDuration;
 
+/// Whether the text is the URL of a file or a page.
+pub(crate) fn is_url(text: &str) -> bool {
+    text.starts_with("http://") || text.starts_with("https://")
+}
+
 /// A length of time such as `500ms`, `90s`, `5m` or `1h30m`; a bare number is seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let is_number = text.ends_with(|c: char| c.is_ascii_digit());

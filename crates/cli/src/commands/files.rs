@@ -168,13 +168,7 @@ async fn upload(arguments: UploadArguments, client: &Client, session: &Session) 
             Ok(uploaded) => uploaded,
             Err(error) => {
                 // The other files are uploaded nevertheless.
-                let failure = before_or_after(error, has_begun);
-                let name = printable(&label);
-                let headline = match failure.headline.contains(&name) {
-                    true => failure.headline,
-                    false => format!("{name}: {}", failure.headline),
-                };
-                failures.push(Failure { headline, ..failure });
+                failures.push(before_or_after(error, has_begun).about(&printable(&label)));
                 continue;
             }
         };

@@ -265,7 +265,7 @@ impl Delivery {
                 Destination::Stdout => session.output.data(values)?,
                 Destination::File(path) => {
                     write_new(path, &(values + "\n"), self.overwrite)?;
-                    saved.push(("output".to_owned(), seen_from_here(path, session)));
+                    saved.push(("output".to_owned(), shown(path, session)));
                 }
                 Destination::Folder(_) | Destination::Template(_) => {}
             }
@@ -299,14 +299,10 @@ impl Delivery {
                     watch(download, |event| show(name, event)).await?.path
                 }
             };
-            saved.push((name.clone(), seen_from_here(&path, session)));
+            saved.push((name.clone(), shown(&path, session)));
         }
         Ok(())
     }
-}
-
-fn seen_from_here(path: &Path, session: &Session) -> PathBuf {
-    path.strip_prefix(&session.environment.folder).unwrap_or(path).to_owned()
 }
 
 /// Writes a file, and replaces one only if that is permitted.

@@ -31,9 +31,9 @@ use crate::progress::Progress;
 use crate::schema;
 use crate::settings::Session;
 use crate::table::Table;
-use crate::values::{self, Input};
+use crate::values::{self, Input, is_url};
 pub(super) use inputs::stem_of;
-use inputs::{Collected, attach, collect, is_url};
+use inputs::{Collected, attach, collect};
 use interrupt::Interrupts;
 
 /// Arguments of `run`; `Command::Run` describes it.
@@ -185,10 +185,7 @@ pub(crate) async fn again(
     if run.options.dry_run {
         return run.dry(&session).await;
     }
-    // Else the check before the create refuses it.
-    if !run.options.require_serving {
-        warn_if_offline(&run.model, &run.client, &session).await;
-    }
+    warn_if_offline(&run.model, &run.client, &run.options, &session).await;
     if run.options.detach { run.detached(&session).await } else { run.followed(&session).await }
 }
 
@@ -317,10 +314,8 @@ impl Run {
                 biased;
                 () = interrupts.next() => {
                     progress.end();
-                    if let Err(failure) = interrupts.handle(&self.client, session).await {
-                        self.clean_up(&failure, &mut interrupts, session).await;
-                        return Err(failure);
-                    }
+                    let handled = interrupts.handle(&self.client, session).await;
+                    self.cleaned_up(handled, &mut interrupts, session).await?;
                     continue;
                 }
                 event = events.next() => event,
@@ -330,10 +325,8 @@ impl Run {
             progress.run(&event);
             if interrupts.is_detaching() {
                 progress.end();
-                if let Err(failure) = interrupts.detach(&self.client, session).await {
-                    self.clean_up(&failure, &mut interrupts, session).await;
-                    return Err(failure);
-                }
+                let detached = interrupts.detach(&self.client, session).await;
+                self.cleaned_up(detached, &mut interrupts, session).await?;
             }
         }
         progress.end();
@@ -373,14 +366,14 @@ impl Run {
                 .with_hint(format!("the run is paid; its outputs: inferstore task show {task} -o PATH"))
         })
     }
-}
 
-impl Run {
-    /// Deletes the uploaded inputs of a task that an interrupt canceled, and says which stay stored.
-    async fn clean_up(&self, failure: &Failure, interrupts: &mut Interrupts, session: &Session) {
+    /// What became of an interrupt. If it ended the run, the uploaded inputs of a task that it canceled are deleted, and a
+    /// note says when they stay stored.
+    async fn cleaned_up(&self, ended: Result, interrupts: &mut Interrupts, session: &Session) -> Result {
+        let Err(failure) = &ended else { return ended };
         let has_uploads = self.files.values().any(|file| !is_url(file));
         let Some(task) = interrupts.task().filter(|_| self.options.delete_inputs && has_uploads) else {
-            return;
+            return ended;
         };
         let is_canceled = failure.code == exit::TASK_CANCELED;
         let is_deleted = is_canceled
@@ -394,6 +387,7 @@ impl Run {
                 "the uploaded inputs stay stored: inferstore task show {task} names them, inferstore files delete URL deletes one"
             ));
         }
+        ended
     }
 
     async fn delete_inputs(&self, task: &TaskId) -> bool {
@@ -409,8 +403,11 @@ impl Run {
     }
 }
 
-/// Warns when no node serves the model: the task would stay in the queue.
-async fn warn_if_offline(model: &str, client: &Client, session: &Session) {
+/// Warns when no node serves the model: the task would stay in the queue, unless the check before the create refuses it.
+async fn warn_if_offline(model: &str, client: &Client, options: &RunOptions, session: &Session) {
+    if options.require_serving {
+        return;
+    }
     let serving = client.model(model).serving().await;
     if serving.is_ok_and(|serving| serving.serving == Some(false)) {
         session

@@ -98,7 +98,7 @@ impl Plan {
     async fn check(&self, files: &[String], folder: &Path, session: &Session) -> Result {
         for file in files {
             let checked = self.run(file, session).check().await;
-            checked.map_err(|error| about(file, before_or_after(error, false)))?;
+            checked.map_err(|error| before_or_after(error, false).about(file))?;
         }
         let paid = Journal::paid(folder, files.iter().map(|file| self.key(file, session)))?;
         let cost = self.client.model(&self.model).cost().await?.cost;
@@ -145,10 +145,7 @@ impl Batch {
     }
 
     async fn execute(self, files: Vec<String>, session: &Session) -> Result {
-        // Else the check before each create refuses it.
-        if !self.plan.options.require_serving {
-            warn_if_offline(&self.plan.model, &self.plan.client, session).await;
-        }
+        warn_if_offline(&self.plan.model, &self.plan.client, &self.plan.options, session).await;
         let total = files.len();
         self.progress().count(total);
         let mut ctrl_c = CtrlC::new();
@@ -275,7 +272,7 @@ impl Batch {
                     self.delete(&key).await;
                     None
                 }
-                Err(error) => return Err(about(&file, error.into())),
+                Err(error) => return Err(Failure::from(error).about(&file)),
             };
         }
         // What an earlier start has begun to save.
@@ -311,7 +308,7 @@ impl Batch {
                 ended.status = Status::Failed;
                 let prepared = self.plan.run(&file, session).prepare().await.map_err(|error| {
                     self.stop_if_all_would_fail(&error);
-                    about(&file, before_or_after(error, false))
+                    before_or_after(error, false).about(&file)
                 })?;
                 self.journal().write(&key, Step::Prepared(prepared.clone()))?;
                 self.start(ended, &key, prepared).await?
@@ -327,7 +324,7 @@ impl Batch {
         self.state(&file, "downloading");
         let names = Names { input: Some(name), model: Some(self.plan.model.clone()) };
         let outputs = self.save(&key, &outcome, &uploaded, own, &names, session).await;
-        let outputs = outputs.map_err(|failure| about(&file, failure))?;
+        let outputs = outputs.map_err(|failure| failure.about(&file))?;
         ended.outputs = outputs.iter().map(|output| shown(output, session)).collect();
         let cost = outcome.cost.clone().unwrap_or_default().to_string();
         let done = Step::Done { task: outcome.task, cost, outputs, output: outcome.output };
@@ -363,7 +360,7 @@ impl Batch {
             Err(error) => {
                 self.stop_if_all_would_fail(&error);
                 let is_refused = is_refused(&error);
-                let failure = about(&ended.file, error.into());
+                let failure = Failure::from(error).about(&ended.file);
                 if is_refused {
                     ended.status = Status::Failed;
                     self.end(key, Step::Failed(failure.headline.clone()), &uploaded)?;
@@ -401,7 +398,7 @@ impl Batch {
             return Err(Failure::new(exit::FAILED, headline)
                 .with_hint("the next start asks for it once more, and then runs the file again"));
         }
-        let failure = about(&ended.file, error.into());
+        let failure = Failure::from(error).about(&ended.file);
         if ended.status != Status::Unfinished {
             self.end(key, Step::Failed(failure.headline.clone()), uploaded)?;
             self.delete(key).await;
@@ -557,32 +554,4 @@ fn status_after(error: &Error) -> Status {
         _ => return Status::Unfinished,
     };
     if disposition == TaskDisposition::Canceled { Status::Canceled } else { Status::Unfinished }
-}
-
-/// The failure with the file that it is about.
-fn about(file: &str, failure: Failure) -> Failure {
-    let headline = &failure.headline;
-    let is_whole = |before: &str| before.is_empty() || before.ends_with(": ") || before.ends_with('/');
-    if headline.match_indices(&format!("{file}: ")).any(|(at, _)| is_whole(&headline[..at])) {
-        return failure;
-    }
-    Failure { headline: format!("{file}: {}", failure.headline), ..failure }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_failure_names_its_file_once_however_short_the_name_is() {
-        for (file, headline, named) in [
-            ("e", "the service failed", "e: the service failed"),
-            ("e", "e: not started", "e: not started"),
-            ("a.png", "input_image: a.png: it is empty", "input_image: a.png: it is empty"),
-            ("a.png", "pictures/a.png: it is empty", "pictures/a.png: it is empty"),
-            ("a.png", "aa.png: it is empty", "a.png: aa.png: it is empty"),
-        ] {
-            assert_eq!(about(file, Failure::new(1, headline)).headline, named);
-        }
-    }
 }

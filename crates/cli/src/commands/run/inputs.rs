@@ -17,7 +17,7 @@ use crate::commands::outputs::expanded;
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
-use crate::values::{Given, Input};
+use crate::values::{Given, Input, is_url};
 
 /// The largest file that is read from standard input: it is kept in memory.
 const MAX_STDIN: u64 = 256 * 1024 * 1024;
@@ -170,10 +170,6 @@ fn check_no_folder(given: &str, session: &Session) -> Result {
             .with_hint(format!("name the files in it: {folder}/*; nothing was sent")));
     }
     Ok(())
-}
-
-pub(super) fn is_url(given: &str) -> bool {
-    given.starts_with("http://") || given.starts_with("https://")
 }
 
 /// The inputs with a file or a URL.
