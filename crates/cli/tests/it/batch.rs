@@ -1,5 +1,6 @@
 //! Batches: several files, each paid once, whenever the command is killed.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use inferstore_cli::exit;
@@ -19,6 +20,15 @@ fn a_batch_stops_when_tasks_fail_because_the_balance_is_used_up() {
     assert_eq!(ended.code, exit::TASK_FAILED, "{ended}");
     assert_eq!(ended.stdout.matches("not_started").count(), 3, "{ended}");
     assert_eq!(local.cli.call("files stats --json=total_files").stdout.trim(), r#"{"total_files":1}"#);
+}
+
+#[test]
+fn a_batch_waits_while_the_service_limits_its_requests() {
+    let local = Local::with(|config| config.request_rate = NonZeroU32::new(4));
+    let names = pictures(local.cli.folder.path(), 8);
+    let ended = local.cli.call(&format!("run haze-removal {} -o out -j 8", names.join(" ")));
+    assert_eq!(ended.code, exit::DONE, "{ended}");
+    assert!(ended.stdout.contains("8 of 8 succeeded"), "{ended}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -12,6 +13,7 @@ use inferstore::{
     CallContext, Client, Decimal, Error, Inputs, Outcome, PreparedRun, RunEvent, TaskDisposition,
 };
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 
 use super::inputs::{attach_path, identity_of};
 use super::interrupt::CtrlC;
@@ -27,6 +29,9 @@ use crate::output::Report;
 use crate::progress::{Progress, watch};
 use crate::settings::Session;
 use crate::table::Table;
+
+/// How long a file waits for a limit of the account, such as that of unfinished tasks.
+const LIMIT_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// What is run on each file, and how.
 pub(super) struct Plan {
@@ -348,7 +353,7 @@ impl Batch {
         let uploaded = prepared.uploaded.clone();
         ended.status = Status::Unknown;
         self.note(key, ended, &uploaded);
-        match self.plan.client.adopt_or_start(prepared).await {
+        match self.start_within_limits(&ended.file, prepared).await {
             Ok(task) => {
                 let task = task.id().clone();
                 let step = Step::Started { task: task.clone(), uploaded: uploaded.clone() };
@@ -367,6 +372,27 @@ impl Batch {
                     self.delete(key).await;
                 }
                 Err(failure)
+            }
+        }
+    }
+
+    /// Creates the task, or finds it. Waits while the service limits the account: a create that it refused for that
+    /// reason had no effect.
+    async fn start_within_limits(
+        &self,
+        file: &str,
+        prepared: PreparedRun,
+    ) -> Result<inferstore::Task, Error> {
+        let until = Instant::now() + LIMIT_TIMEOUT;
+        loop {
+            let started = self.plan.client.adopt_or_start(prepared.clone()).await;
+            let delay = started.as_ref().err().and_then(limit_delay);
+            match delay.filter(|delay| Instant::now() + *delay < until) {
+                None => return started,
+                Some(delay) => {
+                    self.state(file, "waiting: the service limits the account");
+                    sleep(delay).await;
+                }
             }
         }
     }
@@ -535,6 +561,13 @@ fn is_refused(error: &Error) -> bool {
         }
         _ => false,
     }
+}
+
+/// When to send a create again that a limit of the account refused.
+fn limit_delay(error: &Error) -> Option<Duration> {
+    let Error::Api(context) = error else { return None };
+    let is_limited = context.operation == "createTask" && context.status == Some(429);
+    is_limited.then(|| context.retry_after.unwrap_or(Duration::from_secs(1)))
 }
 
 /// Whether the service has the task no more.
