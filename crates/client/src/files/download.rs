@@ -109,17 +109,17 @@ impl Download {
         Self { core, url: url.into(), deadline: None, max_size: None, overwrite: false, url_filter }
     }
 
-    /// Limits the whole download, all attempts and the delays between them included.
+    /// Limits the whole download, all attempts and the delays between them included. Default: none.
     pub fn deadline(self, deadline: impl Into<Option<Duration>>) -> Self {
         Self { deadline: deadline.into(), ..self }
     }
 
-    /// Fails when the content has more bytes, as soon as that is known.
+    /// Fails when the content has more bytes, as soon as that is known. Default: none, but for [`bytes`](Self::bytes).
     pub fn max_size(self, max_size: impl Into<Option<u64>>) -> Self {
         Self { max_size: max_size.into(), ..self }
     }
 
-    /// Replaces an existing regular file. Anything else is never replaced.
+    /// Replaces an existing regular file. Anything else is never replaced. Default: `false`.
     pub fn overwrite(self, overwrite: bool) -> Self {
         Self { overwrite, ..self }
     }
@@ -340,6 +340,11 @@ impl Transfer {
         if self.received > 0 && (status.is_success() || status == StatusCode::RANGE_NOT_SATISFIABLE) {
             if status == StatusCode::PARTIAL_CONTENT && self.is_continued_by(headers) {
                 return Ok(response);
+            }
+            // Nothing was missing but the last chunk, which is empty.
+            let end = format!("bytes */{}", self.received);
+            if self.total.is_none() && headers.get(CONTENT_RANGE).is_some_and(|range| *range == *end) {
+                return Ok(Response::from(http::Response::new("")));
             }
             return Err(self.error(FileErrorKind::Changed, "the content changed, or cannot be resumed"));
         }

@@ -85,6 +85,22 @@ async fn what_cannot_be_resumed_fails_and_leaves_no_file() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_content_of_which_only_the_end_of_the_transfer_was_lost_is_complete() -> TestResult {
+    let scratch = Scratch::new()?;
+    let server = Server::start(move |request| match request.header("range") {
+        None => {
+            let chunk = [b"2710\r\n", &whole()[..10_000], b"\r\n"].concat();
+            content(&[("etag", "\"1\""), ("transfer-encoding", "chunked")], &chunk)
+        }
+        Some(_) => Reaction::Answer(416, vec![("content-range", "bytes */10000".to_owned())], Vec::new()),
+    })
+    .await?;
+    let downloaded = client(&server)?.download(url(&server)).to_file(scratch.path("a")).await?;
+    assert_eq!(downloaded.size, 10_000);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_failure_before_the_first_byte_is_retried() -> TestResult {
     let mut failures = [Reaction::DropAfter(0), Reaction::status(503)].into_iter();
     let server = Server::start(move |_| failures.next().unwrap_or_else(|| content(&[], b"content"))).await?;
