@@ -96,10 +96,8 @@ pub(crate) async fn run(
     if let Some(error) = unread {
         return Err(error.into());
     }
-    let costs = journal.0.values().filter_map(|step| match step {
-        Step::Ended(cost) => Some(cost),
-        _ => None,
-    });
+    let costs =
+        journal.0.values().filter_map(|step| if let Step::Ended(cost) = step { Some(cost) } else { None });
     Ok(costs.sum())
 }
 

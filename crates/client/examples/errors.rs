@@ -32,11 +32,11 @@ async fn run() -> inferstore::Result<inferstore::Outcome> {
 /// The first line that fits decides.
 fn exit_code(error: &Error) -> u8 {
     match error {
+        error if error.is_retryable() => 6,
         Error::Config(_) | Error::InvalidArgument(_) | Error::Inputs(_) | Error::File(_) => 2,
         Error::Unauthorized(_) => 3,
         error if error.is_insufficient_balance() => 4,
         error if error.is_not_found() => 5,
-        error if error.is_retryable() => 6,
         Error::CostLimitExceeded(_) => 7,
         Error::TaskFailed(_) | Error::TaskCanceled(_) => 8,
         // A task may be running, and its end may be billed: continue with `client.task(id).wait()`.

@@ -135,8 +135,8 @@ impl ClientBuilder {
 
     /// Changes the HTTP clients, for the API and for object storage. Default: the `User-Agent` is
     /// `inferstore-rust/` and the version, a connection is made within 10 s, and the proxies are those of the
-    /// environment, with none for plain `http` to this machine. Redirects and retries are decided by this
-    /// crate, whatever is set here.
+    /// environment, with none for plain `http` to this machine. Redirects, retries and the
+    /// [`read_timeout`](Self::read_timeout) are those of this crate, whatever is set here.
     ///
     /// ```
     /// # let builder = inferstore::Client::builder("https://host.example/api/v1", "key");

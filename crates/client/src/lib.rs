@@ -42,7 +42,7 @@
 //! | every read, the model list, the presigned target | connect failure, timeout, dropped connection, a response that cannot be decoded, 408, 429, 502 to 504, honouring `Retry-After` |
 //! | creating a task | a failure before anything was sent; more only with [`Run::retry_create_on_rejection`] or [`Run::retry_create_if_absent_after`] |
 //! | canceling a task, deleting a file | a failure before anything was sent |
-//! | the bytes of an upload | connect failure, dropped connection, timeout, 5xx; with a new target when one was refused |
+//! | the bytes of an upload | connect failure, dropped connection, timeout, 408, 429, 5xx; with a new target when one was refused |
 //!
 //! When the response to a create is lost, the client searches the end of the task history and adopts the one
 //! task that has the same model, the same inputs and a matching time. If there is not exactly one,

@@ -15,6 +15,15 @@ use crate::transport::{Core, Error, Result};
 const FILES_PER_PAGE: u32 = 100;
 
 /// The files of the account.
+///
+/// ```no_run
+/// # async fn example(client: inferstore::Client, url: String) -> Result<(), inferstore::Error> {
+/// client.storage().delete(url).await?;
+/// let left = client.storage().statistics().await?;
+/// println!("{} files, {} bytes", left.total_files.unwrap_or_default(), left.total_size.unwrap_or_default());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Storage {
     pub(crate) core: Arc<Core>,
