@@ -95,7 +95,7 @@ impl Client {
 
     /// The task with this identifier.
     pub fn task(&self, id: impl Into<TaskId>) -> Task {
-        Task { core: Arc::clone(&self.core), id: id.into() }
+        Task::new(&self.core, id)
     }
 
     /// The tasks of the account.

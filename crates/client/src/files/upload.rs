@@ -136,12 +136,12 @@ impl Folder {
 }
 
 impl Upload {
-    /// Uploads for this organization. Only with a key of personal scope.
+    /// Uploads for this organization. Only with a key of personal scope. Default: none.
     pub fn org_username(self, org_username: impl Into<Option<String>>) -> Self {
         Self { org_username: org_username.into(), ..self }
     }
 
-    /// Limits the whole upload: reading the file, all attempts, and the delays between them.
+    /// Limits the whole upload: reading the file, all attempts, and the delays between them. Default: none.
     pub fn deadline(self, deadline: impl Into<Option<Duration>>) -> Self {
         Self { deadline: deadline.into(), ..self }
     }
@@ -158,7 +158,7 @@ impl Upload {
         let folder = self.folder.uploadable()?;
         // A reader may be slow.
         let file = deadline.bound(Box::pin(self.file.prepare())).await?;
-        upload(&core, folder, &file, self.org_username, deadline, events).await
+        upload(&core, folder, &file, self.org_username, deadline, events, &|_| ()).await
     }
 }
 
@@ -174,7 +174,8 @@ impl Future for Upload {
     }
 }
 
-/// Uploads a prepared file.
+/// Uploads a prepared file. Each target is made known before anything is sent there: what a deadline cuts off may be
+/// stored all the same.
 pub(crate) async fn upload(
     core: &Core,
     folder: UploadFolder,
@@ -182,14 +183,18 @@ pub(crate) async fn upload(
     org_username: Option<String>,
     deadline: Deadline,
     events: Sink<UploadEvent>,
+    on_target: OnTarget<'_>,
 ) -> Result<UploadedFile> {
     let request =
         PresignRequest { org_username, ..PresignRequest::new(folder, &file.mime, &file.name, file.size) };
-    let transfer = Transfer { core, file, request, deadline, events, sent: 0 };
+    let transfer = Transfer { core, file, request, deadline, events, on_target, sent: 0 };
     let span = debug_span!("inferstore_upload", size = file.size);
     // Boxed, so that the futures of callers stay small.
     deadline.bound(Box::pin(transfer.run().instrument(span))).await
 }
+
+/// Is handed the URL that a file will have.
+type OnTarget<'a> = &'a (dyn Fn(&str) + Sync);
 
 struct Transfer<'a> {
     core: &'a Core,
@@ -197,6 +202,7 @@ struct Transfer<'a> {
     request: PresignRequest,
     deadline: Deadline,
     events: Sink<UploadEvent>,
+    on_target: OnTarget<'a>,
     /// The most bytes that an attempt has sent.
     sent: u64,
 }
@@ -232,8 +238,10 @@ impl Transfer<'_> {
     async fn presign(&self) -> Result<Target> {
         let call = self.core.call(CREATE_PRESIGNED_UPLOAD).until(self.deadline);
         let presigned = call.send(|api| api.create_presigned_upload(&self.request)).await?;
-        let target = Target::read(presigned, &self.file.mime, &self.core.redactor);
-        target.map_err(|message| self.error(FileErrorKind::InvalidTarget, message).into())
+        let target = Target::read(presigned, &self.file.mime, &self.core.redactor)
+            .map_err(|message| self.error(FileErrorKind::InvalidTarget, message))?;
+        (self.on_target)(&target.download_url);
+        Ok(target)
     }
 
     /// Sends the whole file once.

@@ -142,15 +142,16 @@ impl Model {
         call.send(|api| api.get_model_versioning(&id)).await
     }
 
-    /// The declared inputs, from the cache while it is fresh.
+    /// The declared inputs, if the cache has fresh ones.
+    pub(crate) fn declared_before(&self) -> Option<DeclaredInputs> {
+        self.core.memory.declarations.get(&self.id, self.core.declaration_ttl)
+    }
+
+    /// The declared inputs, read anew.
     pub(crate) async fn declared(&self, deadline: Deadline) -> Result<DeclaredInputs> {
-        let cache = &self.core.memory.declarations;
-        if let Some(declared) = cache.get(&self.id, self.core.declaration_ttl) {
-            return Ok(declared);
-        }
         let version = self.versioning_until(deadline).await?;
         let declared = DeclaredInputs::new(version.input_format.unwrap_or_default());
-        cache.insert(self.id.clone(), Arc::clone(&declared));
+        self.core.memory.declarations.insert(self.id.clone(), Arc::clone(&declared));
         Ok(declared)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
-use inferstore_api::types::{TaskDetail, TaskId, TaskRecord};
+use inferstore_api::types::{ModelId, TaskDetail, TaskId, TaskRecord};
 use inferstore_api::{limits, operations};
 
 use crate::resources::{Listing, Page, identifier};
@@ -24,6 +24,8 @@ pub struct Tasks {
 pub struct Task {
     pub(crate) core: Arc<Core>,
     pub(crate) id: TaskId,
+    /// Known when this client created the task.
+    pub(crate) model: Option<ModelId>,
 }
 
 impl Tasks {
@@ -78,6 +80,10 @@ impl Tasks {
 }
 
 impl Task {
+    pub(crate) fn new(core: &Arc<Core>, id: impl Into<TaskId>) -> Self {
+        Self { core: Arc::clone(core), id: id.into(), model: None }
+    }
+
     /// The identifier, as it was given.
     pub fn id(&self) -> &TaskId {
         &self.id

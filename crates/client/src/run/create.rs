@@ -11,7 +11,7 @@
 //! 4. A prepared run that an earlier process may have created is looked for in the same way, and created when
 //!    no create of it can appear any more, and its limits still hold.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use futures_util::stream::{self, StreamExt};
@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
-use crate::memory::{CreateKey, Fingerprint, PendingCreate, RunKey, RunState, fingerprint};
+use crate::memory::{CreateKey, Fingerprint, PendingCreate, RunKey, RunState, fingerprint, lock};
 use crate::resources::{MAX_RECORDS, Model, Task, Tasks};
 use crate::run::execution::check_limits;
 use crate::transport::{CallContext, Core, Deadline, DeadlineReached, Error, Result, UnknownOutcome, shown};
@@ -36,6 +36,10 @@ const MIN_PAUSE: Duration = Duration::from_millis(100);
 
 /// How far the times of the service may be off for a task still to match.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
+
+/// How long before a create its task may have been created by the times of the service, which are whole seconds in part.
+/// One from earlier on is a candidate, and perhaps that of another program with the same inputs.
+const ADOPT_TOLERANCE: Duration = Duration::from_secs(5);
 
 /// How many tasks are read at the same time to learn their inputs.
 const MAX_CONCURRENT_READS: usize = 8;
@@ -81,21 +85,32 @@ pub struct PreparedRun {
     /// Drawn at random.
     pub(crate) id: String,
     #[serde(skip)]
-    pub(crate) read_at: ReadAt,
+    pub(crate) sent_before: SentBefore,
 }
 
-/// When a prepared run came into this process: an earlier one sent no create of it later.
+/// When a create of a prepared run may have been sent last: before it came into this process, or by a client of this
+/// one. Clones share it.
 #[derive(Clone, Debug)]
-pub(crate) struct ReadAt(Instant);
+pub(crate) struct SentBefore(Arc<Mutex<Instant>>);
 
-impl Default for ReadAt {
+impl SentBefore {
+    fn is_now(&self) {
+        *lock(&self.0) = Instant::now();
+    }
+
+    fn elapsed(&self) -> Duration {
+        lock(&self.0).elapsed()
+    }
+}
+
+impl Default for SentBefore {
     fn default() -> Self {
-        Self(Instant::now())
+        Self(Arc::new(Mutex::new(Instant::now())))
     }
 }
 
 /// Two prepared runs are equal when their creates are.
-impl PartialEq for ReadAt {
+impl PartialEq for SentBefore {
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -118,11 +133,11 @@ pub(crate) async fn adopt_or_start(core: Arc<Core>, prepared: PreparedRun) -> Re
     let run = core.memory.own_tasks.prepared_run(prepared.key(), RunState::Unknown);
     let mut state = run.lock().await;
     let model = Model { core: Arc::clone(&core), id: prepared.model.to_string() };
-    let create = Create::new(Arc::clone(&core), prepared.model, TaskInput(prepared.inputs));
+    let create = Create::new(Arc::clone(&core), prepared.model.clone(), TaskInput(prepared.inputs));
     let adopted = match &*state {
         RunState::Created(id) => Some(id.clone()),
         RunState::New => None,
-        RunState::Unknown => create.adopt(prepared.prepared_at, &prepared.read_at).await?,
+        RunState::Unknown => create.adopt(prepared.prepared_at, &prepared.sent_before).await?,
     };
     let id = match adopted {
         Some(id) => id,
@@ -131,6 +146,7 @@ pub(crate) async fn adopt_or_start(core: Arc<Core>, prepared: PreparedRun) -> Re
             check_limits(&model, prepared.max_cost.as_ref(), prepared.require_serving, create.deadline)
                 .await?;
             *state = RunState::Unknown;
+            prepared.sent_before.is_now();
             create.send(&|| true).await.inspect_err(|error| {
                 if !matches!(error, Error::OutcomeUnknown(_)) {
                     *state = RunState::New;
@@ -140,7 +156,7 @@ pub(crate) async fn adopt_or_start(core: Arc<Core>, prepared: PreparedRun) -> Re
     };
     *state = RunState::Created(id.clone());
     drop(state);
-    Ok(Task { core, id })
+    Ok(Task { model: Some(prepared.model), ..Task::new(&core, id) })
 }
 
 /// Whether the caller still waits for the task.
@@ -176,11 +192,20 @@ impl SentAt {
 }
 
 /// What a search of the history found.
+#[derive(Default)]
 struct Found {
     /// Oldest first.
     matches: Vec<TaskId>,
+    /// Those that were created before, unless the times of the service are off.
+    earlier: Vec<TaskId>,
     /// Whether everything that may match could be read.
     is_complete: bool,
+}
+
+impl Found {
+    fn all(self) -> Vec<TaskId> {
+        [self.earlier, self.matches].concat()
+    }
 }
 
 impl Create {
@@ -244,20 +269,21 @@ impl Create {
 
     /// Adopts the oldest matching task that this client does not know yet. Returns `None` once no create that was
     /// sent before can appear in the history any more.
-    async fn adopt(&self, prepared_at: SystemTime, read_at: &ReadAt) -> Result<Option<TaskId>> {
+    async fn adopt(&self, prepared_at: SystemTime, sent_before: &SentBefore) -> Result<Option<TaskId>> {
         let core = &*self.core;
         // No create of this client with the same inputs is under way during the search.
         let _alone = core.memory.own_tasks.gate(&self.key).write_owned().await;
         for search in 1.. {
-            let unsettled = self.unsettled(read_at);
+            let unsettled = self.unsettled(sent_before);
             let found = self.search(|_| Some(prepared_at)).await?;
-            if let Some(task) = found.matches.iter().find(|task| core.memory.own_tasks.claim(task)) {
+            let mut matches = found.earlier.iter().chain(&found.matches);
+            if let Some(task) = matches.find(|task| core.memory.own_tasks.claim(task)) {
                 info!(task = shown(task.as_str()), "a prepared run was found in the history");
                 return Ok(Some(task.clone()));
             }
             if !found.is_complete {
                 let context = CallContext::new(operations::CREATE_TASK.id, None);
-                return Err(self.unknown(context, found.matches, false));
+                return Err(self.unknown(context, found.all(), false));
             }
             if unsettled.is_zero() {
                 break;
@@ -267,12 +293,11 @@ impl Create {
         Ok(None)
     }
 
-    /// How long a create of the same run may still appear in the history: one of an earlier process was
-    /// sent before the run was read back.
-    fn unsettled(&self, read_at: &ReadAt) -> Duration {
+    /// How long a create of the same run may still appear in the history.
+    fn unsettled(&self, sent_before: &SentBefore) -> Duration {
         let own_tasks = &self.core.memory.own_tasks;
-        let of_earlier_process = own_tasks.settle_time.saturating_sub(read_at.0.elapsed());
-        of_earlier_process.max(own_tasks.doubt_left(&self.key))
+        let of_others = own_tasks.settle_time.saturating_sub(sent_before.elapsed());
+        of_others.max(own_tasks.doubt_left(&self.key))
     }
 
     fn may_send_again(&self, sent: u32) -> bool {
@@ -319,18 +344,16 @@ impl Create {
         pending: &PendingCreate<'_>,
     ) -> Result<TaskId> {
         let lost_at = Instant::now();
-        let mut candidates = Vec::new();
-        let mut is_complete = false;
+        let mut found = Found::default();
         for search in 1.. {
-            let found = self.deadline.timeout(self.search(|now| sent_at.by_service(now))).await;
-            is_complete = matches!(&found, Some(Ok(found)) if found.is_complete);
-            match found {
-                Some(Ok(found)) => candidates = found.matches,
+            found.is_complete = false;
+            match self.deadline.timeout(self.search(|now| sent_at.by_service(now))).await {
+                Some(Ok(found_now)) => found = found_now,
                 Some(Err(error)) => warn!(search, %error, "the history could not be read"),
                 None => {}
             }
-            if let [task] = &candidates[..]
-                && is_complete
+            if let [task] = &found.matches[..]
+                && found.is_complete
                 && !pending.is_ambiguous()
                 && self.core.memory.own_tasks.claim(task)
             {
@@ -340,7 +363,7 @@ impl Create {
                 );
                 return Ok(task.clone());
             }
-            let is_hopeless = is_complete && candidates.len() > 1;
+            let is_hopeless = found.is_complete && found.matches.len() > 1;
             if is_hopeless || self.deadline.is_over() {
                 break;
             }
@@ -358,7 +381,8 @@ impl Create {
                 break;
             }
         }
-        Err(self.unknown(context, candidates, is_complete))
+        let is_complete = found.is_complete;
+        Err(self.unknown(context, found.all(), is_complete))
     }
 
     /// The pause after a search of the history.
@@ -373,10 +397,13 @@ impl Create {
         let first = tasks.page_until(MAX_RECORDS, 0, self.deadline).await?;
         // The page has just shown the clock of the service.
         let now = self.core.service_time().unwrap_or_else(SystemTime::now);
-        let earliest = since(now).and_then(|since| since.checked_sub(CLOCK_TOLERANCE));
+        let since = since(now);
+        let before_since = |tolerance| since.and_then(|since| since.checked_sub(tolerance));
+        let (earliest, expected) = (before_since(CLOCK_TOLERANCE), before_since(ADOPT_TOLERANCE));
         let page_size = u64::from(MAX_RECORDS);
         let read = first.records.len() as u64;
-        let mut found = Found { matches: Vec::new(), is_complete: first.total.is_some() || read < page_size };
+        let is_complete = first.total.is_some() || read < page_size;
+        let mut found = Found { is_complete, ..Found::default() };
         let mut end = first.total.unwrap_or(read);
         let mut first_page = Some(first.records).filter(|_| end <= page_size);
         loop {
@@ -388,14 +415,19 @@ impl Create {
             };
             found.is_complete &= records.len() as u64 >= end - offset;
             let candidates = records.iter().rev().filter(|record| self.may_match(record, earliest));
-            let candidates: Vec<TaskId> = candidates.map(|record| record.task_id.clone()).collect();
-            let inputs =
-                stream::iter(candidates).map(|task| async move { (self.inputs_of(&task).await, task) });
-            let inputs: Vec<_> = inputs.buffered(MAX_CONCURRENT_READS).collect().await;
-            found.is_complete &= inputs.iter().all(|(inputs, _)| inputs.is_some());
-            let matching = inputs.into_iter().filter(|(inputs, _)| *inputs == Some(self.key.1));
-            found.matches.extend(matching.map(|(_, task)| task));
+            let candidates = candidates.map(|record| (record.task_id.clone(), is_before(record, expected)));
+            let candidates: Vec<_> = candidates.collect();
+            let read = stream::iter(candidates)
+                .map(|(task, is_earlier)| async move { (self.inputs_of(&task).await, task, is_earlier) });
+            let read: Vec<_> = read.buffered(MAX_CONCURRENT_READS).collect().await;
+            for (inputs, task, is_earlier) in read {
+                found.is_complete &= inputs.is_some();
+                if inputs == Some(self.key.1) {
+                    if is_earlier { &mut found.earlier } else { &mut found.matches }.push(task);
+                }
+            }
             if offset == 0 || records.first().is_none_or(|oldest| is_before(oldest, earliest)) {
+                found.earlier.reverse();
                 found.matches.reverse();
                 return Ok(found);
             }
@@ -414,8 +446,7 @@ impl Create {
         if let Some(inputs) = cache.get(task, Duration::MAX) {
             return Some(inputs);
         }
-        let handle = Task { core: Arc::clone(&self.core), id: task.clone() };
-        let detail = handle.get_until(self.deadline).await.ok()?;
+        let detail = Task::new(&self.core, task).get_until(self.deadline).await.ok()?;
         let inputs = fingerprint_of(&detail.input_data?);
         cache.insert(task.clone(), inputs);
         Some(inputs)

@@ -9,6 +9,7 @@ use inferstore_api::types::{TaskId, TaskInput, TaskStatus, UploadFolder};
 use inferstore_api::{Decimal, operations};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
+use tokio::time::sleep;
 use tracing::warn;
 
 use crate::files::mime;
@@ -17,7 +18,7 @@ use crate::files::upload::upload;
 use crate::inputs::{Candidate, Input, check};
 use crate::memory::{DeclaredInputs, UPLOAD_TTL, UploadKey, lock};
 use crate::resources::{MAX_RECORDS, Model, Storage, Task, Tasks};
-use crate::run::create::{Create, ReadAt};
+use crate::run::create::{Create, SentBefore};
 use crate::run::wait::Waiter;
 use crate::run::{Outcome, PreparedRun, RunEvent, RunOptions, outcome};
 use crate::transport::redact::MAX_MESSAGE;
@@ -28,6 +29,12 @@ use crate::transport::{
 
 /// How long the uploaded inputs of a run that has ended may take to be deleted.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// For how long the task of a dropped run is canceled again when that fails.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long the history may take to show how long a model took.
+const LEARN_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Fields = BTreeMap<String, Input>;
 
@@ -44,6 +51,8 @@ pub(crate) struct Execution {
     sink: Sink<RunEvent>,
     /// The URLs of the files among the inputs, so far.
     uploaded: Mutex<Vec<String>>,
+    /// The URLs of those whose upload has not ended.
+    uploading: Mutex<Vec<String>>,
 }
 
 /// What is ready to be uploaded.
@@ -54,8 +63,9 @@ struct Checked {
 
 impl Execution {
     pub(crate) fn new(model: Model, fields: Fields, options: RunOptions, sink: Sink<RunEvent>) -> Self {
-        let (core, uploaded) = (Arc::clone(&model.core), Mutex::default());
-        Self { core, model, fields, options, deadline: Deadline::never(), sink, uploaded }
+        let core = Arc::clone(&model.core);
+        let (uploaded, uploading) = (Mutex::default(), Mutex::default());
+        Self { core, model, fields, options, deadline: Deadline::never(), sink, uploaded, uploading }
     }
 
     /// The same run, whose time begins now.
@@ -104,7 +114,7 @@ impl Execution {
         let input = self.ready(true).await?;
         let (id, guard) = Box::pin(self.create(input)).await?;
         disarm(guard);
-        Ok(Task { core: self.core, id })
+        Ok(Task { model: Some(self.model.checked_id()?), ..Task::new(&self.core, id) })
     }
 
     /// Everything before the first upload.
@@ -132,21 +142,29 @@ impl Execution {
         let prepared_at = self.core.service_time().unwrap_or_else(SystemTime::now);
         let RunOptions { max_cost, require_serving, .. } = self.options;
         let id = format!("{:032x}", fastrand::u128(..));
-        let read_at = ReadAt::default();
+        let sent_before = SentBefore::default();
         let run =
-            PreparedRun { model, inputs, uploaded, prepared_at, max_cost, require_serving, id, read_at };
+            PreparedRun { model, inputs, uploaded, prepared_at, max_cost, require_serving, id, sent_before };
         Ok(run.prepared_by(&self.core))
     }
 
     async fn checked(&self) -> Result<Checked> {
         let files = self.files().await?;
-        let mut declared = DeclaredInputs::default();
-        if !self.options.skip_validation {
-            declared = self.model.declared(self.deadline).await?;
-        }
         let candidates = self.candidates(&files);
-        let checked = check(&declared, &candidates, self.options.allow_undeclared).map_err(Error::Inputs)?;
+        let check = |declared: &DeclaredInputs| check(declared, &candidates, self.options.allow_undeclared);
+        let cached = if self.options.skip_validation {
+            Some(DeclaredInputs::default())
+        } else {
+            self.model.declared_before()
+        };
+        let checked = match cached.and_then(|declared| check(&declared).ok()) {
+            Some(checked) => checked,
+            // The model may declare something else by now.
+            None => check(&self.model.declared(self.deadline).await?)
+                .map_err(|invalid| Error::Inputs(invalid.redacted(&self.core.redactor)))?,
+        };
         for warning in checked.warnings {
+            let warning = self.core.redactor.mask(&warning);
             warn!(model = self.model.id(), "{warning}");
             (self.sink)(RunEvent::Warning(warning));
         }
@@ -227,8 +245,11 @@ impl Execution {
         let events = Arc::clone(&self.sink);
         let event_field = field.clone();
         let sink = Arc::new(move |event| events(RunEvent::Upload { field: event_field.clone(), event }));
-        let upload = upload(&self.core, key.folder, file, key.organization.clone(), self.deadline, sink);
+        let (organization, deadline) = (key.organization.clone(), self.deadline);
+        let on_target = |url: &str| lock(&self.uploading).push(url.to_owned());
+        let upload = upload(&self.core, key.folder, file, organization, deadline, sink, &on_target);
         let url = upload.await.map_err(|error| error.in_field(&field))?.download_url;
+        lock(&self.uploading).retain(|uploading| *uploading != url);
         if is_shared {
             cache.insert(key, url.clone());
         }
@@ -255,9 +276,10 @@ impl Execution {
         Ok((task, guard))
     }
 
-    /// A refused create may mean that the declaration was outdated or an uploaded file is gone.
+    /// A create that is refused for its inputs may mean that the declaration was outdated or an uploaded file is gone.
     fn forget_after(&self, error: &Error) {
-        if error.is_permanent() {
+        // Those of the account say nothing about the inputs.
+        if error.is_permanent() && !matches!(error.status(), Some(401..=403)) {
             self.core.memory.declarations.forget(&self.model.id);
             for url in &*lock(&self.uploaded) {
                 self.core.memory.uploads.forget_value(url.as_str());
@@ -271,10 +293,15 @@ impl Execution {
         // Bounds how long the caller waits for the deletions.
         let deadline = Deadline::after(Some(DELETE_TIMEOUT));
         let mut stored = std::mem::take(&mut *lock(&self.uploaded));
-        let candidates = if is_unused { std::mem::take(&mut stored) } else { Vec::new() };
+        let mut candidates = Vec::new();
+        if is_unused {
+            candidates.append(&mut stored);
+            candidates.append(&mut lock(&self.uploading));
+        }
         for url in candidates {
             match deadline.timeout(storage.delete(url.clone())).await {
                 Some(Ok(())) => continue,
+                Some(Err(error)) if error.is_not_found() => continue,
                 Some(Err(error)) => warn!(%error, "an uploaded input could not be deleted"),
                 None => warn!("an uploaded input could not be deleted in time"),
             }
@@ -297,9 +324,10 @@ impl Execution {
         if !durations.of(&model).is_empty() {
             return;
         }
-        let Ok(first) = tasks.page_until(1, 0, self.deadline).await else { return };
+        let deadline = self.deadline.or_earlier(Deadline::after(Some(LEARN_TIMEOUT)));
+        let Ok(first) = tasks.page_until(1, 0, deadline).await else { return };
         let offset = first.total.unwrap_or_default().saturating_sub(u64::from(MAX_RECORDS));
-        let Ok(page) = tasks.page_until(MAX_RECORDS, offset, self.deadline).await else { return };
+        let Ok(page) = tasks.page_until(MAX_RECORDS, offset, deadline).await else { return };
         for record in page.records {
             let is_success = record.status == Some(TaskStatus::Success);
             let is_of_model = record.model_id.as_deref() == Some(model.as_str());
@@ -359,7 +387,7 @@ async fn create_guarded(create: Create) -> Result<(TaskId, CancelGuard)> {
         }
         if let Some(id) = task
             && disarmed.await.is_err()
-            && let Err(error) = (Task { core: create.core, id }).cancel().await
+            && let Err(error) = cancel_dropped(&Task::new(&create.core, id)).await
         {
             warn!(%error, "the task of a dropped run could not be canceled");
         }
@@ -370,6 +398,24 @@ async fn create_guarded(create: Create) -> Result<(TaskId, CancelGuard)> {
         Err(Error::OutcomeUnknown(Box::new(UnknownOutcome { context, ..UnknownOutcome::default() })))
     });
     Ok((created?, guard))
+}
+
+/// Cancels the task of a dropped run. Nobody reads the response, so it is sent again as long as it may help.
+async fn cancel_dropped(task: &Task) -> Result<()> {
+    let deadline = Deadline::after(Some(CANCEL_TIMEOUT));
+    let mut delay = Duration::from_secs(1);
+    loop {
+        match task.cancel_until(deadline).await {
+            Err(error) if !error.is_permanent() => {
+                delay = error.retry_after().unwrap_or(delay * 2);
+                if !deadline.allows(delay) {
+                    return Err(error);
+                }
+                sleep(delay).await;
+            }
+            ended => return ended,
+        }
+    }
 }
 
 fn disarm(guard: Option<CancelGuard>) {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either, FutureExt, select};
-use futures_util::stream::{self, StreamExt};
+use futures_util::stream::{self, BoxStream, StreamExt};
 use inferstore_api::types::{ModelId, TaskDetail, TaskId, TaskStatus};
 use tokio::time::{Instant, sleep_until};
 
@@ -63,8 +63,9 @@ pub(crate) struct WaitOptions {
 /// The wait for a task: await it for its outcome, or read its [`events`](Self::events).
 ///
 /// It ends when the task does, at its deadline, or when the service refuses to show the task for good
-/// (401, 404 and other 4xx except 408 and 429). Failures that pass do not end it: 5xx, 429, HTML pages
-/// of a gateway, dropped connections. Dropping it leaves the task alone.
+/// (401, 404 and other 4xx except 408 and 429), or in more bytes than
+/// [`max_response_size`](crate::ClientBuilder::max_response_size). Failures that pass do not end it: 5xx, 429, HTML
+/// pages and redirects of a gateway, dropped connections. Dropping it leaves the task alone.
 #[derive(Debug)]
 #[must_use = "a wait does nothing until it is awaited"]
 pub struct Wait {
@@ -92,7 +93,12 @@ impl Task {
     /// When awaited: [`Error::TaskFailed`] and [`Error::TaskCanceled`] when the task ended so,
     /// [`Error::DeadlineReached`] when it did not end in time.
     pub fn wait(&self) -> Wait {
-        Wait { task: self.clone(), model: None, options: WaitOptions::default(), running: Lazy::default() }
+        let task = self.clone();
+        let wait = Wait { task, model: None, options: WaitOptions::default(), running: Lazy::default() };
+        match &self.model {
+            Some(model) => wait.model(model.as_str()),
+            None => wait,
+        }
     }
 }
 
@@ -117,7 +123,8 @@ impl Wait {
     }
 
     /// The model of the task, which its record does not have: the wait ends with [`Error::ModelOffline`] when the task
-    /// stays queued for 10 minutes while no node serves the model. Default: none, and nothing is asked about nodes.
+    /// stays queued for 10 minutes while no node serves the model. Default: that of the run that created the task; of a
+    /// task that is known by its identifier alone none, and nothing is asked about nodes.
     pub fn model(mut self, id: impl Into<String>) -> Self {
         self.model = Some(ModelId::from(id.into()));
         self.options.offline_timeout = Some(OFFLINE_TIMEOUT);
@@ -130,7 +137,7 @@ impl Wait {
     }
 
     fn run(&self, sink: Sink<RunEvent>) -> BoxFuture<'static, Result<Outcome>> {
-        let Task { core, id } = self.task.clone();
+        let Task { core, id, .. } = self.task.clone();
         let (model, options) = (self.model.clone(), self.options.clone());
         async move {
             let deadline = Deadline::after(options.deadline);
@@ -168,17 +175,27 @@ pub(crate) struct Waiter {
     schedule: Schedule,
     sink: Sink<RunEvent>,
     started: Instant,
-    reads: u32,
+    rounds: u32,
     /// The delay before the next read.
     delay: Duration,
     /// No read comes earlier, because of a `Retry-After`.
     not_before: Instant,
     pub(super) pending: HashMap<TaskId, Pending>,
     pub(super) ended: VecDeque<Ended>,
+    /// Those of the round that is not over.
+    reads: Option<Reads>,
     /// Whether tasks are to be looked for in the history.
     pub(super) is_search_due: bool,
     /// Known when the wait belongs to a run, or the caller named it.
     model: Option<ServedModel>,
+}
+
+/// Reads of tasks that are under way.
+struct Reads {
+    results: BoxStream<'static, (TaskId, Result<TaskDetail>)>,
+    began: Instant,
+    /// The end of the wait.
+    end: Deadline,
 }
 
 /// A task that has not ended.
@@ -216,11 +233,12 @@ impl Waiter {
             deadline: deadline.of_wait(),
             sink,
             started: Instant::now(),
-            reads: 0,
+            rounds: 0,
             delay: Duration::ZERO,
             not_before: Instant::now(),
             pending: HashMap::new(),
             ended: VecDeque::new(),
+            reads: None,
             is_search_due: false,
             model: None,
         }
@@ -265,11 +283,15 @@ impl Waiter {
     }
 
     fn handle(&self, id: &TaskId) -> Task {
-        Task { core: Arc::clone(&self.tasks.core), id: id.clone() }
+        Task::new(&self.tasks.core, id)
     }
 
-    /// Waits for the next read, reads, and notes the tasks that have ended; or only waits until tasks are `added`.
+    /// Waits for the next reads, or until tasks are `added`, and notes the tasks that have ended. Returns with the first
+    /// of them: another read may take long.
     pub(super) async fn round(&mut self, added: impl Future<Output = ()>) {
+        if let Some(reads) = self.reads.take() {
+            return self.finish_reads(reads).await;
+        }
         let has_queued = self.pending.values().any(Pending::may_be_queued);
         let cancels = self.options.cancel_at_deadline && has_queued;
         let end = if cancels { cancel_before(self.deadline) } else { self.deadline };
@@ -284,33 +306,46 @@ impl Waiter {
                 return;
             }
         }
-        self.read_history(end).await;
-        self.read_tasks(end).await;
-        self.check_serving(end).await;
-        self.reads += 1;
-        let waited = self.started.elapsed();
-        self.delay = self.schedule.delay(self.reads, waited);
+        // Of many tasks, one that cannot be read keeps the others waiting for the time of one attempt.
+        let is_one = self.pending.len() == 1;
+        let longest = Some(self.tasks.core.timeouts.read).filter(|_| !is_one);
+        let of_reads = end.or_earlier(Deadline::after(longest));
+        self.read_history(of_reads).await;
+        let reads = self.start_reads(of_reads, end);
+        self.finish_reads(reads).await;
     }
 
-    /// Reads the tasks that have ended, and those that no page of the history shows.
-    async fn read_tasks(&mut self, end: Deadline) {
+    /// Starts to read the tasks that have ended, and those that no page of the history shows.
+    fn start_reads(&self, of_reads: Deadline, end: Deadline) -> Reads {
         let due = self.pending.iter().filter(|(_, task)| task.has_ended() || task.position.is_none());
         let due: Vec<Task> = due.map(|(id, _)| self.handle(id)).collect();
-        let began = Instant::now();
-        let reads = stream::iter(due).map(|task| async move {
-            let read = task.get_until(end).await;
+        let reads = stream::iter(due).map(move |task| async move {
+            let read = task.get_until(of_reads).await;
             (task.id, read)
         });
-        let reads: Vec<_> = reads.buffer_unordered(MAX_CONCURRENT_READS).collect().await;
-        // A late read that the end cut short says nothing about the service.
-        let was_cut =
-            end.at.is_some_and(|at| at <= Instant::now() && at.saturating_duration_since(began) <= LAST_READ);
-        for (id, read) in reads {
-            let is_cut = was_cut && read.as_ref().is_err_and(|error| error.status().is_none());
-            if !is_cut {
+        let results = reads.buffer_unordered(MAX_CONCURRENT_READS).boxed();
+        Reads { results, began: Instant::now(), end }
+    }
+
+    /// Waits for the reads until one shows that its task has ended; after the last one the round is over.
+    async fn finish_reads(&mut self, mut reads: Reads) {
+        let end = reads.end;
+        while let Some((id, read)) = reads.results.next().await {
+            // A late read that the end cut short says nothing about the service.
+            let was_cut = end.at.is_some_and(|at| {
+                at <= Instant::now() && at.saturating_duration_since(reads.began) <= LAST_READ
+            });
+            if !(was_cut && read.as_ref().is_err_and(|error| error.status().is_none())) {
                 self.observe(id, read);
             }
+            if !self.ended.is_empty() {
+                self.reads = Some(reads);
+                return;
+            }
         }
+        self.check_serving(end).await;
+        self.rounds += 1;
+        self.delay = self.schedule.delay(self.rounds, self.started.elapsed());
     }
 
     /// What a read of a task means: its end, or nothing.
@@ -481,8 +516,6 @@ fn ends_wait(error: &Error) -> bool {
         Error::InvalidArgument(_) => true,
         // A response above the size limit.
         Error::Decode(context) => !context.is_retry_safe,
-        // A redirect to another origin.
-        Error::Api(context) if context.status.is_some_and(|status| (300..400).contains(&status)) => true,
         other => other.is_permanent(),
     }
 }

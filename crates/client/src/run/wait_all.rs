@@ -61,7 +61,8 @@ struct Added {
 type Ended = (TaskId, Result<Outcome>);
 
 impl WaitAll {
-    /// Ends the wait after this time, from the first read on. Default: none.
+    /// Ends the wait after this time, from the first read on. When all tasks have ended, those that are added later
+    /// have the whole time again. Default: none.
     pub fn deadline(mut self, deadline: impl Into<Option<Duration>>) -> Self {
         self.options.deadline = deadline.into();
         self

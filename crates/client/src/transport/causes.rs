@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::transport::error::Error;
-use crate::transport::redact::printable;
+use crate::transport::redact::{Redactor, printable};
 
 /// `Display` of [`InvalidInputs`] shows at most this many violations.
 const MAX_SHOWN: usize = 20;
@@ -141,6 +141,19 @@ impl InvalidInputs {
     /// Inputs with these violations, for tests of code that handles errors.
     pub fn new(violations: Vec<Violation>, parameters: Vec<String>) -> Self {
         Self { violations, parameters }
+    }
+
+    /// The same, without what the declaration of the model would have shown of secrets.
+    pub(crate) fn redacted(self, redactor: &Redactor) -> Self {
+        let violation = |violation: Violation| Violation {
+            field: redactor.mask(&violation.field),
+            message: redactor.mask(&violation.message),
+            ..violation
+        };
+        Self {
+            violations: self.violations.into_iter().map(violation).collect(),
+            parameters: self.parameters.iter().map(|name| redactor.mask(name)).collect(),
+        }
     }
 
     /// Whether one of the violations is of this kind.

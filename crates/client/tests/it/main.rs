@@ -3,6 +3,7 @@
 mod cookbook;
 mod creates;
 mod limits;
+mod outages;
 mod profiles;
 mod proxies;
 mod refusals;

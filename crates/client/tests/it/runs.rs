@@ -77,17 +77,6 @@ async fn tasks_in_a_long_history_are_looked_for_on_no_more_pages_than_there_are_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_ends_at_a_redirect_that_is_not_followed() {
-    let service = ScriptedService::new();
-    let _ = service.model("m").succeeds(json!("done"));
-    let task = service.client().unwrap().model("m").run(Inputs::new()).start().await.unwrap();
-    service.responds("getTask", 302, "");
-    let error = task.wait().await.unwrap_err();
-    assert_eq!(error.status(), Some(302), "{error:?}");
-    assert_eq!(task.wait().await.unwrap().output, "done");
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_error_says_how_often_and_how_long_a_call_was_tried() {
     let service = ScriptedService::new();
     for _ in 0..10 {

@@ -17,7 +17,7 @@ use crate::{Client, Error, File};
 /// Uploads a file that was prepared before.
 async fn send(client: &Client, file: &Prepared) -> crate::Result<UploadedFile> {
     let (folder, deadline) = (crate::types::UploadFolder::Samples, Deadline::never());
-    upload(&client.core, folder, file, None, deadline, ignored()).await
+    upload(&client.core, folder, file, None, deadline, ignored(), &|_| ()).await
 }
 
 fn retries(events: &[UploadEvent]) -> usize {

@@ -1,0 +1,227 @@
+//! What a run, a wait and a create do when one request fails or hangs, with the test kit and in virtual time.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use inferstore::middleware::{BoxFuture, Middleware, Next};
+use inferstore::reqwest::{self, Request, Response};
+use inferstore::testing::ScriptedService;
+use inferstore::types::TaskStatus;
+use inferstore::{Client, Error, File, Inputs, Run};
+use serde_json::json;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::count;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+const HISTORY: &str = "/task/histories";
+
+fn run(client: &Client) -> Run {
+    client.model("m").run(Inputs::new().set("prompt", "a lake"))
+}
+
+/// Requests whose path ends with this.
+struct To(&'static str, Effect);
+
+#[derive(Clone, Copy)]
+enum Effect {
+    /// Nothing is sent.
+    Hangs,
+    /// The request has its effect, and no response comes.
+    LosesResponse,
+    /// A 429 that asks for a minute.
+    Refuses,
+}
+
+impl Middleware for To {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        if !request.url().path().ends_with(self.0) {
+            return next.run(request);
+        }
+        match self.1 {
+            Effect::Hangs => std::future::pending().boxed(),
+            Effect::LosesResponse => async move {
+                let _ = next.run(request).await;
+                std::future::pending().await
+            }
+            .boxed(),
+            Effect::Refuses => {
+                let refusal = axum::http::Response::builder().status(429).header("retry-after", 60);
+                std::future::ready(Ok(Response::from(refusal.body("").unwrap()))).boxed()
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn outcomes_come_although_the_read_of_another_task_hangs() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let client = service.client_builder().middleware(To("/task-7/detail", Effect::Hangs)).build().unwrap();
+    let mut tasks = Vec::new();
+    for _ in 0..20 {
+        tasks.push(run(&client).start().await.unwrap().id().clone());
+    }
+    sleep(10 * SECOND).await;
+    let mut all = client.tasks().wait_all(tasks);
+    let first = async {
+        for _ in 0..19 {
+            all.next().await.unwrap().1.unwrap();
+        }
+    };
+    timeout(10 * SECOND, first).await.unwrap();
+    let late = run(&client).start().await.unwrap();
+    all.add(late.id());
+    let (task, outcome) = timeout(90 * SECOND, all.next()).await.unwrap().unwrap();
+    assert!(task == *late.id() && outcome.is_ok(), "{task}: {outcome:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_that_have_ended_do_not_wait_for_a_history_that_is_limited() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let client = service.client_builder().middleware(To(HISTORY, Effect::Refuses)).build().unwrap();
+    let tasks = [run(&client).start().await.unwrap(), run(&client).start().await.unwrap()];
+    sleep(10 * SECOND).await;
+    let mut all = client.tasks().wait_all(tasks.iter().map(|task| task.id()));
+    let both = async { (all.next().await.unwrap().1.unwrap(), all.next().await.unwrap().1.unwrap()) };
+    timeout(65 * SECOND, both).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn learning_from_a_history_that_is_limited_delays_no_create() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let client = service.client_builder().middleware(To(HISTORY, Effect::Refuses)).build().unwrap();
+    let started = Instant::now();
+    run(&client).learn_from_history(true).await.unwrap();
+    assert!(started.elapsed() < 20 * SECOND, "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_redirect_of_a_gateway_does_not_end_a_wait() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let task = run(&service.client().unwrap()).start().await.unwrap();
+    service.responds("getTask", 302, "").responds("getTask", 307, "");
+    assert_eq!(task.wait().await.unwrap().output, "done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_create_is_not_taken_for_a_task_that_had_ended_before() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("first")).succeeds(json!("second"));
+    let earlier = run(&service.client().unwrap()).await.unwrap();
+    sleep(30 * SECOND).await;
+    service.responds("createTask", 502, "");
+    let error = run(&service.client().unwrap()).await.unwrap_err();
+    let Error::OutcomeUnknown(unknown) = &error else { panic!("{error:?}") };
+    assert_eq!(unknown.candidates, [earlier.task], "it may be the one, by a clock that is behind");
+    service.loses_response("createTask");
+    assert_eq!(run(&service.client().unwrap()).await.unwrap().output, "second");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_task_of_a_dropped_run_is_canceled_although_the_service_is_busy() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let client = service.client().unwrap();
+    for status in [429, 503, 502] {
+        service.responds("cancelTask", status, "");
+    }
+    let mut run = Box::pin(run(&client).cancel_on_drop(true));
+    let waits = timeout(5 * SECOND, &mut run).await;
+    assert!(waits.is_err(), "{waits:?}");
+    drop(run);
+    sleep(60 * SECOND).await;
+    let task = client.task(service.created().remove(0).task).get().await.unwrap();
+    assert_eq!(task.status, Some(TaskStatus::Canceled));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_under_way_in_one_client_is_waited_for_by_another_one_of_the_process() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let first = service.client_builder().middleware(To("/model/m/task", Effect::Hangs)).build().unwrap();
+    let prepared = first.model("m").prepare(Inputs::new()).await.unwrap();
+    sleep(600 * SECOND).await;
+    // A gateway may hold what it sent.
+    let dropped = timeout(SECOND, first.adopt_or_start(prepared.clone())).await;
+    assert!(dropped.is_err(), "{dropped:?}");
+    let started = Instant::now();
+    service.client().unwrap().adopt_or_start(prepared).await.unwrap();
+    assert!(started.elapsed() > 50 * SECOND, "after {:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upload_that_the_deadline_cut_off_is_deleted_when_asked_for() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let client = service.client_builder().middleware(To(".png", Effect::LosesResponse)).build().unwrap();
+    let inputs = Inputs::new().file("input", File::bytes("a.png", b"pixels".to_vec()));
+    let run = client.model("m").run(inputs).delete_inputs_after(true).deadline(5 * SECOND);
+    let error = run.await.unwrap_err();
+    assert!(error.is_timeout(), "{error:?}");
+    let requests = service.requests();
+    assert_eq!((count(&requests, "upload"), count(&requests, "deleteFile")), (1, 1), "{requests:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn uploads_are_kept_for_the_next_run_when_the_account_is_refused() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let client = service.client().unwrap();
+    let run = || client.model("m").run(Inputs::new().file("input", File::bytes("a.png", b"pixels".to_vec())));
+    for status in [402, 403, 401] {
+        service.responds("createTask", status, r#"{"status": "fail", "message": "no"}"#);
+        assert_eq!(run().await.unwrap_err().status(), Some(status));
+    }
+    run().await.unwrap();
+    assert_eq!(count(&service.requests(), "upload"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn inputs_that_a_model_declares_since_a_moment_are_not_refused() {
+    let service = ScriptedService::new();
+    let model = service.model("m").succeeds(json!("done")).declares(json!({"a": {"type": "string"}}));
+    let client = service.client().unwrap();
+    let inputs = || Inputs::new().set("a", "text");
+    client.model("m").run(inputs()).check().await.unwrap();
+    let _ = model.declares(json!({"a": {"type": "string"}, "b": {"type": "string"}}));
+    client.model("m").run(inputs().set("b", "text")).check().await.unwrap();
+    let error = client.model("m").run(inputs().set("c", "text")).check().await.unwrap_err();
+    assert!(matches!(error, Error::Inputs(_)), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_model_declares_shows_no_secret_in_an_error() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").declares(json!({
+        "isk_test": {"type": "options", "samples": ["isk_test", "policy=SECRETSECRET"], "required": true},
+    }));
+    let client = service.client().unwrap();
+    for inputs in [Inputs::new(), Inputs::new().set("isk_test", "x"), Inputs::new().set("isk_tes", "x")] {
+        let error = client.model("m").run(inputs).await.unwrap_err();
+        let Error::Inputs(_) = &error else { panic!("{error:?}") };
+        let shown = format!("{error:?} {error}");
+        assert!(!shown.contains("isk_test\"") && !shown.contains("SECRETSECRET"), "{shown}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_a_run_started_is_not_waited_for_without_end_when_no_node_serves_its_model() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued().is_offline();
+    let client = service.client().unwrap();
+    let prepared = client.model("m").prepare(Inputs::new().set("n", 2)).await.unwrap();
+    for task in [run(&client).start().await.unwrap(), client.adopt_or_start(prepared).await.unwrap()] {
+        let error = timeout(1_000 * SECOND, task.wait()).await.unwrap().unwrap_err();
+        assert!(matches!(error, Error::ModelOffline(_)), "{error:?}");
+    }
+    let mut unknown = client.task(service.created().remove(0).task).wait();
+    assert!(unknown.poll_unpin(&mut Context::from_waker(Waker::noop())).is_pending());
+}
