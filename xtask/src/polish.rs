@@ -15,7 +15,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use serde_json::Value;
 use syn::visit_mut::VisitMut;
-use syn::{Field, Fields, File, ImplItem, Item, ItemMod, ItemStruct, parse_quote};
+use syn::{ExprPath, Field, Fields, File, ImplItem, Item, ItemMod, ItemStruct, parse_quote};
 
 use crate::lower::Lowered;
 use crate::validate::{members, operations, target};
@@ -42,6 +42,7 @@ pub(crate) fn polish(file: &mut File, lowered: &Lowered) -> Result<()> {
     types.extend(syn::parse2::<File>(items)?.items);
     drop_conversion_error(types);
     separate_client(file);
+    read_bodies(file)?;
     file.items.extend(syn::parse2::<File>(kinds)?.items);
     spelling::shorten(file)?;
     docs::DocComments::new(&lowered.document).visit_file_mut(file);
@@ -69,6 +70,25 @@ fn drop_items(file: &mut File) -> Result<()> {
     ensure!(dropped == 2, "progenitor no longer writes the constructors that polish.rs drops");
     file.items
         .retain(|item| !matches!(item, Item::Impl(item) if item.trait_.is_none() && item.items.is_empty()));
+    Ok(())
+}
+
+/// Lets `crates/api` read the bodies of responses.
+fn read_bodies(file: &mut File) -> Result<()> {
+    struct Bodies(usize);
+
+    impl VisitMut for Bodies {
+        fn visit_expr_path_mut(&mut self, path: &mut ExprPath) {
+            if path.path == parse_quote!(ResponseValue::from_response) {
+                path.path = parse_quote!(crate::body::read);
+                self.0 += 1;
+            }
+        }
+    }
+
+    let mut bodies = Bodies(0);
+    bodies.visit_file_mut(file);
+    ensure!(bodies.0 > 0, "progenitor no longer reads bodies by the function that polish.rs replaces");
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Response bodies: the limit on their size.
+//! Response bodies: the limit on their size, and how they are read.
 
 use std::error::Error;
 use std::fmt;
@@ -7,11 +7,30 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use progenitor_client::{Error as ClientError, ResponseValue};
 use reqwest::{Response, ResponseBuilderExt};
+use serde::de::DeserializeOwned;
 
 /// The largest response body that a [`Client`](crate::Client) reads, in bytes, unless
 /// [`with_max_response_body`](crate::Client::with_max_response_body) sets another limit.
 pub const MAX_RESPONSE_BODY: u64 = 16 * 1024 * 1024;
+
+/// Reads the body of a response. Its text is checked once, which is faster than for each string in it.
+pub(crate) async fn read<T: DeserializeOwned>(
+    response: Response,
+) -> Result<ResponseValue<T>, ClientError<()>> {
+    let (status, headers) = (response.status(), response.headers().clone());
+    let body = response.bytes().await.map_err(ClientError::ResponseBodyError)?;
+    let value = match str::from_utf8(&body) {
+        Ok(text) => serde_json::from_str(text),
+        // It finds the place.
+        Err(_) => serde_json::from_slice(&body),
+    };
+    match value {
+        Ok(value) => Ok(ResponseValue::new(value, status, headers)),
+        Err(error) => Err(ClientError::InvalidResponsePayload(body, error)),
+    }
+}
 
 /// Returns the same response with a body that fails beyond `limit` bytes.
 pub(crate) fn limited(response: Response, limit: u64) -> Response {

@@ -199,7 +199,7 @@ impl Client {
         self.pre(&mut request, &info).await?;
         let response = self.exec(request, &info).await?;
         if response.status().is_success() {
-            ResponseValue::from_response(response).await
+            body::read(response).await
         } else {
             Err(Error::UnexpectedResponse(response))
         }

@@ -1344,7 +1344,7 @@ pub mod limits {
 /// The client: one method for each operation.
 #[cfg(feature = "client")]
 pub mod client {
-    use crate::{Envelope, NoData, client};
+    use crate::{Envelope, NoData, body, client};
     use crate::types;
     #[allow(unused_imports)]
     pub use progenitor_client::{ByteStream, ClientInfo, Error, ResponseValue};
@@ -1418,7 +1418,7 @@ pub mod client {
             self.post(&result, &info).await?;
             let response = result?;
             match response.status().as_u16() {
-                200..=299 => ResponseValue::from_response(response).await,
+                200..=299 => body::read(response).await,
                 _ => Err(Error::UnexpectedResponse(response)),
             }
         }
@@ -1462,7 +1462,7 @@ pub mod client {
             self.post(&result, &info).await?;
             let response = result?;
             match response.status().as_u16() {
-                200..=299 => ResponseValue::from_response(response).await,
+                200..=299 => body::read(response).await,
                 _ => Err(Error::UnexpectedResponse(response)),
             }
         }
@@ -1505,7 +1505,7 @@ pub mod client {
             self.post(&result, &info).await?;
             let response = result?;
             match response.status().as_u16() {
-                200..=299 => ResponseValue::from_response(response).await,
+                200..=299 => body::read(response).await,
                 _ => Err(Error::UnexpectedResponse(response)),
             }
         }
@@ -1550,7 +1550,7 @@ pub mod client {
             self.post(&result, &info).await?;
             let response = result?;
             match response.status().as_u16() {
-                200..=299 => ResponseValue::from_response(response).await,
+                200..=299 => body::read(response).await,
                 _ => Err(Error::UnexpectedResponse(response)),
             }
         }
@@ -1604,7 +1604,7 @@ pub mod client {
             self.post(&result, &info).await?;
             let response = result?;
             match response.status().as_u16() {
-                200..=299 => ResponseValue::from_response(response).await,
+                200..=299 => body::read(response).await,
                 _ => Err(Error::UnexpectedResponse(response)),
             }
         }
@@ -1648,7 +1648,7 @@ pub mod client {
             self.post(&result, &info).await?;
             let response = result?;
             match response.status().as_u16() {
-                200..=299 => ResponseValue::from_response(response).await,
+                200..=299 => body::read(response).await,
                 _ => Err(Error::UnexpectedResponse(response)),
             }
         }
@@ -1693,7 +1693,7 @@ pub mod client {
             self.post(&result, &info).await?;
             let response = result?;
             match response.status().as_u16() {
-                200..=299 => ResponseValue::from_response(response).await,
+                200..=299 => body::read(response).await,
                 _ => Err(Error::UnexpectedResponse(response)),
             }
         }
@@ -1738,7 +1738,7 @@ pub mod client {
             self.post(&result, &info).await?;
             let response = result?;
             match response.status().as_u16() {
-                200..=299 => ResponseValue::from_response(response).await,
+                200..=299 => body::read(response).await,
                 _ => Err(Error::UnexpectedResponse(response)),
             }
         }
@@ -1784,7 +1784,7 @@ pub mod client {
             self.post(&result, &info).await?;
             let response = result?;
             match response.status().as_u16() {
-                200..=299 => ResponseValue::from_response(response).await,
+                200..=299 => body::read(response).await,
                 _ => Err(Error::UnexpectedResponse(response)),
             }
         }
@@ -1821,7 +1821,7 @@ pub mod client {
             self.post(&result, &info).await?;
             let response = result?;
             match response.status().as_u16() {
-                200..=299 => ResponseValue::from_response(response).await,
+                200..=299 => body::read(response).await,
                 _ => Err(Error::UnexpectedResponse(response)),
             }
         }
@@ -1880,7 +1880,7 @@ pub mod client {
             self.post(&result, &info).await?;
             let response = result?;
             match response.status().as_u16() {
-                200..=299 => ResponseValue::from_response(response).await,
+                200..=299 => body::read(response).await,
                 _ => Err(Error::UnexpectedResponse(response)),
             }
         }
@@ -1927,7 +1927,7 @@ pub mod client {
             self.post(&result, &info).await?;
             let response = result?;
             match response.status().as_u16() {
-                200..=299 => ResponseValue::from_response(response).await,
+                200..=299 => body::read(response).await,
                 _ => Err(Error::UnexpectedResponse(response)),
             }
         }
@@ -1974,7 +1974,7 @@ pub mod client {
             self.post(&result, &info).await?;
             let response = result?;
             match response.status().as_u16() {
-                200..=299 => ResponseValue::from_response(response).await,
+                200..=299 => body::read(response).await,
                 _ => Err(Error::UnexpectedResponse(response)),
             }
         }
@@ -2018,7 +2018,7 @@ pub mod client {
             self.post(&result, &info).await?;
             let response = result?;
             match response.status().as_u16() {
-                200..=299 => ResponseValue::from_response(response).await,
+                200..=299 => body::read(response).await,
                 _ => Err(Error::UnexpectedResponse(response)),
             }
         }
@@ -2069,7 +2069,7 @@ pub mod client {
             self.post(&result, &info).await?;
             let response = result?;
             match response.status().as_u16() {
-                200..=299 => ResponseValue::from_response(response).await,
+                200..=299 => body::read(response).await,
                 _ => Err(Error::UnexpectedResponse(response)),
             }
         }

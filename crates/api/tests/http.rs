@@ -1,12 +1,12 @@
 //! What a client does on the wire: bounded responses, redirects, proxies, and other ways to send.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::error::Error as _;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
-use inferstore_api::{ApiKey, BodyTooLarge, Client, Transport};
+use inferstore_api::{ApiKey, BodyTooLarge, Client, Error, Transport};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -227,6 +227,27 @@ async fn a_redirect_of_a_response_that_a_transport_has_made_leads_to_the_same_or
     client.with_transport(Arc::clone(&transport) as Arc<dyn Transport>).get_balance().await.unwrap();
     let urls = transport.0.lock().unwrap();
     assert_eq!(urls[..], ["http://127.0.0.1:9/api/v1/api-key/balance", "http://127.0.0.1:9/moved"]);
+}
+
+/// Responds with these bytes.
+struct Bytes(&'static [u8]);
+
+impl Transport for Bytes {
+    fn execute(
+        &self,
+        _: reqwest::Request,
+    ) -> Pin<Box<dyn Future<Output = reqwest::Result<reqwest::Response>> + Send + '_>> {
+        Box::pin(std::future::ready(Ok(http::Response::new(self.0).into())))
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_text_is_in_the_error_with_the_place() {
+    const BODY: &[u8] = b"{\"status\":\"success\",\"data\":{\"balance\":\"\xff\"}}";
+    let client = Client::new("http://127.0.0.1:9/api/v1", ApiKey::new("key")).unwrap();
+    let read = client.with_transport(Arc::new(Bytes(BODY))).get_balance().await;
+    let Err(Error::InvalidResponsePayload(body, error)) = read else { panic!("{read:?}") };
+    assert!(body == BODY && error.column() == 40, "{error}");
 }
 
 #[tokio::test]
