@@ -251,30 +251,53 @@ pub(crate) async fn retention_adds_up_sums_beyond_the_largest_amount(engine: imp
     assert_eq!(fixture.database.audit().await.unwrap().faults, [""; 0]);
 }
 
+/// Stores an output of a lease and returns its key.
+async fn store_output<E: Engine>(fixture: &Fixture<E>, lease: &Lease, name: &str) -> String {
+    let object = Object {
+        bucket: "outputs".to_owned(),
+        key: format!("{}/{}/{name}", lease.task, lease.attempt),
+        blob: name.to_owned(),
+        mime: "image/png".to_owned(),
+        size: 1,
+        etag: String::new(),
+        created_at: NOW,
+    };
+    let limits = OutputLimits { count: 9, bytes: 9 };
+    let stored = fixture.database.store_output(name, &object, limits).await.unwrap();
+    assert_eq!(stored, OutputStored::Kept { replaced: None });
+    object.key
+}
+
 pub(crate) async fn outputs_that_a_result_does_not_name_are_removed(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
-    let task = fixture.task(Money::ZERO);
-    fixture.database.create_task(&task, InsufficientBalance::Refuse, 10, NOW).await.unwrap();
+    fixture.create(fixture.customer, 10).await;
     let lease = fixture.claim_one(NOW).await.unwrap();
     let of_lease = format!("{}/{}", lease.task, lease.attempt);
-    let key = |name: &str| format!("{of_lease}/{name}");
-    for name in ["a.jpg", "a.png", "b.png"] {
-        let object = Object {
-            bucket: "outputs".to_owned(),
-            key: key(name),
-            blob: name.to_owned(),
-            mime: "image/png".to_owned(),
-            size: 1,
-            etag: String::new(),
-            created_at: NOW,
-        };
-        let limits = OutputLimits { count: 9, bytes: 9 };
-        let stored = fixture.database.store_output(name, &object, limits).await.unwrap();
-        assert_eq!(stored, OutputStored::Kept { replaced: None });
-    }
-    let named = [key("a.png"), key("b.png")];
+    let unnamed = store_output(&fixture, &lease, "a.jpg").await;
+    let named =
+        [store_output(&fixture, &lease, "a.png").await, store_output(&fixture, &lease, "b.png").await];
     let removed = fixture.database.remove_unnamed_outputs("outputs", &of_lease, &named).await.unwrap();
     assert_eq!(removed, ["a.jpg"]);
-    assert!(fixture.database.object("outputs", &key("a.jpg")).await.unwrap().is_none());
-    assert!(fixture.database.object("outputs", &key("a.png")).await.unwrap().is_some());
+    assert!(fixture.database.object("outputs", &unnamed).await.unwrap().is_none());
+    assert!(fixture.database.object("outputs", &named[0]).await.unwrap().is_some());
+}
+
+pub(crate) async fn outputs_of_a_success_stay_until_they_are_old_though_its_task_was_deleted(
+    engine: impl Engine,
+) {
+    let fixture = Fixture::new(engine).await;
+    let later = NOW.after(Duration::from_secs(1));
+    for name in ["success.png", "failure.png"] {
+        fixture.create(fixture.customer, 10).await;
+        let lease = fixture.claim_one(NOW).await.unwrap();
+        store_output(&fixture, &lease, name).await;
+        let ending = match name {
+            "success.png" => Ending::Output("{}".to_owned()),
+            _ => Ending::Error { message: "no".to_owned(), detail: "{}".to_owned() },
+        };
+        assert!(fixture.database.finish("node", &lease.task, lease.attempt, &ending, NOW).await.unwrap());
+    }
+    assert_eq!(fixture.database.delete_ended_tasks(later, later).await.unwrap(), 2);
+    assert_eq!(fixture.database.remove_outputs(NOW).await.unwrap(), ["failure.png"]);
+    assert_eq!(fixture.database.remove_outputs(later).await.unwrap(), ["success.png"]);
 }

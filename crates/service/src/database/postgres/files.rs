@@ -288,11 +288,7 @@ async fn store_output(
 }
 
 async fn remove_outputs(tx: &Transaction<'_>, before: Moment) -> Outcome<Vec<String>> {
-    // The outputs of a success stay until they are old.
-    let settled = "UPDATE objects SET lease = NULL WHERE lease IS NOT NULL AND EXISTS ( \
-                   SELECT 1 FROM tasks WHERE id = split_part(lease, '/', 1) \
-                   AND lease = id || '/' || attempt AND status = 'success')";
-    run(tx, settled, &[]).await?;
+    // Outputs of a success have a lease when a process of an earlier version ended its task.
     let failed = "DELETE FROM objects WHERE lease IS NOT NULL AND NOT EXISTS ( \
                   SELECT 1 FROM tasks WHERE id = split_part(lease, '/', 1) \
                   AND lease = id || '/' || attempt AND status IN ('computing', 'success')) RETURNING blob";

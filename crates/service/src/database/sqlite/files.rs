@@ -244,14 +244,10 @@ fn store_output(db: &Connection, id: &str, object: &Object, limits: OutputLimits
 }
 
 fn remove_outputs(db: &Connection, before: Moment) -> Result<Vec<String>> {
-    // The outputs of a success stay until they are old.
-    let settled = "UPDATE objects SET lease = NULL WHERE lease IS NOT NULL AND EXISTS ( \
-                   SELECT 1 FROM tasks WHERE id = substr(lease, 1, instr(lease, '/') - 1) \
-                   AND lease = id || '/' || attempt AND status = 'success')";
-    db.run(settled, [])?;
+    // Outputs of a success have a lease when an earlier version ended its task.
     let failed = "DELETE FROM objects WHERE lease IS NOT NULL AND NOT EXISTS ( \
                   SELECT 1 FROM tasks WHERE id = substr(lease, 1, instr(lease, '/') - 1) \
-                  AND lease = id || '/' || attempt AND status = 'computing') RETURNING blob";
+                  AND lease = id || '/' || attempt AND status IN ('computing', 'success')) RETURNING blob";
     let mut blobs = db.all(failed, [], column)?;
     let old = "DELETE FROM objects WHERE sequence IN ( \
                SELECT sequence FROM objects WHERE owner IS NULL AND created_at < ? LIMIT 1000) RETURNING blob";

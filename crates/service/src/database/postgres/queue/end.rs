@@ -64,13 +64,16 @@ const FAIL: &str = concat!(
     release!()
 );
 
-/// Pays what the task holds to the publisher of its model.
+/// Pays what the task holds to the publisher of its model. From now on its outputs stay until they are old, also when
+/// the task is deleted.
 const SUCCEED: &str = concat!(
     "WITH ended AS (UPDATE tasks SET status = 'success', cost = price, output = $4, updated_at = $5, \
        lease_until = NULL \
      WHERE id = $1 AND status = 'computing' AND node = $2 AND attempt = $3",
     returning!(),
-    ", purse AS ( \
+    ", settled AS ( \
+         UPDATE objects SET lease = NULL FROM ended WHERE lease = $1 || '/' || $3::bigint), \
+       purse AS ( \
          UPDATE purses SET held = purses.held - ended.held_free - ended.held_balance, \
            unfinished = purses.unfinished - 1 \
          FROM ended WHERE purses.account = ended.account), \

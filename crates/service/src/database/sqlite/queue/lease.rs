@@ -179,6 +179,12 @@ fn end(db: &Connection, task: &str, ending: &Ending, now: Moment) -> Result<()> 
                  lease_until = NULL WHERE id = ?",
                 params![output, now, task],
             )?;
+            // From now on its outputs stay until they are old, also when the task is deleted.
+            db.run(
+                "UPDATE objects SET lease = NULL \
+                 WHERE lease = (SELECT id || '/' || attempt FROM tasks WHERE id = ?)",
+                [task],
+            )?;
         }
         Ending::Error { message, detail } => {
             refund(db, task, now)?;
