@@ -10,6 +10,9 @@ use super::Admin;
 use crate::lifecycle::app::App;
 use crate::{Error, Result, database, object_storage};
 
+/// The folder of the blobs in a data folder.
+const OBJECTS: &str = "objects";
+
 /// What a backup holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -54,13 +57,25 @@ async fn write(app: &App, folder: &Path) -> Result<Backup> {
     // The name of a database comes last: without it, a folder that lacks blobs is no data folder.
     let copy = folder.join(format!("{}.partial", database::FILE));
     let names = app.database.backup_to(&copy).await?;
+    let finished = finish(app, names, &copy, folder).await;
+    if finished.is_err() {
+        // The folder was empty. It has to be for the next backup, which may come by itself every night.
+        let _ = fs::remove_file(&copy);
+        let _ = fs::remove_file(folder.join(database::FILE));
+        let _ = tokio::fs::remove_dir_all(folder.join(OBJECTS)).await;
+    }
+    finished
+}
+
+/// Adds the blobs to the copy of the database, and gives it its name.
+async fn finish(app: &App, names: Vec<String>, copy: &Path, folder: &Path) -> Result<Backup> {
     let objects = names.len() as u64;
     // A bucket has a backup of its own; a stopped service does not even open it.
     let missing = match object_storage::are_in_bucket(&*app.database).await? {
         true => 0,
-        false => app.objects.copy_blobs(names, &folder.join("objects")).await?,
+        false => app.objects.copy_blobs(names, &folder.join(OBJECTS)).await?,
     };
-    let finished = fs::rename(&copy, folder.join(database::FILE)).and_then(|()| sync(folder));
+    let finished = fs::rename(copy, folder.join(database::FILE)).and_then(|()| sync(folder));
     finished.map_err(|cause| Error::keeping(format!("writing a backup to {}", folder.display()), cause))?;
     Ok(Backup { objects, missing })
 }
@@ -95,7 +110,7 @@ mod tests {
     type Outcome = std::result::Result<(), Box<dyn std::error::Error>>;
 
     #[tokio::test]
-    async fn a_backup_that_lacks_blobs_is_no_data_folder() -> Outcome {
+    async fn a_backup_that_failed_leaves_nothing_and_its_folder_takes_the_next_one() -> Outcome {
         let folder = tempfile::tempdir()?;
         let service = Service::start(Config::folder(folder.path())).await?;
         let owner = service.account("demo", "finding an account").await?;
@@ -105,11 +120,15 @@ mod tests {
         let object = target.object("abcdefgh".to_owned(), String::new(), now);
         service.app.database.store_upload("target", "file", &object).await?;
         // A blob that can be neither linked nor copied.
-        fs::create_dir_all(folder.path().join("objects/blobs/ab/abcdefgh"))?;
+        let blob = folder.path().join("objects/blobs/ab/abcdefgh");
+        fs::create_dir_all(&blob)?;
         let copy = tempfile::tempdir()?;
-        assert!(service.backup(copy.path()).await.is_err());
-        assert!(copy.path().join("objects").exists(), "it ended at the blobs");
-        assert!(!copy.path().join(database::FILE).exists());
+        let failure = service.backup(copy.path()).await.err().ok_or("the backup lacks a blob")?;
+        assert!(failure.to_string().contains("copying"), "it ends at the blobs: {failure}");
+        assert_eq!(fs::read_dir(copy.path())?.count(), 0);
+        fs::remove_dir(&blob)?;
+        fs::write(&blob, "a")?;
+        assert_eq!(service.backup(copy.path()).await?, Backup { objects: 1, missing: 0 });
         service.shutdown().await;
         Ok(())
     }
