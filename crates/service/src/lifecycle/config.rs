@@ -183,7 +183,8 @@ pub struct Limits {
     /// How many requests are in progress at once; more are refused with 503. A quarter of them, and as many
     /// uploads, may be of one account; more are refused with 429 and 503.
     pub max_requests: usize,
-    /// How many forms of the object store are read at once before their signature is known; more wait.
+    /// How many forms of the object store are read at once before their signature is known; for one more, the oldest
+    /// is ended.
     pub unsigned_forms: usize,
     /// How many files a model may produce in one run.
     pub outputs: u64,
@@ -197,7 +198,7 @@ pub struct Limits {
     pub head_timeout: Duration,
     /// How long a connection may be idle between two requests.
     pub keep_alive: Duration,
-    /// How long a client may take to send a JSON body, or the fields of a form.
+    /// How long a client may take to send a JSON body.
     pub body_time: Duration,
     /// How long a client of the object store may send nothing, or less than 64 KiB, in the middle of an
     /// upload.

@@ -24,6 +24,7 @@ mod tests;
 mod uploads;
 
 use std::collections::HashSet;
+mod unsigned_forms;
 
 use async_trait::async_trait;
 use serde::Serialize;

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::blobs::{Blobs, ByteStream, OpenBlob, OpenedBlobs};
 use super::location::Locations;
 use super::s3_api::{Presigned, Signer};
 use super::settling::Settled;
+use super::unsigned_forms::UnsignedForms;
 use super::{Object, Target, TargetsOf};
 use crate::clock::Clock;
 use crate::database::Database;
@@ -28,8 +28,8 @@ pub(crate) struct Objects {
     pub(super) signer: Signer,
     pub(super) blobs: Arc<dyn Blobs>,
     pub(super) database: Arc<dyn Database>,
-    /// Forms whose fields are being read, and whose signature is not known yet.
-    pub(super) unsigned_forms: Semaphore,
+    /// Forms whose fields are being read.
+    pub(super) unsigned_forms: UnsignedForms,
     /// Cloned by each backup that runs.
     deletions: Arc<()>,
     pub(super) settled: Settled,
@@ -87,7 +87,7 @@ impl Objects {
             settled: Settled::default(),
             deletions: Arc::default(),
             clock: clock.clone(),
-            unsigned_forms: Semaphore::new(max_unsigned_forms),
+            unsigned_forms: UnsignedForms::new(max_unsigned_forms),
         })
     }
 

@@ -13,7 +13,7 @@ use futures_util::stream::{self, Stream, StreamExt};
 use jiff::Timestamp;
 use multer::{Constraints, Field, Multipart, SizeLimit};
 use subtle::ConstantTimeEq;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 
 use super::sign::{
     ACCESS_KEY, ALGORITHM, TARGET_FIELD, mismatch, own_scope, signing_date, unknown_access_key,
@@ -29,8 +29,8 @@ const MAX_FIELDS: u64 = 64 * 1024;
 /// How much of a body is read before a signature vouches for the rest: the fields with what is around
 /// them, and the chunk in which the file begins.
 const MAX_UNSIGNED: u64 = 4 * MAX_FIELDS;
-/// How long a form waits until others have shown their signatures.
-const MAX_WAIT: Duration = Duration::from_secs(2);
+/// How long a client may take to send the fields before the file, which are small.
+const FIELDS_TIMEOUT: Duration = Duration::from_secs(5);
 /// How many fields may come before the file.
 const MAX_FIELD_COUNT: usize = 32;
 
@@ -51,15 +51,12 @@ pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<R
     }
     let body = BoundedBody::new(body, MAX_UNSIGNED);
     let mut parts = multipart(content_type(&head.headers), body.clone())?;
-    let deadline = Instant::now() + app.config.limits.body_time;
-    // What is sent without a signature takes memory. A request that waits keeps its connection from being closed, so
-    // that it waits for a moment only.
-    let moment = deadline.min(Instant::now() + MAX_WAIT);
-    let permit =
-        timeout_at(moment, app.objects.unsigned_forms.acquire()).await.map_err(|_| S3Error::slow_down())?;
-    let (fields, file) = timeout_at(deadline, read_fields(&mut parts)).await.map_err(|_| TooSlow)??;
+    // What is sent without a signature takes memory.
+    let form = app.objects.unsigned_forms.admit().await.ok_or_else(S3Error::slow_down)?;
+    let read = form.evicted.run_until_cancelled(timeout(FIELDS_TIMEOUT, read_fields(&mut parts))).await;
+    let (fields, file) = read.ok_or_else(S3Error::slow_down)?.map_err(|_| TooSlow)??;
     let (expiration, signed_at) = verify(app, &fields)?;
-    drop(permit);
+    drop(form);
 
     // Not compared yet, and no text of every database holds a NUL.
     let id = field(&fields, TARGET_FIELD).filter(|id| !id.contains('\0')).unwrap_or_default();

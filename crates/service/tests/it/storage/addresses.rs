@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use inferstore_service::{Config, CorsOrigin, Service};
 use reqwest::Method;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::support::{Bench, Outcome, Target, bucket, client, free_address};
@@ -136,21 +136,42 @@ async fn unsigned_forms(target: &Target, count: usize, body: &str) -> Outcome<Ve
     Ok(forms)
 }
 
+/// The status line of the response to a form, unless there is none within this time.
+async fn response(form: &mut TcpStream, time: Duration) -> Outcome<Option<String>> {
+    let mut line = vec![0; "HTTP/1.1 503".len()];
+    match tokio::time::timeout(time, form.read_exact(&mut line)).await {
+        Ok(read) => read.map(|_| ())?,
+        Err(_) => return Ok(None),
+    }
+    Ok(Some(String::from_utf8(line)?))
+}
+
 #[tokio::test]
-async fn unsigned_forms_take_a_bounded_share_of_the_service() -> Outcome {
+async fn a_form_without_a_signature_makes_way_for_a_new_one_when_there_are_too_many() -> Outcome {
     let mut config = Config::ephemeral();
     config.limits.unsigned_forms = 2;
-    config.limits.body_time = Duration::from_millis(400);
     let bench = Bench::with(config).await?;
     let target = bench.presign("form.txt", "text/plain", 4).await?;
     let field = "--b\r\ncontent-disposition: form-data; name=\"key\"\r\n\r\n";
-    let _strangers = unsigned_forms(&target, 2, field).await?;
+    let mut strangers = unsigned_forms(&target, 2, field).await?;
     tokio::time::sleep(Duration::from_millis(100)).await;
-    // There is room again when the time of the strangers is over.
-    let begun = std::time::Instant::now();
     let verdict = bench.upload(&target, b"form".to_vec()).await?;
     assert!(verdict.is_success(), "{verdict:?}");
-    assert!(begun.elapsed() > Duration::from_millis(100), "the upload did not wait");
+    let mut ended = Vec::new();
+    for stranger in &mut strangers {
+        ended.extend(response(stranger, Duration::from_millis(500)).await?);
+    }
+    assert_eq!(ended, ["HTTP/1.1 503"], "one makes way, and the other one goes on");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_form_has_a_few_seconds_for_the_fields_before_its_file() -> Outcome {
+    let bench = Bench::start().await?;
+    let target = bench.presign("form.txt", "text/plain", 4).await?;
+    let mut silent = unsigned_forms(&target, 1, "").await?;
+    let ended = response(&mut silent[0], Duration::from_secs(20)).await?;
+    assert_eq!(ended.as_deref(), Some("HTTP/1.1 400"));
     Ok(())
 }
 

@@ -1,0 +1,113 @@
+//! Forms whose signature is not known yet: their number is limited, and when there are too many, the oldest ones make
+//! way for new ones.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+/// How long a form waits for its turn: meanwhile it keeps its connection from being closed.
+const MAX_WAIT: Duration = Duration::from_secs(2);
+
+/// How often a form that waits ends the oldest one.
+const EVICTION_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How old a form is before it has to make way: the fields of an honest client are there by then.
+const MIN_AGE: Duration = Duration::from_millis(200);
+
+/// The forms that are read without a signature.
+pub(super) struct UnsignedForms {
+    free: Semaphore,
+    /// Those that were not evicted.
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    /// In the order in which they began.
+    forms: BTreeMap<u64, (Instant, CancellationToken)>,
+    next_id: u64,
+}
+
+/// A form, which is counted until this is dropped.
+pub(super) struct UnsignedForm<'a> {
+    all: &'a UnsignedForms,
+    id: u64,
+    /// Cancelled when the form has to make way.
+    pub(super) evicted: CancellationToken,
+    _permit: SemaphorePermit<'a>,
+}
+
+impl Drop for UnsignedForm<'_> {
+    fn drop(&mut self) {
+        self.all.open().forms.remove(&self.id);
+    }
+}
+
+impl UnsignedForms {
+    pub(super) fn new(max: usize) -> Self {
+        Self { free: Semaphore::new(max), open: Mutex::default() }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a form. While there are too many, it waits and ends old ones; None when it has waited for too long.
+    pub(super) async fn admit(&self) -> Option<UnsignedForm<'_>> {
+        let begun = Instant::now();
+        let mut acquire = pin!(self.free.acquire());
+        let permit = loop {
+            match timeout(EVICTION_INTERVAL, &mut acquire).await {
+                Ok(permit) => break permit.ok()?,
+                Err(_) if begun.elapsed() >= MAX_WAIT => return None,
+                Err(_) => self.evict_oldest(),
+            }
+        };
+        let evicted = CancellationToken::new();
+        let mut open = self.open();
+        let id = open.next_id;
+        open.next_id += 1;
+        open.forms.insert(id, (Instant::now(), evicted.clone()));
+        drop(open);
+        Some(UnsignedForm { all: self, id, evicted, _permit: permit })
+    }
+
+    fn evict_oldest(&self) {
+        let mut open = self.open();
+        if let Some(oldest) = open.forms.first_entry()
+            && oldest.get().0.elapsed() >= MIN_AGE
+        {
+            oldest.remove().1.cancel();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_oldest_form_makes_way_and_one_that_has_just_begun_does_not() {
+        let forms = UnsignedForms::new(2);
+        let first = forms.admit().await;
+        tokio::time::advance(MIN_AGE).await;
+        let second = forms.admit().await;
+        let is_evicted = |form: &Option<UnsignedForm>| form.as_ref().map(|form| form.evicted.is_cancelled());
+        let mut third = pin!(forms.admit());
+        assert!(timeout(EVICTION_INTERVAL * 3, &mut third).await.is_err());
+        assert_eq!((is_evicted(&first), is_evicted(&second)), (Some(true), Some(false)));
+        drop(first);
+        let third = third.await;
+        assert_eq!(is_evicted(&third), Some(false));
+
+        let begun = Instant::now();
+        assert!(forms.admit().await.is_none(), "those that were told to end have not ended");
+        assert!(begun.elapsed() <= MAX_WAIT + EVICTION_INTERVAL);
+        assert_eq!((is_evicted(&second), is_evicted(&third)), (Some(true), Some(true)));
+    }
+}
