@@ -9,9 +9,10 @@ use crate::accounts::AccountId;
 use crate::lifecycle::app::App;
 use crate::{Config, S3Config, Service};
 
-type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+pub(super) type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-fn bucket() -> Outcome<S3Config> {
+/// A prefix of its own in the bucket of the environment.
+pub(super) fn bucket() -> Outcome<S3Config> {
     let variable = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
     let url = variable("INFERSTORE_TEST_OBJECTS")?;
     let (bucket, parameters) = url.split_once('?').ok_or("the bucket has no parameters")?;

@@ -37,6 +37,7 @@ impl Objects {
     }
 
     pub(super) async fn sweep(&self, app: &App, then: SystemTime) -> Result<()> {
+        self.blobs.check_pairing(&*self.database).await?;
         let now = app.clock.now();
         let expired = now.before(app.config.output_retention);
         loop {

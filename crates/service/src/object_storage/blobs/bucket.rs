@@ -198,15 +198,13 @@ impl Bucket {
     }
 
     /// Lists the objects whose keys begin so.
-    pub(super) async fn list(&self, prefix: &str, limit: Option<usize>) -> Result<Vec<Listed>> {
+    pub(super) async fn list(&self, prefix: &str) -> Result<Vec<Listed>> {
         let doing = "listing the objects";
         let prefix = format!("{}{prefix}", self.config.prefix);
-        let max_keys = limit.unwrap_or(1_000).min(1_000).to_string();
         let mut listed = Vec::new();
         let mut token: Option<String> = None;
         loop {
-            let mut query =
-                vec![("list-type", "2"), ("max-keys", max_keys.as_str()), ("prefix", prefix.as_str())];
+            let mut query = vec![("list-type", "2"), ("max-keys", "1000"), ("prefix", prefix.as_str())];
             if let Some(token) = &token {
                 query.insert(0, ("continuation-token", token));
             }
@@ -223,7 +221,7 @@ impl Bucket {
                 }
             }
             token = page.next_continuation_token;
-            if token.is_none() || limit.is_some_and(|limit| listed.len() >= limit) {
+            if token.is_none() {
                 return Ok(listed);
             }
         }

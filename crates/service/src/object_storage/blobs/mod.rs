@@ -26,6 +26,7 @@ pub(super) use direct::Direct;
 pub(crate) use pairing::{OpenedBlobs, are_in_bucket, open};
 
 use crate::Result;
+use crate::database::Database;
 
 /// The bytes of a blob, chunk by chunk.
 pub(crate) type ByteStream = BoxStream<'static, io::Result<Bytes>>;
@@ -50,6 +51,11 @@ pub(super) trait Blobs: Send + Sync {
     /// serves every byte.
     fn direct(&self) -> Option<&Direct> {
         None
+    }
+    /// Fails when the blobs do not belong to the database any more, which then must not judge them. A folder is locked by
+    /// its service.
+    async fn check_pairing(&self, _: &dyn Database) -> Result<()> {
+        Ok(())
     }
     /// Begins a blob.
     fn begin(&self) -> Result<Box<dyn BlobWriter>>;

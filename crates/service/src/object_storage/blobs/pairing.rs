@@ -71,13 +71,12 @@ async fn pair_bucket(blobs: &S3, database: &dyn Database, is_new: bool) -> Resul
     let is_right = match (&setting, &marker) {
         (Some(setting), Some(marker)) => setting == marker,
         (Some(_), None) => is_new,
-        (None, Some(_)) => !blobs.has_blobs().await?,
+        // Also where there is no file yet: a service of the other database may run.
+        (None, Some(_)) => false,
         (None, None) => true,
     };
     if !is_right {
-        let cause = "it does not belong to this database: it is empty, or holds the files of another database; \
-                     name the bucket and the prefix of this database, or an empty bucket for a new database";
-        return Err(Error::new(format!("opening {}", bucket.config.shown()), cause));
+        return Err(of_another(format!("opening {}", bucket.config.shown()), marker));
     }
     // The database decides between processes that begin at once.
     let id = database.setting_or(SETTING, &Randomness::new(None).word(26)?).await?;
@@ -86,6 +85,27 @@ async fn pair_bucket(blobs: &S3, database: &dyn Database, is_new: bool) -> Resul
     }
     // From now on there may be files in it.
     database.setting_or(IN_BUCKET, "").await.map(drop)
+}
+
+/// Fails when a bucket that was paired with the database does not belong to it any more.
+pub(super) async fn check_bucket(blobs: &S3, database: &dyn Database) -> Result<()> {
+    let marker = blobs.marker().await?;
+    if marker.is_some() && marker == database.setting(SETTING).await? {
+        return Ok(());
+    }
+    Err(of_another(format!("sweeping {}", blobs.bucket().config.shown()), marker))
+}
+
+/// Why a bucket cannot be used, whose identifier is this one.
+fn of_another(doing: String, marker: Option<String>) -> Error {
+    let cause = match marker {
+        Some(_) => "it does not belong to this database: its object `id` was written by another one",
+        None => "it does not belong to this database: it has no object `id`",
+    };
+    Error::new(doing, cause).with_hint(
+        "name the bucket and the prefix of this database; for a new database, name another prefix, or remove the \
+         object `id` if the database that wrote it is gone",
+    )
 }
 
 /// Pairs the folder of objects with the database, or refuses when it holds the files of another one.
@@ -144,13 +164,15 @@ fn has_blobs(folder: &Path) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, SystemTime};
+
     use super::*;
+    use crate::object_storage::remote_tests::{Outcome, bucket};
     use crate::{AdminClient, Service};
 
     #[tokio::test]
-    async fn a_database_whose_files_are_in_a_bucket_starts_with_that_alone_and_is_administered() -> Result<()>
-    {
-        let folder = tempfile::tempdir().map_err(|cause| Error::new("creating a folder", cause))?;
+    async fn a_database_whose_files_are_in_a_bucket_starts_with_that_alone_and_is_administered() -> Outcome {
+        let folder = tempfile::tempdir()?;
         let (data, backup) = (folder.path().join("data"), folder.path().join("backup"));
         let service = Service::start(Config::folder(&data)).await?;
         service.app.database.setting_or(IN_BUCKET, "").await?;
@@ -164,6 +186,29 @@ mod tests {
         assert!(written.is_ok_and(|written| written["missing"] == 0));
         assert!(!backup.join("objects").exists(), "the bucket has a backup of its own");
         admin.close().await;
+        Ok(())
+    }
+
+    #[tokio::test]
+    #[ignore = "needs the object store of .ci/cluster"]
+    async fn a_bucket_that_another_database_has_taken_over_is_not_swept() -> Outcome {
+        let folder = tempfile::tempdir()?;
+        let remote = bucket()?;
+        let store = S3::new(remote.clone(), folder.path(), Clock::default())?;
+        let service = Service::start(Config { objects: Some(remote), ..Config::ephemeral() }).await?;
+        let app = &service.app;
+        let stray = app.objects.blobs.begin()?.commit().await?.name;
+        let soon = SystemTime::now() + Duration::from_hours(1);
+        let sweep = || app.objects.sweep(app, soon);
+
+        let id = store.marker().await?.ok_or("the bucket has no identifier")?;
+        store.set_marker("another").await?;
+        let skipped = sweep().await.err().ok_or("the sweep judges blobs of another database")?;
+        assert!(skipped.to_string().contains("does not belong to this database"), "{skipped}");
+        assert!(store.orphans().await?.is_empty());
+        store.set_marker(&id).await?;
+        sweep().await?;
+        assert_eq!(store.orphans().await?.pop().map(|orphan| orphan.name), Some(stray));
         Ok(())
     }
 }

@@ -22,8 +22,9 @@ use tokio_util::io::ReaderStream;
 
 use super::bucket::Bucket;
 use super::direct::Direct;
-use super::{Blob, BlobWriter, Blobs, ByteStream, NAME_LENGTH, OpenBlob, Orphan, is_blob};
+use super::{Blob, BlobWriter, Blobs, ByteStream, NAME_LENGTH, OpenBlob, Orphan, is_blob, pairing};
 use crate::clock::Clock;
+use crate::database::Database;
 use crate::object_storage::{S3Config, hex};
 use crate::random::Randomness;
 use crate::{Error, Result};
@@ -84,11 +85,6 @@ impl S3 {
     pub(super) async fn set_marker(&self, id: &str) -> Result<()> {
         self.bucket().put_text(MARKER, id).await
     }
-
-    /// Whether any blob is stored in the bucket.
-    pub(super) async fn has_blobs(&self) -> Result<bool> {
-        Ok(!self.bucket().list(BLOBS, Some(1)).await?.is_empty())
-    }
 }
 
 pub(super) fn blob_key(name: &str) -> String {
@@ -103,6 +99,10 @@ fn orphan_key(orphan: &Orphan) -> String {
 impl Blobs for S3 {
     fn direct(&self) -> Option<&Direct> {
         self.0.direct.as_ref()
+    }
+
+    async fn check_pairing(&self, database: &dyn Database) -> Result<()> {
+        pairing::check_bucket(self, database).await
     }
 
     fn begin(&self) -> Result<Box<dyn BlobWriter>> {
@@ -143,7 +143,7 @@ impl Blobs for S3 {
     async fn older_than(&self, then: SystemTime) -> Result<Vec<String>> {
         let marked: HashSet<String> = self.orphans().await?.into_iter().map(|orphan| orphan.name).collect();
         let then = Timestamp::try_from(then).unwrap_or(Timestamp::MIN);
-        let listed = self.bucket().list(BLOBS, None).await?;
+        let listed = self.bucket().list(BLOBS).await?;
         let old = listed.into_iter().filter(|blob| blob.modified < then && is_blob(&blob.name));
         Ok(old.map(|blob| blob.name).filter(|name| !marked.contains(name)).collect())
     }
@@ -158,7 +158,7 @@ impl Blobs for S3 {
             is_blob(name).then_some(())?;
             Some(Orphan { name: name.to_owned(), day: day.parse().ok()? })
         };
-        let listed = self.bucket().list(ORPHANS, None).await?;
+        let listed = self.bucket().list(ORPHANS).await?;
         Ok(listed.iter().filter_map(|mark| read(&mark.name)).collect())
     }
 

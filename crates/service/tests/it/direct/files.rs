@@ -6,6 +6,7 @@ use reqwest::{Client, Method};
 use serde_json::json;
 
 use inferstore_fetch::over_ring;
+use inferstore_service::{Config, Service};
 
 use super::start;
 use crate::storage::support::{Bench, Outcome, pattern};
@@ -214,12 +215,16 @@ async fn a_page_of_any_origin_may_upload_and_read() -> Outcome {
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
 async fn a_bucket_belongs_to_one_database() -> Outcome {
-    let mut config = inferstore_service::Config::ephemeral();
+    let mut config = Config::ephemeral();
     config.objects = crate::storage::support::bucket()?;
     let bench = Bench::with(config.clone()).await?;
-    bench.store("kept.txt", "text/plain", b"kept").await?;
-    let refused =
-        inferstore_service::Service::start(config).await.err().ok_or("another database may use it")?;
-    assert!(refused.to_string().contains("does not belong to this database"), "{refused}");
+    for content in ["", "kept"] {
+        if !content.is_empty() {
+            bench.store("kept.txt", "text/plain", content.as_bytes()).await?;
+        }
+        let refused = Service::start(config.clone()).await.err().ok_or("another database may use it")?;
+        assert!(refused.to_string().contains("does not belong to this database"), "{refused}");
+        assert!(refused.hint().is_some_and(|hint| hint.contains("another prefix")), "{refused:?}");
+    }
     Ok(())
 }
